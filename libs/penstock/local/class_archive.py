@@ -152,10 +152,10 @@ def _settings(folder: Path, jars: Path, bootstrap: str, recording: str) -> Spark
 
 
 def _produce(bootstrap: str) -> None:
-    producer = CheckedProducer({"bootstrap.servers": bootstrap})
+    producer = CheckedProducer({"bootstrap.servers": bootstrap}, _TIMEOUT_SECONDS)
     for n in range(_ROWS):
         producer.send(_SOURCE, json.dumps({"n": n, "word": f"w{n % 3}", "at": f"2024-01-01T00:{n:02}:00Z"}))
-    producer.require_taken(_TIMEOUT_SECONDS, "the embedded kafka")
+    producer.require_taken("the embedded kafka")
 
 
 def _tasks(folder: Path) -> Iterator[TaskSpec]:

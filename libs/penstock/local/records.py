@@ -35,7 +35,7 @@ def produce(
     """
     partitions, sent = partition_count(bootstrap, topic), 0
     settings = {"bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 20}
-    producer = CheckedProducer(settings, silent)
+    producer = CheckedProducer(settings, _FLUSH_S, silent)
     try:
         for number, line in enumerate(lines, 1):
             if line.strip():
@@ -44,7 +44,7 @@ def produce(
                 producer.send(topic, line.strip(), key=found, partition=partition)
                 sent += 1
     finally:
-        lost = producer.lost(_FLUSH_S)
+        lost = producer.lost()
     if lost is not None:
         raise Unavailable(f"kafka at {bootstrap} did not take {lost}")
     return sent

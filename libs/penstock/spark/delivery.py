@@ -9,16 +9,18 @@ import logging
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from confluent_kafka import KafkaError, Message, Producer
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from penstock.control.errors import Unavailable
 
 _POLL_SECONDS = 0.1
+# Kafka's client looks once a second for records whose time is over.
+_GIVE_UP_SECONDS = 5.0
 _ANY_PARTITION = -1
 
 
 class Lost(NamedTuple):
-    """Records that Kafka did not take. `error`: its first refusal; None where it only gave no answer in time."""
+    """Records that Kafka did not take, or whose answer was lost on the way. `error`: its first refusal; None where it only gave no answer in time."""
 
     records: int
     of: int
@@ -31,11 +33,16 @@ class Lost(NamedTuple):
 
 
 class CheckedProducer:
-    """Sends records, and says which were not taken. Used from one thread."""
+    """Sends records, and says which were not taken. Used from one thread.
 
-    def __init__(self, settings: Mapping[str, Any], logger: logging.Logger | None = None) -> None:
+    `seconds`: for how long a record is tried. After that Kafka's client gives it up, so a repetition doubles no row
+    that the client would still have sent.
+    """
+
+    def __init__(self, settings: Mapping[str, Any], seconds: float, logger: logging.Logger | None = None) -> None:
         more = {} if logger is None else {"logger": logger}
-        self._producer = Producer(dict(settings), **more)
+        self._producer = Producer({**settings, "message.timeout.ms": int(seconds * 1000)}, **more)
+        self._seconds = seconds
         self._sent = 0
         self._refused = 0
         self._error: KafkaError | None = None
@@ -55,20 +62,24 @@ class CheckedProducer:
                 self._producer.produce(topic, value=value, key=key, partition=partition, on_delivery=self._answered)
             except BufferError:
                 self._producer.poll(_POLL_SECONDS)
+            except KafkaException as error:
+                self._sent += 1
+                self._refuse(error.args[0])
+                return
             else:
                 self._sent += 1
                 self._producer.poll(0)
                 return
 
-    def lost(self, seconds: float) -> Lost | None:
+    def lost(self) -> Lost | None:
         """Waits for the answers to all records so far: those that were not taken, since the beginning; None: none."""
-        waiting = self._producer.flush(seconds)
+        waiting = self._producer.flush(self._seconds + _GIVE_UP_SECONDS)
         count = waiting + self._refused
-        return Lost(count, self._sent, self._error, seconds) if count else None
+        return Lost(count, self._sent, self._error, self._seconds) if count else None
 
-    def require_taken(self, seconds: float, where: str) -> None:
+    def require_taken(self, where: str) -> None:
         """Waits for the answers to all records so far. Raises Unavailable that says how many were not taken."""
-        lost = self.lost(seconds)
+        lost = self.lost()
         if lost is not None:
             raise Unavailable(f"{where} did not take {lost}")
 
@@ -78,9 +89,12 @@ class CheckedProducer:
 
     def _answered(self, error: KafkaError | None, sent: Message) -> None:
         if error is not None:
-            self._refused += 1
-            self._error = self._error or error
+            self._refuse(error)
             return
         topic, partition = sent.topic(), sent.partition()
         if topic is not None and partition is not None:
             self._taken.add((topic, partition))
+
+    def _refuse(self, error: KafkaError) -> None:
+        self._refused += 1
+        self._error = self._error or error

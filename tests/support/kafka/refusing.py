@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from confluent_kafka import KafkaError
@@ -10,13 +11,17 @@ from confluent_kafka import KafkaError
 class RefusingProducer:
     """A record that a broker refuses is told to the callback; `flush` has nothing left to send.
 
-    `full`: how often in between there is no room for a record.
+    `full`: how often in between there is no room for a record. `settings`, `waited`: of the last producer, and for how
+    long its last `flush` would have waited.
     """
 
     code: int = KafkaError._MSG_TIMED_OUT
     full = 0
+    settings: Mapping[str, Any] = {}
+    waited = 0.0
 
-    def __init__(self, _: object, **__: object) -> None:
+    def __init__(self, settings: Mapping[str, Any], **__: object) -> None:
+        RefusingProducer.settings = settings
         self.polls = 0
 
     def produce(self, *_: object, on_delivery: Any, **__: object) -> None:
@@ -27,5 +32,6 @@ class RefusingProducer:
     def poll(self, _: float) -> None:
         self.polls += 1
 
-    def flush(self, _: float) -> int:
+    def flush(self, seconds: float) -> int:
+        RefusingProducer.waited = seconds
         return 0

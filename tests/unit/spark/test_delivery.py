@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from confluent_kafka import KafkaError
+from confluent_kafka import KafkaError, KafkaException
 
 from penstock.control.errors import Unavailable
 from penstock.local import class_archive, records
@@ -39,9 +39,9 @@ def test_a_record_that_is_refused_is_not_taken_for_written(send: Callable[[], ob
 def test_records_that_find_no_room_are_sent_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(RefusingProducer, "full", 2)
     monkeypatch.setattr(RefusingProducer, "code", KafkaError.TOPIC_AUTHORIZATION_FAILED)
-    producer = CheckedProducer({})
+    producer = CheckedProducer({}, 5.0)
     producer.send("rows", "1")
-    lost = producer.lost(1.0)
+    lost = producer.lost()
     assert lost is not None
     assert (lost.records, lost.of, lost.error and lost.error.code()) == (1, 1, KafkaError.TOPIC_AUTHORIZATION_FAILED)
 
@@ -50,4 +50,24 @@ def test_records_without_an_answer_are_lost(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(RefusingProducer, "produce", lambda *_, **__: None)
     monkeypatch.setattr(RefusingProducer, "flush", lambda *_: 3)
     with pytest.raises(Unavailable, match="kafka did not take 3 of 0 records: not confirmed within 5 s"):
-        CheckedProducer({}).require_taken(5.0, "kafka")
+        CheckedProducer({}, 5.0).require_taken("kafka")
+
+
+def test_a_record_that_is_too_large_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kafka's client does not even take it."""
+
+    def refuse(*_: object, **__: object) -> None:
+        raise KafkaException(KafkaError(KafkaError.MSG_SIZE_TOO_LARGE))
+
+    monkeypatch.setattr(RefusingProducer, "produce", refuse)
+    producer = CheckedProducer({}, 5.0)
+    producer.send("rows", "1")
+    with pytest.raises(Unavailable, match=r"kafka did not take 1 of 1 records: .*[Mm]essage size too large"):
+        producer.require_taken("kafka")
+
+
+def test_a_record_that_is_told_as_lost_is_not_sent_later() -> None:
+    """Kafka's client gives it up before the answer is no longer waited for, with any settings."""
+    CheckedProducer({"message.timeout.ms": 300_000}, 5.0).lost()
+    assert RefusingProducer.settings["message.timeout.ms"] == 5000
+    assert RefusingProducer.waited > 5.0

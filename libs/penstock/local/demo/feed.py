@@ -42,7 +42,7 @@ class Feed:
 
     def __init__(self, bootstrap: str, seconds: float) -> None:
         self._settings = {"bootstrap.servers": bootstrap, "partitioner": "murmur2_random", "linger.ms": 20}
-        self._producer = CheckedProducer(self._settings)
+        self._producer = CheckedProducer(self._settings, _TIMEOUT_SECONDS)
         self._seconds = seconds
         self._flights = flights()
         self._sent = 0
@@ -91,17 +91,17 @@ class Feed:
         written what a watermark closed writes it only when more rows come (Spark remembers no such batch). Raises
         Unavailable.
         """
-        producer = CheckedProducer(self._settings)
+        producer = CheckedProducer(self._settings, _TIMEOUT_SECONDS)
         for number in itertools.count():
             if len(producer.partitions_taken(FLIGHTS)) == KEY_GROUPS:
                 return
             key, value = closing_record(number)
             producer.send(FLIGHTS, value, key=key)
-            producer.require_taken(_TIMEOUT_SECONDS, "kafka")
+            producer.require_taken("kafka")
 
     def _send(self, topic: str, rows: Iterable[tuple[str | None, bytes]]) -> None:
         for key, value in rows:
             self._producer.send(topic, value, key=key)
 
     def _require_taken(self) -> None:
-        self._producer.require_taken(_TIMEOUT_SECONDS, "kafka")
+        self._producer.require_taken("kafka")

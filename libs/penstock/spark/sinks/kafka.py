@@ -129,9 +129,9 @@ def end_marks(bootstrap: str, topic: str, job: str, generation: int) -> None:
     marks = marks_topic(topic)
     if marks is None or not is_marked(bootstrap, topic):
         return
-    producer = CheckedProducer({"bootstrap.servers": bootstrap, "message.timeout.ms": int(_TIMEOUT_SECONDS * 1000)})
+    producer = CheckedProducer({"bootstrap.servers": bootstrap}, _TIMEOUT_SECONDS)
     producer.send(marks, ended(job, generation), key=job, partition=0)
-    lost = producer.lost(_TIMEOUT_SECONDS)
+    lost = producer.lost()
     if lost is not None and lost.error is not None and lost.error.code() in DENIED:
         log.warning("last mark denied: readers wait for this job; grant WRITE", topic=marks, job=job)
     elif lost is not None:
