@@ -129,9 +129,10 @@ def first_beyond(
     column = str(source.event_time_column)
     if source.format != "raw":
         column = f"{DECODED}.{column}"
-        # The query does not get malformed records, so the event time of one is no reason to stop before it.
         records = records.select("value", "partition", "offset", decoded(session, source).alias(DECODED))
-        records = records.where(is_whole(session, source))
+        if source.malformed != "null":
+            # The query does not get malformed records, so the event time of one is no reason to stop before it.
+            records = records.where(is_whole(session, source))
     beyond = records.where(F.unix_millis(F.col(column)) > event_time_ms)
     return {row[0]: row[1] for row in beyond.groupBy("partition").agg(F.min("offset")).collect()}
 

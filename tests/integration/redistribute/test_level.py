@@ -171,6 +171,11 @@ def test_tasks_whose_watermark_the_inputs_do_not_tell_read_to_the_end(runtime: R
         pytest.param({"format": "raw", "event_time_column": "timestamp"}, ["", "", "", ""], id="raw"),
         pytest.param({"value_schema": "n BIGINT, at TIMESTAMP"}, ['{"at":"%s"}', "{", "{}", '{"at":"%s"}'], id="json"),
         pytest.param(
+            {"value_schema": "n BIGINT, at TIMESTAMP", "malformed": "null"},
+            ['{"at":"%s","n":"x"}', "{", "{}", '{"at":"%s"} {}'],
+            id="nulls",
+        ),
+        pytest.param(
             {"format": "csv", "value_schema": "n BIGINT, `the at` TIMESTAMP", "event_time_column": "`the at`"},
             ["1,%s", "", "2", "2,%s"],
             id="csv",
@@ -180,7 +185,8 @@ def test_tasks_whose_watermark_the_inputs_do_not_tell_read_to_the_end(runtime: R
 def test_the_first_row_beyond_a_time_is_found_as_the_query_reads_it(
     runtime: Runtime, kafka: EmbeddedKafka, fields: dict[str, str], values: list[str]
 ) -> None:
-    """Rows 0 and 3 have a time in their value; all have one beside it, which only counts in `raw`."""
+    """Rows 0 and 3 have a time in their value; all have one beside it, which only counts in `raw`. With nulls for what
+    is malformed, the query gets such rows."""
     topic = make_topic(kafka.bootstrap, 2)
     source = Input.model_validate({"topic": topic, "key_groups": 2, "event_time_column": "at", **fields})
     producer = Producer({"bootstrap.servers": kafka.bootstrap})

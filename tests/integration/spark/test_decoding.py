@@ -27,8 +27,9 @@ def test_a_record_is_decoded_once(spark: SparkSession, name: str, function: str)
 
 
 SCHEMA = (
-    "b BIGINT, t TINYINT, d DOUBLE, f FLOAT, s STRING, ts TIMESTAMP, nn TIMESTAMP_NTZ, da DATE, "
-    "at ARRAY<TIMESTAMP>, md MAP<STRING, DOUBLE>, st STRUCT<t: TINYINT, l: ARRAY<STRUCT<d: DATE>>>, `o'd``d` TINYINT"
+    "b BIGINT, t TINYINT, d DOUBLE, f FLOAT, s STRING, ts TIMESTAMP, nn TIMESTAMP_NTZ, da DATE, level STRING, "
+    "at ARRAY<TIMESTAMP>, ad ARRAY<DOUBLE>, mt MAP<STRING, TINYINT>, md MAP<STRING, DOUBLE>, "
+    "st STRUCT<t: TINYINT, l: ARRAY<STRUCT<d: DATE>>>, `o'd``d` TINYINT, `b\\s` TINYINT, `n\xa0b` TINYINT"
 )
 WHOLE = (
     b'{"b": 1, "t": -5, "d": 1e9, "s": "Inf}{", "at": ["2024-01-01", null], "md": {"x": 1}, "st": {"t": -128}}\n',
@@ -36,22 +37,47 @@ WHOLE = (
     '{"s": "é", "ts": "9999-12-31 23:59:59", "nn": "2024-01-01", "da": "9999-12-31"}'.encode(),
     b"{'b': 1}",
     b"{}",
+    b'{"b": 1}\x00',
+    b'{"b": 1}\xef\xbb\xbf',
+    b'{"b": 1}\x0c;,',
+    b'{"ts": "9999-12-31T23:59:59-05:00", "b": 1715486400000}',
+    b'{"ts": "0001-01-01T00:00:00+01:00"}',
+    b'{"t": 200, "t": -5, "o\'d`d": -1, "b\\\\s": -1, "n\xc2\xa0b": -1, "mt": {"x": -3}}',
+    b'{"ad": [1, -Infinity, "+INF"], "level": "INFO", "d": +Infinity, "ts": 1715486400}',
 )
 NOT_UTF_8, MORE, RANGE = (
     "the value is not UTF-8",
-    "more follows the first JSON object",
+    "after the JSON object come 8 more bytes, from byte ",
     "out of the range of their types",
 )
+NO_JSON = "the value is not JSON"
 MISREAD = {
-    b'{"b": 1}{"b": 2}': MORE,
-    b'{"b": 1}\n{"b": 2}': MORE,
+    b'{"b": 1}{"b": 2}': f"{MORE}8: one record holds one object",
+    b'{"b": 1}\n{"b": 2}': f"{MORE}9: one record holds one object",
+    b"[2024-01-01] ERROR x": NO_JSON,
+    b"{'b': 'x'}": "these fields do not fit value_schema: b bigint",
+    b"[1]": "the value does not fit value_schema",
     b'{"s": "\xe9"}': NOT_UTF_8,
     b'{"b": 1, "t": 128}': f"{RANGE}, or of the years 1 to 9999: t",
+    b'{"t": -5, "t": 200}': ": t",
+    b'{"o\'d`d": 200}': ": o'd`d",
+    b'{"b\\\\s": 200}': ": b\\s",
+    b'{"n\xc2\xa0b": 200}': ": n\xa0b",
+    b'{"mt": {"x": 200}}': ": mt",
     b'{"d": 1e400}': ": d",
-    b'{"f": -1e300, "ts": 1700000000000}': ": f, ts",
+    b'{"level": "INFO", "d": 1e400, "s": ": Infinity"}': ": d",
+    b'{"f": NaN, "d": 1e400, "s": "INF"}': ": d",
+    b'{"ad": [1, 1e400, "+INF"]}': ": ad",
+    b'{"f": -1e300, "ts": 1700000000000}': "ts: 1700000000000 would be the year 55840. A TIMESTAMP takes whole "
+    f"seconds: declare BIGINT and use timestamp_millis(ts); {RANGE}, or of the years 1 to 9999: f",
+    b'{"ts": 1715486400000000}': "use timestamp_micros(ts)",
+    b'{"ts": -1715486400000000}': "use timestamp_micros(ts)",
+    b'{"ts": 1729000000000000000}': "use timestamp_micros(ts div 1000)",
+    b'{"ts": "12024-01-01"}': "ts: 12024-01-01 is out of the years 1 to 9999",
     b'{"da": "19000"}': ": da",
     b'{"nn": "12024-01-01"}': ": nn",
     b'{"at": ["2024-01-01", 1700000000000]}': ": at",
+    b'{"at": [1715486400000000]}': ": at",
     b'{"md": {"x": 1e400}}': ": md",
     b'{"st": {"t": 200}}': ": st",
     b'{"st": {"t": 1, "l": [{"d": "12024-01-01"}]}}': ": st",
@@ -66,7 +92,7 @@ MISREAD = {
             "csv",
             "d DOUBLE, ts TIMESTAMP, s STRING",
             (b"1e9,2024-01-01,x", b"-Infinity,2024-01-01,x"),
-            {b"1e400,2024-01-01,x": ": d", b"1,12024-01-01,x": ": ts", b"1,2024-01-01,\xe9": NOT_UTF_8},
+            {b"1e400,2024-01-01,INF": ": d", b"1,12024-01-01,x": "ts: 12024-01-01", b"1,2024-01-01,\xe9": NOT_UTF_8},
         ),
     ],
 )

@@ -20,7 +20,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from penstock.config.model import Input, JobConfig
 from penstock.control.errors import BrokenTask
-from penstock.spark.inputs.misread import TEXT, misread, name_of, text_of, value_at
+from penstock.spark.inputs.misread import TEXT, Suspect, explanation, misread, name_of, suspects, text_of, texts
 from penstock.tasks.dead_letters import dead_letter_topic
 
 DECODED = "decoded"
@@ -31,6 +31,11 @@ _KIND = "kind"
 _WHOLE, _MALFORMED, _NULL_KEY = 0, 1, 2
 _MOST_FIELDS_NAMED = 50
 _WHY_NULL_KEY = "the key is null or empty: several tasks could not keep its state; write a key, or set malformed: null"
+# Spark's parser takes more than JSON, such as single quotes. What it does not take may be JSON of another form.
+_IS_NO_JSON = (
+    f"from_json({TEXT}, '{_CORRUPT} STRING', map('columnNameOfCorruptRecord', '{_CORRUPT}')).{_CORRUPT} IS NOT NULL "
+    f"AND try_parse_json({TEXT}) IS NULL"
+)
 
 
 def decoded(session: SparkSession, source: Input) -> Column:
@@ -74,15 +79,25 @@ def _is_malformed(session: SparkSession, source: Input) -> Column:
     if source.format == "avro":
         return F.expr(unread)
     tests = [unread, f"{DECODED}.{_CORRUPT} IS NOT NULL", f"NOT is_valid_utf8({TEXT})"]
-    found = F.expr(" OR ".join([*tests, *(condition for _, condition in _misread(source))]))
-    return found | _has_more(session) if source.format == "json" else found
+    misread_values = misread(*_suspects(source))
+    if misread_values is not None:
+        tests.append(misread_values)
+    found = F.expr(" OR ".join(tests))
+    return found | (_more(session) > 0) if source.format == "json" else found
 
 
-def _misread(source: Input) -> list[tuple[str, str]]:
-    return misread(DECODED, _struct(str(source.value_schema)), is_json=source.format == "json")
+def _suspects(source: Input) -> tuple[list[Suspect], StructType, str]:
+    """The columns that may be misread, those whose texts are needed for it, and what parses them."""
+    fields = _struct(str(source.value_schema))
+    found = suspects(DECODED, fields)
+    if source.format == "csv":
+        return found, fields, "from_csv"
+    names = {each.column for each in found}
+    return found, StructType([field for field in fields.fields if field.name in names]), "from_json"
 
 
-def _has_more(session: SparkSession) -> Column:
+def _more(session: SparkSession) -> Column:
+    """Where what follows the JSON object begins; 0: nothing does."""
     jvm: Any = session._jvm
     return _call(session, jvm.io.penstock.sources.JsonEnd.function(), F.col("value"))
 
@@ -168,27 +183,30 @@ def reason_of(session: SparkSession, source: Input) -> Column:
 
 def _reason_of_text(session: SparkSession, source: Input) -> Column:
     """Of JSON or CSV. As few calls of the JVM as can be: Spark parses a text in less time."""
-    cases = [f"WHEN NOT is_valid_utf8({TEXT}) THEN 'the value is not UTF-8'"]
-    named = [f"CASE WHEN {condition} THEN {text_of(name)} END" for name, condition in _misread(source)]
-    if named:
-        names = f"concat_ws(', ', {', '.join(named[:_MOST_FIELDS_NAMED])})"
-        told = "out of the range of their types, or of the years 1 to 9999: "
-        cases.append(f"WHEN {names} != '' THEN concat('{told}', {names})")
+    is_utf8 = f"WHEN NOT is_valid_utf8({TEXT}) THEN 'the value is not UTF-8'"
+    words = explanation(*_suspects(source)) or "''"
+    misread_values = f"WHEN {words} != '' THEN {words}"
     if source.format == "csv":
-        return F.expr(f"CASE {' '.join(cases)} ELSE 'the line does not fit value_schema' END")
-    more = F.lit("more follows the first JSON object: write each object as a record of its own")
-    return F.when(_has_more(session), more).otherwise(F.expr(f"CASE {' '.join([*cases, *_json_cases(source)])} END"))
+        return F.expr(f"CASE {is_utf8} {misread_values} ELSE 'the line does not fit value_schema' END")
+    more, size = _more(session), F.octet_length("value")
+    after = F.format_string(
+        "after the JSON object come %d more bytes, from byte %d: one record holds one object", size - more, more
+    )
+    syntax = F.expr(f"CASE WHEN {_IS_NO_JSON} THEN 'the value is not JSON' END")
+    others = F.expr(f"CASE {is_utf8} {misread_values} {' '.join(_json_cases(source))} END")
+    return F.coalesce(syntax, F.when(more > 0, after), others)
 
 
 def _json_cases(source: Input) -> list[str]:
+    fields = _struct(str(source.value_schema))
     named = []
-    for field in _struct(str(source.value_schema)).fields[:_MOST_FIELDS_NAMED]:
+    for field in fields.fields[:_MOST_FIELDS_NAMED]:
         words = f"{field.name} {field.dataType.simpleString()}"
-        unread = f"{value_at([field.name])} IS NOT NULL AND {DECODED}.{name_of(field.name)} IS NULL"
+        unread = f"texts.{name_of(field.name)} IS NOT NULL AND {DECODED}.{name_of(field.name)} IS NULL"
         named.append(f"CASE WHEN {unread} THEN {text_of(words)} END")
-    unread_fields = f"concat_ws(', ', {', '.join(named)})"
+    strings = StructType([StructField(field.name, StringType()) for field in fields.fields])
+    unread_fields = f"transform({texts(strings, 'from_json')}, texts -> concat_ws(', ', {', '.join(named)}))[0]"
     return [
-        f"WHEN try_parse_json({TEXT}) IS NULL THEN 'the value is not JSON'",
         f"WHEN {unread_fields} != '' THEN concat('these fields do not fit value_schema: ', {unread_fields})",
         "ELSE 'the value does not fit value_schema'",
     ]

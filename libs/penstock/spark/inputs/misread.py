@@ -1,12 +1,18 @@
 """Values that Spark reads from JSON or CSV without an error, and that are not what the record says. Pure.
 
-Spark takes 128 to 255 for a TINYINT and makes it negative, makes a number that no DOUBLE or FLOAT holds infinite, and
-takes any number for seconds: milliseconds since 1970 would be a date in the year 55840, which closes every window.
+Spark takes 128 to 255 for a TINYINT and makes it negative, and makes a number that no DOUBLE or FLOAT holds infinite.
+It takes any number for seconds: milliseconds since 1970 would be a date in the year 55840, which closes every window.
+Microseconds overflow and become any date.
+
+Values that may be such (`Suspect`) are compared with their own texts. For these Spark parses the record once more, with
+STRING for the types in question: it then takes the same field of two of one name, and no name has to be quoted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from pyspark.sql.types import (
     ArrayType,
@@ -16,6 +22,7 @@ from pyspark.sql.types import (
     DoubleType,
     FloatType,
     MapType,
+    StructField,
     StructType,
     TimestampNTZType,
     TimestampType,
@@ -23,18 +30,89 @@ from pyspark.sql.types import (
 
 TEXT = "CAST(value AS STRING)"
 """The text of a record, in an expression of Spark."""
-_SECONDS_OF_YEAR_1, _SECONDS_OF_YEAR_10000 = -62_135_596_800, 253_402_300_800
+_DAY = 86_400
+# With a day on each side for time zones.
+_FIRST_SECOND, _END_SECOND = -62_135_596_800 - _DAY, 253_402_300_800 + _DAY
+# More seconds than this overflow in microseconds; a shorter number is found by the date that it becomes.
+_LONG_NUMBER = r"[:,\[]\s*-?[0-9]{13}"
+_SECONDS_OF_A_YEAR = 31_556_952
+_INFINITIES = "'Infinity', '+Infinity', '-Infinity', 'INF', '+INF', '-INF', 'Inf', '-Inf'"
+_BARE_INFINITY = r"\s*[-+]?(Infinity|INF)\b"
 
 
-def misread(decoded: str, fields: StructType, *, is_json: bool) -> list[tuple[str, str]]:
-    """The columns that may hold such a value, each with a condition in Spark's SQL. `decoded`: the struct's name."""
+Guards = tuple[str, ...]
+
+
+class Suspect(NamedTuple):
+    """A column, and conditions in Spark's SQL. One of `guards` is true where it may have such a value, by what Spark
+    made of it. `proof`: that its text, in the struct `texts`, is not that value."""
+
+    column: str
+    kind: DataType
+    guards: Guards
+    proof: str
+
+
+class _Place(NamedTuple):
+    """A value, its text, and what stands before it in a JSON record: a regular expression."""
+
+    value: str
+    text: str
+    before: str
+
+
+def suspects(decoded: str, fields: StructType) -> list[Suspect]:
+    """The columns that may have such values. `decoded`: the struct's name."""
     found = []
     for field in fields.fields:
-        path = (field.name,) if is_json else ()
-        conditions = _conditions(f"{decoded}.{name_of(field.name)}", field.dataType, path, 0)
-        if conditions:
-            found.append((field.name, " OR ".join(conditions)))
+        conditions = _conditions(_field(_Place(decoded, "texts", ""), field), field.dataType, 0)
+        if conditions is not None:
+            found.append(Suspect(field.name, field.dataType, *conditions))
     return found
+
+
+def misread(found: Sequence[Suspect], fields: StructType, parser: str) -> str | None:
+    """Whether one of the columns is misread, as a condition; None without columns. `parser`: the function of Spark."""
+    if not found:
+        return None
+    guards = _any(guard for each in found for guard in each.guards)
+    proofs = _any(f"coalesce({each.proof}, false)" for each in found)
+    # CASE, for Spark may evaluate both sides of AND.
+    return f"CASE WHEN {guards} THEN exists({texts(fields, parser)}, texts -> {proofs}) END"
+
+
+def explanation(found: Sequence[Suspect], fields: StructType, parser: str) -> str | None:
+    """What is wrong with a record that has such values, in words; an empty text for others, None without columns."""
+    if not found:
+        return None
+    times = [each for each in found if isinstance(each.kind, TimestampType)]
+    parts = [f"CASE WHEN {each.proof} THEN {_time_told(each.column)} END" for each in times]
+    columns = ", ".join(
+        f"CASE WHEN {each.proof} THEN {text_of(each.column)} END" for each in found if each not in times
+    )
+    if columns:
+        of_others = "'out of the range of their types, or of the years 1 to 9999: '"
+        parts.append(f"nullif(concat({of_others}, concat_ws(', ', {columns})), {of_others})")
+    return f"transform({texts(fields, parser)}, texts -> concat_ws('; ', {', '.join(parts)}))[0]"
+
+
+def _time_told(column: str) -> str:
+    text = f"texts.{name_of(column)}"
+    number = f"TRY_CAST({text} AS DECIMAL(38, 0))"
+    name = text_of(column)
+    return (
+        f"CASE WHEN {number} IS NULL THEN concat({name}, ': ', {text}, ' is out of the years 1 to 9999') "
+        f"ELSE concat({name}, ': ', {text}, ' would be the year ', floor({number} / {_SECONDS_OF_A_YEAR}) + 1970, "
+        f"'. A TIMESTAMP takes whole seconds: declare BIGINT and use ', "
+        f"CASE WHEN abs({number}) < 1e14 THEN concat('timestamp_millis(', {name}, ')') "
+        f"WHEN abs({number}) < 1e17 THEN concat('timestamp_micros(', {name}, ')') "
+        f"ELSE concat('timestamp_micros(', {name}, ' div 1000)') END) END"
+    )
+
+
+def texts(fields: StructType, parser: str) -> str:
+    """An array with the struct of texts as its only element, so that a lambda can name it: then it is made once."""
+    return f"array({parser}({TEXT}, {text_of(_columns(fields))}))"
 
 
 def name_of(column: str) -> str:
@@ -47,35 +125,77 @@ def text_of(text: str) -> str:
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
-def value_at(path: Sequence[str]) -> str:
-    """The text of a JSON record's value at a path of names."""
-    return f"get_json_object({TEXT}, {text_of('$' + ''.join(f'[{name!r}]' for name in path))})"
+def is_beyond(value: str) -> str:
+    """Whether a TIMESTAMP is in none of the years 1 to 9999, in no time zone."""
+    return f"({value} < timestamp_seconds({_FIRST_SECOND}) OR {value} >= timestamp_seconds({_END_SECOND}))"
 
 
-def _conditions(value: str, kind: DataType, path: tuple[str, ...], depth: int) -> list[str]:
-    """`path`: of names in the JSON object; empty where there is none, as in arrays."""
+def _columns(fields: StructType) -> str:
+    return ", ".join(f"{name_of(field.name)} {_texts_of(field.dataType)}" for field in fields.fields)
+
+
+def _texts_of(kind: DataType) -> str:
+    match kind:
+        case StructType():
+            inner = ", ".join(f"{name_of(field.name)}: {_texts_of(field.dataType)}" for field in kind.fields)
+            return f"STRUCT<{inner}>"
+        case ArrayType():
+            return f"ARRAY<{_texts_of(kind.elementType)}>"
+        case MapType():
+            return f"MAP<STRING, {_texts_of(kind.valueType)}>"
+    return "STRING"
+
+
+def _any(conditions: Iterable[str]) -> str:
+    return " OR ".join(f"({condition})" for condition in dict.fromkeys(conditions))
+
+
+def _field(place: _Place, field: StructField) -> _Place:
+    name = name_of(field.name)
+    before = rf"\"{re.escape(field.name)}\"\s*:"
+    return _Place(f"{place.value}.{name}", f"{place.text}.{name}", before)
+
+
+def _conditions(place: _Place, kind: DataType, depth: int) -> tuple[Guards, str] | None:
+    """The guards and the proof; None where nothing can be wrong."""
+    value, text, before = place
     match kind:
         case TimestampType():
-            begin, end = (f"timestamp_seconds({each})" for each in (_SECONDS_OF_YEAR_1, _SECONDS_OF_YEAR_10000))
-            return [f"{value} < {begin} OR {value} >= {end}"]
+            in_band = f"TRY_CAST({text} AS DECIMAL(38, 0)) BETWEEN {_FIRST_SECOND} AND {_END_SECOND - 1}"
+            is_wrong = f"{is_beyond(value)} OR {value} IS NOT NULL AND NOT coalesce({in_band}, {text} IS NOT NULL)"
+            return (is_beyond(value), f"{TEXT} RLIKE {text_of(_LONG_NUMBER)}"), is_wrong
         case DateType() | TimestampNTZType():
-            return [f"NOT CAST({value} AS DATE) BETWEEN DATE'0001-01-01' AND DATE'9999-12-31'"]
+            outside = f"NOT CAST({value} AS DATE) BETWEEN DATE'0001-01-01' AND DATE'9999-12-31'"
+            return (outside,), outside
         case FloatType() | DoubleType():
-            return [f"abs({value}) = double('Infinity') AND NOT {TEXT} RLIKE 'I[Nn][Ff]'"]
-        case ByteType() if path:
-            return [f"{value} < 0 AND {value_at(path)} != CAST({value} AS STRING)"]
+            # Without quotes, `Infinity` and numbers that are too large become the same text.
+            bare = f"{text} LIKE '\"%' AND try_parse_json({TEXT}) IS NULL"
+            named = f"{bare} AND {TEXT} RLIKE {text_of(before + _BARE_INFINITY)}"
+            is_infinite = f"abs({value}) = double('Infinity')"
+            return (is_infinite,), f"{is_infinite} AND NOT coalesce({text} IN ({_INFINITIES}) OR {named}, false)"
+        case ByteType():
+            in_band = f"TRY_CAST({text} AS DECIMAL(38, 0)) BETWEEN -128 AND 127"
+            return (f"{value} < 0",), f"{value} < 0 AND NOT coalesce({in_band}, false)"
         case StructType():
-            below = ((path and (*path, field.name), field) for field in kind.fields)
-            parts = (_conditions(f"{value}.{name_of(field.name)}", field.dataType, at, depth) for at, field in below)
-            return [condition for part in parts for condition in part]
+            parts = [_conditions(_field(place, field), field.dataType, depth) for field in kind.fields]
+            found = [part for part in parts if part is not None]
+            guards = tuple(guard for part in found for guard in part[0])
+            return (guards, _any(part[1] for part in found)) if found else None
         case ArrayType():
-            return _of_elements(value, kind.elementType, depth)
+            return _of_elements(place, kind.elementType, depth)
         case MapType():
-            return _of_elements(f"map_values({value})", kind.valueType, depth)
-    return []
+            values = _Place(f"map_values({value})", f"map_values({text})", before)
+            return _of_elements(values, kind.valueType, depth)
+    return None
 
 
-def _of_elements(values: str, kind: DataType, depth: int) -> list[str]:
-    element = f"element_{depth}"
-    conditions = _conditions(element, kind, (), depth + 1)
-    return [f"exists({values}, {element} -> {' OR '.join(conditions)})"] if conditions else []
+def _of_elements(place: _Place, kind: DataType, depth: int) -> tuple[Guards, str] | None:
+    element = _Place(f"element_{depth}", f"text_{depth}", r"[:,\[]")
+    found = _conditions(element, kind, depth + 1)
+    if found is None:
+        return None
+    guards = tuple(
+        f"exists({place.value}, {element.value} -> {guard})" if element.value in guard else guard for guard in found[0]
+    )
+    proofs = f"zip_with({place.value}, {place.text}, ({element.value}, {element.text}) -> {found[1]})"
+    return guards, f"exists({proofs}, is_wrong -> is_wrong)"

@@ -6,23 +6,24 @@ import org.apache.spark.sql.functions;
 import org.apache.spark.sql.types.DataTypes;
 
 /**
- * Whether more than white space follows the first JSON object of a record. Spark reads the first object and passes over
- * the rest, so a second object would be lost.
+ * Where more follows the first JSON object of a record. Spark reads the first object and passes over the rest, so a
+ * second object would be lost. What cannot begin a JSON value is no such thing: white space, a comma, a zero byte.
  *
- * <p>It only follows brackets and strings: what is no JSON at all is found by Spark's parser.
+ * <p>It only follows brackets and strings. For text that is no JSON its answer means nothing.
  */
-public final class JsonEnd implements UDF1<byte[], Boolean> {
+public final class JsonEnd implements UDF1<byte[], Integer> {
   /** As a function of Spark SQL over the bytes of a record. */
   public static UserDefinedFunction function() {
-    return functions.udf(new JsonEnd(), DataTypes.BooleanType);
+    return functions.udf(new JsonEnd(), DataTypes.IntegerType);
   }
 
   @Override
-  public Boolean call(byte[] bytes) {
-    return bytes != null && hasMore(bytes);
+  public Integer call(byte[] bytes) {
+    return bytes == null ? 0 : more(bytes);
   }
 
-  static boolean hasMore(byte[] bytes) {
+  /** The place of the first byte after the object that may begin a value; 0 without one. */
+  static int more(byte[] bytes) {
     int depth = 0;
     for (int i = 0; i < bytes.length; i++) {
       switch (bytes[i]) {
@@ -30,13 +31,13 @@ public final class JsonEnd implements UDF1<byte[], Boolean> {
         case '{', '[' -> depth++;
         case '}', ']' -> {
           if (--depth <= 0) {
-            return !isBlank(bytes, i + 1);
+            return beginOfValue(bytes, i + 1);
           }
         }
         default -> { }
       }
     }
-    return false;
+    return 0;
   }
 
   /** The place of the quote that ends the string which begins at {@code start}; Spark also takes single quotes. */
@@ -48,12 +49,12 @@ public final class JsonEnd implements UDF1<byte[], Boolean> {
     return i;
   }
 
-  private static boolean isBlank(byte[] bytes, int from) {
+  private static int beginOfValue(byte[] bytes, int from) {
     for (int i = from; i < bytes.length; i++) {
-      if (bytes[i] != ' ' && bytes[i] != '\n' && bytes[i] != '\r' && bytes[i] != '\t') {
-        return false;
+      if ("{[\"'".indexOf(bytes[i]) >= 0 || bytes[i] > 0 && Character.isLetterOrDigit(bytes[i])) {
+        return i;
       }
     }
-    return true;
+    return 0;
   }
 }
