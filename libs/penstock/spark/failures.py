@@ -17,7 +17,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors.exceptions.captured import CapturedException
 
 from penstock.control.texts import clean
-from penstock.spark.inputs.identity import made_again
+from penstock.spark.inputs.identity import CREATE_AGAIN
 
 ErrorKind = Literal["fenced", "broken_task", "retryable"]
 _MOST_CAUSES = 20
@@ -190,7 +190,13 @@ def _text(causes: Sequence[Cause]) -> str:
     shorter = next(filter(None, (_SHORTER.search(cause.message) for cause in causes)), None)
     if shorter is not None:
         topic, partition, read, end = shorter.groups()
-        return made_again(topic, f", or lost records: partition {partition} ends at {end}, and {read} were read")
+        return (
+            f"inputs: partition {partition} of the topic {topic} ends at {end}, and this task has read to {read}. "
+            "Either the topic was deleted and made again, or Kafka lost records. Keep the job until you know: a topic "
+            "that was made again has another id. If records are lost: bring back the replica that has them and restart "
+            "the job; if they are lost for good, restore a savepoint from before. If the topic was made again: "
+            f"{CREATE_AGAIN}"
+        )
     own = next((cause for cause in causes if cause.type in _OWN_TYPES or cause.type.startswith(_OWN_CLASSES)), None)
     if own is not None:
         return _plain(own.message)[:_LONGEST_ERROR]

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 _MANAGER_SETTING = "spark.sql.streaming.checkpointFileManagerClass"
 _NOT_FOUND = "java.io.FileNotFoundException"
+_THERE_ALREADY = "org.apache.hadoop.fs.FileAlreadyExistsException"
 _DENIED = "org.apache.hadoop.security.AccessControlException"
 _NO_FOLDER = "org.apache.hadoop.fs.ParentNotDirectoryException"
 
@@ -176,7 +177,7 @@ class HadoopFiles:
     def read(self, path: str) -> bytes:
         """The content of a file."""
         files, file = self._at(path)
-        with _missing(path):
+        with _translated(path):
             stream = files.open(file)
         try:
             return bytes(stream.readAllBytes())
@@ -185,13 +186,14 @@ class HadoopFiles:
 
     def size(self, path: str) -> int:
         files, file = self._at(path)
-        with _missing(path):
+        with _translated(path):
             return int(files.getFileStatus(file).getLen())
 
     def write(self, path: str, content: bytes) -> None:
         """Creates a new file and its folder."""
         files, file = self._at(path)
-        stream = files.create(file, False)
+        with _translated(path, _THERE_ALREADY, FileExistsError):
+            stream = files.create(file, False)
         try:
             stream.write(content)
         finally:
@@ -303,12 +305,12 @@ def _clear(files: Files, checkpoint: str, token: str) -> None:
 
 
 @contextmanager
-def _missing(path: str) -> Iterator[None]:
+def _translated(path: str, java: str = _NOT_FOUND, raised: type[OSError] = FileNotFoundError) -> Iterator[None]:
     try:
         yield
     except Py4JJavaError as error:
-        if error.java_exception.getClass().getName() == _NOT_FOUND:
-            raise FileNotFoundError(path) from error
+        if error.java_exception.getClass().getName() == java:
+            raise raised(path) from error
         raise
 
 

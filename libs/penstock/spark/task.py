@@ -27,7 +27,7 @@ from penstock.spark.checkpoint import COLLECTED, is_clean, last_commit, last_off
 from penstock.spark.fence import FENCE, Mark
 from penstock.spark.files import Files, files_of, is_local
 from penstock.spark.inputs.checks import check_inputs, input_topics, require_no_problem
-from penstock.spark.inputs.identity import require_same_topics
+from penstock.spark.inputs.identity import require_noted_topics, require_same_topics
 from penstock.spark.inputs.malformed import MalformedRecords
 from penstock.spark.measure.malformed import Counts
 from penstock.spark.measure.rates import Batches
@@ -201,6 +201,10 @@ class RunningTask:
         require_no_problem(check_inputs(config, bootstrap, topics, self.runtime.spark if is_new else None))
         require_same_topics(self.runtime.files, self.checkpoint, topics)
 
+    def _require_noted_topics(self) -> None:
+        config, bootstrap = self.spec.config, self.runtime.settings.kafka_bootstrap
+        require_noted_topics(self.runtime.files, [self.checkpoint], lambda: input_topics(config, bootstrap))
+
     def hold(self, without_rows: bool) -> None:
         """From now on the query gets no more rows, and only finishes its batch; or it goes on."""
         if self._query is not None:
@@ -209,8 +213,10 @@ class RunningTask:
     def finish_pending(self) -> None:
         """Runs the query for the batch that is planned but not committed, and for no other. After `claim`.
 
-        Raises Unavailable when it does not finish in time, Spark's errors when it fails.
+        Raises Unavailable when it does not finish in time, BrokenTask when a topic was made again, Spark's errors when
+        the batch fails.
         """
+        self._require_noted_topics()
         pending = last_offset(self.checkpoint, self.runtime.files)
         self._run(FINISH_TRIGGER)
         try:
@@ -224,8 +230,9 @@ class RunningTask:
         """Runs the query, batch after batch, until `reached`; then stops it, with no batch pending. After `claim`.
 
         With `stop_at`, offsets by topic and key group, the inputs are read exactly to there. Raises TimeoutError when
-        that takes too long, Spark's errors when the query fails.
+        that takes too long, BrokenTask when a topic was made again, Spark's errors when the query fails.
         """
+        self._require_noted_topics()
         if stop_at is not None:
             self._frame = make_frame(self.runtime, self.spec, self.checkpoint, self.token, stop_at)
         self._run("0 seconds")

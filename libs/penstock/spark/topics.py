@@ -20,8 +20,10 @@ DENIED = frozenset({KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AU
 
 
 class Topic(NamedTuple):
-    """`partitions`: None for a topic that does not exist, or that this process may not even describe. `id`: another one
-    when the topic was deleted and made again; None: unknown."""
+    """`partitions`: None for a topic that does not exist, or that this process may not even describe.
+
+    `id`: Kafka's id of the topic. A topic made again under the same name has another. None: the broker has no ids.
+    """
 
     partitions: int | None
     may_read: bool = True
@@ -63,11 +65,13 @@ def _topic(answer: Future[Any]) -> Topic:
     return topic._replace(may_read=AclOperation.READ in rights, may_write=AclOperation.WRITE in rights)
 
 
-def id_text(uuid: Any) -> str:
-    """The id of a topic (`confluent_kafka.Uuid`) in hexadecimal digits. Its own text may have a slash, which is no part
-    of a file's name."""
+def id_text(uuid: Any) -> str | None:
+    """The id of a topic (`confluent_kafka.Uuid`) in hexadecimal digits; None for zero, which stands for no id.
+
+    Its own text may have a slash, which is no part of a file's name.
+    """
     most, least = uuid.get_most_significant_bits(), uuid.get_least_significant_bits()
-    return f"{most & _64_BITS:016x}{least & _64_BITS:016x}"
+    return f"{most & _64_BITS:016x}{least & _64_BITS:016x}" if most or least else None
 
 
 _opening = threading.Lock()

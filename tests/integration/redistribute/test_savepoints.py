@@ -167,6 +167,8 @@ def test_files_are_copied_published_and_deleted(runtime: Runtime, tmp_path: Path
     files: Files = LocalFiles() if local else HadoopFiles(runtime.spark)
     root = str(tmp_path)
     files.write(f"{root}/a/one", b"content")
+    with pytest.raises(FileExistsError):
+        files.write(f"{root}/a/one", b"other")
     files.copy(f"{root}/a/one", f"{root}/b/c/two")
     assert (files.read(f"{root}/b/c/two"), files.size(f"{root}/b/c/two")) == (b"content", 7)
     for missing in (

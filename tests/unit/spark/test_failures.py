@@ -79,10 +79,10 @@ def test_a_topic_that_was_made_again_is_told_with_what_to_do() -> None:
     )
     assert failure.error_kind == "broken_task"
     assert failure.error.startswith(
-        "inputs: the topic my-rows was deleted and made again, or lost records: partition 3"
+        "inputs: partition 3 of the topic my-rows ends at 3, and this task has read to 10. Either"
     )
-    assert "ends at 3, and 10 were read" in failure.error
-    assert "Delete the job and create it again" in failure.error
+    assert failure.error.index("Keep the job until you know") < failure.error.index("Delete the job")
+    assert "If records are lost: " in failure.error
 
 
 def test_plans_and_stacks_are_left_out() -> None:

@@ -52,6 +52,7 @@ class _Redistribution:
         self._seconds: dict[str, float] = {}
         self._saved: SavedGeneration | None = None
         self._uncopied: str | None = None
+        self._notes: frozenset[str] = frozenset()
         self._new = NewGeneration(runtime, task_specs(request.job, request.target), _mark_of(request))
         self._bus = InputEnds(runtime.settings.kafka_bootstrap)
 
@@ -91,12 +92,15 @@ class _Redistribution:
         layout = self._request.source
         if layout.savepoint is not None:
             self._saved = saved = SavedGeneration(self._runtime, layout, layout.savepoint)
+            saved.require_same_topics()
+            self._notes = saved.notes()
             positions = saved.positions()
             # Unread rows of tasks whose watermark is below the greatest may be late.
             return positions, {"behind": len(saved.lagging(positions, lambda _: False))}
         old = OldGeneration(self._runtime, self._request.job, layout, _mark_of(self._request))
         with self._phase("finish"):
             old.take_over()
+            self._notes = old.notes()
             settled = old.finish_pending()
         with self._phase("level"):
             levelled = old.level(layout.config.completeness)
@@ -105,6 +109,7 @@ class _Redistribution:
     def _begin(self, positions: Sequence[Position]) -> None:
         """No old task has finished a batch: all that there is are the offsets to begin with."""
         sources = self._merged(positions)
+        self._new.note_topics(self._notes)
         for task in self._new.tasks:
             self._new.begin(task, sliced(sources, task.spec.key_groups))
 
@@ -145,6 +150,7 @@ class _Redistribution:
             max(batch["batchWatermarkMs"] for batch in batches),
             max(batch["batchTimestampMs"] for batch in batches),
         )
+        self._new.note_topics(self._notes)
         for task in self._new.tasks:
             self._new.plan_batch(task, batch_id, metadata, sliced(sources, task.spec.key_groups))
 

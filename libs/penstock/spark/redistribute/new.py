@@ -6,7 +6,7 @@ state stores. It is 0 where the state was written at once, and greater where cha
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -95,6 +95,12 @@ class NewGeneration:
             content = self._runtime.files.read(f"{checkpoint}/{path}")
             for task in self.tasks:
                 task.writer.write(path, content)
+
+    def note_topics(self, notes: Iterable[str]) -> None:
+        """Writes which topics the offsets count in (`inputs.identity`), before any offsets."""
+        for task in self.tasks:
+            for name in notes:
+                task.writer.write(name, b"")
 
     def plan_batch(
         self, task: NewTask, batch_id: int, metadata: dict[str, object], sources: Sequence[SourceOffsets]

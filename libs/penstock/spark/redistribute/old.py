@@ -39,9 +39,10 @@ class OldGeneration(Generation):
         self._marks: dict[str, dict[int, int]] = {}
 
     def take_over(self) -> None:
-        """Claims all checkpoints."""
+        """Claims all checkpoints. Raises BrokenTask when an input topic was made again."""
         for task in self.tasks:
             task.claim()
+        self.require_same_topics()
 
     def finish_pending(self) -> int:
         """Finishes the pending batches and returns their number. Raises what `RunningTask.finish_pending` raises."""

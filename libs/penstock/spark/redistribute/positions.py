@@ -9,12 +9,14 @@ from typing import Any, NamedTuple
 from penstock.control.errors import BrokenCheckpoint
 from penstock.spark.checkpoint import PlannedBatch, last_commit, numbers, planned_batch, watermark_ms
 from penstock.spark.files import Files
+from penstock.spark.inputs.identity import notes_in, require_noted_topics
 from penstock.spark.redistribute.bus import InputEnds
 from penstock.spark.redistribute.level import lagging
 from penstock.spark.redistribute.offsets import SourceOffsets, parse_line
 from penstock.spark.redistribute.stores import OldState
 from penstock.spark.savepoint.take import read_manifest, savepoint_folder, task_folder
 from penstock.spark.task import RunningTask, Runtime
+from penstock.spark.topics import described
 from penstock.tasks.redistribution import Layout, SavepointName
 from penstock.tasks.spec import TaskSpec
 
@@ -100,6 +102,17 @@ class Generation:
         self._old = tasks
         self._inputs = {source.topic: source for source in layout.config.inputs.values()}
         self._ends = InputEnds(runtime.settings.kafka_bootstrap)
+
+    def require_same_topics(self) -> None:
+        """Raises BrokenTask when an input topic was made again since its offsets were noted, Unavailable when Kafka
+        does not answer."""
+        checkpoints = [task.checkpoint for task in self._old]
+        bootstrap = self._runtime.settings.kafka_bootstrap
+        require_noted_topics(self._runtime.files, checkpoints, lambda: described(bootstrap, self._inputs.keys()))
+
+    def notes(self) -> frozenset[str]:
+        """The notes of topics that the tasks have, for those that go on from them."""
+        return frozenset(name for task in self._old for name in notes_in(self._runtime.files, task.checkpoint))
 
     def positions(self) -> list[Position]:
         """Where the tasks are. Raises BrokenCheckpoint when their logs contradict themselves, each other or the job,

@@ -16,6 +16,7 @@ from zipfile import BadZipFile, ZipFile
 from penstock.control.errors import BrokenCheckpoint
 from penstock.spark.checkpoint import METADATA, last_commit, numbers, planned_batch, watermark_ms
 from penstock.spark.files import Files
+from penstock.spark.inputs.identity import notes_in
 from penstock.spark.redistribute.stores import operators_of, partitions_of
 
 _WHOLE = ("snapshot", "zip")
@@ -26,7 +27,8 @@ _CHANGES = ("delta", "changelog")
 class Content:
     """`batch`: the last finished one, or None. `files`: sizes in bytes by path below the checkpoint.
 
-    `moved`: the files that contain the path of their own folder, with the content that they must have in `home`.
+    `moved`: the files that contain the path of their own folder, with the content that they must have in `home`; and
+    the notes of topics, which are empty.
     """
 
     batch: int | None
@@ -43,13 +45,13 @@ def content_of(checkpoint: str, home: str, files: Files) -> Content:
     of, batch = _Checkpoint(checkpoint, files), last_commit(checkpoint, files)
     names = [METADATA] if METADATA in files.names(checkpoint) else []
     names += of.notes_of_sources()
+    moved = dict.fromkeys(notes_in(files, checkpoint), b"")
     if batch is None:
-        return Content(None, of.sized(names))
+        return Content(None, of.sized(names), moved)
     planned = planned_batch(checkpoint, batch, files)
     watermark_ms(checkpoint, batch, files)
     for log in ("offsets", "commits"):
         names += [f"{log}/{number}" for number in (batch, batch - 1) if number == batch or str(number) in of.names(log)]
-    moved: dict[str, bytes] = {}
     partitions = partitions_of(planned.metadata)
     operators = operators_of(checkpoint, files)
     for operator in operators:
