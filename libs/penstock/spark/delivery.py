@@ -20,7 +20,10 @@ _ANY_PARTITION = -1
 
 
 class Lost(NamedTuple):
-    """Records that Kafka did not take, or whose answer was lost on the way. `error`: its first refusal; None where it only gave no answer in time."""
+    """Records that Kafka did not take, or whose answer was lost on the way.
+
+    `error`: its first refusal; None where it only gave no answer in time.
+    """
 
     records: int
     of: int
