@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from psycopg.types.json import Jsonb
@@ -12,21 +13,25 @@ from penstock.model.reports import TaskProgress
 from penstock.store.alerts import open_subjects
 from penstock.store.engine import snapshot, transaction
 from services.job_service.store.overview import alerts_page
-from services.state_syncer.inputs.reconciler import InputAlerts
+from services.state_syncer.inputs.reconciler import TO_LOOK_AT, InputAlerts
 from tests.support.state_syncer.cell import elect
 
+(MIGRATION,) = Path("migrations/versions").glob("*_input_problems.sql")
 _REPORT = text(
     """
     INSERT INTO tasks (job, index, container, state, revision, generation, restarts, epoch, progress)
-    VALUES (:job, :index, 'c', :state, 1, 1, 0, 1, :progress)
-    ON CONFLICT (job, index, container) DO UPDATE SET progress = excluded.progress
+    VALUES (:job, :index, :container, :state, 1, 1, 0, 1, :progress)
+    ON CONFLICT (job, index, container) DO UPDATE SET progress = excluded.progress, state = excluded.state
     """
 )
 
 
-def report(engine: Engine, job: str, index: int, problems: dict[str, str], state: str = "running") -> None:
+def report(
+    engine: Engine, job: str, index: int, problems: dict[str, str], state: str = "running", container: str = "c"
+) -> None:
     progress = TaskProgress(input_problems=problems).model_dump(mode="json")
     row: dict[str, Any] = {"job": job, "index": index, "state": state, "progress": Jsonb(progress)}
+    row["container"] = container
     with transaction(engine) as connection:
         connection.execute(_REPORT, row)
 
@@ -83,3 +88,49 @@ def test_a_look_reads_some_jobs_and_the_next_ones_the_others(engine: Engine) -> 
     for job in jobs:
         report(engine, job, 0, {})
     assert len(subjects()) == 4
+
+
+def test_a_task_that_two_containers_report_counts_once_by_the_newer_report(engine: Engine) -> None:
+    (not_read, *_) = INPUT_ALERTS
+    for container, reason in (("b", "4 of 6"), ("a", "4 of 8")):
+        report(engine, "a", 0, {not_read: reason}, container=container)
+    report(engine, "a", 1, {not_read: "4 of 8"})
+    InputAlerts(engine, lambda: 0.0).round(elect(engine, "first"))
+    with snapshot(engine) as connection:
+        (alert,) = alerts_page(connection, limit=9)
+    assert (alert.message, alert.details) == ("task 0: 4 of 8 (and 1 more task)", {"tasks": [0, 1]})
+
+
+def test_tasks_with_a_problem_are_found_by_their_index(engine: Engine) -> None:
+    """And none that crashed since."""
+    (not_read, *_) = INPUT_ALERTS
+    report(engine, "a", 0, {not_read: "4 of 8"})
+    report(engine, "b", 0, {not_read: "4 of 8"})
+    report(engine, "b", 0, {not_read: "4 of 8"}, state="crashed")
+    report(engine, "c", 0, {})
+    values: dict[str, Any] = {"kinds": [not_read], "after": "", "most": 9}
+    with transaction(engine) as connection:
+        connection.execute(text("SET LOCAL enable_seqscan = off"))
+        plan = "\n".join(connection.execute(text(f"EXPLAIN {TO_LOOK_AT.text}"), values).scalars())
+        found = list(connection.execute(TO_LOOK_AT, values).scalars())
+    assert "ix_tasks_input_problems" in plan
+    assert found == ["a"]
+
+
+def test_the_index_comes_without_a_copy_of_the_table(engine: Engine) -> None:
+    """A task that has a problem already is found, too. Whoever holds the table is not waited for at length."""
+    (not_read, *_) = INPUT_ALERTS
+    report(engine, "a", 0, {not_read: "4 of 8"})
+    with transaction(engine) as connection:
+        connection.execute(
+            text(
+                "DROP TRIGGER input_problems ON tasks; ALTER TABLE tasks DROP COLUMN has_input_problems;"
+                " DROP FUNCTION note_input_problems, has_input_problems"
+            )
+        )
+        files = text("SELECT pg_relation_filenode('tasks')")
+        before = connection.execute(files).scalar_one()
+        connection.exec_driver_sql(MIGRATION.read_text(encoding="utf-8"), execution_options={"no_parameters": True})
+        assert connection.execute(files).scalar_one() == before
+        assert connection.execute(text("SHOW lock_timeout")).scalar_one() == "5s"
+        assert connection.execute(text("SELECT job FROM tasks WHERE has_input_problems")).scalars().all() == ["a"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from importlib.resources import files
 
+import psycopg
 from alembic import command
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
@@ -27,7 +28,8 @@ def upgrade(url: str) -> None:
     """Brings the database at `url` to `head()`, in one transaction. Quick if the database is there already.
 
     Any number of processes may call this at once: an advisory lock lets one work, and the others find the work done.
-    Raises Unavailable when the database cannot be reached, and TerminalError when its Postgres is too old.
+    Raises Unavailable when the database cannot be reached or a table is in use for long, and TerminalError when its
+    Postgres is too old.
     """
     engine = create_engine(
         sqlalchemy_url(url), poolclass=NullPool, connect_args={"connect_timeout": _CONNECT_TIMEOUT_SECONDS}
@@ -38,6 +40,8 @@ def upgrade(url: str) -> None:
             if _current(connection) != head():
                 _upgrade_under_lock(connection)
     except OperationalError as error:
+        if isinstance(error.orig, psycopg.errors.LockNotAvailable):
+            raise Unavailable("the schema is not upgraded: a table is in use for long. Start again") from error
         raise Unavailable("the job store cannot be reached") from error
 
 

@@ -25,7 +25,7 @@ _MOST_TASKS = 100
 _KINDS = [kind.value for kind in INPUT_ALERTS]
 # The first jobs by name, after `:after`, of which a task has a problem or which have an open alert. Each part ends when
 # it has found enough.
-_TO_LOOK_AT = text(
+TO_LOOK_AT = text(
     """
     (SELECT DISTINCT job FROM tasks WHERE has_input_problems AND job > :after ORDER BY job LIMIT :most)
     UNION
@@ -34,13 +34,18 @@ _TO_LOOK_AT = text(
     ORDER BY job LIMIT :most
     """
 )
+# After a fail-over two containers may report a task: it counts once, by the newer report.
 _REPORTED = text(
     """
+    WITH told AS (
+        SELECT DISTINCT ON (job, kind, index) job, kind, index, reason
+        FROM tasks CROSS JOIN LATERAL jsonb_each_text(progress -> 'input_problems') AS problem(kind, reason)
+        WHERE has_input_problems AND job = ANY(:jobs)
+        ORDER BY job, kind, index, reported_at DESC
+    )
     SELECT job, kind, count(*), (array_agg(index ORDER BY index))[ : CAST(:tasks AS integer)],
         (array_agg(reason ORDER BY index))[1]
-    FROM tasks CROSS JOIN LATERAL jsonb_each_text(progress -> 'input_problems') AS problem(kind, reason)
-    WHERE has_input_problems AND job = ANY(:jobs)
-    GROUP BY job, kind
+    FROM told GROUP BY job, kind
     """
 )
 
@@ -58,7 +63,7 @@ class InputAlerts:
     def round(self, leader_epoch: int) -> bool:
         """Makes what tasks report the open alerts, if it is time. Raises Fenced, Unavailable.
 
-        A look that fails is over. The next one is at the usual time and goes on after it: no job holds up the others.
+        After an error the next look comes a minute later, with the next jobs; the failed ones wait for the next pass.
         """
         if not self._period.is_due(self._monotonic()):
             return False
@@ -75,7 +80,7 @@ class InputAlerts:
 
 
 def _to_look_at(connection: Connection, after: str, most: int) -> list[str]:
-    return list(connection.execute(_TO_LOOK_AT, {"kinds": _KINDS, "after": after, "most": most}).scalars())
+    return list(connection.execute(TO_LOOK_AT, {"kinds": _KINDS, "after": after, "most": most}).scalars())
 
 
 def _reported(connection: Connection, jobs: Sequence[str]) -> list[InputReports]:
