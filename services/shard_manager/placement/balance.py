@@ -32,9 +32,11 @@ _FEWEST_EXAMINED = 32
 _LEAST_GAIN = 0.01
 _LEAST_GAIN_OF_MOVES = 0.34
 """The share of a pair's imbalance that an exchange must take away. A move that helps little is worse than a swap that
-helps much, but not on a container that is so far off that it needs many moves (`_FAR` bands). Of many shards no single
-one takes away much: without a lower share for these, a container that is empty would stay so."""
+helps much, but not on a container that is so far off that it needs many moves (`_FAR` bands, or `_NEARLY_EMPTY`). For
+moves between such a container and another one, the share is lowered in proportion when a container has more than 48
+shards; otherwise an empty container would never be filled."""
 _FAR = 3.0
+_NEARLY_EMPTY = -0.9
 
 
 class Balanced(NamedTuple):
@@ -73,7 +75,11 @@ def _search(frame: Frame, holder: Ints, band: float, movable: Flags, rounds: int
         if not len(a):  # every pair was tried
             return Balanced(holder, has_ended=True, is_cut=False)
         usual = _LEAST_GAIN if swaps or is_brief else _LEAST_GAIN_OF_MOVES
-        least_gain = np.where(off[a] > _FAR * band, _LEAST_GAIN, usual) / _times_longest(holder, len(off), a, b)
+        is_far = off > _FAR * band
+        least_gain = np.where(is_far[a], _LEAST_GAIN, usual)
+        if not swaps:
+            needs_many = is_far | (deviation.max(axis=1, initial=-1.0) < _NEARLY_EMPTY)
+            least_gain /= np.where(needs_many[a] | needs_many[b], _times_longest(holder, len(off), a, b), 1.0)
         scene = Scene(frame, holder, total, measure, deviation, band * AIM, movable, cost, swaps=swaps, salt=idle)
         found = best_exchanges(scene, a, b, least_gain)
         apart = found.only(_apart(found.a, found.b, found.worth))

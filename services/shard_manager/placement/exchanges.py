@@ -85,15 +85,18 @@ def _shards_of(scene: Scene, containers: Ints) -> tuple[Ints, Groups]:
 
 
 def _extremes_first(scene: Scene, rows: Ints) -> Ints:
-    """Of containers with more shards than are tried: the largest and the smallest in turn, by the share of an even load
-    in the greatest dimension. Few large ones bring a container near its even load, small ones bring it there."""
+    """Of each container with more shards than are tried: its largest and its smallest in turn, by the share of its even
+    load in the greatest dimension. Few large ones bring a container near its even load, small ones bring it there."""
     is_many = np.bincount(scene.holder[rows], minlength=1)[scene.holder[rows]] > LONGEST
     few, many = rows[~is_many], rows[is_many]
-    scale = scene.measure.scale.max(axis=0, initial=0.0)
-    shares = [column[many] * factor for column, factor in zip(scene.measure.columns, scale, strict=True)]
-    ordered = np.argsort(-np.max(shares, axis=0, initial=0.0), kind="stable")
-    in_turn = np.stack([ordered, ordered[::-1]], axis=1).reshape(-1)[: len(many)]
-    return np.concatenate([few, many[in_turn]])
+    scale = scene.measure.scale[scene.holder[many]]
+    shares = [column[many] * factor for column, factor in zip(scene.measure.columns, scale.T, strict=True)]
+    many = many[np.lexsort((-np.max(shares, axis=0, initial=0.0), scene.holder[many]))]
+    holder = scene.holder[many]
+    from_largest = np.arange(len(many)) - np.searchsorted(holder, holder)
+    from_smallest = np.searchsorted(holder, holder, side="right") - 1 - np.arange(len(many))
+    turn = np.minimum(2 * from_largest, 2 * from_smallest + 1)
+    return np.concatenate([few, many[np.lexsort((turn, holder))]])
 
 
 def _evaluate(scene: Scene, shards: Ints, groups: Groups, a: Ints, b: Ints, least_gain: Floats) -> Exchanges:

@@ -8,7 +8,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from services.shard_manager.placement.place import Placement, place
-from services.shard_manager.placement.problem import Problem
+from services.shard_manager.placement.problem import Constraint, Problem
 from tests.support.shard_manager.fleets import changed, constrained, fleet, without
 from tests.support.shard_manager.placement_problems import Container, Shard, problem_of
 from tests.support.shard_manager.placements import DIMENSIONS, best_possible, worst_deviation
@@ -64,3 +64,42 @@ def test_a_container_that_is_empty_gets_its_part_of_many_small_shards(count):
     assert answer.worst_band <= 0.1 + 1e-9
     assert len(answer.moved) <= 1.2 * 512 / count
     assert place(problem, answer.assignment).assignment == answer.assignment
+
+
+def test_a_container_that_was_emptied_is_filled_with_few_moves():
+    """To the edge of the band: only while it is far off is a move of little help made."""
+    problem = fleet(1_024, 4)
+    names = problem.containers.names
+    before = {
+        shard: names[1 + shard % 3] if holder == names[0] else holder
+        for shard, holder in place(problem, {}).assignment.items()
+    }
+    answer = place(problem, before)
+    assert answer.worst_band <= 0.1 + 1e-9
+    assert len(answer.moved) <= 0.7 * 1_024 / 4
+
+
+def test_what_is_moved_in_one_tier_does_not_depend_on_the_loads_in_another():
+    """A container of each tier is empty. The shards of the other tier are smaller or larger, all in proportion."""
+    found = set()
+    for factor in (0.01, 100.0):
+        regions = {"here": 1.0, "there": factor}
+        hosts = [
+            Container(f"{region}{number}", dict.fromkeys(DIMENSIONS, 100.0 * max(1.0, size)), region)
+            for region, size in regions.items()
+            for number in range(2)
+        ]
+        rows = [
+            Shard(
+                number * 2 + place_of,
+                {"cpu": (0.1 + number % 32 / 50) * size, "gpu": 0.1 * size},
+                Constraint(frozenset([region])),
+            )
+            for place_of, (region, size) in enumerate(regions.items())
+            for number in range(96)
+        ]
+        before = {row.id: f"{'there' if row.id % 2 else 'here'}1" for row in rows}
+        found.add(
+            tuple(shard for shard in place(problem_of(hosts, rows, dimensions=DIMENSIONS), before).moved.tolist())
+        )
+    assert len(found) == 1
