@@ -136,8 +136,8 @@ def waiting_lines(tasks: Iterable[TaskView]) -> Iterator[str]:
         )
         yield (
             f"{names}: all rows are read, and the watermark is up to {most:,.0f} s behind that of other tasks. Windows "
-            "that end in between stay open until newer rows come to these tasks, or idle_timeout_seconds of the inputs "
-            "is set"
+            "that end in that time are written when newer rows reach these tasks. To write them by the clock, set "
+            "idle_timeout_seconds on all inputs"
         )
 
 

@@ -6,6 +6,7 @@ that Penstock cannot see through could read any file and keep any state. Such a 
 
 from __future__ import annotations
 
+from functools import lru_cache
 from itertools import zip_longest
 
 from sqlglot import Dialect, Token, TokenType, exp
@@ -81,6 +82,16 @@ def parse_query(sql: str) -> exp.Query | Problem:
     if not isinstance(statement, exp.Query) or not statement.find(exp.Select):
         return sql_problem("one_select", " must be a SELECT")
     return _foreign_code(statement) or statement
+
+
+@lru_cache(maxsize=1024)
+def brings_rows_together(sql: str) -> bool:
+    """Whether a query may group or join rows; also when its text cannot be read."""
+    try:
+        query = parse_query(sql)
+        return isinstance(query, Problem) or query.find(exp.Group, exp.Join, exp.Exists, exp.Subquery) is not None
+    except RecursionError:
+        return True
 
 
 def _tokens(sql: str) -> list[Token]:

@@ -20,10 +20,9 @@ class TaskView(View):
     container reports the task, while reports do not arrive, or while its Spark host is silent; `lost` since
     `reported_at` when the container is silent.
     Fields that come from a report are null without one. `error`: why the task does not run well; null when it has
-    finished a batch since. `lag_seconds`: backlog over processing rate, and no less than the age of an
-    unfinished batch; null: unknown. `watermark_behind_seconds`: the task has read all of its
-    input, and its watermark is so far behind that of another task: what ends in between, such as a window, stays open
-    until newer rows come to its key groups; null: not so. `load`: the last known mean use over 10 minutes, by
+    finished a batch since. `lag_seconds`: backlog over processing rate, and no less than the age of an unfinished
+    batch; null: unknown. `watermark_behind_seconds`: how many seconds its watermark is behind the most advanced task
+    of the job, if it has read all and keeps state; else null. `load`: the last known mean use over 10 minutes, by
     dimension; null: never known. A dimension that is missing is unknown.
     """
 

@@ -137,7 +137,8 @@ def job_tasks(job: JobName, parts: PartsOf) -> Tasks:
         places = views.places(job, running, reported, cluster.read_facts(connection).sharding)
         owners = overview.owners(connection, [place.shard for place in places if place.shard is not None])
         moment = read_moment(connection)
-    return Tasks(job=job, tasks=with_waiting(views.task_views(places, reported, owners, loads, moment)))
+    shown = views.task_views(places, reported, owners, loads, moment)
+    return Tasks(job=job, tasks=with_waiting(shown, None if running is None else running.config))
 
 
 @router.get("/v1/jobs/{job}/sync", response_model=SyncView)
