@@ -121,7 +121,11 @@ def write_many(connection: Connection, writes: Sequence[Write], clock: Clock, be
     expected.claim(connection, [write.job for write in writes if write.action is Action.CREATE])
     jobs = expected.lock(connection, names)
     outcomes: dict[int, Outcome] = {}
-    for batch in batches(writes):
+    turns = batches(writes)
+    if len(turns) > 1:  # the first turn locks the counter
+        packages.share(connection)
+        flows.lock(connection)
+    for batch in turns:
         part = {position: writes[position] for position in batch}
         outcomes |= _write_batch(connection, part, jobs, clock, began)
         if len(outcomes) < len(writes):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -70,11 +70,16 @@ def require_unused_topic(name: str) -> None:
     """Raises Conflict when a job reads or writes a topic, or when the Job Service cannot be asked: one may."""
     with asking_for_users("topic", name):
         users = [job.job for job in client().list_jobs(topic=name)]
+    require_no_users("topic", name, users)
+
+
+def require_no_users(field: str, name: str, users: Sequence[str]) -> None:
+    """Raises Conflict when there are `users`, the jobs that use a topic or package (`field`)."""
     if users:
         shown = ", ".join(users[:5]) + (f" and {len(users) - 5} more" if len(users) > 5 else "")
         raise Conflict(
-            f"{name} is a topic of {shown}: give the job another topic, or delete it, first; or add --force",
-            field="topic",
+            f"{name} is a {field} of {shown}: give the job another {field}, or delete it, first; or add --force",
+            field=field,
             rule="unused",
         )
 

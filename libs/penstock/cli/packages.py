@@ -9,9 +9,10 @@ from typing import Annotated
 
 import typer
 
-from penstock.cli.connection import asking_for_users, client
+from penstock.cli.connection import asking_for_users, client, require_no_users
 from penstock.cli.output import note, say
 from penstock.cli.settings import CliSettings
+from penstock.control.errors import NotFound
 from penstock.spark import packages
 
 Name = Annotated[str, typer.Argument(help="name of the package")]
@@ -39,8 +40,9 @@ def delete(
     """Delete a version of a package. Refused while a job uses it.
 
     A job uses what its tasks run, what a layer of it names, what it may be rolled back to, and what a plan or restore
-    that goes on needs. A write that is under way meanwhile is refused, or keeps the file. Savepoints and the history
-    are not looked at: to go back to one with its package, pack the same files again, which gives the same digest.
+    that goes on needs. A write that is under way either finishes first, and then the delete gets 409, or is refused
+    itself. Savepoints and the history are not looked at: to go back to one with its package, pack the same files again,
+    which gives the same digest.
     """
     check = None if force else partial(_require_unused, name, version)
     path = packages.delete(name, version, CliSettings.read().packages(), check)
@@ -49,5 +51,11 @@ def delete(
 
 def _require_unused(name: str, version: str) -> None:
     """From now on no write that has begun takes the version. Raises Conflict while a job uses it, or may."""
-    with asking_for_users("package", f"{name} {version}"):
-        client().delete_package(name, version)
+    what = f"{name} {version}"
+    with asking_for_users("package", what):
+        service = client()
+        try:
+            return service.delete_package(name, version)
+        except NotFound:  # of a Job Service of the release before, which cannot refuse writes
+            users = service.list_jobs(package=f"{name}/{version}")
+            return require_no_users("package", what, [job.job for job in users])

@@ -11,6 +11,7 @@ from sqlalchemy import Connection, TextClause, text
 from penstock.config.model import Slo
 from penstock.model.health import AGAIN, JobFacts, Moment, TaskFacts, Verdict, verdict
 from penstock.model.jobs import JobState
+from penstock.store.package_use import USES_OF_PACKAGE, package_named
 from penstock.store.rows import columns
 
 # The state of a job, in this order:
@@ -52,8 +53,7 @@ _JOBS = f"""
     ORDER BY job LIMIT :limit
 """
 _NAMED = text(_JOBS.format(where="jobs.name = ANY(:jobs)"))
-# A job needs a package or topic as it runs it, also before the last wave of a rollout, as it is to run it, and for a
-# plan.
+# A job needs a topic as it runs it, also before the last wave of a rollout, as it is to run it, and for a plan.
 _KNOWN = """(
         SELECT running.config UNION ALL
         SELECT running.rollout->'before'->'config' WHERE running.rollout->>'revision' = running.revision::text UNION ALL
@@ -61,18 +61,9 @@ _KNOWN = """(
         SELECT sync_state.plan->'config' UNION ALL
         SELECT sync_state.plan->'restore'->'config' UNION ALL
         SELECT restores.config FROM restores WHERE restores.job = jobs.name) known"""
-USES_PACKAGE = f"""(WITH package AS (
-        SELECT known.config->'package' AS leaves FROM {_KNOWN} UNION ALL
-        SELECT layer.config->'package' FROM expected_layers layer WHERE layer.job = jobs.name UNION ALL
-        SELECT jsonb_build_object(leaf->'path'->>1, leaf->'old')
-        FROM jsonb_path_query(sync_state.rejected, '$.leaves[*] ? (@.path[0] == "package")') AS leaf)
-    SELECT EXISTS (SELECT FROM package WHERE leaves->>'name' = split_part(:package, '/', 1))
-        AND EXISTS (SELECT FROM package WHERE leaves->>'version' = split_part(:package, '/', 2)))"""
-"""Whether a row of `jobs`, joined to `running` and `sync_state`, needs `:package` (`name/version`): it has it or is to
-have it, its layers may merge to it, or it may be rolled back to it."""
 _FILTERS = f"""starts_with(jobs.name, :prefix)
     AND (CAST(:owner AS text) IS NULL OR jobs.owner = :owner)
-    AND (CAST(:package AS text) IS NULL OR {USES_PACKAGE})
+    AND (CAST(:package AS jsonb) IS NULL OR EXISTS ({USES_OF_PACKAGE}))
     AND (CAST(:topic AS text) IS NULL OR EXISTS (
         SELECT FROM {_KNOWN}
         WHERE :topic IN (known.config->'output'->>'topic', known.config->>'dead_letter_topic')
@@ -144,9 +135,11 @@ def read_page(
 ) -> list[JobHealth]:
     """At most `limit` jobs by name, from after `after`, that match all the filters given.
 
-    `crashed`: only jobs of which some task crashed so often lately that it may crash again and again.
+    `package`: `name/version`. `crashed`: only jobs of which some task crashed so often lately that it may crash again
+    and again.
     """
-    filters = {"prefix": prefix, "owner": owner, "package": package, "topic": topic, "again": AGAIN}
+    needed = None if package is None else package_named(*package.partition("/")[::2])
+    filters = {"prefix": prefix, "owner": owner, "package": needed, "topic": topic, "again": AGAIN}
     values = _values(limit, state, after) | filters
     return _judged(connection, _CRASHED_PAGE if crashed else _PAGE, values)
 

@@ -18,6 +18,8 @@ ViewType = TypeVar("ViewType", bound=jobs.View)
 PageType = TypeVar("PageType", jobs.JobPage, ContainerPage)
 
 _PLAN_SECONDS = 40.0
+# The store looks at all jobs, and then waits for writes that are under way.
+_DELETE_PACKAGE_SECONDS = 60.0
 
 
 class Noted(TypedDict, total=False):
@@ -316,7 +318,7 @@ class JobClient(HttpClient):
 
     def delete_package(self, name: str, version: str) -> None:
         """Records that no job uses this version, so that its file may be deleted. Raises Conflict with the jobs."""
-        self.send("DELETE", _path("packages", name, version))
+        self.send("DELETE", _path("packages", name, version), timeout=_DELETE_PACKAGE_SECONDS)
 
     def create_token(self, name: str, role: Role, layers: Sequence[str] | None = None) -> str:
         """A new token, seen only now; for admins."""

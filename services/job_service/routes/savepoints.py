@@ -95,6 +95,8 @@ def restore_job(job: JobName, body: RestoreWrite, call: CallOf) -> Response:
                 field="savepoint",
                 rule="ready",
             )
+        # Before the first write: writes lock the revision counter, which comes last.
+        packages.hold(connection, row.config, call.elapsed)
         patch: dict[str, Any] = {} if body.task_count is None else {"task_count": body.task_count}
         if body.with_package:
             patch |= code_of(row.config, expected_config(connection, job))
@@ -103,7 +105,6 @@ def restore_job(job: JobName, body: RestoreWrite, call: CallOf) -> Response:
             write_patch(connection, call, job, layer, patch, body.reason)
         done = call.write_in(connection, Write(Action.RESTORE, job, call.author, reason=body.reason))
         require_compatible(row.config, expected_config(connection, job))
-        packages.hold(connection, row.config, call.elapsed)
         savepoints.ask_to_restore(connection, job, row)
         return answer(202, done)
 

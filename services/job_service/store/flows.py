@@ -28,6 +28,11 @@ _WRITE = text(
 )
 
 
+def lock(connection: Connection) -> None:
+    """Until the transaction ends no other one changes a flow."""
+    connection.execute(_LOCK)
+
+
 def take(connection: Connection, changes: Mapping[int, Change]) -> dict[int, UserError]:
     """Stores the flows of changes, given by position, whose jobs are locked. Why some of them must not be.
 
@@ -42,7 +47,7 @@ def take(connection: Connection, changes: Mapping[int, Change]) -> dict[int, Use
     changed = {position: flow for position, flow in wanted.items() if stored.get(flow.job) != flow}
     if not changed:
         return {}
-    connection.execute(_LOCK)
+    lock(connection)
     flows = _around(connection, list(changed.values()), stored)
     refused: dict[int, UserError] = {}
     for position, flow in changed.items():
