@@ -184,7 +184,8 @@ def reason_of(session: SparkSession, source: Input) -> Column:
 def _reason_of_text(session: SparkSession, source: Input) -> Column:
     """Of JSON or CSV. As few calls of the JVM as can be: Spark parses a text in less time."""
     is_utf8 = f"WHEN NOT is_valid_utf8({TEXT}) THEN 'the value is not UTF-8'"
-    words = explanation(*_suspects(source)) or "''"
+    found, fields, parser = _suspects(source)
+    words = explanation(found[:_MOST_FIELDS_NAMED], fields, parser) or "''"
     misread_values = f"WHEN {words} != '' THEN {words}"
     if source.format == "csv":
         return F.expr(f"CASE {is_utf8} {misread_values} ELSE 'the line does not fit value_schema' END")
