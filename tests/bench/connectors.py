@@ -39,6 +39,7 @@ from tests.support.spark.session import unique
 SMALL_BATCH = 100
 WARM_BATCHES = 20
 PARTITIONS = 8
+_SPARE_BATCHES = 40
 _END_SECONDS = 600.0
 
 
@@ -233,7 +234,7 @@ def _alternating(
 def _hosts(bench: Bench, sizes: Sizes, rounds: int) -> dict[str, float]:
     queries = sizes.queries
     # More than they read: it is the rate of batches that matters.
-    batches = 2 * (sizes.warm_s + sizes.steady_s) / sizes.trigger_s
+    batches = 2 * (sizes.warm_s + sizes.steady_s) / sizes.trigger_s + _SPARE_BATCHES
     topic = bench.topic(int(queries * SMALL_BATCH * batches), queries)
     both = {"spark": (SPARK, SPARK), "penstock": (SOURCES[2], SINKS[1])}
     figures: dict[str, list[float]] = {name: [] for name in both}
@@ -250,6 +251,7 @@ def _cores(bench: Bench, what: str, queries: list[StreamingQuery], sizes: Sizes)
     let_pass(sizes.warm_s)
     began, cpu, batches = time.perf_counter(), bench.cpu_seconds(), _batches(queries)
     let_pass(sizes.steady_s)
+    wait_until(lambda: _batches(queries) > batches, _END_SECONDS, "a batch to end")
     used, passed, done = bench.cpu_seconds() - cpu, time.perf_counter() - began, _batches(queries) - batches
     times = [p["durationMs"]["triggerExecution"] for query in queries for p in map(json.loads, _progress(query))]
     for query in queries:
