@@ -67,4 +67,4 @@ class Encoder:
 
 
 def _absent(template: TaskTemplate) -> set[str]:
-    return {name for name in ("before", "quiescing") if not getattr(template, name)}
+    return {name for name in ("before", "quiescing", "level_ms") if not getattr(template, name)}

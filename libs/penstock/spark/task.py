@@ -184,7 +184,6 @@ class RunningTask:
         self.claim()
         interval = trigger_interval(self.spec.config.trigger_interval_seconds, self.spec.task_id)
         self._run(interval, starting=True)
-        self.hold(self.spec.quiescing)
         log.info("task started", task=self.spec.task_id, revision=self.spec.revision, token=self.token)
 
     def claim(self) -> None:
@@ -198,10 +197,16 @@ class RunningTask:
         bootstrap, sampling = self.runtime.settings.kafka_bootstrap, self.runtime.spark if is_new else None
         require_no_problem(check_inputs(self.spec.config, bootstrap, sampling))
 
-    def hold(self, without_rows: bool) -> None:
-        """From now on the query gets no more rows, and only finishes its batch; or it goes on."""
-        if self._query is not None:
-            self.runtime.watch.hold(self._query._jsq, without_rows)
+    def follow(self, spec: TaskSpec) -> None:
+        """From now on the task's spec is `spec`. A query that is quiescing finishes its batch and gets no more rows, at
+        once or when it has come to the spec's `level_ms`; any other reads on."""
+        self.spec = spec
+        if self._query is None:
+            return
+        if spec.quiescing:
+            self.runtime.watch.quiesce(self._query._jsq, _level_of(spec))
+        else:
+            self.runtime.watch.release(self._query._jsq)
 
     def finish_pending(self) -> None:
         """Runs the query for the batch that is planned but not committed, and for no other. After `claim`.
@@ -257,11 +262,14 @@ class RunningTask:
     def _run(self, interval: str, *, starting: bool = False) -> None:
         """Starts the query in a scheduler pool of its own, so that a heavy neighbour does not hold it up.
 
-        `starting`: inputs and the folder of an output must be as they were left.
+        `starting`: inputs and the folder of an output must be as they were left. An order to take no more rows stands
+        before the first batch, so that a batch that is repeated does not pass the watermark to come to.
         """
         task_id, watch, context = self.spec.task_id, self.runtime.watch, self.runtime.java_context
         watch.starts(context, task_id)
         try:
+            if self.spec.quiescing:
+                watch.quiesceFromStart(task_id, _level_of(self.spec))
             self._query = self._started(interval, starting)
         except BaseException:
             self.forget()
@@ -329,6 +337,11 @@ class RunningTask:
             # With the exception of the JVM, for the kind of a failure is told by the classes of its causes.
             raise StreamingQueryException(origin=failure.get())
         return False
+
+
+def _level_of(spec: TaskSpec) -> int:
+    """The JVM takes 0 for no watermark to come to."""
+    return spec.level_ms or 0
 
 
 def note_marks(runtime: Runtime, spec: TaskSpec, checkpoint: str) -> None:

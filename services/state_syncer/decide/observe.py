@@ -9,10 +9,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from enum import Enum
 from typing import NamedTuple
+
+from penstock.model.reports import TaskState
 
 
 class Presence(Enum):
@@ -23,12 +26,53 @@ class Presence(Enum):
     UNKNOWN = "unknown"
 
 
+class Order(NamedTuple):
+    """The commit that gives the tasks of a job no more rows. `level_ms`: those below this watermark first read on to
+    it. `task_count`: how many tasks the job has."""
+
+    commit_number: int
+    level_ms: int | None = None
+    task_count: int = 1
+
+
+class ReportedTask(NamedTuple):
+    """What the newest report of `container` says of a task that takes no more rows.
+
+    `quiesced`: its batch is done and it reads nothing more, by the order to `level_ms`. `watermark_ms`: after that
+    batch, 0 without one, None unknown. `caught_up`: nothing is left but what came in since. `crashes`: in a row.
+    """
+
+    container: str
+    number: int
+    state: TaskState
+    quiesced: bool = False
+    level_ms: int | None = None
+    watermark_ms: int | None = None
+    caught_up: bool = False
+    backlog_records: int | None = None
+    crashes: int = 0
+
+
+class Unread(NamedTuple):
+    """The task with the most left to read. `records`: None when that is unknown."""
+
+    number: int
+    records: int | None
+
+
 class Quiet(NamedTuple):
-    """What is known of the tasks of a job that take no more rows. `busy`: tasks that have not said yet that their batch
-    is done. `unheard`: containers may run tasks of which nothing is known. Unknown is never quiet."""
+    """What is known of the tasks of a job that take no more rows. Unknown is never quiet.
+
+    `busy`: tasks that have not said yet that their batch is done, or that they have come to `level_ms`. `unheard`:
+    tasks may run of which nothing is known. `goal_ms`: all are quiet, but some are behind this watermark, the greatest
+    of all, and not at the end of their inputs. `furthest`: of the busy tasks, while they read on.
+    """
 
     busy: int = 0
     unheard: bool = True
+    goal_ms: int | None = None
+    level_ms: int | None = None
+    furthest: Unread | None = None
 
     @property
     def is_certain(self) -> bool:
@@ -36,9 +80,24 @@ class Quiet(NamedTuple):
         return not self.busy and not self.unheard
 
     def __str__(self) -> str:
+        if self.busy and self.level_ms is not None:
+            return f"{self.busy} tasks read on to the watermark {_text(self.level_ms)} of the others{self._left()}"
         if self.busy:
             return f"{self.busy} tasks have not finished their batches"
+        if self.unheard and self.level_ms is not None:
+            return "not every task and container has reported since"
         return "not every container has reported since" if self.unheard else "all tasks have finished their batches"
+
+    def _left(self) -> str:
+        if self.furthest is None:
+            return ""
+        number, records = self.furthest
+        left = "an unknown number of" if records is None else f"{records:,}"
+        return f"; task {number} has the most left in its inputs, {left} records"
+
+
+def _text(millis: int) -> str:
+    return datetime.fromtimestamp(millis / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 UNHEARD = Quiet()
@@ -87,16 +146,49 @@ def _applied(sighting: Sighting) -> int | None:
     return sighting.applied_commit if sighting.reported_incarnation == sighting.incarnation else None
 
 
-def observe_quiet(cluster: ClusterView, tasks: Mapping[str, int], commit_number: int) -> Quiet:
-    """Whether the tasks to which the commit `commit_number` gives no more rows have finished their batches.
+AWAITED_CRASHES = 3
+"""A task that crashed fewer times in a row starts again within seconds."""
 
-    `tasks`: by container whose newest report lists tasks of the job, how many of them have not. A task that no live
-    container lists runs nowhere.
+
+def observe_quiet(cluster: ClusterView, tasks: Collection[ReportedTask], order: Order) -> Quiet:
+    """Whether the tasks under an order have finished their batches, and are level.
+
+    `tasks`: those that any container's newest report lists. A task that crashed or is held has no batch to finish. Nor
+    has one that no live container lists: it runs nowhere. But while tasks read on to a watermark such a task is waited
+    for: it reads on as soon as it runs again. Only one that is held, or crashes again and again, is not.
     """
-    everyone_knows = cluster.applied_commit is not None and cluster.applied_commit >= commit_number
-    busy = sum(count for container, count in tasks.items() if container in cluster.reporting)
-    heard = everyone_knows and all(name in cluster.reporting or name in cluster.lost for name in tasks)
-    return Quiet(busy, unheard=not heard)
+    everyone_knows = cluster.applied_commit is not None and cluster.applied_commit >= order.commit_number
+    placed = all(task.container in cluster.reporting or task.container in cluster.lost for task in tasks)
+    present = [task for task in tasks if task.container in cluster.reporting]
+    busy = [task for task in present if _is_busy(task, order)]
+    missing = 0 if order.level_ms is None else order.task_count - len({task.number for task in present})
+    if busy or missing > 0 or not everyone_knows or not placed:
+        is_heard = everyone_knows and placed and missing <= 0
+        return Quiet(len(busy), not is_heard, level_ms=order.level_ms, furthest=_furthest(busy, order))
+    return Quiet(unheard=False, goal_ms=_goal(present), level_ms=order.level_ms)
+
+
+def _is_busy(task: ReportedTask, order: Order) -> bool:
+    if task.state is TaskState.HELD:
+        return False
+    if task.state is TaskState.CRASHED:
+        return order.level_ms is not None and task.crashes < AWAITED_CRASHES
+    return not (task.quiesced and task.level_ms == order.level_ms)
+
+
+def _furthest(busy: Collection[ReportedTask], order: Order) -> Unread | None:
+    """The one of which nothing is known, if any."""
+    if not busy or order.level_ms is None:
+        return None
+    found = max(busy, key=lambda task: (task.backlog_records is None, task.backlog_records or 0, -task.number))
+    return Unread(found.number, found.backlog_records)
+
+
+def _goal(tasks: Collection[ReportedTask]) -> int | None:
+    """None when all tasks of which it is known are level. The others may have to be levelled after the stop."""
+    known = [(task.watermark_ms, task.caught_up) for task in tasks if task.quiesced and task.watermark_ms is not None]
+    goal = max((watermark for watermark, _ in known), default=0)
+    return goal if any(watermark < goal and not caught_up for watermark, caught_up in known) else None
 
 
 def observe_stopped(cluster: ClusterView, holders: Collection[str], commit_number: int) -> Presence:

@@ -18,12 +18,13 @@ from services.state_syncer.host_tasks.outcomes import UNANSWERED, Outcome
 class Step(StrEnum):
     """The recorded steps of a plan. A step that a host task carries out has the name of its kind.
 
-    The order to take no more rows, the stop and the result are commits. Each is one transaction with the record of the
-    step that follows it, and the result ends the plan.
+    The orders to take no more rows and to read on, the stop and the result are commits. Each is one transaction with
+    the record of the step that follows it, and the result ends the plan.
     """
 
     COPY = host_task.COPY_STATE
     QUIESCE = "quiesce"
+    LEVEL = "level"
     AWAIT_STOPPED = "await_stopped"
     REDISTRIBUTE = host_task.REDISTRIBUTE
     SEAL = host_task.SEAL
@@ -36,13 +37,16 @@ class IllegalMove(Exception):
 STEPS = (
     Step.COPY.value,
     Step.QUIESCE.value,
+    Step.LEVEL.value,
     "stop",
     Step.AWAIT_STOPPED.value,
     Step.REDISTRIBUTE.value,
     Step.SEAL.value,
     "commit",
 )
-RUNNING_STEPS = (Step.COPY, Step.QUIESCE)
+HELD_STEPS = (Step.QUIESCE, Step.LEVEL)
+"""The steps in which the tasks run and take no more rows, or soon will."""
+RUNNING_STEPS = (Step.COPY, *HELD_STEPS)
 """The steps in which the tasks of the old generation still run."""
 
 
@@ -112,6 +116,8 @@ class Plan(Model):
                 usual = f"{self.container} copies the state into generation {self.generation}; all tasks run"
             case Step.QUIESCE:
                 usual = "until all tasks have finished their batches; nothing is stopped yet"
+            case Step.LEVEL:
+                usual = "until all tasks have come to the same watermark; nothing is stopped yet"
             case Step.AWAIT_STOPPED:
                 usual = "until every container has reported that no task of the job runs"
             case Step.REDISTRIBUTE:
@@ -121,6 +127,11 @@ class Plan(Model):
         lost = f" (containers lost at it: {self.losses})" if self.losses else ""
         slow = f". All state moves while the job is stopped: {self.uncopied}" if self.uncopied else ""
         return f"{self.step.value}: {why or usual}{lost}{slow}"
+
+    def seconds_spent(self, now: datetime) -> float:
+        """How long the step has taken so far. The time in which tasks read on is that in which they finish batches."""
+        before = self.seconds.get(Step.QUIESCE.value, 0.0) if self.step is Step.LEVEL else 0.0
+        return before + elapsed(self.step_at, now)
 
     def seconds_until(self, now: datetime) -> dict[str, float]:
         """The seconds of all steps when the present one ends at `now`."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 
+from penstock.tasks.spec import expand
 from penstock.wire.cluster import Snapshot
 from services.task_service.encoding import Encoder
 from services.task_service.store.rows import Changes
@@ -31,6 +32,18 @@ def test_what_tasks_ran_before_travels_only_while_there_is_any():
         assert (b'"before"' in body) is travels
         (template,) = Snapshot.model_validate_json(body).templates
         assert (template.before is not None) is travels
+
+
+def test_an_order_to_take_no_more_rows_travels_only_while_it_stands():
+    """For the same reason."""
+    for order in ({}, {"quiescing": True}, {"quiescing": True, "level_ms": 5_000}):
+        body = Encoder().encode(everything(None, changes(1, row("a", 1)._replace(**order))), None).body
+        assert {name: f'"{name}"'.encode() in body for name in ("quiescing", "level_ms")} == {
+            "quiescing": "quiescing" in order,
+            "level_ms": "level_ms" in order,
+        }
+        (spec, *_) = expand(Snapshot.model_validate_json(body).templates[0])
+        assert (spec.quiescing, spec.level_ms) == (order.get("quiescing", False), order.get("level_ms"))
 
 
 def test_a_delta_has_what_came_after():

@@ -17,6 +17,7 @@ from penstock.spark.fence import Mark
 from penstock.spark.measure import traffic
 from penstock.spark.measure.malformed import Count, reason, with_count
 from penstock.spark.measure.progress import rows_per_offset, task_progress, with_open_batch
+from penstock.spark.measure.quiet import with_quiet
 from penstock.spark.measure.rates import rates, with_batch
 from penstock.spark.task import RunningTask, Runtime
 from penstock.tasks.spec import TaskSpec
@@ -77,13 +78,11 @@ class TaskTable:
                 log.warning("start interrupted", task=task_id)
 
     def live(self, spec: TaskSpec) -> dict[str, Any]:
-        """From now on the task's spec is `spec`; one that is quiescing takes no more rows. Raises Unavailable when the
-        task does not run."""
+        """From now on the task's spec is `spec` (`RunningTask.follow`). Raises Unavailable when it does not run."""
         task = self._tasks.get(spec.task_id)
         if task is None:
             raise Unavailable(f"{spec.task_id} does not run here")
-        task.spec = spec
-        task.hold(spec.quiescing)
+        task.follow(spec)
         return _describe(task)
 
     def ids(self) -> list[str]:
@@ -107,9 +106,7 @@ class TaskTable:
                 _take_in(task, record["progress"], record.get("malformed"))
             if "open" in record:
                 task.progress = with_open_batch(task.progress or TaskProgress(), record["open"], task.rows_per_offset)
-            is_quiet = task.spec.quiescing and record["quiet"]
-            if is_quiet != (task.progress is not None and task.progress.quiesced):
-                task.progress = (task.progress or TaskProgress()).model_copy(update={"quiesced": is_quiet})
+            task.progress = with_quiet(task.progress, task.spec, record.get("quiet"))
             if not record["active"] and task.state is TaskState.RUNNING:
                 ended.append(self._end(task, record.get("causes", [])))
         with self._lock:

@@ -15,6 +15,8 @@ import io.penstock.kafka.source.plan.BatchPlanner;
 import io.penstock.kafka.source.plan.OtherSources;
 import io.penstock.kafka.source.skew.SkewGauge;
 import io.penstock.spark42.BoundedWatermark;
+import io.penstock.spark42.ReadState;
+import io.penstock.spark42.ReadsToEnd;
 import io.penstock.spark42.RunningQuery;
 import io.penstock.spark42.StartOfBatch;
 import java.util.Arrays;
@@ -46,7 +48,8 @@ import org.apache.spark.sql.kafka010.KafkaOffsetRange;
  * can continue each other's queries. State that is kept from batch to batch only saves look-ups.
  */
 final class BalancedStream
-    implements MicroBatchStream, SupportsTriggerAvailableNow, ReportsSourceMetrics, InputProgress, StartOfBatch {
+    implements MicroBatchStream, SupportsTriggerAvailableNow, ReportsSourceMetrics, InputProgress, StartOfBatch,
+        ReadsToEnd {
   private static final Comparator<KafkaOffsetRange> BY_OFFSET =
       Comparator.<KafkaOffsetRange, String>comparing(range -> range.topicPartition().topic())
           .thenComparingInt(range -> range.topicPartition().partition())
@@ -61,6 +64,7 @@ final class BalancedStream
   private final Optional<LeaderOffsetLog> leader;
   private final Optional<SourcePace> pace;
   private final Optional<ProducerHold> producers;
+  private final ReadState readState = new ReadState();
   private volatile OptionalLong readAllNanos = OptionalLong.empty();
   private volatile Optional<Offset> batchStart = Optional.empty();
   private boolean availableNow;
@@ -86,12 +90,14 @@ final class BalancedStream
 
   @Override
   public Offset latestOffset(Offset start, ReadLimit limit) {
+    readState.begin();
     Optional<RunningQuery> query = RunningQuery.ofThisThread();
     if (query.map(RunningQuery::isHeld).orElse(false)) {
       return noNewRows(start, false);
     }
     long asked = System.nanoTime();
     readAllNanos = OptionalLong.empty();
+    readState.plan();
     ReadLimits limits = paced(ReadLimits.of(limit), query);
     Offset sparksEnd = spark.latestOffset(start, sparkLimit(limit, limits));
     hasLooked = true;
@@ -101,8 +107,11 @@ final class BalancedStream
     Map<TopicPartition, Long> starts = parse(start);
     Map<TopicPartition, Long> available = parse(sparksEnd);
     addNewPartitions(starts, available.keySet());
-    followProducers(starts);
+    followBound(starts);
     Map<TopicPartition, Long> ends = ends(starts, available, limits);
+    if (ends.equals(latest(available))) {
+      readState.tookAll(asked);
+    }
     pace.ifPresent(own -> query.ifPresent(running -> own.planned(running, rowsBetween(starts, ends))));
     if (skew.isOn()) {
       skew.afterPlan(starts, ends, latest(available));
@@ -152,6 +161,7 @@ final class BalancedStream
 
   @Override
   public InputPartition[] planInputPartitions(Offset start, Offset end) {
+    readState.begin();
     batchStart = Optional.of(start);
     producers.ifPresent(hold -> hold.batchEndsAt(parse(end)));
     boundWatermark();
@@ -223,17 +233,21 @@ final class BalancedStream
   }
 
   @Override
+  public ReadState readState() {
+    return readState;
+  }
+
+  @Override
   public String toString() {
     return "Penstock" + spark;
   }
 
-  /** Advances the watermark that was held back, if the producers of all inputs have come further since. */
-  private void followProducers(Map<TopicPartition, Long> starts) {
-    if (producers.isEmpty()) {
-      return;
-    }
-    producers.get().batchEndsAt(starts);
-    producers.get().follow();
+  /** Advances the watermark that was held back, if producers have come further since, or the order is over. */
+  private void followBound(Map<TopicPartition, Long> starts) {
+    producers.ifPresent(hold -> {
+      hold.batchEndsAt(starts);
+      hold.follow();
+    });
     boundWatermark().ifPresent(watermark -> {
       RunningQuery query = RunningQuery.ofThisThread().orElseThrow();
       long next = Math.min(watermark.ofRowsMillis(), watermarkBound(query));
@@ -243,20 +257,20 @@ final class BalancedStream
     });
   }
 
-  /** Empty when the input has no producers to follow, or outside a running query. */
-  private Optional<BoundedWatermark> boundWatermark() {
-    return producers.isEmpty()
-        ? Optional.empty()
-        : RunningQuery.ofThisThread().map(query -> query.boundWatermark(() -> watermarkBound(query)));
+  /** Empty outside a running query. */
+  private static Optional<BoundedWatermark> boundWatermark() {
+    return RunningQuery.ofThisThread().map(query -> query.boundWatermark(() -> watermarkBound(query)));
   }
 
-  /** The bound of the watermark by the producers of all inputs. */
+  /** The bound of the watermark by the producers of all inputs, and by the order that the query is under. */
   private static long watermarkBound(RunningQuery query) {
-    return holds(query).mapToLong(ProducerHold::watermarkBound).min().orElse(Long.MAX_VALUE);
+    long ofProducers = holds(query).mapToLong(ProducerHold::watermarkBound).min().orElse(Long.MAX_VALUE);
+    return Math.min(ofProducers, query.orderedBound());
   }
 
   private static long idleWatermarkBound(RunningQuery query) {
-    return holds(query).mapToLong(ProducerHold::idleWatermarkBound).min().orElse(Long.MAX_VALUE);
+    long ofProducers = holds(query).mapToLong(ProducerHold::idleWatermarkBound).min().orElse(Long.MAX_VALUE);
+    return Math.min(ofProducers, query.orderedBound());
   }
 
   private static Stream<ProducerHold> holds(RunningQuery query) {
