@@ -17,6 +17,7 @@ from tests.integration.redistribute.test_level import WINDOW, finish_exactly, ma
 from tests.support.spark.redistribution import Events, Job
 
 WAIT_SECONDS = 60.0
+STEP_MS = 5_000  # Rows of a task are no further apart.
 CELL = ClusterView(reporting=frozenset(["a"]), lost=frozenset(), applied_commit=1)
 
 
@@ -25,7 +26,7 @@ class Running:
 
     def __init__(self, runtime: Runtime, job: Job) -> None:
         self.job = job
-        self.level_ms: int | None = None
+        self.level_ms: int | None = 0
         self._table = TaskTable(runtime)
 
     def specs(self, *, quiescing: bool) -> list[TaskSpec]:
@@ -86,9 +87,9 @@ def running(runtime: Runtime, events: Events, request: pytest.FixtureRequest) ->
 def test_a_task_is_levelled_before_the_stop_and_nothing_is_left_to_level_after_it(
     running: Running, events: Events
 ) -> None:
-    """1. Quiet, but uneven. 2. The task that lags is to read on. It dies, and starts with the order. 3. It stops
-    exactly at the watermark of the other, with more rows before it. 4. The rescale has nothing to level, and is exact.
-    """
+    """1. Quiet, but uneven. 2. The task that lags is to read on. It dies, and starts with the order. 3. It stops right
+    before the first row beyond the watermark of the other, with more rows before it. 4. The rescale has nothing to
+    level, and is exact."""
     job = running.job
     uneven = running.wait_until_quiet()
     goal = job.watermark_ms(1)
@@ -98,11 +99,12 @@ def test_a_task_is_levelled_before_the_stop_and_nothing_is_left_to_level_after_i
     running.stop(0)
     running.start([lagging])
     running.live([other])
-    assert running.wait_until_quiet() == Quiet(0, unheard=False, level_ms=goal)
-    assert [each.watermark_ms for each in running.told()] == [goal, goal]
+    assert running.wait_until_quiet().busy == 0
+    reached, there = (each.watermark_ms for each in running.told())
+    assert reached is not None
+    assert goal - STEP_MS <= reached <= goal == there
     assert not running.told()[0].caught_up, "it reads no further than it has to"
     running.stop()
-    assert job.watermark_ms(0) == goal
     report = job.rescale(task_count=3)
     assert (report.levelled, report.behind, report.watermark_ms) == (0, 0, goal)
     finish_exactly(job, events)
@@ -110,15 +112,15 @@ def test_a_task_is_levelled_before_the_stop_and_nothing_is_left_to_level_after_i
 
 @pytest.mark.parametrize("running", [10_000], indirect=True)
 def test_a_task_goes_on_as_ever_when_the_order_is_taken_back(running: Running) -> None:
-    """1. The lagging task reads to the end in one batch, far beyond the watermark of the other, and stays at it.
-    2. Released, its watermark rises without another row."""
+    """1. A large batch ends before the watermark of the other, too. 2. Released, the task reads on."""
     job = running.job
     running.level_ms = goal = running.wait_until_quiet().goal_ms
     assert goal is not None
     running.live(running.specs(quiescing=True))
     running.wait_until_quiet()
     lagging, _ = running.told()
-    assert (lagging.watermark_ms, lagging.caught_up) == (goal, True)
+    assert lagging.watermark_ms is not None
+    assert (lagging.watermark_ms <= goal, lagging.caught_up) == (True, False)
     running.level_ms = None
     running.live(running.specs(quiescing=False))
     wait_until(lambda: job.watermark_ms(0) > goal, WAIT_SECONDS, "the watermark to rise")

@@ -14,6 +14,7 @@ from penstock.model.reports import TaskProgress, TaskState
 from penstock.spark.channel import TaskEnded
 from penstock.spark.failures import Cause, classify
 from penstock.spark.fence import Mark
+from penstock.spark.host.levels import TaskLevels
 from penstock.spark.measure import traffic
 from penstock.spark.measure.malformed import Count, reason, with_count
 from penstock.spark.measure.progress import rows_per_offset, task_progress, with_open_batch
@@ -36,6 +37,7 @@ class TaskTable:
         self._lock = threading.Lock()
         self._tasks: dict[str, RunningTask] = {}
         self._has_garbage = False
+        self._levels = TaskLevels(runtime.settings.max_concurrent_starts)
 
     def start(self, spec: TaskSpec, epoch: int, commit_number: int = 0) -> dict[str, Any]:
         """Starts a task; one that runs already with this spec and epoch is left alone.
@@ -106,7 +108,9 @@ class TaskTable:
                 _take_in(task, record["progress"], record.get("malformed"))
             if "open" in record:
                 task.progress = with_open_batch(task.progress or TaskProgress(), record["open"], task.rows_per_offset)
-            task.progress = with_quiet(task.progress, task.spec, record.get("quiet"))
+            can_be_cut = self._levels.can_be_cut(task)
+            quiet = None if can_be_cut is None else record.get("quiet")
+            task.progress = with_quiet(task.progress, task.spec, quiet, says_watermark=can_be_cut is True)
             if not record["active"] and task.state is TaskState.RUNNING:
                 ended.append(self._end(task, record.get("causes", [])))
         with self._lock:
@@ -139,6 +143,7 @@ class TaskTable:
     def _remove(self, task: RunningTask) -> None:
         with self._lock:
             self._tasks.pop(task.spec.task_id, None)
+        self._levels.forget(task.spec.task_id)
         self._has_garbage = True
 
 

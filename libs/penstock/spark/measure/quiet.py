@@ -11,15 +11,19 @@ from penstock.tasks.spec import TaskSpec
 NOT_QUIET: Mapping[str, Any] = {"quiesced": False, "level_ms": None, "watermark_ms": None, "caught_up": False}
 
 
-def with_quiet(progress: TaskProgress | None, spec: TaskSpec, quiet: Mapping[str, Any] | None) -> TaskProgress | None:
+def with_quiet(
+    progress: TaskProgress | None, spec: TaskSpec, quiet: Mapping[str, Any] | None, *, says_watermark: bool
+) -> TaskProgress | None:
     """The progress with what `QueryWatch.poll` said of a quiet task; `quiet` None: it is not.
 
-    What the query said of another order than that of the spec, which it has got since, does not count.
+    What the query said of another order than that of the spec, which it has got since, does not count. The watermark is
+    said only where it was asked for, by an order with a level, and where a task can be brought to one.
     """
     told = NOT_QUIET
     if quiet is not None and spec.quiescing and quiet.get("levelMillis") == spec.level_ms:
-        watermark_ms, caught_up = quiet["watermarkMillis"], quiet["caughtUp"]
-        told = {"quiesced": True, "level_ms": spec.level_ms, "watermark_ms": watermark_ms, "caught_up": caught_up}
+        told = {**NOT_QUIET, "quiesced": True, "level_ms": spec.level_ms}
+        if says_watermark and spec.level_ms is not None:
+            told |= {"watermark_ms": quiet["watermarkMillis"], "caught_up": quiet["caughtUp"]}
     known = progress or TaskProgress()
     return (
         progress

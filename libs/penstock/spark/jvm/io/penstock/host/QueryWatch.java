@@ -85,9 +85,9 @@ public final class QueryWatch {
   /**
    * JSON, one record for each query: {@code task}, {@code run}, {@code active}; {@code quiet} when it gets no more rows
    * and has finished its batch, with the order's {@code levelMillis}, {@code watermarkMillis} and {@code caughtUp}
-   * ({@link RunningQuery.Quiet}); {@code progress} when a newer one exists, and with it {@code malformed}, the number of malformed records
-   * since the query's start, if its records are decoded; {@code open} when a batch runs for a while, with how long and
-   * what it reads; {@code causes} when the query has failed.
+   * ({@link RunningQuery.Quiet}); {@code progress} when a newer one exists, and with it {@code malformed}, the number of
+   * malformed records since the query's start, if its records are decoded; {@code open} when a batch runs for a while,
+   * with how long and what it reads; {@code causes} when the query has failed.
    */
   public static String poll() throws com.fasterxml.jackson.core.JsonProcessingException {
     ArrayNode all = JSON.createArrayNode();
@@ -194,16 +194,24 @@ public final class QueryWatch {
   }
 
   /**
-   * From now on {@code query} gets no more rows. With {@code levelMillis} above 0 it reads on until it has come to this
-   * watermark, which it does not pass, or to the end of its inputs. The batch in progress runs to its end.
+   * From now on {@code query}, which triggers at this interval, gets no more rows. With {@code levelMillis} above 0 it
+   * then reads on to where {@link #readTo} says. The batch in progress runs to its end. Below 0: no level is given.
    */
-  public static void quiesce(StreamingQuery query, long levelMillis) {
-    QuiesceOrders.give(query.runId(), level(levelMillis));
+  public static void quiesce(StreamingQuery query, long levelMillis, long intervalMillis) {
+    QuiesceOrders.give(query.runId(), level(levelMillis), TimeUnit.MILLISECONDS.toNanos(intervalMillis));
   }
 
   /** The same order to the query that this task starts next. It stands before the query's first batch. */
-  public static void quiesceFromStart(String task, long levelMillis) {
-    QuiesceOrders.giveAtStart(task, level(levelMillis));
+  public static void quiesceFromStart(String task, long levelMillis, long intervalMillis) {
+    QuiesceOrders.giveAtStart(task, level(levelMillis), TimeUnit.MILLISECONDS.toNanos(intervalMillis));
+  }
+
+  /**
+   * {@code query}, if it is still under the order to {@code levelMillis}, reads to these offsets and no further:
+   * {@code {"topic":{"0":123}}}. A partition that is not named is not read.
+   */
+  public static void readTo(StreamingQuery query, long levelMillis, String cuts) {
+    QuiesceOrders.readTo(query.runId(), levelMillis, cuts);
   }
 
   /** From now on {@code query} gets rows again. */
@@ -212,7 +220,7 @@ public final class QueryWatch {
   }
 
   private static OptionalLong level(long millis) {
-    return millis > 0 ? OptionalLong.of(millis) : OptionalLong.empty();
+    return millis >= 0 ? OptionalLong.of(millis) : OptionalLong.empty();
   }
 
   /**

@@ -14,14 +14,20 @@ public final class QuiesceOrders {
   private QuiesceOrders() {}
 
   /** The order to a run. The same order given again stays as it is. */
-  public static void give(UUID run, OptionalLong levelMillis) {
+  public static void give(UUID run, OptionalLong levelMillis, long intervalNanos) {
     OF_RUN.compute(run, (id, known) -> known != null && known.levelMillis().equals(levelMillis)
-        ? known : QuiesceOrder.at(levelMillis, System.nanoTime()));
+        ? known : QuiesceOrder.at(levelMillis, intervalNanos, System.nanoTime()));
+  }
+
+  /** Where a run may read to, by its order to this level. Nothing happens when it has got another order since. */
+  public static void readTo(UUID run, long levelMillis, String cuts) {
+    OF_RUN.computeIfPresent(run, (id, known) -> known.levelMillis().equals(OptionalLong.of(levelMillis))
+        ? known.withCuts(cuts) : known);
   }
 
   /** The order to the query that starts next under this name, until {@link #hasStarted}: it must stand before its first batch. */
-  public static void giveAtStart(String name, OptionalLong levelMillis) {
-    AT_START.put(name, QuiesceOrder.at(levelMillis, System.nanoTime()));
+  public static void giveAtStart(String name, OptionalLong levelMillis, long intervalNanos) {
+    AT_START.put(name, QuiesceOrder.at(levelMillis, intervalNanos, System.nanoTime()));
   }
 
   /** From now on the order at the start is that to this run. */
@@ -41,7 +47,7 @@ public final class QuiesceOrders {
   /** The run is about to be stopped: it reads nothing more. */
   public static void stop(UUID run) {
     OF_RUN.compute(run, (id, known) ->
-        (known == null ? QuiesceOrder.at(OptionalLong.empty(), System.nanoTime()) : known).forStop());
+        (known == null ? QuiesceOrder.at(OptionalLong.empty(), 0, System.nanoTime()) : known).forStop());
   }
 
   /** The order is over: the run reads on, or has ended. */
@@ -49,8 +55,9 @@ public final class QuiesceOrders {
     OF_RUN.remove(run);
   }
 
+  /** Looks where the order was before it looks where {@link #hasStarted} puts it, so that it misses none on its way. */
   static Optional<QuiesceOrder> of(UUID run, String name) {
-    QuiesceOrder own = OF_RUN.get(run);
-    return Optional.ofNullable(own != null || name == null ? own : AT_START.get(name));
+    Optional<QuiesceOrder> atStart = Optional.ofNullable(name).map(AT_START::get);
+    return Optional.ofNullable(OF_RUN.get(run)).or(() -> atStart);
   }
 }

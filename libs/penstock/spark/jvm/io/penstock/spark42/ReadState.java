@@ -1,5 +1,6 @@
 package io.penstock.spark42;
 
+import java.util.Optional;
 import java.util.OptionalLong;
 
 /** How far a run of a query has read an input. The query's thread changes it, any thread may ask. */
@@ -7,6 +8,7 @@ public final class ReadState {
   private volatile boolean begun;
   private volatile OptionalLong tookAllNanos = OptionalLong.empty();
   private volatile boolean leftRows = true;
+  private volatile Optional<String> readTo = Optional.empty();
 
   /** The run asks for a batch, or repeats one. */
   public void begin() {
@@ -22,6 +24,15 @@ public final class ReadState {
   public void tookAll(long nanos) {
     tookAllNanos = OptionalLong.of(nanos);
     leftRows = false;
+  }
+
+  /** The batch has all rows up to these cuts ({@link QuiesceOrder}). */
+  public void tookAllTo(String cuts) {
+    readTo = Optional.of(cuts);
+  }
+
+  boolean hasReadTo(String cuts) {
+    return readTo.filter(cuts::equals).isPresent();
   }
 
   /** Before that the run may have a batch to repeat. */

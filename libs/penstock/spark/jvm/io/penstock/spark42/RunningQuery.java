@@ -6,6 +6,7 @@ import java.util.Optional;
 import java.util.OptionalLong;
 import java.util.Properties;
 import java.util.UUID;
+import java.util.concurrent.TimeUnit;
 import java.util.function.LongSupplier;
 import java.util.stream.Stream;
 import org.apache.spark.SparkContext;
@@ -116,14 +117,9 @@ public final class RunningQuery {
     return execution.runId().toString();
   }
 
-  /** Whether the query must get no more rows. Its batch runs to the end. */
-  public boolean isHeld() {
-    return order().map(order -> order.isReached(watermarkMillis(), inputs())).orElse(false);
-  }
-
-  /** The latest watermark that the query may have, by the order that it is under. */
-  public long orderedBound() {
-    return order().map(QuiesceOrder::watermarkBound).orElse(Long.MAX_VALUE);
+  /** The order to take no more rows that the query is under. Its batch runs to the end. */
+  public Optional<QuiesceOrder> order() {
+    return QuiesceOrders.of(execution.runId(), execution.name());
   }
 
   /**
@@ -138,7 +134,7 @@ public final class RunningQuery {
   /**
    * Present when {@code query} gets no more rows, by an order, and has finished its last batch with rows. {@code known}:
    * what was found before, which holds as long as the order: without rows a query only runs what its watermark asks for.
-   * From any thread.
+   * But inputs that know of no orders may give it rows again: then only what is found now counts. From any thread.
    */
   public static Optional<Quiet> quiet(StreamingQuery query, Optional<Quiet> known) {
     if (!(query instanceof StreamingQueryWrapper wrapper)
@@ -147,24 +143,25 @@ public final class RunningQuery {
     }
     RunningQuery running = new RunningQuery(execution);
     QuiesceOrder order = running.order().orElse(null);
-    if (order != null && known.isPresent() && known.get().order().equals(order) && query.isActive()) {
+    List<ReadState> inputs = running.inputs();
+    if (order != null && known.isPresent() && known.get().order().equals(order) && query.isActive()
+        && !inputs.isEmpty()) {
       return known;
     }
     // First whether the next trigger gets no rows, then whether one is active: none with rows can begin in between.
-    if (order == null || !running.hasBegun() || !order.isReached(running.watermarkMillis(), running.inputs())
-        || !query.isActive() || query.status().isTriggerActive()) {
+    if (order == null || !running.hasBegun() || !order.isReached(inputs) || !query.isActive()
+        || query.status().isTriggerActive()) {
       return Optional.empty();
     }
-    return Optional.of(new Quiet(order, running.watermarkMillis(), order.isCaughtUp(running.inputs())));
-  }
-
-  private Optional<QuiesceOrder> order() {
-    return QuiesceOrders.of(execution.runId(), execution.name());
+    long lastBatchNanos = TimeUnit.MILLISECONDS.toNanos(running.lastBatch().map(EndedBatch::millis).orElse(0L));
+    boolean caughtUp = !inputs.isEmpty() && order.isCaughtUp(inputs, lastBatchNanos);
+    return Optional.of(new Quiet(order, running.watermarkMillis(), caughtUp));
   }
 
   /** Before that the sources are not known, nor the watermark of the checkpoint. */
   private boolean hasBegun() {
-    return !sources().isEmpty() && inputs().stream().allMatch(ReadState::hasBegun);
+    return ((MicroBatchExecution) execution).watermarkTracker() != null && !sources().isEmpty()
+        && inputs().stream().allMatch(ReadState::hasBegun);
   }
 
   private List<ReadState> inputs() {

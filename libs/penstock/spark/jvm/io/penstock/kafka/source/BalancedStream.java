@@ -15,6 +15,7 @@ import io.penstock.kafka.source.plan.BatchPlanner;
 import io.penstock.kafka.source.plan.OtherSources;
 import io.penstock.kafka.source.skew.SkewGauge;
 import io.penstock.spark42.BoundedWatermark;
+import io.penstock.spark42.QuiesceOrder;
 import io.penstock.spark42.ReadState;
 import io.penstock.spark42.ReadsToEnd;
 import io.penstock.spark42.RunningQuery;
@@ -92,14 +93,16 @@ final class BalancedStream
   public Offset latestOffset(Offset start, ReadLimit limit) {
     readState.begin();
     Optional<RunningQuery> query = RunningQuery.ofThisThread();
-    if (query.map(RunningQuery::isHeld).orElse(false)) {
+    Optional<QuiesceOrder> order = query.flatMap(RunningQuery::order);
+    Optional<String> cuts = order.flatMap(QuiesceOrder::readsTo);
+    if (order.isPresent() && cuts.isEmpty()) {
       return noNewRows(start, false);
     }
     long asked = System.nanoTime();
     readAllNanos = OptionalLong.empty();
     readState.plan();
     ReadLimits limits = paced(ReadLimits.of(limit), query);
-    Offset sparksEnd = spark.latestOffset(start, sparkLimit(limit, limits));
+    Offset sparksEnd = spark.latestOffset(start, cuts.isEmpty() ? sparkLimit(limit, limits) : limits.least());
     hasLooked = true;
     if (sparksEnd == null) {
       return null;
@@ -107,20 +110,20 @@ final class BalancedStream
     Map<TopicPartition, Long> starts = parse(start);
     Map<TopicPartition, Long> available = parse(sparksEnd);
     addNewPartitions(starts, available.keySet());
-    followBound(starts);
-    Map<TopicPartition, Long> ends = ends(starts, available, limits);
-    if (ends.equals(latest(available))) {
-      readState.tookAll(asked);
-    }
+    followProducers(starts);
+    Map<TopicPartition, Long> bounded = cuts.map(own -> beforeCuts(own, starts, available)).orElse(available);
+    Map<TopicPartition, Long> ends = ends(starts, bounded, limits);
+    noteRead(ends, bounded, latest(available), cuts, asked);
     pace.ifPresent(own -> query.ifPresent(running -> own.planned(running, rowsBetween(starts, ends))));
     if (skew.isOn()) {
       skew.afterPlan(starts, ends, latest(available));
     }
-    if (available.equals(starts)) {
+    boolean isIdle = available.equals(starts) && cuts.isEmpty();
+    if (isIdle) {
       readAllNanos = OptionalLong.of(asked);
     }
     if (ends.equals(starts)) {
-      return noNewRows(start, available.equals(starts));
+      return noNewRows(start, isIdle);
     }
     idle.ifPresent(IdleInput::recordRows);
     return ends.equals(available) ? sparksEnd : spark.deserializeOffset(OffsetsJson.format(ends));
@@ -242,12 +245,13 @@ final class BalancedStream
     return "Penstock" + spark;
   }
 
-  /** Advances the watermark that was held back, if producers have come further since, or the order is over. */
-  private void followBound(Map<TopicPartition, Long> starts) {
-    producers.ifPresent(hold -> {
-      hold.batchEndsAt(starts);
-      hold.follow();
-    });
+  /** Advances the watermark that was held back, if the producers of all inputs have come further since. */
+  private void followProducers(Map<TopicPartition, Long> starts) {
+    if (producers.isEmpty()) {
+      return;
+    }
+    producers.get().batchEndsAt(starts);
+    producers.get().follow();
     boundWatermark().ifPresent(watermark -> {
       RunningQuery query = RunningQuery.ofThisThread().orElseThrow();
       long next = Math.min(watermark.ofRowsMillis(), watermarkBound(query));
@@ -257,20 +261,20 @@ final class BalancedStream
     });
   }
 
-  /** Empty outside a running query. */
-  private static Optional<BoundedWatermark> boundWatermark() {
-    return RunningQuery.ofThisThread().map(query -> query.boundWatermark(() -> watermarkBound(query)));
+  /** Empty when the input has no producers to follow, or outside a running query. */
+  private Optional<BoundedWatermark> boundWatermark() {
+    return producers.isEmpty()
+        ? Optional.empty()
+        : RunningQuery.ofThisThread().map(query -> query.boundWatermark(() -> watermarkBound(query)));
   }
 
-  /** The bound of the watermark by the producers of all inputs, and by the order that the query is under. */
+  /** The bound of the watermark by the producers of all inputs. */
   private static long watermarkBound(RunningQuery query) {
-    long ofProducers = holds(query).mapToLong(ProducerHold::watermarkBound).min().orElse(Long.MAX_VALUE);
-    return Math.min(ofProducers, query.orderedBound());
+    return holds(query).mapToLong(ProducerHold::watermarkBound).min().orElse(Long.MAX_VALUE);
   }
 
   private static long idleWatermarkBound(RunningQuery query) {
-    long ofProducers = holds(query).mapToLong(ProducerHold::idleWatermarkBound).min().orElse(Long.MAX_VALUE);
-    return Math.min(ofProducers, query.orderedBound());
+    return holds(query).mapToLong(ProducerHold::idleWatermarkBound).min().orElse(Long.MAX_VALUE);
   }
 
   private static Stream<ProducerHold> holds(RunningQuery query) {
@@ -307,6 +311,29 @@ final class BalancedStream
     Map<TopicPartition, Long> bounded =
         options.stopAt().isPresent() ? options.stopAt().get().bound(starts, available) : available;
     return planner.plan(starts, bounded, limits, limits.isUnlimited() ? OtherSources.NONE : otherSources());
+  }
+
+  /** For those who wait until all is read, or all before the cuts. */
+  private void noteRead(Map<TopicPartition, Long> ends, Map<TopicPartition, Long> bounded,
+      Map<TopicPartition, Long> latest, Optional<String> cuts, long asked) {
+    if (ends.equals(latest)) {
+      readState.tookAll(asked);
+    }
+    if (ends.equals(bounded)) {
+      cuts.ifPresent(readState::tookAllTo);
+    }
+  }
+
+  /** A partition that was read beyond its cut, or has none, is not read on. */
+  private static Map<TopicPartition, Long> beforeCuts(
+      String cuts, Map<TopicPartition, Long> starts, Map<TopicPartition, Long> available) {
+    Map<TopicPartition, Long> bounded = new LinkedHashMap<>();
+    Map<TopicPartition, Long> offsets = OffsetsJson.parse(cuts, "cuts of a rescale");
+    available.forEach((partition, end) -> {
+      long start = starts.get(partition);
+      bounded.put(partition, Math.min(end, Math.max(start, offsets.getOrDefault(partition, start))));
+    });
+    return bounded;
   }
 
   private OtherSources otherSources() {
