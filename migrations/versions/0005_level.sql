@@ -3,7 +3,7 @@
 -- The commit stands beside the watermark: a State Syncer of the release before leaves both when it writes the row.
 ALTER TABLE running
     ADD COLUMN level_commit BIGINT,
-    ADD COLUMN level_ms BIGINT CHECK (level_ms > 0),
+    ADD COLUMN level_ms BIGINT CHECK (level_ms >= 0),
     ADD CONSTRAINT ck_running_level CHECK ((level_ms IS NULL) = (level_commit IS NULL));
 COMMENT ON COLUMN running.level_commit IS 'level_ms counts while this is the row''s commit_number; otherwise it is out of date';
-COMMENT ON COLUMN running.level_ms IS 'tasks that take no more rows first read on to this watermark, in milliseconds since 1970';
+COMMENT ON COLUMN running.level_ms IS 'tasks that take no more rows first read on to this watermark, in milliseconds since 1970; 0: they only say theirs';

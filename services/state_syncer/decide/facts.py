@@ -7,8 +7,8 @@ from enum import StrEnum
 
 from penstock.tasks.host_task import POLICIES
 from services.state_syncer.decide.observe import Presence
-from services.state_syncer.decide.progress import HELD_STEPS, Plan, Progress, Step
-from services.state_syncer.decide.view import JobView
+from services.state_syncer.decide.progress import HELD_STEPS, Plan, Progress, Step, elapsed
+from services.state_syncer.decide.view import JobView, Running
 from services.state_syncer.host_tasks.next_attempt import GiveUp, Retry, after_attempt
 from services.state_syncer.host_tasks.outcomes import Done, Failed, Outcome
 from services.state_syncer.host_tasks.plan_tasks import task_of
@@ -21,6 +21,11 @@ LONGEST_SECONDS = {
     Step.REDISTRIBUTE: 3600.0,
 }
 
+AWAITED_SECONDS = 60.0
+"""How long a task that crashed or went away is awaited while others read on."""
+LONGEST_INTERVAL_SECONDS = 10.0
+"""Tasks of a job with a longer time between triggers do not read on before the stop."""
+
 
 class Fact(StrEnum):
     """What is found about the present step."""
@@ -32,6 +37,7 @@ class Fact(StrEnum):
     BUSY = "tasks finish their batches, or it is unknown"
     QUIET = "all tasks have finished their batches"
     UNEVEN = "tasks are behind the watermark of others"
+    TOO_FAR = "tasks are too far behind the watermark of others"
     NOT_GONE = "tasks are there, or it is unknown"
     GONE = "the tasks are gone"
     UNANSWERED = "the container has not finished"
@@ -53,7 +59,7 @@ def found_of(view: JobView, progress: Progress, now: datetime) -> Fact:
         case Step.COPY if not plan.has_attempt:
             found = Fact.UNASKED
         case Step.QUIESCE | Step.LEVEL:
-            found = _quiet(view, progress)
+            found = _quiet(view, progress, now)
         case Step.AWAIT_STOPPED:
             found = _presence(view)
         case _:
@@ -70,17 +76,31 @@ def longest_seconds(plan: Plan) -> float | None:
     return LONGEST_SECONDS.get(plan.step) if asked is None else float(asked)
 
 
-def _quiet(view: JobView, progress: Progress) -> Fact:
-    """Tasks without state drop no rows, so they are level. With `completeness: drop_late` nobody reads on.
+def seconds_left(plan: Plan, now: datetime) -> float:
+    """Of the time in which tasks may finish their batches and read on."""
+    return max(0.0, (longest_seconds(plan) or 0.0) - plan.seconds_spent(now))
 
-    An order that did not bring its tasks to its watermark is not given again: they are levelled after the stop.
-    """
-    quiet, running = view.quiet, view.running
+
+def _quiet(view: JobView, progress: Progress, now: datetime) -> Fact:
+    """An order that did not bring its tasks to its watermark is not given again: they are levelled after the stop. So
+    are tasks that crashed or went away and are not back soon."""
+    quiet, running, plan = view.quiet, view.running, progress.plan
     if not quiet.is_certain or running is None:
         return Fact.BUSY
-    waits = progress.has_state and running.config.get("completeness", "wait") == "wait"
+    if quiet.awaits and elapsed(plan.step_at, now) < AWAITED_SECONDS:
+        return Fact.BUSY
     is_uneven = quiet.goal_ms is not None and quiet.goal_ms > (running.level_ms or 0)
-    return Fact.UNEVEN if waits and is_uneven else Fact.QUIET
+    if not is_uneven or not _levels(running, progress):
+        return Fact.QUIET
+    needed = quiet.seconds_to_goal(now)
+    return Fact.TOO_FAR if needed is not None and needed > seconds_left(plan, now) else Fact.UNEVEN
+
+
+def _levels(running: Running, progress: Progress) -> bool:
+    """Whether tasks read on while they run. Tasks without state drop no rows, so they are level. With `completeness:
+    drop_late` nobody reads on. Where triggers are rare, all would wait for them."""
+    waits = progress.has_state and running.config.get("completeness", "wait") == "wait"
+    return waits and float(running.config.get("trigger_interval_seconds") or 0.0) <= LONGEST_INTERVAL_SECONDS
 
 
 def _presence(view: JobView) -> Fact:

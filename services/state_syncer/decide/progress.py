@@ -7,7 +7,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, Literal, NamedTuple
 
-from pydantic import Field
+from pydantic import Field, field_serializer
 
 from penstock.config.model import Model
 from penstock.tasks import host_task
@@ -19,7 +19,8 @@ class Step(StrEnum):
     """The recorded steps of a plan. A step that a host task carries out has the name of its kind.
 
     The orders to take no more rows and to read on, the stop and the result are commits. Each is one transaction with
-    the record of the step that follows it, and the result ends the plan.
+    the record of the step that follows it, and the result ends the plan. `level` is recorded as `quiesce`, which a State
+    Syncer of the release before can read; the level of the running row tells them apart.
     """
 
     COPY = host_task.COPY_STATE
@@ -92,6 +93,15 @@ class Plan(Model):
     uncopied: str = ""
     """Why the state was not copied while the tasks ran, or the copy was of no use."""
 
+    @field_serializer("step")
+    def _recorded(self, step: Step) -> str:
+        return (Step.QUIESCE if step is Step.LEVEL else step).value
+
+    def under(self, level_ms: int | None) -> Plan:
+        """The recorded plan of a job whose running row has this level."""
+        reads_on = self.step is Step.QUIESCE and level_ms
+        return self.model_copy(update={"step": Step.LEVEL}) if reads_on else self
+
     def at(self, step: Step, now: datetime, container: str | None, generation: int | None) -> Plan:
         """The plan at the next step, for which `container` is asked."""
         changes = {"step": step, "step_at": now, "container": container, "generation": generation, "losses": 0}
@@ -104,8 +114,9 @@ class Plan(Model):
 
     @property
     def step_number(self) -> int:
-        """The index of the step in `steps`."""
-        return STEPS.index(self.step.value)
+        """The index of the step in `steps`, which may lack the step in a plan of another release."""
+        known = self.step.value if self.step.value in self.steps else self._recorded(self.step)
+        return self.steps.index(known) if known in self.steps else 0
 
     def describe(self, why: str = "") -> str:
         """What the plan waits for, in words for people; `why` says it better where it is known."""

@@ -2,10 +2,10 @@
 
     copy_state > quiesce [> level] > stop > await_stopped > redistribute > seal > commit
 
-The state is copied while the tasks run. If that fails, all of it is moved after the stop. One transaction commits that
-tasks take no more rows, once they have finished their batches another one the stop, and the last one the new running
-row; it ends the plan. Where tasks are behind the watermark of others, one before the stop commits that these read on to
-it. A job without tasks, one that is to stop and one that is to be restored begin with the stop.
+The state is copied while the tasks run. If that fails, all of it is moved after the stop. Three commits: (1) tasks take
+no more rows; (2) once their batches are done, the stop; (3) the new running row, which ends the plan. Between 1 and 2,
+where tasks are behind: these read on. A job without tasks, one that is to stop and one that is to be restored begin with
+the stop.
 
 Until `seal` is recorded the old generation can be resumed, so every failure resumes it. After that the plan only goes
 forward, to the configuration that it has recorded.
@@ -37,7 +37,7 @@ from services.state_syncer.decide.decisions import (
     StartRescale,
     Wait,
 )
-from services.state_syncer.decide.facts import Fact, found_of
+from services.state_syncer.decide.facts import Fact, found_of, seconds_left
 from services.state_syncer.decide.progress import HELD_STEPS, RUNNING_STEPS, IllegalMove, Plan, Progress, Step, elapsed
 from services.state_syncer.decide.view import JobView, Running
 from services.state_syncer.host_tasks.outcomes import Done, Failed, Lost, Unanswered
@@ -77,11 +77,13 @@ MOVES: Mapping[tuple[Step, Fact], Move] = {
     (Step.QUIESCE, Fact.BUSY): Move.STAY,
     (Step.QUIESCE, Fact.QUIET): Move.STOP,
     (Step.QUIESCE, Fact.UNEVEN): Move.LEVEL,
+    (Step.QUIESCE, Fact.TOO_FAR): Move.ABORT,
     (Step.LEVEL, Fact.CHANGED): Move.REPLAN,
     (Step.LEVEL, Fact.LATE): Move.ABORT,
     (Step.LEVEL, Fact.BUSY): Move.STAY,
     (Step.LEVEL, Fact.QUIET): Move.STOP,
     (Step.LEVEL, Fact.UNEVEN): Move.LEVEL,
+    (Step.LEVEL, Fact.TOO_FAR): Move.ABORT,
     (Step.AWAIT_STOPPED, Fact.CHANGED): Move.REPLAN,
     (Step.AWAIT_STOPPED, Fact.LATE): Move.ABORT,
     (Step.AWAIT_STOPPED, Fact.NOT_GONE): Move.STAY,
@@ -129,7 +131,8 @@ def continue_rescale(view: JobView, running: Running, progress: Progress, now: d
         case Move.REPLAN:
             return _replan(view, running, plan, now)
         case Move.ABORT:
-            return End(plan, _resumed(running), _failure(view, progress, found))
+            why = _too_far(view, plan, now) if found is Fact.TOO_FAR else ""
+            return End(plan, _resumed(running), _failure(view, progress, found, why))
         case Move.ASK:
             return _ask(progress, now)
         case Move.SEAL:
@@ -166,8 +169,9 @@ def _without_copy(plan: Plan, why: str, now: datetime) -> Plan:
 
 
 def _held(running: Running, plan: Plan) -> Record[Plan]:
-    """The tasks take no more rows, as soon as the budget has room."""
-    return Record(plan, replace(_resumed(running), quiescing=True), disrupts=True)
+    """The tasks take no more rows, as soon as the budget has room. The level 0 asks for their watermarks: containers of
+    the release before say none, and are only sent one by a State Syncer that can take it."""
+    return Record(plan, replace(_resumed(running), quiescing=True, level_ms=0), disrupts=True)
 
 
 def _levelled(view: JobView, running: Running, plan: Plan, now: datetime) -> Record[Plan]:
@@ -304,14 +308,19 @@ def _resumed(running: Running) -> Commit:
     return Commit(running.config, running.revision, running.generation, running.restarts, rollout=running.rollout)
 
 
-def _failure(view: JobView, progress: Progress, found: Fact) -> Fail:
+def _too_far(view: JobView, plan: Plan, now: datetime) -> str:
+    needed, left = view.quiet.seconds_to_goal(now) or 0.0, seconds_left(plan, now)
+    return f"they need about {needed:,.0f} s to read on, and {left:,.0f} s are left"
+
+
+def _failure(view: JobView, progress: Progress, found: Fact, why: str = "") -> Fail:
     plan = progress.plan
     told = [f"step {plan.step.value}", *([f"on {plan.container}"] if plan.container else [])]
     match progress.outcome:
-        case Failed(why) | Lost(why):
-            said = f": {why}"
+        case Failed(reason) | Lost(reason):
+            said = f": {reason}"
         case _:
-            said = f": {view.quiet}" if plan.step in HELD_STEPS else ""
+            said = f": {why or view.quiet}" if plan.step in HELD_STEPS else ""
     ended = (
         "; the job was never stopped" if plan.step in RUNNING_STEPS and MOVES[plan.step, found] is Move.ABORT else ""
     )

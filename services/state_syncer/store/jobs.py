@@ -126,8 +126,9 @@ _READ_HELD = text(
     """
     SELECT job, container, index AS number, state, crashes, progress->'quiesced' AS quiesced,
         progress->'level_ms' AS level_ms, progress->'watermark_ms' AS watermark_ms,
-        progress->'caught_up' AS caught_up, progress->'backlog_records' AS backlog_records
-    FROM tasks WHERE job IN (SELECT job FROM sync_state WHERE plan->>'step' IN ('quiesce', 'level'))
+        progress->'caught_up' AS caught_up, progress->'backlog_records' AS backlog_records,
+        progress->'processed_rows_per_second' AS rows_per_second
+    FROM tasks WHERE job IN (SELECT job FROM sync_state WHERE plan->>'step' = 'quiesce')
     """
 )
 _ANY_QUIESCING = text("SELECT EXISTS (SELECT FROM running WHERE quiescing_commit = commit_number)")
@@ -270,6 +271,7 @@ def _reported(row: Row[Any]) -> ReportedTask:
         caught_up=row.caught_up is True,
         backlog_records=_number(row.backlog_records),
         crashes=row.crashes,
+        rows_per_second=row.rows_per_second if isinstance(row.rows_per_second, int | float) else None,
     )
 
 

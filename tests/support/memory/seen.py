@@ -76,7 +76,9 @@ def quiet(store: MemoryStore, entry: RunningEntry | None) -> Quiet:
 def _held(container: str, task: TaskReport) -> ReportedTask:
     told = task.progress or TaskProgress()
     quiet = (told.quiesced, told.level_ms, told.watermark_ms, told.caught_up)
-    return ReportedTask(container, task.index, task.state, *quiet, told.backlog_records, task.crashes)
+    return ReportedTask(
+        container, task.index, task.state, *quiet, told.backlog_records, task.crashes, told.processed_rows_per_second
+    )
 
 
 def _sightings(store: MemoryStore) -> Iterator[Sighting]:

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from services.state_syncer.decide.decisions import End, Poll, Record
-from services.state_syncer.decide.observe import Quiet, Unread
-from services.state_syncer.decide.progress import Step
+from services.state_syncer.decide.observe import Behind, Quiet, Unread
+from services.state_syncer.decide.progress import STEPS, Plan, Step
 from tests.support.store.jobs import make_config
 from tests.unit.state_syncer.test_rescale import (
     LATER,
@@ -51,6 +51,7 @@ def test_the_copy_of_the_state_is_kept_while_tasks_read_on() -> None:
         pytest.param({"has_state": False}, id="tasks without state drop no rows"),
         pytest.param({"running": replace(QUIESCING, config=OLD | {"completeness": "drop_late"})}, id="drop_late"),
         pytest.param({"quiet": QUIET}, id="level"),
+        pytest.param({"running": replace(QUIESCING, config=OLD | {"trigger_interval_seconds": 10.5})}, id="rare"),
     ],
 )
 def test_where_nobody_has_to_read_on_the_stop_follows(case: dict[str, Any]) -> None:
@@ -96,6 +97,55 @@ def test_both_orders_share_the_time_that_users_give(within: float | None, late: 
         "step level: it takes too long: 1 tasks read on to the watermark 1970-01-01T00:00:05.000Z of the others;"
         " task 1 has the most left in its inputs, 70 records; the job was never stopped"
     )
+
+
+@pytest.mark.parametrize("awaited", [{"crashed": (1,)}, {"missing": (2,)}])
+@pytest.mark.parametrize("goal_ms", [None, 6_000])
+def test_tasks_that_are_away_are_awaited_for_a_minute_and_then_levelled_after_the_stop(
+    awaited: dict[str, Any], goal_ms: int | None
+) -> None:
+    quiet = Quiet(0, unheard=False, level_ms=5_000, goal_ms=goal_ms, **awaited)
+    job = view(Step.LEVEL, quiet=quiet)
+    assert after(job, NOW + timedelta(seconds=59)) == Poll(plan(Step.LEVEL), str(quiet))
+    decision = after(job, NOW + timedelta(seconds=60))
+    assert isinstance(decision, Record)
+    assert decision.plan.step is (Step.AWAIT_STOPPED if goal_ms is None else Step.LEVEL)
+    for other in (quiet._replace(busy=1), quiet._replace(unheard=True)):
+        assert isinstance(after(replace(job, quiet=other), NOW + timedelta(seconds=60)), Poll)
+
+
+def test_tasks_that_cannot_come_so_far_in_time_are_released_at_once_with_the_estimate() -> None:
+    """As if rows came evenly until now: of 10,000 rows of 100 s, those of 80 s lie before the goal."""
+    now_ms = round(LATER.timestamp() * 1000)
+    behind = Behind(1, now_ms - 100_000, 10_000, 10.0)
+    quiet = Quiet(0, unheard=False, goal_ms=now_ms - 20_000, behind=(behind,))
+    decision = after(view(Step.QUIESCE, quiet=quiet), LATER)
+    assert isinstance(decision, End)
+    assert (decision.commit.config, decision.commit.stopping, decision.commit.quiescing) == (OLD, False, False)
+    assert decision.failure is not None
+    assert decision.failure.detail == (
+        "step quiesce: tasks are too far behind the watermark of others: they need about 800 s to read on, and 590 s are"
+        " left; the job was never stopped"
+    )
+    faster = quiet._replace(behind=(behind._replace(rows_per_second=20.0),))
+    assert isinstance(after(view(Step.QUIESCE, quiet=faster), LATER), Record)
+
+
+def test_a_state_syncer_of_the_release_before_can_read_the_plan() -> None:
+    """It is recorded as `quiesce`; the level of the running row tells that tasks read on."""
+    recorded = plan(Step.LEVEL).model_dump(mode="json")
+    assert recorded["step"] == "quiesce"
+    found = Plan.model_validate(recorded)
+    assert [found.under(level_ms).step for level_ms in (None, 0, 5_000)] == [Step.QUIESCE, Step.QUIESCE, Step.LEVEL]
+    assert found.under(5_000) == plan(Step.LEVEL)
+    assert plan(Step.SEAL).under(5_000).step is Step.SEAL
+
+
+def test_the_number_of_a_step_is_that_in_the_plan_s_own_list() -> None:
+    before = tuple(step for step in STEPS if step != "level")
+    numbers = [plan(step, steps=before).step_number for step in (Step.QUIESCE, Step.LEVEL, Step.SEAL)]
+    assert numbers == [1, 1, 5]
+    assert [plan(step).step_number for step in (Step.QUIESCE, Step.LEVEL, Step.SEAL)] == [1, 2, 6]
 
 
 def test_a_task_that_came_back_further_is_the_new_goal_without_more_time() -> None:

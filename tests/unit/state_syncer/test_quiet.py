@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from penstock.model.reports import TaskState
 from services.state_syncer.decide.observe import (
     AWAITED_CRASHES,
+    Behind,
     ClusterView,
     Order,
     Quiet,
@@ -56,7 +58,9 @@ QUIET = Quiet(0, unheard=False)
     ],
 )
 def test_the_tasks_behind_the_greatest_watermark_are_uneven(told: list[ReportedTask], goal_ms: int | None) -> None:
-    assert observe_quiet(CELL, told, QUIESCE) == Quiet(0, unheard=False, goal_ms=goal_ms)
+    found = observe_quiet(CELL, told, QUIESCE)
+    assert found == Quiet(0, unheard=False, goal_ms=goal_ms, behind=found.behind)
+    assert bool(found.behind) == (goal_ms is not None)
 
 
 @pytest.mark.parametrize(
@@ -86,7 +90,7 @@ def test_the_tasks_behind_the_greatest_watermark_are_uneven(told: list[ReportedT
         ),
         pytest.param(
             [levelled(0), task(1, **CRASHED), levelled(2)],
-            Quiet(1, unheard=False, furthest=Unread(1, None)),
+            Quiet(0, unheard=False, crashed=(1,)),
             id="a task that crashed comes back",
         ),
         pytest.param(
@@ -99,9 +103,23 @@ def test_the_tasks_behind_the_greatest_watermark_are_uneven(told: list[ReportedT
             QUIET,
             id="so is one that is held",
         ),
-        pytest.param([levelled(0), levelled(2)], Quiet(0, unheard=True), id="one moves to another container"),
         pytest.param(
-            [levelled(0), levelled(1, container="z"), levelled(2)], Quiet(0, unheard=True), id="its container is lost"
+            [levelled(0), levelled(2)], Quiet(0, unheard=False, missing=(1,)), id="one moves to another container"
+        ),
+        pytest.param(
+            [levelled(0), levelled(1, container="z"), levelled(2)],
+            Quiet(0, unheard=False, missing=(1,)),
+            id="its container is lost",
+        ),
+        pytest.param(
+            [levelled(0), task(1, None), task(2, None, level_ms=5_000)],
+            QUIET,
+            id="one is of the release before, one cannot be cut: after the stop",
+        ),
+        pytest.param(
+            [levelled(0), task(1, 4_000, level_ms=0), levelled(2)],
+            Quiet(1, unheard=False, furthest=Unread(1, None)),
+            id="it has not heard yet that it is to read on",
         ),
         pytest.param(
             [levelled(0), levelled(1, container="z"), levelled(1, container="b"), levelled(2)],
@@ -110,13 +128,38 @@ def test_the_tasks_behind_the_greatest_watermark_are_uneven(told: list[ReportedT
         ),
         pytest.param(
             [levelled(0), levelled(1, 8_000), levelled(2)],
-            Quiet(0, unheard=False, goal_ms=8_000),
+            Quiet(
+                0, unheard=False, goal_ms=8_000, behind=(Behind(0, 5_000, None, None), Behind(2, 5_000, None, None))
+            ),
             id="one came back beyond the watermark",
         ),
     ],
 )
 def test_tasks_that_read_on_are_awaited(told: list[ReportedTask], found: Quiet) -> None:
     assert observe_quiet(CELL, told, LEVEL) == found._replace(level_ms=5_000)
+
+
+def test_an_order_that_only_asks_for_watermarks_is_answered_by_either_release() -> None:
+    """One of the release before does not know that it is asked."""
+    asked = QUIESCE._replace(level_ms=0)
+    told = [task(0, 5_000, level_ms=0), task(1, None), task(2, 5_000, level_ms=0)]
+    assert observe_quiet(CELL, told, asked) == Quiet(0, unheard=False, level_ms=0)
+    assert observe_quiet(CELL, told[:2], asked) == Quiet(0, unheard=False, level_ms=0), "nobody reads on"
+
+
+@pytest.mark.parametrize(
+    ("task", "seconds"),
+    [
+        pytest.param(Behind(0, 10_000, 1_000, 5.0), 50.0, id="a quarter of its backlog lies before the goal"),
+        pytest.param(Behind(0, 0, 1_000, 5.0), None, id="nobody knows how far it is without a watermark"),
+        pytest.param(Behind(0, 10_000, None, 5.0), None, id="nor without a backlog"),
+        pytest.param(Behind(0, 10_000, 1_000, None), None, id="nor without a rate"),
+    ],
+)
+def test_how_long_a_task_needs_to_read_on(task: Behind, seconds: float | None) -> None:
+    quiet = Quiet(0, unheard=False, goal_ms=20_000, behind=(task, Behind(1, 15_000, 1, 5.0)))
+    slowest = quiet.seconds_to_goal(datetime.fromtimestamp(50, UTC))
+    assert slowest == (seconds or pytest.approx(1 / 7 / 5))
 
 
 @pytest.mark.parametrize("order", [QUIESCE, LEVEL])
@@ -133,7 +176,13 @@ def test_nothing_is_certain_before_every_container_has_heard_of_the_order(order:
         (Quiet(2, unheard=False), "2 tasks have not finished their batches"),
         (Quiet(), "not every container has reported since"),
         (QUIET, "all tasks have finished their batches"),
-        (Quiet(level_ms=5_000), "not every task and container has reported since"),
+        (Quiet(level_ms=0), "not every container has reported since"),
+        (Quiet(level_ms=5_000), "not every container has reported since"),
+        (Quiet(0, unheard=False, level_ms=5_000), "all tasks have read on"),
+        (
+            Quiet(0, unheard=False, level_ms=5_000, crashed=(1,), missing=(2,)),
+            "task 1 has crashed and is awaited; task 2 runs nowhere yet and is awaited",
+        ),
         (
             Quiet(2, unheard=False, level_ms=1_700_000_000_500, furthest=Unread(3, 12_345)),
             "2 tasks read on to the watermark 2023-11-14T22:13:20.500Z of the others; task 3 has the most left in its"

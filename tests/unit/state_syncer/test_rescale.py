@@ -79,7 +79,7 @@ def test_the_table_has_a_move_for_every_fact_that_a_step_can_find() -> None:
     working = {Fact.UNANSWERED, Fact.DONE, Fact.FAILED, Fact.LOST}
     moving = working | {Fact.CHANGED, Fact.LATE, Fact.GIVEN_UP}
     copying = {Fact.CHANGED, Fact.LATE, Fact.NEEDLESS, Fact.UNASKED, Fact.UNANSWERED, Fact.DONE, Fact.FAILED}
-    quiescing = {Fact.CHANGED, Fact.LATE, Fact.BUSY, Fact.QUIET, Fact.UNEVEN}
+    quiescing = {Fact.CHANGED, Fact.LATE, Fact.BUSY, Fact.QUIET, Fact.UNEVEN, Fact.TOO_FAR}
     wanted = {
         Step.COPY: copying | {Fact.GIVEN_UP, Fact.UNMOVABLE},
         Step.QUIESCE: quiescing,
