@@ -12,7 +12,7 @@ from penstock.model.jobs import JobState
 from penstock.model.reports import TaskProgress, TaskReport, TaskState
 from services.state_syncer.decide.budget import Waits
 from services.state_syncer.decide.effects import PlanWrite
-from services.state_syncer.decide.observe import Presence, Quiet, Unread
+from services.state_syncer.decide.observe import Behind, Presence, Quiet, Unread
 from services.state_syncer.decide.progress import Plan, Progress, Step
 from services.state_syncer.decide.view import SyncRecord, Unusable
 from services.state_syncer.store.port import Batch
@@ -232,18 +232,22 @@ def test_tasks_are_quiet_only_when_every_container_has_said_so(form: Any) -> Non
 
 
 def test_the_order_to_read_on_is_read_with_what_tasks_answer(form: Any) -> None:
-    """1. One of two tasks is behind. 2. It is to read on: what it said before is no answer. 3. It answers, and has
-    crashed once. 4. Any later commit ends the order."""
+    """1. One of two tasks is behind. 2. It is to read on, which the recorded plan does not say: what it said before is
+    no answer. 3. It answers, and has crashed once. 4. Any later commit ends the order."""
     form.layer("j", "base", make_layer())
     form.container("a")
     level = PLAN.model_copy(update={"step": Step.LEVEL})
-    quiescing = commit()._replace(quiescing=True)
+    quiescing = commit()._replace(quiescing=True, level_ms=0)
     number = write(form, commits=[quiescing], states=[state(JobState.RESCALING)], plans=[recorded(level)])
-    said = [TaskProgress(quiesced=True, watermark_ms=watermark_ms) for watermark_ms in (5_000, 0)]
+    answer: dict[str, Any] = {"quiesced": True, "level_ms": 0, "processed_rows_per_second": 1.5}
+    said = [TaskProgress(**answer, watermark_ms=watermark_ms) for watermark_ms in (5_000, 0)]
     tell(form, number, said)
-    assert view(form).quiet == Quiet(0, unheard=False, goal_ms=5_000)
+    behind = (Behind(1, 0, None, 1.5),)
+    assert view(form).quiet == Quiet(0, unheard=False, goal_ms=5_000, level_ms=0, behind=behind)
+    assert view(form).progress.plan.step is Step.QUIESCE
     number = write(form, commits=[quiescing._replace(level_ms=5_000)])
     assert view(form).running.level_ms == 5_000
+    assert view(form).progress.plan == level
     tell(
         form,
         number,
@@ -254,8 +258,8 @@ def test_the_order_to_read_on_is_read_with_what_tasks_answer(form: Any) -> None:
     tell(form, number, [each.model_copy(update=answer) for each in said])
     assert view(form).quiet == Quiet(0, unheard=False, level_ms=5_000)
     tell(form, number, [said[0].model_copy(update=answer), None])
-    assert view(form).quiet == Quiet(1, unheard=False, level_ms=5_000, furthest=Unread(1, None))
-    write(form, commits=[quiescing])
+    assert view(form).quiet == Quiet(0, unheard=False, level_ms=5_000, crashed=(1,))
+    write(form, commits=[quiescing._replace(level_ms=None)])
     assert (view(form).running.quiescing, view(form).running.level_ms) == (True, None)
 
 

@@ -77,14 +77,14 @@ def test_what_was_committed_above_a_number(form: Any) -> None:
 
 
 def test_an_order_to_take_no_more_rows_ends_with_the_next_commit(form: Any) -> None:
-    """1. None. 2. At once. 3. From a watermark on. 4. It is over."""
+    """1. None. 2. At once. 3. Saying the watermark. 4. From a watermark on. 5. It is over."""
     form.commit("a")
     seen = []
-    for order in ({}, {"quiescing": True}, {"quiescing": True, "level_ms": 5_000}, {}):
+    for order in ({}, {"quiescing": True}, *({"quiescing": True, "level_ms": level} for level in (0, 5_000)), {}):
         number = form.order("a", **order)
         (row,) = form.store.read(number - 1).stored
         seen.append((row.quiescing, row.level_ms))
-    assert seen == [(False, None), (True, None), (True, 5_000), (False, None)]
+    assert seen == [(False, None), (True, None), (True, 0), (True, 5_000), (False, None)]
 
 
 def test_alerts_follow_what_is_broken(form: Any) -> None:

@@ -21,11 +21,12 @@ def test_tasks_that_are_behind_read_on_before_the_stop_and_a_leader_carries_on(c
     cell.is_quiet_at_once = False
     cell.rescaling()
     cell.rounds(1)
-    behind = [{"quiesced": True, "watermark_ms": 5_000}, {"quiesced": True, "watermark_ms": 4_000}]
+    assert cell.running()["level_ms"] == 0
+    behind = [{"quiesced": True, "level_ms": 0, "watermark_ms": each} for each in (5_000, 4_000)]
     tell(cell, behind)
     cell.round()
     order = cell.running()
-    assert (order["stopping"], order["level_ms"], cell.step()) == (False, 5_000, "level")
+    assert (order["stopping"], order["level_ms"], cell.step()) == (False, 5_000, "quiesce")
     assert order["commit_number"] == order["level_commit"] == order["quiescing_commit"]
     cell.restart()
     tell(cell, [behind[0] | {"level_ms": 5_000}, behind[1] | {"backlog_records": 70}])

@@ -73,12 +73,20 @@ class Files:
         fence.require_newest(checkpoint.fence or "", token, str(place))
         return dict(checkpoint.offsets)
 
-    def plan(self, place: Place, offsets: Mapping[int, int], key_groups: Iterable[int]) -> Planned:
-        """Where a batch ends that begins now. Every second task has small batches: it lags after a while without it."""
+    def is_at_cuts(self, offsets: Mapping[int, int], key_groups: Iterable[int], level_ms: int | None) -> bool:
+        """Whether nothing is left to read before a watermark."""
+        return level_ms is None or all(offsets.get(group, 0) >= _cut(level_ms) for group in key_groups)
+
+    def plan(
+        self, place: Place, offsets: Mapping[int, int], key_groups: Iterable[int], level_ms: int | None
+    ) -> Planned:
+        """Where a batch ends that begins now, at most at the cuts for `level_ms`. Every second task has small batches:
+        it lags after a while without it."""
         limit = SMALL_BATCH if place.index % 2 else None
         newest = int(self.now() * ROWS_PER_SECOND)
         begins = {group: offsets.get(group, 0) for group in key_groups}
-        ends = {group: newest if limit is None else min(newest, begin + limit) for group, begin in begins.items()}
+        last = newest if level_ms is None else min(newest, _cut(level_ms))
+        ends = {group: last if limit is None else min(last, begin + limit) for group, begin in begins.items()}
         return Planned(
             {group: max(begins[group], end) for group, end in ends.items()}, all(end >= newest for end in ends.values())
         )
@@ -87,11 +95,8 @@ class Files:
         """The watermark after the last batch."""
         return self.checkpoints[place].watermark_ms
 
-    def commit(
-        self, place: Place, token: str, begin: Mapping[int, int], end: Mapping[int, int], level_ms: int | None = None
-    ) -> None:
-        """Publishes a batch, after which the watermark is at most `level_ms`. Raises Fenced when somebody else has
-        claimed the checkpoint."""
+    def commit(self, place: Place, token: str, begin: Mapping[int, int], end: Mapping[int, int]) -> None:
+        """Publishes a batch. Raises Fenced when somebody else has claimed the checkpoint."""
         checkpoint = self.checkpoints[place]
         try:
             fence.require_newest(checkpoint.fence or "", token, str(place))
@@ -103,8 +108,7 @@ class Files:
         self.commits += 1
         checkpoint.batches += 1
         watermark_ms = int(max(end.values(), default=0) / ROWS_PER_SECOND * 1000)
-        bound = watermark_ms if level_ms is None else min(watermark_ms, level_ms)
-        checkpoint.watermark_ms = max(checkpoint.watermark_ms, bound)
+        checkpoint.watermark_ms = max(checkpoint.watermark_ms, watermark_ms)
         line = self.line(place.job, place.generation)
         for group, offset in end.items():
             self._write(place, (place.job, line, group), begin.get(group, 0), offset)
@@ -167,3 +171,8 @@ class Files:
             what = "twice" if begin < written else "never"
             self.complain(f"rows {min(begin, written)} to {max(begin, written)} of {sink} come {what}: {place}")
         self.sinks[sink] = max(end, written)
+
+
+def _cut(level_ms: int) -> int:
+    """The first row beyond the watermark."""
+    return int(level_ms * ROWS_PER_SECOND / 1000)

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import count
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from penstock.model.reports import TaskProgress
 from penstock.spark.channel import Start
@@ -40,8 +40,8 @@ class Habits:
 
 class Instance:
     """One run of a task on a host, from its claim to its end. `is_denied`: its host says that it has ended. `is_held`:
-    it takes no more rows, once it is at `level_ms` if there is one. `is_quiet`: since then it has said that its batch
-    is done. `took_all_at`: when its newest batch began, which took all that was there."""
+    it takes no more rows, once it has read up to `level_ms` if that is above 0. `is_quiet`: since then it has said
+    that its batch is done. `took_all_at`: when its newest batch began, which took all that was there."""
 
     def __init__(self, command: Start, host: SimulatedHost, stop: threads.Event) -> None:
         self.spec = command.spec
@@ -77,18 +77,19 @@ class Instance:
 
     def quiet_progress(self, watermark_ms: int) -> TaskProgress:
         """What its host says of it once it gets no more rows."""
-        answer = {"level_ms": self.level_ms, "watermark_ms": watermark_ms, "caught_up": self.is_caught_up()}
-        return TaskProgress.model_validate({"batch_id": self.batches, "input_rows": 0, "quiesced": True} | answer)
+        answer: dict[str, Any] = {"batch_id": self.batches, "input_rows": 0, "quiesced": True}
+        if self.level_ms is not None:
+            answer |= {"level_ms": self.level_ms, "watermark_ms": watermark_ms, "caught_up": self.is_caught_up()}
+        return TaskProgress.model_validate(answer)
 
     def is_caught_up(self) -> bool:
         """As `QuiesceOrder`."""
-        if self.took_all_at is None or (self.level_ms is None and self.left_rows):
+        if self.took_all_at is None or (not self.level_ms and self.left_rows):
             return False
-        return self.took_all_at >= self.ordered_at - (FRESH_SECONDS if self.level_ms is None else 0.0)
+        return self.took_all_at >= self.ordered_at - (0.0 if self.level_ms else FRESH_SECONDS)
 
-    def gets_no_rows(self, watermark_ms: int) -> bool:
-        is_level = self.level_ms is None or watermark_ms >= self.level_ms or self.is_caught_up()
-        return self.is_held and is_level
+    def gets_no_rows(self, is_at_cuts: bool) -> bool:
+        return self.is_held and (not self.level_ms or is_at_cuts)
 
 
 class Registry:

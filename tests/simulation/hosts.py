@@ -264,16 +264,17 @@ class SimulatedHost:
         while not instance.stop.wait(PAUSE_SECONDS * (0.5 + self.scheduler.random.random())) or instance.is_stuck:
             if instance.stop.is_set():
                 self.scheduler.wait(PAUSE_SECONDS)
-            if instance.gets_no_rows(self._files.watermark_ms(instance.place)):
+            level_ms = (instance.level_ms or None) if instance.is_held else None
+            if instance.gets_no_rows(self._files.is_at_cuts(offsets, groups, level_ms)):
                 self._quiet(instance)
                 continue
             begun_at = self.scheduler.now
-            end, takes_all = self._files.plan(instance.place, offsets, groups)
+            end, takes_all = self._files.plan(instance.place, offsets, groups, level_ms)
             self._pass(2.0)
             try:
                 if crashes(instance.spec.config.package.version):
                     raise LeaseLost("the batch broke")
-                self._files.commit(instance.place, instance.token, offsets, end, instance.level_ms)
+                self._files.commit(instance.place, instance.token, offsets, end)
             except (Fenced, LeaseLost) as failed:
                 error = failed
                 break

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from penstock.control.errors import Fenced
-from services.state_syncer.decide.progress import HELD_STEPS, Step
+from services.state_syncer.decide.progress import Step
 from services.state_syncer.host_tasks.outcomes import Failed
 from tests.support.memory.savepoints import ask_for_restore, ask_for_savepoint, ask_to_delete, newest
 from tests.support.memory.store import RunningEntry
@@ -321,8 +321,8 @@ class Rescales(RuleBasedStateMachine):
         for job, entry in memory.running.items():
             step = memory.plans.get(job, {}).get("step")
             if job in memory.jobs and not memory.jobs[job].deleting:
-                assert entry.row.quiescing == (step in HELD_STEPS), job
-                assert (entry.row.level_ms is not None) == (step == Step.LEVEL), job
+                assert entry.row.quiescing == (step == Step.QUIESCE), job
+                assert (entry.row.level_ms is not None) == (step == Step.QUIESCE), job
             assert not (entry.row.quiescing and entry.row.stopping)
 
     @invariant()

@@ -199,8 +199,8 @@ class RunningTask:
         require_no_problem(check_inputs(self.spec.config, bootstrap, sampling))
 
     def follow(self, spec: TaskSpec) -> None:
-        """From now on the task's spec is `spec`. A query that is quiescing finishes its batch and gets no more rows; with
-        a `level_ms` above 0, until `read_to`. Any other reads on."""
+        """From now on the task's spec is `spec`. A query that is quiescing finishes its batch and gets no more rows;
+        with a `level_ms` above 0, until `read_to`. Any other reads on."""
         if self._query is not None and spec.quiescing:
             self.runtime.watch.quiesce(self._query._jsq, *_order_of(spec))
         elif self._query is not None:

@@ -44,8 +44,8 @@ class ReportedTask(NamedTuple):
     """What the newest report of `container` says of a task that takes no more rows.
 
     `quiesced`: its batch is done and it reads nothing more, by the order to `level_ms`. `watermark_ms`: after that
-    batch, 0 without one; None when the task cannot be levelled while it runs. `caught_up`: nothing is left but what came
-    in since. `rows_per_second`: while its batches ran. `crashes`: in a row.
+    batch, 0 without one; None when the task cannot be levelled while it runs. `caught_up`: nothing is left but what
+    came in since. `rows_per_second`: while its batches ran. `crashes`: in a row.
     """
 
     container: str
@@ -203,8 +203,8 @@ def observe_quiet(cluster: ClusterView, tasks: Collection[ReportedTask], order: 
     """Whether the tasks under an order have finished their batches, and are level.
 
     `tasks`: those that any container's newest report lists. A task that crashed or is held has no batch to finish. Nor
-    has one that no live container lists: it runs nowhere. But while tasks read on to a watermark such a task is awaited:
-    it reads on as soon as it runs again. Only one that is held, or crashes again and again, is not.
+    has one that no live container lists: it runs nowhere. But while tasks read on to a watermark such a task is
+    awaited: it reads on as soon as it runs again. Only one that is held, or crashes again and again, is not.
     """
     everyone_knows = cluster.applied_commit is not None and cluster.applied_commit >= order.commit_number
     placed = all(task.container in cluster.reporting or task.container in cluster.lost for task in tasks)
@@ -246,7 +246,7 @@ def _furthest(busy: Collection[ReportedTask], order: Order) -> Unread | None:
 
 
 def _with_goal(quiet: Quiet, tasks: Collection[ReportedTask]) -> Quiet:
-    """Without a goal when all tasks of which it is known are level. The others may have to be levelled after the stop."""
+    """Without a goal when all tasks of which it is known are level. Others may have to be levelled after the stop."""
     known = [task for task in tasks if task.quiesced and task.watermark_ms is not None]
     goal = max((task.watermark_ms or 0 for task in known), default=0)
     behind = [task for task in known if (task.watermark_ms or 0) < goal and not task.caught_up]

@@ -19,8 +19,8 @@ class Step(StrEnum):
     """The recorded steps of a plan. A step that a host task carries out has the name of its kind.
 
     The orders to take no more rows and to read on, the stop and the result are commits. Each is one transaction with
-    the record of the step that follows it, and the result ends the plan. `level` is recorded as `quiesce`, which a State
-    Syncer of the release before can read; the level of the running row tells them apart.
+    the record of the step that follows it, and the result ends the plan. `level` is recorded as `quiesce`, which a
+    State Syncer of the release before can read; the level of the running row tells them apart.
     """
 
     COPY = host_task.COPY_STATE

@@ -4,8 +4,8 @@
 
 The state is copied while the tasks run. If that fails, all of it is moved after the stop. Three commits: (1) tasks take
 no more rows; (2) once their batches are done, the stop; (3) the new running row, which ends the plan. Between 1 and 2,
-where tasks are behind: these read on. A job without tasks, one that is to stop and one that is to be restored begin with
-the stop.
+where tasks are behind: these read on. A job without tasks, one that is to stop and one that is to be restored begin
+with the stop.
 
 Until `seal` is recorded the old generation can be resumed, so every failure resumes it. After that the plan only goes
 forward, to the configuration that it has recorded.

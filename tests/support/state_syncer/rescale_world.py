@@ -163,7 +163,7 @@ class World:
 
     def _report(self, tasks: Tasks, index: int) -> TaskReport:
         """Where tasks lag, all but the first are behind until they have read on."""
-        is_behind = index > 0 and tasks.job in self.lagging and tasks.level_ms is None
+        is_behind = index > 0 and tasks.job in self.lagging and not tasks.level_ms
         watermark_ms = (BEHIND_MS if is_behind else LEVEL_MS) if tasks.is_quiet else None
         return TaskReport(
             job=tasks.job,

@@ -124,8 +124,8 @@ def test_tasks_that_cannot_come_so_far_in_time_are_released_at_once_with_the_est
     assert (decision.commit.config, decision.commit.stopping, decision.commit.quiescing) == (OLD, False, False)
     assert decision.failure is not None
     assert decision.failure.detail == (
-        "step quiesce: tasks are too far behind the watermark of others: they need about 800 s to read on, and 590 s are"
-        " left; the job was never stopped"
+        "step quiesce: tasks are too far behind the watermark of others: they need about 800 s to read on, and 590 s"
+        " are left; the job was never stopped"
     )
     faster = quiet._replace(behind=(behind._replace(rows_per_second=20.0),))
     assert isinstance(after(view(Step.QUIESCE, quiet=faster), LATER), Record)

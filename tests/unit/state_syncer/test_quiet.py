@@ -128,9 +128,7 @@ def test_the_tasks_behind_the_greatest_watermark_are_uneven(told: list[ReportedT
         ),
         pytest.param(
             [levelled(0), levelled(1, 8_000), levelled(2)],
-            Quiet(
-                0, unheard=False, goal_ms=8_000, behind=(Behind(0, 5_000, None, None), Behind(2, 5_000, None, None))
-            ),
+            Quiet(0, unheard=False, goal_ms=8_000, behind=(Behind(0, 5_000, None, None), Behind(2, 5_000, None, None))),
             id="one came back beyond the watermark",
         ),
     ],
