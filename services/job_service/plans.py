@@ -8,6 +8,7 @@ from typing import Any
 from penstock.config.classify import Config, classify
 from penstock.config.model import ChangeKind, DesiredState, JobConfig
 from penstock.tasks.host_task import COPY_STATE, INITIALIZE_SINK, REDISTRIBUTE, SEAL
+from penstock.tasks.levelling import levels_while_running
 from penstock.tasks.rates import Rates, catch_up_seconds
 from penstock.tasks.rollout import ROLLOUT_SHARE, is_upgrade, wave_ends
 from penstock.tasks.sinks import prepared_part
@@ -120,9 +121,10 @@ def _steps(kind: ChangeKind, old: int, new: int, *, levels: bool) -> tuple[str, 
 
 
 def _may_lag(running: Mapping[str, Any]) -> bool:
-    """Whether tasks may be at different watermarks, so that some of them read on before the stop."""
-    waits = running.get("completeness", "wait") == "wait" and _task_count(running) > 1
-    return waits and any(source.get("watermark_delay") for source in running["inputs"].values())
+    """Whether tasks may be at different watermarks, so that some of them read on before the stop. An input without
+    event time has no row to read up to."""
+    timed = all(source.get("watermark_delay") for source in running["inputs"].values())
+    return timed and _task_count(running) > 1 and levels_while_running(running)
 
 
 def _has_watermark(config: JobConfig) -> bool:

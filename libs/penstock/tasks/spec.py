@@ -24,8 +24,8 @@ class TaskTemplate(Model):
 
     `commit_number` orders the rows: it is taken anew at every commit of the State Syncer, so a delta is "all
     templates above number n". `restarts` counts restarts that were asked for. `before` is there in a rollout only.
-    `quiescing`: the tasks finish the batch in hand and take no more rows, before a rescale. `level_ms`: those whose
-    watermark is below it first read on to it, or to the end of their inputs, and not beyond it.
+    `quiescing`: the tasks are being brought to a halt before a rescale. Without `level_ms` they finish the batch in
+    hand and take no more rows. With it, those whose watermark is lower first read up to it, and all say theirs.
     """
 
     job: str

@@ -6,9 +6,10 @@ from datetime import datetime
 from enum import StrEnum
 
 from penstock.tasks.host_task import POLICIES
+from penstock.tasks.levelling import levels_while_running
 from services.state_syncer.decide.observe import Presence
 from services.state_syncer.decide.progress import HELD_STEPS, Plan, Progress, Step, elapsed
-from services.state_syncer.decide.view import JobView, Running
+from services.state_syncer.decide.view import JobView
 from services.state_syncer.host_tasks.next_attempt import GiveUp, Retry, after_attempt
 from services.state_syncer.host_tasks.outcomes import Done, Failed, Outcome
 from services.state_syncer.host_tasks.plan_tasks import task_of
@@ -23,8 +24,6 @@ LONGEST_SECONDS = {
 
 AWAITED_SECONDS = 60.0
 """How long a task that crashed or went away is awaited while others read on."""
-LONGEST_INTERVAL_SECONDS = 10.0
-"""Tasks of a job with a longer time between triggers do not read on before the stop."""
 
 
 class Fact(StrEnum):
@@ -83,24 +82,17 @@ def seconds_left(plan: Plan, now: datetime) -> float:
 
 def _quiet(view: JobView, progress: Progress, now: datetime) -> Fact:
     """An order that did not bring its tasks to its watermark is not given again: they are levelled after the stop. So
-    are tasks that crashed or went away and are not back soon."""
+    are tasks that crashed or went away and are not back soon. Tasks without state drop no rows, so they are level."""
     quiet, running, plan = view.quiet, view.running, progress.plan
     if not quiet.is_certain or running is None:
         return Fact.BUSY
     if quiet.awaits and elapsed(plan.step_at, now) < AWAITED_SECONDS:
         return Fact.BUSY
     is_uneven = quiet.goal_ms is not None and quiet.goal_ms > (running.level_ms or 0)
-    if not is_uneven or not _levels(running, progress):
+    if not (is_uneven and progress.has_state and levels_while_running(running.config)):
         return Fact.QUIET
     needed = quiet.seconds_to_goal(now)
     return Fact.TOO_FAR if needed is not None and needed > seconds_left(plan, now) else Fact.UNEVEN
-
-
-def _levels(running: Running, progress: Progress) -> bool:
-    """Whether tasks read on while they run. Tasks without state drop no rows, so they are level. With `completeness:
-    drop_late` nobody reads on. Where triggers are rare, all would wait for them."""
-    waits = progress.has_state and running.config.get("completeness", "wait") == "wait"
-    return waits and float(running.config.get("trigger_interval_seconds") or 0.0) <= LONGEST_INTERVAL_SECONDS
 
 
 def _presence(view: JobView) -> Fact:

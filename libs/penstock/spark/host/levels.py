@@ -59,7 +59,7 @@ def _find(task: RunningTask, level_ms: int) -> bool:
         can_be_cut = level.can_be_cut()
         if can_be_cut and level_ms:
             cuts = level.cuts(level_ms)
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 -- whatever it is, the task is levelled after the stop
         can_be_cut = False
         log.warning("task cannot be levelled while it runs", task=task.spec.task_id, error=str(error))
     if level_ms:
