@@ -20,14 +20,22 @@ public final class ReadState {
     leftRows = true;
   }
 
+  /** What a batch planned since {@code nanos} takes: all there was, all up to these cuts. */
+  public void planned(long nanos, boolean tookAll, Optional<String> tookAllTo) {
+    if (tookAll) {
+      tookAll(nanos);
+    }
+    tookAllTo.ifPresent(this::tookAllTo);
+  }
+
   /** The batch has all rows that were there at this time of {@code System.nanoTime()}; or there were none. */
-  public void tookAll(long nanos) {
+  void tookAll(long nanos) {
     tookAllNanos = OptionalLong.of(nanos);
     leftRows = false;
   }
 
   /** The batch has all rows up to these cuts ({@link QuiesceOrder}). */
-  public void tookAllTo(String cuts) {
+  void tookAllTo(String cuts) {
     readTo = Optional.of(cuts);
   }
 

@@ -7,6 +7,7 @@ import io.penstock.kafka.source.hold.ProducerHold;
 import io.penstock.kafka.source.idle.IdleInput;
 import io.penstock.kafka.source.limits.ReadLimits;
 import io.penstock.kafka.source.limits.SourcePace;
+import io.penstock.kafka.source.offsets.Cuts;
 import io.penstock.kafka.source.offsets.LeaderOffsetLog;
 import io.penstock.kafka.source.offsets.OffsetsJson;
 import io.penstock.kafka.source.plan.BalanceMode;
@@ -111,10 +112,10 @@ final class BalancedStream
     Map<TopicPartition, Long> available = parse(sparksEnd);
     addNewPartitions(starts, available.keySet());
     followProducers(starts);
-    Map<TopicPartition, Long> bounded = cuts.map(own -> beforeCuts(own, starts, available)).orElse(available);
+    Map<TopicPartition, Long> bounded = cuts.map(own -> Cuts.bound(own, starts, available)).orElse(available);
     Map<TopicPartition, Long> ends = ends(starts, bounded, limits);
-    noteRead(ends, bounded, latest(available), cuts, asked);
-    pace.ifPresent(own -> query.ifPresent(running -> own.planned(running, rowsBetween(starts, ends))));
+    readState.planned(asked, ends.equals(latest(available)), ends.equals(bounded) ? cuts : Optional.empty());
+    pace.ifPresent(own -> query.ifPresent(running -> own.planned(running, SourcePace.rowsBetween(starts, ends))));
     if (skew.isOn()) {
       skew.afterPlan(starts, ends, latest(available));
     }
@@ -297,10 +298,6 @@ final class BalancedStream
     return pace.get().limit(limits, query.get(), query.get().sources().indexOf(this));
   }
 
-  private static long rowsBetween(Map<TopicPartition, Long> starts, Map<TopicPartition, Long> ends) {
-    return ends.entrySet().stream().mapToLong(end -> end.getValue() - starts.get(end.getKey())).sum();
-  }
-
   private Map<TopicPartition, Long> ends(
       Map<TopicPartition, Long> starts, Map<TopicPartition, Long> available, ReadLimits limits) {
     if (leader.isPresent()) {
@@ -311,29 +308,6 @@ final class BalancedStream
     Map<TopicPartition, Long> bounded =
         options.stopAt().isPresent() ? options.stopAt().get().bound(starts, available) : available;
     return planner.plan(starts, bounded, limits, limits.isUnlimited() ? OtherSources.NONE : otherSources());
-  }
-
-  /** For those who wait until all is read, or all before the cuts. */
-  private void noteRead(Map<TopicPartition, Long> ends, Map<TopicPartition, Long> bounded,
-      Map<TopicPartition, Long> latest, Optional<String> cuts, long asked) {
-    if (ends.equals(latest)) {
-      readState.tookAll(asked);
-    }
-    if (ends.equals(bounded)) {
-      cuts.ifPresent(readState::tookAllTo);
-    }
-  }
-
-  /** A partition that was read beyond its cut, or has none, is not read on. */
-  private static Map<TopicPartition, Long> beforeCuts(
-      String cuts, Map<TopicPartition, Long> starts, Map<TopicPartition, Long> available) {
-    Map<TopicPartition, Long> bounded = new LinkedHashMap<>();
-    Map<TopicPartition, Long> offsets = OffsetsJson.parse(cuts, "cuts of a rescale");
-    available.forEach((partition, end) -> {
-      long start = starts.get(partition);
-      bounded.put(partition, Math.min(end, Math.max(start, offsets.getOrDefault(partition, start))));
-    });
-    return bounded;
   }
 
   private OtherSources otherSources() {
