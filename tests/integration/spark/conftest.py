@@ -1,4 +1,7 @@
-"""The host that the tests of loads, of slow tasks and of topics that are made again share."""
+"""The host that the tests of loads, of slow tasks and of topics that are made again share.
+
+The last test of `test_slow_tasks` ends it, so files that come after it by name need other hosts.
+"""
 
 from __future__ import annotations
 
