@@ -11,10 +11,9 @@ from typing import Any
 
 from penstock.config.merge import leaves
 from penstock.control.errors import Conflict
+from penstock.control.texts import first_few
 from penstock.model.jobs import StoredLayer
 from penstock.wire.jobs import Expiring
-
-_MOST_NAMED = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +52,8 @@ def require_whole_layer(given: Expiry | None, present: StoredLayer | None, patch
         return
     others = list(_not_named(present.config, patch))
     if others:
-        more = f" and {len(others) - _MOST_NAMED} more" if len(others) > _MOST_NAMED else ""
         raise Conflict(
-            f"the layer {present.layer} also sets {', '.join(others[:_MOST_NAMED])}{more}, which never expires. A "
+            f"the layer {present.layer} also sets {first_few(others)}, which never expires. A "
             "layer has one expiry for all its fields, so that would end with this write. Let this write stay too "
             "(`--for never`; expires_in_seconds null), or give the whole layer the expiry (`--whole-layer`; "
             "whole_layer true)",

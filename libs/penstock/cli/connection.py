@@ -12,6 +12,7 @@ from penstock.cli.output import cell, say
 from penstock.cli.parse import json_object
 from penstock.cli.settings import CliSettings
 from penstock.control.errors import Conflict, Unauthenticated, Unavailable, UserError
+from penstock.control.texts import first_few
 from penstock.wire.job_client import JobClient
 from penstock.wire.jobs import Written
 
@@ -76,9 +77,9 @@ def require_unused_topic(name: str) -> None:
 def require_no_users(field: str, name: str, users: Sequence[str]) -> None:
     """Raises Conflict when there are `users`, the jobs that use a topic or package (`field`)."""
     if users:
-        shown = ", ".join(users[:5]) + (f" and {len(users) - 5} more" if len(users) > 5 else "")
         raise Conflict(
-            f"{name} is a {field} of {shown}: give the job another {field}, or delete it, first; or add --force",
+            f"{name} is a {field} of {first_few(users)}: give the job another {field}, or delete it, first; or add "
+            "--force",
             field=field,
             rule="unused",
         )

@@ -13,13 +13,12 @@ from penstock.cli.layers import say_plan
 from penstock.cli.output import cell, figure, say, show_json, table
 from penstock.cli.parse import duration_seconds
 from penstock.cli.waiting import wait_for, wait_until_gone
+from penstock.control.texts import first_few
 from penstock.model.health import Health
 from penstock.model.jobs import JobState
 from penstock.wire.job_client import JobClient
 from penstock.wire.jobs import JobPage, JobSummary
 from penstock.wire.overview import TaskView
-
-_MOST_NAMED = 5
 
 
 def list_(
@@ -131,13 +130,10 @@ def waiting_lines(tasks: Iterable[TaskView]) -> Iterator[str]:
     behind = {task.task: task.watermark_behind_seconds for task in tasks if task.watermark_behind_seconds is not None}
     if behind:
         most = max(behind.values())
-        names = ", ".join(list(behind)[:_MOST_NAMED]) + (
-            f" and {len(behind) - _MOST_NAMED} more" if len(behind) > _MOST_NAMED else ""
-        )
         yield (
-            f"{names}: all rows are read, and the watermark is up to {most:,.0f} s behind that of other tasks. Windows "
-            "that end in that time are written when newer rows reach these tasks. To write them by the clock, set "
-            "idle_timeout_seconds on all inputs"
+            f"{first_few(behind)}: all rows are read, and the watermark is up to {most:,.0f} s behind that of other "
+            "tasks. Windows that end in that time are written when newer rows reach these tasks. To write them by the "
+            "clock, set idle_timeout_seconds on all inputs"
         )
 
 

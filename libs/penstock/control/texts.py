@@ -1,15 +1,19 @@
-"""Texts that the store and messages can carry. Spark and Python have texts that Postgres and UTF-8 refuse. Pure."""
+"""Texts that the store and messages can carry. Spark and Python have texts that Postgres and UTF-8 refuse. Pure.
+
+Also lists of names in messages: the first few, and how many more there are.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator
 
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 _REPLACEMENT = "\ufffd"
+_MOST_NAMED = 5
 
 
 def clean(text: str) -> str:
@@ -26,6 +30,13 @@ def cleaned(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [cleaned(inner) for inner in value]
     return value
+
+
+def first_few(names: Collection[str], separator: str = ", ") -> str:
+    """The first five names and the number of the others: `a, b, c, d, e and 2 more`."""
+    others = len(names) - _MOST_NAMED
+    more = f"{separator.rstrip(', ')} and {others} more" if others > 0 else ""
+    return separator.join(list(names)[:_MOST_NAMED]) + more
 
 
 Text = Annotated[str, BeforeValidator(cleaned)]

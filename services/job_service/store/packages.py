@@ -11,12 +11,12 @@ from sqlalchemy.exc import OperationalError
 
 from penstock.config.model import Package
 from penstock.control.errors import Conflict, UserError
+from penstock.control.texts import first_few
 from penstock.model.jobs import Change
 from penstock.store.engine import present_number
 from penstock.store.json import as_json
 from penstock.store.package_use import USES_OF_PACKAGE, package_named
 
-_MOST_NAMED = 5
 _BUILTIN = Package().name
 _LOCK_SECONDS = 3
 """So long a deletion waits for the writes that are under way. Writes that begin meanwhile wait behind it."""
@@ -127,10 +127,9 @@ def _lock(connection: Connection, name: str, version: str) -> None:
 def _require_unused(name: str, version: str, users: Sequence[_User]) -> None:
     if not users:
         return
-    named = "; ".join(f"{user.job} ({', '.join(dict.fromkeys(user.uses))})" for user in users[:_MOST_NAMED])
-    more = f"; and {len(users) - _MOST_NAMED} more" if len(users) > _MOST_NAMED else ""
+    named = first_few([f"{user.job} ({', '.join(dict.fromkeys(user.uses))})" for user in users], "; ")
     raise Conflict(
-        f"{name} {version} is the package of {named}{more}. Give each job another package in the layers that name this"
+        f"{name} {version} is the package of {named}. Give each job another package in the layers that name this"
         " one, and wait until it runs that; or delete the job",
         field="package",
         rule="unused",

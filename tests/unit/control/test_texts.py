@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.control.texts import clean, cleaned
+from penstock.control.texts import clean, cleaned, first_few
 from penstock.model.reports import TaskProgress, TaskReport, TaskState
 from penstock.tasks.savepoint import SavedTask
 from penstock.wire.host_tasks import HostTaskAnswer, HostTaskState
@@ -37,3 +37,16 @@ def test_the_answer_of_a_host_task_is_clean() -> None:
         b'{"state": "failed", "error": "12\\u0000", "report": {"a": ["\\u0000"]}}'
     )
     assert (sent.error, sent.report) == ("12\ufffd", {"a": ["\ufffd"]})
+
+
+@pytest.mark.parametrize(
+    ("count", "separator", "expected"),
+    [
+        (1, ", ", "0"),
+        (5, ", ", "0, 1, 2, 3, 4"),
+        (7, ", ", "0, 1, 2, 3, 4 and 2 more"),
+        (7, "; ", "0; 1; 2; 3; 4; and 2 more"),
+    ],
+)
+def test_of_many_names_the_first_few_are_told(count: int, separator: str, expected: str) -> None:
+    assert first_few([str(number) for number in range(count)], separator) == expected
