@@ -68,7 +68,7 @@ def test_without_faults_a_cell_is_soon_as_expected_and_nothing_is_fenced() -> No
     assert result.converged_seconds < SOON_SECONDS
 
 
-@pytest.mark.parametrize("containers", [60, pytest.param(500, marks=pytest.mark.long)])
+@pytest.mark.parametrize("containers", [24, pytest.param(500, marks=pytest.mark.long)])
 def test_many_containers(containers: int) -> None:
     """Without faults: every task runs on one of them, once."""
     size = Size(containers=containers, jobs=5, shards=2 * containers, faults_seconds=0.0, tasks_per_job=8)

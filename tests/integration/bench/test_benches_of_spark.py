@@ -69,12 +69,12 @@ def test_stateful_queries_differ():
 
 def test_hosts_turnover(on_host: Callable[[int], HostBench]):
     """Sessions, listeners, producers and scheduler pools of stopped queries are gone or used again."""
-    figures = hosts_turnover.measure(on_host(1), warm=4, at=[12], rest_s=0.0, group=4)
+    figures = hosts_turnover.measure(on_host(1), warm=2, at=[8], rest_s=0.0, group=2)
     assert unmeasured(figures, may_be_zero=set(figures)) == set()
-    assert figures["queries"] == 12
+    assert figures["queries"] == 8
     grown = {name: figures[f"{name}_growth"] for name in ("session", "listener", "producer", "pool")}
     # The last two groups may not be collected yet.
-    assert max(grown.values()) <= 2 * 4, f"12 queries left behind {grown}"
+    assert max(grown.values()) <= 2 * 2, f"8 queries left behind {grown}"
     assert grown["pool"] == 0
 
 

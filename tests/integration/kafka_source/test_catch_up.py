@@ -25,7 +25,7 @@ _TIMES = {
 @pytest.mark.parametrize(
     ("options", "how"),
     [
-        ({}, {}),
+        pytest.param({}, {}, marks=pytest.mark.long),  # the loss table of `tests.bench` says so too
         ({"balanceField": "/at"}, {"record_millis": 1_795_000_000_000}),
         ({"kafka.isolation.level": "read_committed"}, {"rows_per_transaction": 300}),
     ],

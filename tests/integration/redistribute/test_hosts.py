@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,15 +12,27 @@ import pytest
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions
 
+from penstock.control.errors import Unavailable
 from penstock.control.process import wait_until
 from penstock.local.kafka import EmbeddedKafka
-from penstock.spark.channel import CancelHostTask
+from penstock.spark.channel import CancelHostTask, Exit
+from penstock.spark.host.exits import ExitReason
 from penstock.spark.redistribute.engine import redistribute
 from penstock.spark.redistribute.positions import task_specs
+from penstock.spark.settings import SparkSettings
 from penstock.spark.task import Runtime
 from penstock.tasks.redistribution import GenerationRemoval, RedistributionReport, SealRequest
 from penstock.tasks.savepoint import SavepointRemoval, SavepointReport, SavepointRequest
-from tests.support.spark.hosts import REPLY_SECONDS, Supervisor, make_topic, quick_start, running_host
+from tests.support.spark.hosts import (
+    REPLY_SECONDS,
+    Supervisor,
+    jvm_pid,
+    make_topic,
+    quick_start,
+    running_host,
+    runs,
+    wait_gone,
+)
 from tests.support.spark.hosts import run_host_task as run
 from tests.support.spark.redistribution import KEY_GROUPS, Events, Job, Keys, job_config, output_topic
 
@@ -27,13 +41,18 @@ TOTAL = {"sql": "SELECT count(*) AS c FROM events"}
 
 
 @pytest.fixture(scope="module")
-def host(runtime: Runtime, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Supervisor]:
-    """A host over the checkpoints of this process. The last test kills it."""
+def host_settings(runtime: Runtime, tmp_path_factory: pytest.TempPathFactory) -> SparkSettings:
+    """A host over the checkpoints of this process."""
     folder = tmp_path_factory.mktemp("host")
     own: dict[str, Any] = {"spark_local_dir": folder / "spark", "heap_bytes": 600 * 2**20, "spark_conf": quick_start()}
     own |= {"inputs_interval_seconds": 0.3, "progress_interval_seconds": 0.2}
-    settings = runtime.settings.model_copy(update=own)
-    with running_host("host", settings, folder) as supervisor:
+    return runtime.settings.model_copy(update=own)
+
+
+@pytest.fixture(scope="module")
+def host(host_settings: SparkSettings, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Supervisor]:
+    """Ready; the last test kills it."""
+    with running_host("host", host_settings, tmp_path_factory.mktemp("host")) as supervisor:
         yield supervisor
 
 
@@ -159,16 +178,17 @@ def test_what_cannot_be_moved_is_said_to_be_so(host: Supervisor, runtime: Runtim
 
 @pytest.mark.long
 def test_a_killed_redistribution_is_repeated_elsewhere(
-    host: Supervisor, runtime: Runtime, kafka: EmbeddedKafka
+    host_settings: SparkSettings, runtime: Runtime, kafka: EmbeddedKafka, tmp_path: Path
 ) -> None:
-    """1. The host redistributes a job with state, and is killed as soon as the new checkpoints are begun. 2. This
+    """1. A host redistributes a job with state, and is killed as soon as the new checkpoints are begun. 2. This
     process does it again and runs the new tasks: exact."""
     job, events = make_job(runtime, kafka, SUM, task_count=2, keys=20_000)
     request = job.target(task_count=3)
     root = Path(runtime.settings.checkpoint_root) / job.name / "g2"
-    answer = host.host.send(run(request))
-    wait_until((root / "task-0/offsets/0").exists, REPLY_SECONDS, "the new checkpoints", poll_s=0.001)
-    host.host.kill()
+    with running_host("killed", host_settings, tmp_path) as host:
+        answer = host.host.send(run(request))
+        wait_until((root / "task-0/offsets/0").exists, REPLY_SECONDS, "the new checkpoints", poll_s=0.001)
+        host.host.kill()
     assert answer.exception(REPLY_SECONDS) is not None
     assert not (root / "task-0/commits/0").exists()
 
@@ -177,3 +197,14 @@ def test_a_killed_redistribution_is_repeated_elsewhere(
     events.add_range(20_000, 21_000)
     job.run()
     assert job.last_rows("k") == job.unsplit().last_rows("k")
+
+
+def test_a_killed_host_takes_its_jvm_along(host: Supervisor) -> None:
+    """The last test of the file: its host ends here."""
+    jvm = jvm_pid(host)
+    assert runs(jvm)
+    os.kill(host.host.pid, signal.SIGKILL)
+    wait_gone(jvm)
+    assert host.exit.result(REPLY_SECONDS) is ExitReason.KILLED
+    with pytest.raises(Unavailable, match="killed"):
+        host.host.send(Exit(id=0)).result(REPLY_SECONDS)

@@ -1,4 +1,4 @@
-"""The host that the tests of loads, of slow tasks and of topics that are made again share.
+"""The host that the tests of loads, owners, slow tasks and topics that are made again share.
 
 The last test of `test_slow_tasks` ends it, so files that come after it by name need other hosts.
 """
@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from penstock.local.kafka import EmbeddedKafka
+from penstock.spark.settings import SparkSettings
 from tests.support.spark.hosts import Supervisor, running_host, settings_for
 from tests.support.store.database import fresh_database
 
@@ -29,9 +30,9 @@ def shared_database(postgres_url: str) -> Iterator[str]:
 
 
 @pytest.fixture(scope="package")
-def shared_host(kafka: EmbeddedKafka, shared_folder: Path, shared_database: str) -> Iterator[Supervisor]:
-    """It measures twice a second, does not wait long for batches, and starts two tasks at once."""
-    settings = settings_for(
+def shared_settings(kafka: EmbeddedKafka, shared_folder: Path, shared_database: str) -> SparkSettings:
+    """A host that measures twice a second, does not wait long for batches, and starts two tasks at once."""
+    return settings_for(
         shared_folder,
         kafka.bootstrap,
         connections={"default": shared_database},
@@ -42,5 +43,10 @@ def shared_host(kafka: EmbeddedKafka, shared_folder: Path, shared_database: str)
         lease_grace_seconds=3.0,
         max_concurrent_starts=2,
     )
-    with running_host("shared", settings, shared_folder) as supervisor:
+
+
+@pytest.fixture(scope="package")
+def shared_host(shared_settings: SparkSettings, shared_folder: Path) -> Iterator[Supervisor]:
+    """Ready; the last test of `test_slow_tasks` ends it."""
+    with running_host("shared", shared_settings, shared_folder) as supervisor:
         yield supervisor

@@ -1,8 +1,8 @@
 """Ways in which a host ends, and that its JVM never stays behind.
 
-The last tests of other files here end the hosts of their files in the ways that need no settings: a host or its JVM is
-killed (`test_two_owners`), killed by its supervisor (`test_hadoop_checkpoints`), asked to exit (`test_host`), stopped
-(`test_slow_tasks`), without memory (`test_loads`).
+The last tests of other files end the hosts of their files in the ways that need no settings: a JVM is killed
+(`test_owners`), a host is killed (`redistribute/test_hosts`), killed by its supervisor (`test_hadoop_checkpoints`),
+asked to exit (`test_host`), stopped (`test_slow_tasks`), without memory (`test_loads`).
 """
 
 from __future__ import annotations

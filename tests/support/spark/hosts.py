@@ -6,9 +6,9 @@ import json
 import queue
 import threading
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -149,21 +149,12 @@ class Supervisor:
 @contextmanager
 def running_host(name: str, settings: SparkSettings, folder: Path) -> Iterator[Supervisor]:
     """A host that is ready, and killed at the end."""
-    with running_hosts([name], settings, folder) as (supervisor,):
+    supervisor = Supervisor(name, settings, folder / f"{name}.log")
+    try:
+        supervisor.host.ready.result(READY_SECONDS)
         yield supervisor
-
-
-@contextmanager
-def running_hosts(names: Sequence[str], settings: SparkSettings, folder: Path) -> Iterator[list[Supervisor]]:
-    """Hosts that come up at the same time; ready, and killed at the end."""
-    with ExitStack() as running:
-        supervisors = []
-        for name in names:
-            supervisors.append(Supervisor(name, settings, folder / f"{name}.log"))
-            running.callback(supervisors[-1].host.kill)
-        for supervisor in supervisors:
-            supervisor.host.ready.result(READY_SECONDS)
-        yield supervisors
+    finally:
+        supervisor.host.kill()
 
 
 def jvm_pid(supervisor: Supervisor) -> int:

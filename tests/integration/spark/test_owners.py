@@ -12,36 +12,30 @@ from typing import Any
 
 import pytest
 
-from penstock.control.errors import Unavailable
 from penstock.local.kafka import EmbeddedKafka
-from penstock.spark.channel import Exit
 from penstock.spark.checkpoint import is_clean
 from penstock.spark.host.exits import ExitReason
+from penstock.spark.settings import SparkSettings
 from tests.support.spark.hosts import (
     END_SECONDS,
-    REPLY_SECONDS,
     Supervisor,
     job_config,
     jvm_pid,
     make_topic,
     produce,
     rows_of_files,
-    running_hosts,
-    runs,
-    settings_for,
+    running_host,
     task_spec,
-    wait_gone,
 )
 
 ROUNDS = 2
 
 
 @pytest.fixture(scope="module")
-def hosts(kafka: EmbeddedKafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, list[Supervisor]]]:
-    folder = tmp_path_factory.mktemp("owners")
-    settings = settings_for(folder, kafka.bootstrap)
-    with running_hosts(["a", "b"], settings, folder) as owners:
-        yield folder, owners
+def hosts(shared_host: Supervisor, shared_settings: SparkSettings, shared_folder: Path) -> Iterator[list[Supervisor]]:
+    """The shared host, and another one over the same checkpoints, which the last test of the file ends."""
+    with running_host("another", shared_settings, shared_folder) as another:
+        yield [shared_host, another]
 
 
 @contextmanager
@@ -65,11 +59,11 @@ def steady_rows(bootstrap: str, topic: str) -> Iterator[list[int]]:
 
 
 def test_a_zombie_is_fenced_and_nothing_is_written_twice(
-    kafka: EmbeddedKafka, hosts: tuple[Path, list[Supervisor]]
+    kafka: EmbeddedKafka, hosts: list[Supervisor], shared_folder: Path
 ) -> None:
     """Again and again, while rows keep coming: the other host starts the task under the next epoch; the one that had
     it ends as `fenced`. At the end every row is there once."""
-    folder, owners = hosts
+    folder, owners = shared_folder / "owners", hosts
     topic = make_topic(kafka.bootstrap, 2)
     spec = task_spec("moving", job_config(topic, 2, {"type": "files", "path": str(folder / "out")}))
     checkpoint = ""
@@ -92,9 +86,9 @@ def test_a_zombie_is_fenced_and_nothing_is_written_twice(
 
 
 def test_a_second_start_of_the_same_epoch_fences_the_first(
-    kafka: EmbeddedKafka, hosts: tuple[Path, list[Supervisor]]
+    kafka: EmbeddedKafka, hosts: list[Supervisor], shared_folder: Path
 ) -> None:
-    folder, (a, b) = hosts
+    folder, (a, b) = shared_folder / "owners", hosts
     topic = make_topic(kafka.bootstrap, 2)
     spec = task_spec("same", job_config(topic, 2, {"type": "files", "path": str(folder / "same")}))
     assert a.start(spec, 5).result["token"] == "5.1"
@@ -106,16 +100,9 @@ def test_a_second_start_of_the_same_epoch_fences_the_first(
     assert sorted(rows_of_files(folder / "same" / "g1" / "task-0")["n"]) == list(range(10))
 
 
-def test_a_killed_host_takes_its_jvm_along_and_a_killed_jvm_its_host(hosts: tuple[Path, list[Supervisor]]) -> None:
-    """The last test of the file: both hosts end here."""
-    _, (a, b) = hosts
-    jvm = jvm_pid(a)
-    assert runs(jvm)
-    os.kill(a.host.pid, signal.SIGKILL)
-    wait_gone(jvm)
-    assert a.exit.result(REPLY_SECONDS) is ExitReason.KILLED
-    with pytest.raises(Unavailable, match="killed"):
-        a.host.send(Exit(id=0)).result(REPLY_SECONDS)
-    os.kill(jvm_pid(b), signal.SIGKILL)
-    assert b.exit.result(END_SECONDS) is ExitReason.JVM_DIED
-    assert not b.host.is_alive
+def test_a_killed_jvm_takes_its_host_along(hosts: list[Supervisor]) -> None:
+    """The last test of the file: the host that is not shared ends here."""
+    _, another = hosts
+    os.kill(jvm_pid(another), signal.SIGKILL)
+    assert another.exit.result(END_SECONDS) is ExitReason.JVM_DIED
+    assert not another.host.is_alive
