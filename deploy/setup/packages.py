@@ -1,7 +1,7 @@
 """Installs the locked packages with pip and shows how many are done. Usage: packages.py LOCK
 
-PySpark is published as source only: pip makes a wheel of its 450 MB before it installs it. A pip of its own does so while
-two others fetch the rest. The wheel is not compressed, since it is unpacked at once: this halves its time.
+PySpark is published as source only: pip makes a wheel of its 450 MB before it installs it. A pip of its own does so
+while two others fetch the rest. The wheel is not compressed, since it is unpacked at once: this halves its time.
 """
 
 from __future__ import annotations

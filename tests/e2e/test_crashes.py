@@ -1,8 +1,8 @@
 """Whoever dies, and wherever: a change comes to its end, exactly, and nothing is stuck.
 
 A case is a place before or after one action of the State Syncer, of a Task Manager or of a Spark host. The process
-that comes there first kills itself (`kill -9`); its supervisor starts it again. `make test` runs the most telling
-cases, `make test-long` all.
+that comes there first kills itself (`kill -9`); its supervisor starts it again. `make test-long` runs them. In `make
+test` the simulation and the model of rescales die at every call, and real processes die in `test_chaos`.
 """
 
 from __future__ import annotations
@@ -19,14 +19,11 @@ from tests.support.faults.stack import MortalStack
 from tests.support.spark.session import unique
 from tests.support.stack.counts import CONVERGE_S, CountJob
 
-TELLING = (Point("manager", "give seal", "before"),)
 SIZES = (2, 3)
 
 
-def _cases(points: tuple[Point, ...], telling: tuple[Point, ...] = ()) -> list[object]:
-    ordered = [*telling, *alternating([point for point in points if point not in telling])]
-    marks = {True: (), False: (pytest.mark.long,)}
-    return [pytest.param(point, id=str(point), marks=marks[point in telling]) for point in ordered]
+def _cases(points: tuple[Point, ...]) -> list[object]:
+    return [pytest.param(point, id=str(point)) for point in alternating(points)]
 
 
 @pytest.fixture(autouse=True)
@@ -47,7 +44,8 @@ def _running(job: CountJob) -> Iterator[CountJob]:
     job.delete()
 
 
-@pytest.mark.parametrize("point", _cases(RESCALE, TELLING))
+@pytest.mark.long
+@pytest.mark.parametrize("point", _cases(RESCALE))
 def test_a_rescale_survives_a_crash(stack: MortalStack, counts: CountJob, point: Point):
     """1. Rows keep coming. 2. The job changes its size, and somebody dies at the point. 3. It runs at the new size, no
     plan is left and nobody is alarmed. 4. Every row was counted once, and no count was sent twice."""

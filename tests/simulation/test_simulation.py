@@ -16,8 +16,8 @@ from tests.simulation.faults import Mix
 from tests.simulation.world import Result, Size, simulate
 
 ROOT = Path(__file__).parents[2]
-SEEDS = range(10)
-MORE_SEEDS = range(10, 400)
+SEEDS = range(5)
+MORE_SEEDS = range(5, 400)
 AT_ONCE = 5
 """Seeds of a test: a few seconds of CPU, so that several processes share the tests evenly."""
 STORY_LINES = 60
@@ -76,11 +76,8 @@ def test_many_containers(containers: int) -> None:
 
 
 def test_the_same_seed_gives_the_same_story() -> None:
-    """In one process, and in processes that hash strings differently."""
-    first, second = simulate(11), simulate(11)
-    assert first == second
-    stories = {_story_of_a_process(hash_seed) for hash_seed in ("1", "2")}
-    assert stories == {first.story.encode()}
+    """Also in processes that hash strings differently."""
+    assert _story_of_a_process("1") == _story_of_a_process("2") == simulate(11).story.encode()
 
 
 def _story_of_a_process(hash_seed: str) -> bytes:

@@ -149,6 +149,7 @@ def test_what_does_not_fit_is_moved_as_a_whole(
     finish(summing, events)
 
 
+@pytest.mark.long
 def test_a_redistribution_that_died_at_the_changes_begins_anew(
     runtime: Runtime, events: Events, summing: Job, monkeypatch: pytest.MonkeyPatch
 ) -> None:

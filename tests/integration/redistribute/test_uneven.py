@@ -38,13 +38,10 @@ CASES = {
     "window, kafka keys: uneven, other bounds": Case(WINDOW, "heap", "kafka", ((3, (1, 2)), (3, (3, 5)))),
     "outer join, spark keys: uneven to even": Case(JOIN, "heap", "spark", ((2, (5,)), (2, None))),
 }
-_SHORT = "sum, spark keys: even to uneven"
 
 
-@pytest.mark.parametrize(
-    "case",
-    [pytest.param(case, id=name, marks=[] if name == _SHORT else [pytest.mark.long]) for name, case in CASES.items()],
-)
+@pytest.mark.long
+@pytest.mark.parametrize("case", [pytest.param(case, id=name) for name, case in CASES.items()])
 def test_results_are_those_of_an_unsplit_run(runtime: Runtime, kafka: EmbeddedKafka, case: Case) -> None:
     """1. Data, tasks read it. 2. More data, other ranges, tasks read on from there. 3. Windows close."""
     keys = Keys(runtime.spark, case.function)
