@@ -8,6 +8,7 @@ from typing import Any
 from penstock.config.classify import Config, classify
 from penstock.config.model import ChangeKind, DesiredState, JobConfig
 from penstock.tasks.host_task import COPY_STATE, INITIALIZE_SINK, REDISTRIBUTE, SEAL
+from penstock.tasks.levelling import levels_while_running
 from penstock.tasks.rates import Rates, catch_up_seconds
 from penstock.tasks.rollout import ROLLOUT_SHARE, is_upgrade, wave_ends
 from penstock.tasks.sinks import prepared_part
@@ -21,6 +22,7 @@ _STEPS = {
     ChangeKind.RESCALE: (
         COPY_STATE,
         "quiesce_tasks",
+        "level_tasks",
         "stop_tasks",
         "await_stopped",
         REDISTRIBUTE,
@@ -30,7 +32,7 @@ _STEPS = {
     ),
     ChangeKind.FORBIDDEN: (),
 }
-_WHILE_RUNNING = (COPY_STATE, "quiesce")
+_WHILE_RUNNING = (COPY_STATE, "quiesce", "level")
 _LEAVE_TASKS_ALONE = (ChangeKind.NONE, ChangeKind.FORBIDDEN)
 
 
@@ -63,7 +65,9 @@ def plan(
     old, new = _task_count(running), _task_count(wanted)
     rolls = kind is ChangeKind.RESTART and old and new and is_upgrade(tuple(each.path for each in difference.fields))
     waves = _waves(job, new, rollout_share) if rolls else []
-    steps = tuple(f"wave_{number}" for number in range(1, len(waves) + 1)) or _steps(kind, old, new)
+    steps = tuple(f"wave_{number}" for number in range(1, len(waves) + 1)) or _steps(
+        kind, old, new, levels=_may_lag(running)
+    )
     prepared = prepared_part(wanted, started=True)
     remade = prepared and prepared != prepared_part(running, started=True)
     undisturbed = kind in (ChangeKind.NONE, ChangeKind.LIVE) or old == 0
@@ -103,16 +107,24 @@ def _first_start(job: str, wanted: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _steps(kind: ChangeKind, old: int, new: int) -> tuple[str, ...]:
+def _steps(kind: ChangeKind, old: int, new: int, *, levels: bool) -> tuple[str, ...]:
     if kind is ChangeKind.RESTART and not (old and new):
         return ("commit", *(("start_tasks",) if new else ()), *(("stop_tasks",) if old else ()))
     if kind is ChangeKind.RESCALE:
         # A job that is to stop gains nothing by a short stop.
         running = old if new else 0
         counts = {COPY_STATE: running, "quiesce_tasks": running, "stop_tasks": old, "start_tasks": new}
+        counts["level_tasks"] = running if levels else 0
         absent = {step for step, count in counts.items() if not count}
         return tuple(step for step in _STEPS[kind] if step not in absent)
     return _STEPS[kind]
+
+
+def _may_lag(running: Mapping[str, Any]) -> bool:
+    """Whether tasks may be at different watermarks, so that some of them read on before the stop. An input without
+    event time has no row to read up to."""
+    timed = all(source.get("watermark_delay") for source in running["inputs"].values())
+    return timed and _task_count(running) > 1 and levels_while_running(running)
 
 
 def _has_watermark(config: JobConfig) -> bool:

@@ -18,6 +18,7 @@ from penstock.model.reports import TaskProgress, TaskState
 from penstock.spark.channel import Event, Exit, Lease, Live, Progress, Ready, Reply, Start, Stop, TaskEnded
 from penstock.spark.channel import HostTaskProgress as HostTaskEvent
 from penstock.spark.channel import Loads as LoadsEvent
+from penstock.spark.measure.quiet import without_quiet
 from penstock.tasks.selectors import selector
 from penstock.tasks.shards import Sharding
 from services.task_manager.decide.actions import (
@@ -219,8 +220,8 @@ class State:
         """Whether the State Syncer waits for what an event says: that a task has finished its last batch."""
         if not isinstance(event, Progress):
             return False
-        known = {name for name, each in self.progress.items() if each.quiesced}
-        return any(each.quiesced and name not in known for name, each in event.tasks.items())
+        known = {(name, each.level_ms) for name, each in self.progress.items() if each.quiesced}
+        return any(each.quiesced and (name, each.level_ms) not in known for name, each in event.tasks.items())
 
     def changes_decisions(self, event: Event) -> bool:
         """Whether an event may change the next decisions. Measurements and ignored replies cannot."""
@@ -358,7 +359,7 @@ class State:
         """What a task said of an earlier order to take no more rows does not answer this one."""
         progress = self.progress.get(task_id)
         if progress is not None and progress.quiesced:
-            self.progress[task_id] = progress.model_copy(update={"quiesced": False})
+            self.progress[task_id] = without_quiet(progress)
 
     def _find(self, task_id: str, host: str) -> TaskView | None:
         task = self._tasks.get(task_id)

@@ -12,7 +12,7 @@ from penstock.control.errors import Conflict, Unavailable
 from penstock.model.reports import TaskReportBatch
 from penstock.store.engine import transaction
 from penstock.wire.app import OwnThreads, create_app
-from penstock.wire.cluster import Snapshot
+from penstock.wire.cluster import KNOWS_HEADER, KNOWS_LEVELS, Snapshot
 from services.task_service import metrics
 from services.task_service.cache import TemplateCache
 from services.task_service.encoding import Encoded, Encoder
@@ -38,11 +38,11 @@ class SpecAnswers:
         # Its own threads: while the store does not answer, reports may occupy all others.
         self._threads = OwnThreads(ENCODING_THREADS)
 
-    async def full(self) -> Encoded:
+    async def full(self, levels: bool) -> Encoded:
         """A full snapshot. Raises Unavailable before the store was first read."""
-        return await self._threads.run(self._encode, self._known(), None)
+        return await self._threads.run(self._encode, self._known(), None, levels)
 
-    async def delta(self, after: int, wait_seconds: float) -> Encoded:
+    async def delta(self, after: int, wait_seconds: float, levels: bool) -> Encoded:
         """What was committed above `after`; waits up to `wait_seconds` for a commit.
 
         A full snapshot when the store itself is behind `after`, since it is another store or was restored. Raises
@@ -52,19 +52,19 @@ class SpecAnswers:
             await self._catch_up(after)
         known = self._known()
         if after > known.commit_number:
-            return await self.full()
+            return await self.full(levels)
         with metrics.waiting.track_inprogress():
             seconds = min(wait_seconds, self._longest_wait_seconds)
             await self._waiters.wait(lambda: self._known().commit_number > after, seconds)
-        return await self._threads.run(self._encode, self._known(), after)
+        return await self._threads.run(self._encode, self._known(), after, levels)
 
     def readiness(self) -> dict[str, Any]:
         """For `/readyz`."""
         return {"commit_number": self._known().commit_number, "age_seconds": round(self._cache.age_seconds(), 3)}
 
-    def _encode(self, templates: Templates, after: int | None) -> Encoded:
+    def _encode(self, templates: Templates, after: int | None, levels: bool) -> Encoded:
         with self._encoding:
-            return self._encoder.encode(templates, after)
+            return self._encoder.encode(templates, after, levels=levels)
 
     async def _catch_up(self, after: int) -> None:
         """Reads the store once more: the caller may know a newer commit from another Task Service."""
@@ -90,8 +90,10 @@ def build_app(engine: Engine, cache: TemplateCache, waiters: Waiters, *, longest
         wait_seconds: Annotated[float, Query(ge=0, le=3600)] = 0.0,
         if_none_match: Annotated[str | None, Header()] = None,
         accept_encoding: Annotated[str, Header()] = "",
+        penstock_knows: Annotated[str, Header(alias=KNOWS_HEADER)] = "",
     ) -> Response:
-        encoded = await (specs.full() if after is None else specs.delta(after, wait_seconds))
+        levels = KNOWS_LEVELS in penstock_knows
+        encoded = await (specs.full(levels) if after is None else specs.delta(after, wait_seconds, levels))
         return _response(encoded, if_none_match, accept_encoding, cache.age_seconds())
 
     @app.post("/v1/reports", status_code=204)

@@ -28,20 +28,22 @@ class Encoder:
     """Remembers each template's JSON and the last answers. Not thread-safe."""
 
     def __init__(self) -> None:
-        self._templates: dict[str, tuple[TaskTemplate, bytes]] = {}
-        self._answers: OrderedDict[int | None, tuple[Templates, Encoded]] = OrderedDict()
+        self._templates: dict[tuple[str, bool], tuple[TaskTemplate, bytes]] = {}
+        self._answers: OrderedDict[tuple[int | None, bool], tuple[Templates, Encoded]] = OrderedDict()
 
-    def encode(self, templates: Templates, after: int | None) -> Encoded:
-        """The delta above `after`; the full snapshot when `after` is None."""
-        known = self._answers.pop(after, None)
+    def encode(self, templates: Templates, after: int | None, *, levels: bool = True) -> Encoded:
+        """The delta above `after`; the full snapshot when `after` is None. `levels`: who asks knows `level_ms`; without
+        it tasks take no more rows, as a Task Manager of the release before is told."""
+        asked = (after, levels)
+        known = self._answers.pop(asked, None)
         if known is None or known[0] is not templates:
-            known = (templates, self._encode(templates, after))
-        self._answers[after] = known
+            known = (templates, self._encode(templates, after, levels))
+        self._answers[asked] = known
         while len(self._answers) > KEPT_ANSWERS:
             self._answers.popitem(last=False)
         return known[1]
 
-    def _encode(self, templates: Templates, after: int | None) -> Encoded:
+    def _encode(self, templates: Templates, after: int | None, levels: bool) -> Encoded:
         listed = templates.above(-1 if after is None else after)
         removed = () if after is None else templates.removed_above(after)
         head = orjson.dumps(
@@ -53,18 +55,22 @@ class Encoder:
                 "unreadable": templates.unreadable(),
             }
         )
-        body = head[:-1] + b',"templates":[' + b",".join(self._template(template) for template in listed) + b"]}"
+        body = (
+            head[:-1] + b',"templates":[' + b",".join(self._template(template, levels) for template in listed) + b"]}"
+        )
         digest = hashlib.sha256(body).hexdigest()[:16]
         return Encoded(body, gzip.compress(body, FAST, mtime=0), f'W/"{templates.commit_number}-{digest}"')
 
-    def _template(self, template: TaskTemplate) -> bytes:
-        known = self._templates.get(template.job)
+    def _template(self, template: TaskTemplate, levels: bool) -> bytes:
+        asked = (template.job, levels and template.level_ms is not None)
+        known = self._templates.get(asked)
         if known is None or known[0] is not template:
             # A Task Manager of the release before refuses fields that it does not know.
-            known = (template, template.model_dump_json(exclude=_absent(template)).encode())
-            self._templates[template.job] = known
+            known = (template, template.model_dump_json(exclude=_absent(template, levels)).encode())
+            self._templates[asked] = known
         return known[1]
 
 
-def _absent(template: TaskTemplate) -> set[str]:
-    return {name for name in ("before", "quiescing") if not getattr(template, name)}
+def _absent(template: TaskTemplate, levels: bool) -> set[str]:
+    absent = {name for name in ("before", "quiescing") if not getattr(template, name)}
+    return absent if levels and template.level_ms is not None else absent | {"level_ms"}

@@ -105,6 +105,7 @@ def template_of(stored: StoredTemplate) -> TaskTemplate:
         config=config,
         before=_before(stored),
         quiescing=stored.quiescing,
+        level_ms=stored.level_ms,
     )
     expand(template)
     return template

@@ -84,11 +84,14 @@ class MemoryForm:
     def commit(self, job: str, *, stopping: bool = False) -> int:
         return self._write(job, make_config(), stopping=stopping)
 
+    def order(self, job: str, **order: Any) -> int:
+        return self._write(job, make_config(), **order)
+
     def commit_mixed(self, job: str) -> int:
-        return self._write(job, make_config(priority=2), stopping=False, rollout=FIRST_WAVE)
+        return self._write(job, make_config(priority=2), rollout=FIRST_WAVE)
 
     def break_row(self, job: str) -> int:
-        return self._write(job, {"query": {}, "task_count": -1}, stopping=False)
+        return self._write(job, {"query": {}, "task_count": -1})
 
     def forget(self, job: str) -> None:
         self.store.write_layer(job, "base", {})
@@ -102,10 +105,10 @@ class MemoryForm:
     def reported(self) -> set[str]:
         return {f"{task.job}/{task.index}" for tasks in self.store.tasks.values() for task in tasks}
 
-    def _write(self, job: str, config: Any, *, stopping: bool, rollout: Any = None) -> int:
-        row = CommitRow(job, json.dumps(config).encode(), 1, 1, 0, stopping, True, rollout)
+    def _write(self, job: str, config: Any, **row: Any) -> int:
+        commit = CommitRow(job, json.dumps(config).encode(), 1, 1, 0, stopping=False, started=True)._replace(**row)
         assert self._epoch is not None
-        number = self._syncer.write(Batch(commits=[row], remade=[job]), self._epoch)
+        number = self._syncer.write(Batch(commits=[commit], remade=[job]), self._epoch)
         assert number is not None
         return number
 

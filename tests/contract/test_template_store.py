@@ -16,7 +16,7 @@ from tests.contract.conftest import SHARDS
 from tests.contract.task_service_forms import MemoryForm as MemoryCell
 from tests.support.memory.specs import MemoryTemplateStore
 from tests.support.memory.store import MemoryStore
-from tests.support.store.running import commit_job, forget_job
+from tests.support.store.running import commit_job, commit_order, forget_job
 from tests.support.store.unreachable import unreachable_engine
 
 
@@ -28,6 +28,9 @@ class PostgresForm:
 
     def commit(self, job: str) -> int:
         return commit_job(self.engine, job)
+
+    def order(self, job: str, **order: Any) -> int:
+        return commit_order(self.engine, job, **order)
 
     def forget(self, job: str) -> None:
         forget_job(self.engine, job)
@@ -45,7 +48,7 @@ class MemoryForm:
         away = MemoryTemplateStore(memory)
         away.down = True
         self.away: TemplateStore = away
-        self.commit, self.forget = self._cell.commit, self._cell.forget
+        self.commit, self.order, self.forget = self._cell.commit, self._cell.order, self._cell.forget
 
     def alerts(self) -> set[str]:
         return set(self.memory.alerts)
@@ -71,6 +74,17 @@ def test_what_was_committed_above_a_number(form: Any) -> None:
     assert (later.stored, later.removed) == ((), {"a": later.commit_number})
     assert later.commit_number > second
     assert form.store.read(later.commit_number).removed == {}
+
+
+def test_an_order_to_take_no_more_rows_ends_with_the_next_commit(form: Any) -> None:
+    """1. None. 2. At once. 3. Saying the watermark. 4. From a watermark on. 5. It is over."""
+    form.commit("a")
+    seen = []
+    for order in ({}, {"quiescing": True}, *({"quiescing": True, "level_ms": level} for level in (0, 5_000)), {}):
+        number = form.order("a", **order)
+        (row,) = form.store.read(number - 1).stored
+        seen.append((row.quiescing, row.level_ms))
+    assert seen == [(False, None), (True, None), (True, 0), (True, 5_000), (False, None)]
 
 
 def test_alerts_follow_what_is_broken(form: Any) -> None:

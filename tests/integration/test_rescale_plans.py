@@ -39,7 +39,7 @@ def test_a_rescale_goes_through_its_steps_and_commits_the_whole_write(cell: Cell
     assert (cell.running()["stopping"], cell.running()["config"], cell.step()) == (True, make_config(), "await_stopped")
     assert (cell.sync()["state"], cell.sync()["step"], cell.sync()["changed_fields"]) == (
         "rescaling",
-        3,
+        4,
         ["task_count"],
     )
     assert cell.looks_soon

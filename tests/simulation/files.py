@@ -16,6 +16,8 @@ from penstock.spark import fence
 from penstock.tasks.redistribution import CopyRequest, Layout, RedistributionRequest
 
 ROWS_PER_SECOND = 3.0
+SMALL_BATCH = 24
+"""Rows of a key group."""
 
 
 class Place(NamedTuple):
@@ -26,13 +28,21 @@ class Place(NamedTuple):
     index: int
 
 
+class Planned(NamedTuple):
+    """Where a batch ends, by key group, and whether that is all there is."""
+
+    end: dict[int, int]
+    takes_all: bool
+
+
 @dataclass
 class Checkpoint:
-    """`offsets` by key group; `token` of the FENCE file."""
+    """`offsets` by key group; `token` of the FENCE file. `watermark_ms`: 0 without one."""
 
     fence: str | None = None
     is_sealed: bool = False
     offsets: dict[int, int] = field(default_factory=dict)
+    watermark_ms: int = 0
     batches: int = 0
     copied: tuple[Layout, Layout] | None = None
 
@@ -63,10 +73,27 @@ class Files:
         fence.require_newest(checkpoint.fence or "", token, str(place))
         return dict(checkpoint.offsets)
 
-    def plan(self, offsets: Mapping[int, int], key_groups: Iterable[int]) -> dict[int, int]:
-        """Where a batch ends that begins now."""
-        end = int(self.now() * ROWS_PER_SECOND)
-        return {group: max(end, offsets.get(group, 0)) for group in key_groups}
+    def is_at_cuts(self, offsets: Mapping[int, int], key_groups: Iterable[int], level_ms: int | None) -> bool:
+        """Whether nothing is left to read before a watermark."""
+        return level_ms is None or all(offsets.get(group, 0) >= _cut(level_ms) for group in key_groups)
+
+    def plan(
+        self, place: Place, offsets: Mapping[int, int], key_groups: Iterable[int], level_ms: int | None
+    ) -> Planned:
+        """Where a batch ends that begins now, at most at the cuts for `level_ms`. Every second task has small batches:
+        it lags after a while without it."""
+        limit = SMALL_BATCH if place.index % 2 else None
+        newest = int(self.now() * ROWS_PER_SECOND)
+        begins = {group: offsets.get(group, 0) for group in key_groups}
+        last = newest if level_ms is None else min(newest, _cut(level_ms))
+        ends = {group: last if limit is None else min(last, begin + limit) for group, begin in begins.items()}
+        return Planned(
+            {group: max(begins[group], end) for group, end in ends.items()}, all(end >= newest for end in ends.values())
+        )
+
+    def watermark_ms(self, place: Place) -> int:
+        """The watermark after the last batch."""
+        return self.checkpoints[place].watermark_ms
 
     def commit(self, place: Place, token: str, begin: Mapping[int, int], end: Mapping[int, int]) -> None:
         """Publishes a batch. Raises Fenced when somebody else has claimed the checkpoint."""
@@ -80,6 +107,8 @@ class Files:
             raise
         self.commits += 1
         checkpoint.batches += 1
+        watermark_ms = int(max(end.values(), default=0) / ROWS_PER_SECOND * 1000)
+        checkpoint.watermark_ms = max(checkpoint.watermark_ms, watermark_ms)
         line = self.line(place.job, place.generation)
         for group, offset in end.items():
             self._write(place, (place.job, line, group), begin.get(group, 0), offset)
@@ -102,10 +131,12 @@ class Files:
         job, source, target = request.job, request.source, request.target
         mark = None if request.stopped_at is None else fence.Mark(request.stopped_at, target.generation)
         offsets: dict[int, int] = {}
+        watermark_ms = 0
         for index in range(len(source.ranges)):
             place = Place(job, source.generation, index)
             self.open(place, self.claim(place, None, holder, mark))
             offsets |= self.checkpoints[place].offsets
+            watermark_ms = max(watermark_ms, self.checkpoints[place].watermark_ms)
         self.lines[job, target.generation] = self.line(job, source.generation)
         for index, groups in enumerate(target.ranges):
             place = Place(job, target.generation, index)
@@ -114,7 +145,7 @@ class Files:
             if copied not in (None, (source, target)):
                 self.complain(f"{place} has a copy of other layouts")
             own = {group: offsets[group] for group in range(groups.lo, groups.hi) if group in offsets}
-            self.checkpoints[place].offsets = own
+            self.checkpoints[place].offsets, self.checkpoints[place].watermark_ms = own, watermark_ms
 
     def seal(self, job: str, layout: Layout, holder: str) -> None:
         """Nothing of the generation commits any more."""
@@ -140,3 +171,8 @@ class Files:
             what = "twice" if begin < written else "never"
             self.complain(f"rows {min(begin, written)} to {max(begin, written)} of {sink} come {what}: {place}")
         self.sinks[sink] = max(end, written)
+
+
+def _cut(level_ms: int) -> int:
+    """The first row beyond the watermark."""
+    return int(level_ms * ROWS_PER_SECOND / 1000)

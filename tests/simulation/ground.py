@@ -6,10 +6,12 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import count
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from penstock.model.reports import TaskProgress
 from penstock.spark.channel import Start
 from penstock.tasks.redistribution import RedistributionRequest, SealRequest
+from penstock.tasks.spec import TaskSpec
 from penstock.wire.cluster import ShardOrders
 from tests.simulation import threads
 from tests.simulation.files import Files, Place
@@ -19,6 +21,9 @@ from tests.simulation.terrain import Terrain
 
 if TYPE_CHECKING:
     from tests.simulation.hosts import SimulatedHost
+
+
+FRESH_SECONDS = 10.0
 
 
 @dataclass
@@ -35,7 +40,8 @@ class Habits:
 
 class Instance:
     """One run of a task on a host, from its claim to its end. `is_denied`: its host says that it has ended. `is_held`:
-    it takes no more rows. `is_quiet`: since then it has said that its batch is done."""
+    it takes no more rows, once it has read up to `level_ms` if that is above 0. `is_quiet`: since then it has said
+    that its batch is done. `took_all_at`: when its newest batch began, which took all that was there."""
 
     def __init__(self, command: Start, host: SimulatedHost, stop: threads.Event) -> None:
         self.spec = command.spec
@@ -50,6 +56,10 @@ class Instance:
         self.is_denied = False
         self.is_held = False
         self.is_quiet = False
+        self.level_ms: int | None = None
+        self.ordered_at = 0.0
+        self.took_all_at: float | None = None
+        self.left_rows = True
         self.batches = 0
         self.stop = stop
         self.ended = threads.Event(host.scheduler)
@@ -58,8 +68,28 @@ class Instance:
     def task_id(self) -> str:
         return self.spec.task_id
 
-    def hold(self, is_held: bool) -> None:
-        self.is_held, self.is_quiet = is_held, False
+    def follow(self, spec: TaskSpec, now: float) -> None:
+        self.is_held, self.level_ms, self.is_quiet, self.ordered_at = spec.quiescing, spec.level_ms, False, now
+
+    def planned(self, at: float, takes_all: bool) -> None:
+        """A batch began then, which has ended well."""
+        self.took_all_at, self.left_rows = at if takes_all else self.took_all_at, not takes_all
+
+    def quiet_progress(self, watermark_ms: int) -> TaskProgress:
+        """What its host says of it once it gets no more rows."""
+        answer: dict[str, Any] = {"batch_id": self.batches, "input_rows": 0, "quiesced": True}
+        if self.level_ms is not None:
+            answer |= {"level_ms": self.level_ms, "watermark_ms": watermark_ms, "caught_up": self.is_caught_up()}
+        return TaskProgress.model_validate(answer)
+
+    def is_caught_up(self) -> bool:
+        """As `QuiesceOrder`."""
+        if self.took_all_at is None or (not self.level_ms and self.left_rows):
+            return False
+        return self.took_all_at >= self.ordered_at - (0.0 if self.level_ms else FRESH_SECONDS)
+
+    def gets_no_rows(self, is_at_cuts: bool) -> bool:
+        return self.is_held and (not self.level_ms or is_at_cuts)
 
 
 class Registry:

@@ -248,7 +248,7 @@ class SimulatedHost:
             raise BrokenTask("no module of this name")
         instance.token = self._files.claim(instance.place, command.epoch, self.name, Mark(command.commit_number))
         offsets = self._files.open(instance.place, instance.token)
-        instance.hold(command.spec.quiescing)
+        instance.follow(command.spec, self.scheduler.now)
         instance.is_stuck = self._chance(self._habits.sticks)
         self.instances[instance.task_id] = instance
         self._running.add(instance)
@@ -264,10 +264,12 @@ class SimulatedHost:
         while not instance.stop.wait(PAUSE_SECONDS * (0.5 + self.scheduler.random.random())) or instance.is_stuck:
             if instance.stop.is_set():
                 self.scheduler.wait(PAUSE_SECONDS)
-            if instance.is_held:
+            level_ms = (instance.level_ms or None) if instance.is_held else None
+            if instance.gets_no_rows(self._files.is_at_cuts(offsets, groups, level_ms)):
                 self._quiet(instance)
                 continue
-            end = self._files.plan(offsets, groups)
+            begun_at = self.scheduler.now
+            end, takes_all = self._files.plan(instance.place, offsets, groups, level_ms)
             self._pass(2.0)
             try:
                 if crashes(instance.spec.config.package.version):
@@ -276,6 +278,7 @@ class SimulatedHost:
             except (Fenced, LeaseLost) as failed:
                 error = failed
                 break
+            instance.planned(begun_at, takes_all)
             self._worked(instance, rows=sum(end.values()) - sum(offsets.values()))
             offsets = end
         self._over(instance)
@@ -300,7 +303,7 @@ class SimulatedHost:
         instance.is_quiet = True
         if not self._progress:
             self.scheduler.after(self.scheduler.random.random() * LOOK_SECONDS, self._tell_progress)
-        self._progress[instance.task_id] = TaskProgress(batch_id=instance.batches, input_rows=0, quiesced=True)
+        self._progress[instance.task_id] = instance.quiet_progress(self._files.watermark_ms(instance.place))
 
     def _tell_progress(self) -> None:
         if self.process.is_paused:
@@ -346,7 +349,7 @@ class SimulatedHost:
         instance = self.instances.get(command.spec.task_id)
         if instance is None:
             raise LeaseLost(f"{command.spec.task_id} does not run")
-        instance.hold(command.spec.quiescing)
+        instance.follow(command.spec, self.scheduler.now)
 
     def _host_task(self, command: RunHostTask) -> dict[str, Any]:
         self._require_wanted(command)

@@ -8,7 +8,7 @@ from typing import Any
 from penstock.control.errors import NotFound, NotLeader, RetryableError
 from penstock.model.reports import TaskReportBatch
 from penstock.tasks.host_task import HostTask
-from penstock.wire.cluster import HeartbeatRequest, ShardOrders
+from penstock.wire.cluster import KNOWS_HEADER, KNOWS_LEVELS, HeartbeatRequest, ShardOrders
 from penstock.wire.jobs import Batch, BatchResults
 from services.shard_manager.leader.heartbeats import Heartbeats
 from services.task_manager.container import Container
@@ -73,7 +73,8 @@ def of_task_service(
             return Response(204)
         after = request.query.get("after")
         wait_seconds = float(request.query.get("wait_seconds", 0.0))
-        encoded = run(specs.full() if after is None else specs.delta(int(after), wait_seconds))
+        levels = KNOWS_LEVELS in request.headers.get(KNOWS_HEADER, "")
+        encoded = run(specs.full(levels) if after is None else specs.delta(int(after), wait_seconds, levels))
         headers = {"ETag": encoded.etag, "content-type": "application/json"}
         if encoded.etag == request.headers.get("If-None-Match"):
             return Response(304, headers=headers)

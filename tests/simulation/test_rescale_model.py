@@ -216,6 +216,10 @@ class Rescales(RuleBasedStateMachine):
     def silence(self, name: str, answers: bool) -> None:
         self.world.containers[name].answers = answers
 
+    @rule(job=jobs, lags=st.booleans())
+    def a_task_lags(self, job: str, lags: bool) -> None:
+        (self.world.lagging.add if lags else self.world.lagging.discard)(job)
+
     @rule(job=jobs, name=names)
     def move(self, job: str, name: str) -> None:
         self.world.move(job, name)
@@ -285,6 +289,7 @@ class Rescales(RuleBasedStateMachine):
             world.containers[name].answers = True
             world.come_back(name)
         for job in world.memory.jobs:
+            world.lagging.add(job)
             world.expect(job, {"task_count": 4, "priority": 1})
         for _ in range(ROUNDS_TO_CONVERGE):
             world.now = max([soon(world.now), *self._attempts_due()])
@@ -314,9 +319,10 @@ class Rescales(RuleBasedStateMachine):
         """A job takes no more rows exactly as long as its plan says so, and its stop is not yet committed."""
         memory = self.world.memory
         for job, entry in memory.running.items():
-            waits = memory.plans.get(job, {}).get("step") == Step.QUIESCE
+            step = memory.plans.get(job, {}).get("step")
             if job in memory.jobs and not memory.jobs[job].deleting:
-                assert entry.row.quiescing == waits, job
+                assert entry.row.quiescing == (step == Step.QUIESCE), job
+                assert (entry.row.level_ms is not None) == (step == Step.QUIESCE), job
             assert not (entry.row.quiescing and entry.row.stopping)
 
     @invariant()

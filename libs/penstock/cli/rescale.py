@@ -28,7 +28,9 @@ def rescale(
     within: Annotated[
         str | None,
         typer.Option(
-            "--within", help="take it back if the tasks need longer to finish their batches: 90s, 10m; default: 10m"
+            "--within",
+            help="take it back, with nothing stopped, if the tasks need longer to finish their batches and those that "
+            "are behind to read on: 90s, 10m; default: 10m",
         ),
     ] = None,
     no_wait: NoWait = False,
@@ -36,8 +38,9 @@ def rescale(
 ) -> None:
     """Change the number of tasks of a job. No row is lost or counted twice.
 
-    Keyed state is copied while the tasks run. Then they finish their batches and stop, the offsets and what changed
-    since are moved, and the new tasks start. If the rescale fails, the old tasks continue.
+    Keyed state is copied while the tasks run. Then they finish their batches, and tasks that are behind read on to the
+    watermark of the others. Then they stop, the offsets and what changed since are moved, and the new tasks start. If
+    the rescale fails, the old tasks continue.
     """
     connection, seconds = client(), duration_seconds(timeout, field="timeout")
     limit = None if within is None else duration_seconds(within)

@@ -32,7 +32,7 @@ class KeyGroupRates(Model):
     seconds: float
 
 
-_NEW_FIELDS = frozenset(["quiesced", "silent_seconds"])
+_NEW_FIELDS = frozenset(["quiesced", "level_ms", "watermark_ms", "caught_up", "silent_seconds"])
 
 
 class TaskProgress(Model):
@@ -70,14 +70,27 @@ class TaskProgress(Model):
     key_group_rates: KeyGroupRates | None = None
     observed_at: Text | None = None
     quiesced: bool = False
-    """Whether the task takes no more rows and has finished its last batch."""
+    """Whether the task takes no more rows and has finished its last batch. Only then the next three are known."""
+    level_ms: int | None = None
+    """The watermark to which it was to read on first, by the order that it answers; 0 when it was only to say its own.
+    None when the order has none: then it says none either, which a Task Service of the release before would refuse."""
+    watermark_ms: int | None = None
+    """Its watermark after its last batch, in milliseconds since 1970; 0 without one. None when it was not asked for, or
+    when the task cannot be brought to a watermark exactly: it is levelled after the stop."""
+    caught_up: bool = False
+    """Whether it has nothing left to read but what came in since about the time of the order."""
     silent_seconds: float | None = None
 
     @model_serializer(mode="wrap")
     def _without_defaults(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """A Task Service of the release before refuses a field that it does not know."""
         fields: dict[str, Any] = handler(self)
-        return {name: value for name, value in fields.items() if value or name not in _NEW_FIELDS}
+        return {name: each for name, each in fields.items() if name not in _NEW_FIELDS or not _is_default(each)}
+
+
+def _is_default(value: Any) -> bool:
+    """0 is no default: it is known."""
+    return value is None or value is False
 
 
 class TaskReport(Model):

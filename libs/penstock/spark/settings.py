@@ -50,7 +50,9 @@ class SparkSettings(BaseSettings):
     inputs_interval_seconds: float = Field(60.0, gt=0, description="time between two checks of inputs' partitions")
     boundary_wait_seconds: float = Field(5.0, ge=0, description="how long a stop waits for the end of a batch")
     settle_timeout_seconds: float = Field(120.0, gt=0, description="how long finishing a pending batch may take")
-    level_timeout_seconds: float = Field(30.0, gt=0, description="how long tasks may read on to a common watermark")
+    level_timeout_seconds: float = Field(
+        30.0, gt=0, description="how long stopped tasks may read on to a common watermark"
+    )
     lease_grace_seconds: float = Field(10.0, gt=0, le=10.0, description="time to stop tasks after the lease has ended")
     unlocked_checkpoints: bool = Field(
         False, description="allow checkpoint roots without file locks, where the fence is checked but not atomic"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -185,7 +186,6 @@ class RunningTask:
         self.claim()
         interval = trigger_interval(self.spec.config.trigger_interval_seconds, self.spec.task_id)
         self._run(interval, starting=True)
-        self.hold(self.spec.quiescing)
         log.info("task started", task=self.spec.task_id, revision=self.spec.revision, token=self.token)
 
     def claim(self) -> None:
@@ -205,10 +205,21 @@ class RunningTask:
         config, bootstrap = self.spec.config, self.runtime.settings.kafka_bootstrap
         require_noted_topics(self.runtime.files, [self.checkpoint], lambda: input_topics(config, bootstrap))
 
-    def hold(self, without_rows: bool) -> None:
-        """From now on the query gets no more rows, and only finishes its batch; or it goes on."""
-        if self._query is not None:
-            self.runtime.watch.hold(self._query._jsq, without_rows)
+    def follow(self, spec: TaskSpec) -> None:
+        """From now on the task's spec is `spec`. A query that is quiescing finishes its batch and gets no more rows;
+        with a `level_ms` above 0, until `read_to`. Any other reads on."""
+        if self._query is not None and spec.quiescing:
+            self.runtime.watch.quiesce(self._query._jsq, *_order_of(spec))
+        elif self._query is not None:
+            self.runtime.watch.release(self._query._jsq)
+        # Not before: whoever sees the order in the spec may say at once where the query reads to.
+        self.spec = spec
+
+    def read_to(self, level_ms: int, stop_at: Ends) -> None:
+        """The task, if it is still under the order to `level_ms`, reads exactly to these offsets. From any thread."""
+        query = self._query
+        if query is not None:
+            self.runtime.watch.readTo(query._jsq, level_ms, json.dumps(stop_at))
 
     def finish_pending(self) -> None:
         """Runs the query for the batch that is planned but not committed, and for no other. After `claim`.
@@ -267,11 +278,14 @@ class RunningTask:
     def _run(self, interval: str, *, starting: bool = False) -> None:
         """Starts the query in a scheduler pool of its own, so that a heavy neighbour does not hold it up.
 
-        `starting`: inputs and the folder of an output must be as they were left.
+        `starting`: inputs and the folder of an output must be as they were left. An order to take no more rows stands
+        before the first batch.
         """
         task_id, watch, context = self.spec.task_id, self.runtime.watch, self.runtime.java_context
         watch.starts(context, task_id)
         try:
+            if self.spec.quiescing:
+                watch.quiesceFromStart(task_id, *_order_of(self.spec))
             self._query = self._started(interval, starting)
         except BaseException:
             self.forget()
@@ -339,6 +353,12 @@ class RunningTask:
             # With the exception of the JVM, for the kind of a failure is told by the classes of its causes.
             raise StreamingQueryException(origin=failure.get())
         return False
+
+
+def _order_of(spec: TaskSpec) -> tuple[int, int]:
+    """The level, below 0 without one, and the longest interval between two triggers in milliseconds."""
+    level_ms = -1 if spec.level_ms is None else spec.level_ms
+    return level_ms, round(spec.config.trigger_interval_seconds * 1000)
 
 
 def note_marks(runtime: Runtime, spec: TaskSpec, checkpoint: str) -> None:

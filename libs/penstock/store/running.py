@@ -21,13 +21,15 @@ _COMMIT = text(
     """
     INSERT INTO running AS held
         (job, config, revision, generation, restarts, stopping, started, commit_number, leader_epoch, committed_at,
-        newest_generation, rollout, digests, first_generation, quiescing_commit)
+        newest_generation, rollout, digests, first_generation, quiescing_commit,
+        level_commit, level_ms)
     SELECT new.job, new.config, new.revision, new.generation, new.restarts, new.stopping, new.started,
         :commit_number, :leader_epoch, now(), new.generation, new.rollout, new.digests, new.generation,
-        CASE WHEN new.quiescing THEN CAST(:commit_number AS bigint) END
+        CASE WHEN new.quiescing THEN CAST(:commit_number AS bigint) END,
+        CASE WHEN new.level_ms IS NOT NULL THEN CAST(:commit_number AS bigint) END, new.level_ms
     FROM json_to_recordset(CAST(:rows AS json)) AS new(
         job text, config jsonb, revision bigint, generation bigint, restarts int, stopping bool, started bool,
-        rollout jsonb, digests jsonb, quiescing bool)
+        rollout jsonb, digests jsonb, quiescing bool, level_ms bigint)
     ON CONFLICT (job) DO UPDATE SET
         config = excluded.config,
         digests = excluded.digests,
@@ -41,7 +43,9 @@ _COMMIT = text(
         committed_at = excluded.committed_at,
         newest_generation = GREATEST(held.newest_generation, held.generation, excluded.generation),
         rollout = excluded.rollout,
-        quiescing_commit = excluded.quiescing_commit
+        quiescing_commit = excluded.quiescing_commit,
+        level_commit = excluded.level_commit,
+        level_ms = excluded.level_ms
     WHERE held.revision <= excluded.revision
     """
 )
@@ -84,7 +88,8 @@ _FORGET = text(
 class CommitRow(NamedTuple):
     """A running row to be: `config` is the JSON text of a complete configuration; `started` when it asks for tasks.
 
-    `quiescing`: the tasks take no more rows; any later commit ends that.
+    `quiescing`: the tasks take no more rows; any later commit ends that. `level_ms`: those whose watermark is below it
+    first read on to it; only with `quiescing`.
     `rollout`: a `penstock.tasks.rollout.RunningRollout` as JSON; None when all tasks run `config`. `digests`: those of
     `config`; they are computed for a row without them.
     """
@@ -99,6 +104,7 @@ class CommitRow(NamedTuple):
     rollout: Mapping[str, Any] | None = None
     digests: Mapping[str, str] | None = None
     quiescing: bool = False
+    level_ms: int | None = None
 
 
 def commit_many(

@@ -24,7 +24,8 @@ class TaskTemplate(Model):
 
     `commit_number` orders the rows: it is taken anew at every commit of the State Syncer, so a delta is "all
     templates above number n". `restarts` counts restarts that were asked for. `before` is there in a rollout only.
-    `quiescing`: the tasks finish the batch in hand and take no more rows, before a rescale.
+    `quiescing`: the tasks are being brought to a halt before a rescale. Without `level_ms` they finish the batch in
+    hand and take no more rows. With it, those whose watermark is lower first read up to it, and all say theirs.
     """
 
     job: str
@@ -35,6 +36,7 @@ class TaskTemplate(Model):
     config: JobConfig
     before: Before | None = None
     quiescing: bool = False
+    level_ms: int | None = None
 
     def of(self, index: int) -> TaskTemplate | Before:
         return self if self.before is None or index < self.before.upgraded else self.before
@@ -51,6 +53,7 @@ class TaskSpec(Model):
     key_groups: KeyGroupRange
     config: JobConfig
     quiescing: bool = False
+    level_ms: int | None = None
 
     @property
     def task_id(self) -> str:
@@ -88,6 +91,7 @@ def expand(template: TaskTemplate) -> tuple[TaskSpec, ...]:
             key_groups=key_groups,
             config=template.of(index).config,
             quiescing=template.quiescing,
+            level_ms=template.level_ms,
         )
         for index, key_groups in enumerate(key_group_ranges(config))
     )

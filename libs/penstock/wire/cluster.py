@@ -2,7 +2,8 @@
 
 Shard Manager (7073): POST /v1/heartbeats (HeartbeatRequest -> HeartbeatAnswer; 503 from a standby, with the leader's
                       URL as `leader` in the problem, if it is known)
-Task Service  (7072): GET  /v1/specs?after=N&wait_seconds=S (Snapshot; `after` absent: full; ETag, gzip)
+Task Service  (7072): GET  /v1/specs?after=N&wait_seconds=S (Snapshot; `after` absent: full; ETag, gzip; the header
+                      `Penstock-Knows: level_ms` from a Task Manager that knows this field of a template)
                       POST /v1/reports (TaskReportBatch -> 204)
 Task Manager (7100+): POST /v1/shards/drop, /v1/shards/add (ShardOrders -> ShardAnswers), GET /v1/tasks
 """
@@ -16,6 +17,10 @@ from pydantic import Field
 from penstock.config.model import Model
 from penstock.tasks.shards import Sharding
 from penstock.tasks.spec import TaskTemplate
+
+KNOWS_HEADER = "Penstock-Knows"
+KNOWS_LEVELS = "level_ms"
+"""A Task Manager of the release before refuses a snapshot with a field that it does not know, so it gets none."""
 
 
 class Capacity(Model):

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from penstock.model.reports import TaskReportBatch
-from penstock.wire.cluster import Snapshot, as_json
+from penstock.wire.cluster import KNOWS_HEADER, KNOWS_LEVELS, Snapshot, as_json
 from penstock.wire.endpoints import Endpoints, read_answer
 
 SERVICE = "the Task Service"
 NOT_MODIFIED = 304
 _POLL_MARGIN_SECONDS = 10.0
+_KNOWS = {KNOWS_HEADER: KNOWS_LEVELS}
 
 
 class TaskServiceClient(Endpoints):
@@ -23,7 +24,7 @@ class TaskServiceClient(Endpoints):
 
     def full(self) -> Snapshot | None:
         """The full snapshot; None when it is still the one that this client got last."""
-        headers = {"If-None-Match": self._etag} if self._etag else {}
+        headers = _KNOWS | ({"If-None-Match": self._etag} if self._etag else {})
         response = self.request("GET", "/v1/specs", headers=headers)
         if response.status_code == NOT_MODIFIED:
             return None
@@ -36,6 +37,7 @@ class TaskServiceClient(Endpoints):
         response = self.request(
             "GET",
             "/v1/specs",
+            headers=_KNOWS,
             params={"after": after, "wait_seconds": wait_seconds},
             timeout=wait_seconds + _POLL_MARGIN_SECONDS,
         )

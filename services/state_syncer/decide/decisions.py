@@ -52,7 +52,8 @@ class Commit:
     """Make this the running row.
 
     `then` is the decision about the rest when only a restart could be committed. `rollout`: which tasks do not run
-    `config` yet. `quiescing`: the tasks finish their batches and take no more rows.
+    `config` yet. `quiescing`: the tasks finish their batches and take no more rows; `level_ms`: those
+    whose watermark is below it first read on to it; with 0 they only say theirs.
     """
 
     config: Config
@@ -64,6 +65,7 @@ class Commit:
     then: Wait | Fail | BackingOff | None = None
     rollout: RunningRollout | None = None
     quiescing: bool = False
+    level_ms: int | None = None
 
     @property
     def asks_for_tasks(self) -> bool:

@@ -9,10 +9,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from enum import Enum
 from typing import NamedTuple
+
+from penstock.model.reports import TaskState
 
 
 class Presence(Enum):
@@ -23,22 +26,127 @@ class Presence(Enum):
     UNKNOWN = "unknown"
 
 
+class Order(NamedTuple):
+    """The commit that gives the tasks of a job no more rows. `level_ms`: those below this watermark first read on to
+    it; with 0 none does, they only say theirs. `task_count`: how many tasks the job has."""
+
+    commit_number: int
+    level_ms: int | None = None
+    task_count: int = 1
+
+    @property
+    def levels(self) -> bool:
+        """Whether tasks read on."""
+        return bool(self.level_ms)
+
+
+class ReportedTask(NamedTuple):
+    """What the newest report of `container` says of a task that takes no more rows.
+
+    `quiesced`: its batch is done and it reads nothing more, by the order to `level_ms`. `watermark_ms`: after that
+    batch, 0 without one; None when the task cannot be levelled while it runs. `caught_up`: nothing is left but what
+    came in since. `rows_per_second`: while its batches ran. `crashes`: in a row.
+    """
+
+    container: str
+    number: int
+    state: TaskState
+    quiesced: bool = False
+    level_ms: int | None = None
+    watermark_ms: int | None = None
+    caught_up: bool = False
+    backlog_records: int | None = None
+    crashes: int = 0
+    rows_per_second: float | None = None
+
+
+class Behind(NamedTuple):
+    """A task that is quiet and behind the others, with what it has to read in all and how fast it reads; None when that
+    is unknown."""
+
+    number: int
+    watermark_ms: int
+    records: int | None
+    rows_per_second: float | None
+
+    def seconds_to(self, goal_ms: int, now_ms: float) -> float | None:
+        """About how long it needs to read to the watermark `goal_ms`, as if rows came evenly until now. None when that
+        is unknown."""
+        if self.records is None or not self.rows_per_second or not self.watermark_ms:
+            return None
+        share = (goal_ms - self.watermark_ms) / max(now_ms - self.watermark_ms, goal_ms - self.watermark_ms)
+        return self.records * share / self.rows_per_second
+
+
+class Unread(NamedTuple):
+    """The task with the most left to read. `records`: None when that is unknown."""
+
+    number: int
+    records: int | None
+
+
 class Quiet(NamedTuple):
-    """What is known of the tasks of a job that take no more rows. `busy`: tasks that have not said yet that their batch
-    is done. `unheard`: containers may run tasks of which nothing is known. Unknown is never quiet."""
+    """What is known of the tasks of a job that take no more rows. Unknown is never quiet.
+
+    `busy`: tasks that have not said yet that their batch is done, or that they have come to `level_ms`. `unheard`:
+    tasks may run of which nothing is known. `goal_ms`: all are quiet, but `behind` are behind this watermark, the
+    greatest of all, and not at the end of their inputs. While tasks read on, `furthest` is one of the busy ones, and
+    tasks that have `crashed` or are `missing`, for no live container lists them, are awaited: they will read on.
+    """
 
     busy: int = 0
     unheard: bool = True
+    goal_ms: int | None = None
+    level_ms: int | None = None
+    furthest: Unread | None = None
+    behind: tuple[Behind, ...] = ()
+    crashed: tuple[int, ...] = ()
+    missing: tuple[int, ...] = ()
 
     @property
     def is_certain(self) -> bool:
         """Whether no task is in a batch with rows."""
         return not self.busy and not self.unheard
 
+    @property
+    def awaits(self) -> bool:
+        """Whether tasks that do not run now are to read on."""
+        return bool(self.crashed or self.missing)
+
+    def seconds_to_goal(self, now: datetime) -> float | None:
+        """About how long the slowest of the tasks behind needs to read on; None when that is unknown."""
+        goal_ms, now_ms = self.goal_ms or 0, now.timestamp() * 1000
+        estimates = [task.seconds_to(goal_ms, now_ms) for task in self.behind]
+        return max((seconds for seconds in estimates if seconds is not None), default=None)
+
     def __str__(self) -> str:
+        if self.level_ms:
+            return self._reading()
         if self.busy:
             return f"{self.busy} tasks have not finished their batches"
         return "not every container has reported since" if self.unheard else "all tasks have finished their batches"
+
+    def _reading(self) -> str:
+        told = []
+        if self.busy:
+            told.append(f"{self.busy} tasks read on to the watermark {_text(self.level_ms or 0)} of the others")
+            told.append(self._left())
+        told += [f"task {number} has crashed and is awaited" for number in self.crashed]
+        told += [f"task {number} runs nowhere yet and is awaited" for number in self.missing]
+        if self.unheard:
+            told.append("not every container has reported since")
+        return "; ".join(each for each in told if each) or "all tasks have read on"
+
+    def _left(self) -> str:
+        if self.furthest is None:
+            return ""
+        number, records = self.furthest
+        left = "an unknown number of" if records is None else f"{records:,}"
+        return f"task {number} has the most left in its inputs, {left} records"
+
+
+def _text(millis: int) -> str:
+    return datetime.fromtimestamp(millis / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 UNHEARD = Quiet()
@@ -87,16 +195,68 @@ def _applied(sighting: Sighting) -> int | None:
     return sighting.applied_commit if sighting.reported_incarnation == sighting.incarnation else None
 
 
-def observe_quiet(cluster: ClusterView, tasks: Mapping[str, int], commit_number: int) -> Quiet:
-    """Whether the tasks to which the commit `commit_number` gives no more rows have finished their batches.
+AWAITED_CRASHES = 3
+"""A task that crashed fewer times in a row starts again within seconds."""
 
-    `tasks`: by container whose newest report lists tasks of the job, how many of them have not. A task that no live
-    container lists runs nowhere.
+
+def observe_quiet(cluster: ClusterView, tasks: Collection[ReportedTask], order: Order) -> Quiet:
+    """Whether the tasks under an order have finished their batches, and are level.
+
+    `tasks`: those that any container's newest report lists. A task that crashed or is held has no batch to finish. Nor
+    has one that no live container lists: it runs nowhere. But while tasks read on to a watermark such a task is
+    awaited: it reads on as soon as it runs again. Only one that is held, or crashes again and again, is not.
     """
-    everyone_knows = cluster.applied_commit is not None and cluster.applied_commit >= commit_number
-    busy = sum(count for container, count in tasks.items() if container in cluster.reporting)
-    heard = everyone_knows and all(name in cluster.reporting or name in cluster.lost for name in tasks)
-    return Quiet(busy, unheard=not heard)
+    everyone_knows = cluster.applied_commit is not None and cluster.applied_commit >= order.commit_number
+    placed = all(task.container in cluster.reporting or task.container in cluster.lost for task in tasks)
+    present = [task for task in tasks if task.container in cluster.reporting]
+    busy = [task for task in present if _is_busy(task, order)]
+    unheard = not everyone_knows or not placed
+    found = Quiet(len(busy), unheard, level_ms=order.level_ms, furthest=_furthest(busy, order))
+    found = found._replace(crashed=_crashed(present, order), missing=_missing(present, order))
+    return found if busy or unheard else _with_goal(found, present)
+
+
+def _is_busy(task: ReportedTask, order: Order) -> bool:
+    """A task without a watermark cannot be levelled while it runs: what it said of any order counts. So does the answer
+    of a container of the release before, which knows of no level, to an order to read nothing more."""
+    if task.state in (TaskState.HELD, TaskState.CRASHED):
+        return False
+    if task.quiesced and task.watermark_ms is None:
+        return False
+    return not (task.quiesced and (task.level_ms or 0) == (order.level_ms or 0))
+
+
+def _crashed(present: Collection[ReportedTask], order: Order) -> tuple[int, ...]:
+    crashed = (task for task in present if task.state is TaskState.CRASHED and task.crashes < AWAITED_CRASHES)
+    return tuple(sorted(task.number for task in crashed)) if order.levels else ()
+
+
+def _missing(present: Collection[ReportedTask], order: Order) -> tuple[int, ...]:
+    """Of which nothing is known."""
+    known = {task.number for task in present}
+    return tuple(number for number in range(order.task_count) if number not in known) if order.levels else ()
+
+
+def _furthest(busy: Collection[ReportedTask], order: Order) -> Unread | None:
+    """The one of which nothing is known, if any."""
+    if not busy or not order.levels:
+        return None
+    found = max(busy, key=lambda task: (task.backlog_records is None, task.backlog_records or 0, -task.number))
+    return Unread(found.number, found.backlog_records)
+
+
+def _with_goal(quiet: Quiet, tasks: Collection[ReportedTask]) -> Quiet:
+    """Without a goal when all tasks of which it is known are level. Others may have to be levelled after the stop."""
+    known = [task for task in tasks if task.quiesced and task.watermark_ms is not None]
+    goal = max((task.watermark_ms or 0 for task in known), default=0)
+    behind = [task for task in known if (task.watermark_ms or 0) < goal and not task.caught_up]
+    if not behind:
+        return quiet
+    told = (
+        Behind(task.number, task.watermark_ms or 0, task.backlog_records, task.rows_per_second)
+        for task in sorted(behind, key=lambda task: task.number)
+    )
+    return quiet._replace(goal_ms=goal, behind=tuple(told))
 
 
 def observe_stopped(cluster: ClusterView, holders: Collection[str], commit_number: int) -> Presence:

@@ -7,7 +7,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, Literal, NamedTuple
 
-from pydantic import Field
+from pydantic import Field, field_serializer
 
 from penstock.config.model import Model
 from penstock.tasks import host_task
@@ -18,12 +18,14 @@ from services.state_syncer.host_tasks.outcomes import UNANSWERED, Outcome
 class Step(StrEnum):
     """The recorded steps of a plan. A step that a host task carries out has the name of its kind.
 
-    The order to take no more rows, the stop and the result are commits. Each is one transaction with the record of the
-    step that follows it, and the result ends the plan.
+    The orders to take no more rows and to read on, the stop and the result are commits. Each is one transaction with
+    the record of the step that follows it, and the result ends the plan. `level` is recorded as `quiesce`, which a
+    State Syncer of the release before can read; the level of the running row tells them apart.
     """
 
     COPY = host_task.COPY_STATE
     QUIESCE = "quiesce"
+    LEVEL = "level"
     AWAIT_STOPPED = "await_stopped"
     REDISTRIBUTE = host_task.REDISTRIBUTE
     SEAL = host_task.SEAL
@@ -36,13 +38,16 @@ class IllegalMove(Exception):
 STEPS = (
     Step.COPY.value,
     Step.QUIESCE.value,
+    Step.LEVEL.value,
     "stop",
     Step.AWAIT_STOPPED.value,
     Step.REDISTRIBUTE.value,
     Step.SEAL.value,
     "commit",
 )
-RUNNING_STEPS = (Step.COPY, Step.QUIESCE)
+HELD_STEPS = (Step.QUIESCE, Step.LEVEL)
+"""The steps in which the tasks run and take no more rows, or soon will."""
+RUNNING_STEPS = (Step.COPY, *HELD_STEPS)
 """The steps in which the tasks of the old generation still run."""
 
 
@@ -88,6 +93,15 @@ class Plan(Model):
     uncopied: str = ""
     """Why the state was not copied while the tasks ran, or the copy was of no use."""
 
+    @field_serializer("step")
+    def _recorded(self, step: Step) -> str:
+        return (Step.QUIESCE if step is Step.LEVEL else step).value
+
+    def under(self, level_ms: int | None) -> Plan:
+        """The recorded plan of a job whose running row has this level."""
+        reads_on = self.step is Step.QUIESCE and level_ms
+        return self.model_copy(update={"step": Step.LEVEL}) if reads_on else self
+
     def at(self, step: Step, now: datetime, container: str | None, generation: int | None) -> Plan:
         """The plan at the next step, for which `container` is asked."""
         changes = {"step": step, "step_at": now, "container": container, "generation": generation, "losses": 0}
@@ -100,8 +114,9 @@ class Plan(Model):
 
     @property
     def step_number(self) -> int:
-        """The index of the step in `steps`."""
-        return STEPS.index(self.step.value)
+        """The index of the step in `steps`, which may lack the step in a plan of another release."""
+        known = self.step.value if self.step.value in self.steps else self._recorded(self.step)
+        return self.steps.index(known) if known in self.steps else 0
 
     def describe(self, why: str = "") -> str:
         """What the plan waits for, in words for people; `why` says it better where it is known."""
@@ -112,6 +127,8 @@ class Plan(Model):
                 usual = f"{self.container} copies the state into generation {self.generation}; all tasks run"
             case Step.QUIESCE:
                 usual = "until all tasks have finished their batches; nothing is stopped yet"
+            case Step.LEVEL:
+                usual = "until all tasks have come to the same watermark; nothing is stopped yet"
             case Step.AWAIT_STOPPED:
                 usual = "until every container has reported that no task of the job runs"
             case Step.REDISTRIBUTE:
@@ -121,6 +138,11 @@ class Plan(Model):
         lost = f" (containers lost at it: {self.losses})" if self.losses else ""
         slow = f". All state moves while the job is stopped: {self.uncopied}" if self.uncopied else ""
         return f"{self.step.value}: {why or usual}{lost}{slow}"
+
+    def seconds_spent(self, now: datetime) -> float:
+        """How long the step has taken so far. The time in which tasks read on is that in which they finish batches."""
+        before = self.seconds.get(Step.QUIESCE.value, 0.0) if self.step is Step.LEVEL else 0.0
+        return before + elapsed(self.step_at, now)
 
     def seconds_until(self, now: datetime) -> dict[str, float]:
         """The seconds of all steps when the present one ends at `now`."""

@@ -1,10 +1,11 @@
 """A rescale, step by step: one decision from the recorded plan and the observed progress. Pure.
 
-    copy_state > quiesce > stop > await_stopped > redistribute > seal > commit
+    copy_state > quiesce [> level] > stop > await_stopped > redistribute > seal > commit
 
-The state is copied while the tasks run. If that fails, all of it is moved after the stop. One transaction commits that
-tasks take no more rows, once they have finished their batches another one the stop, and the last one the new running
-row; it ends the plan. A job without tasks, one that is to stop and one that is to be restored begin with the stop.
+The state is copied while the tasks run. If that fails, all of it is moved after the stop. Three commits: (1) tasks take
+no more rows; (2) once their batches are done, the stop; (3) the new running row, which ends the plan. Between 1 and 2,
+where tasks are behind: these read on. A job without tasks, one that is to stop and one that is to be restored begin
+with the stop.
 
 Until `seal` is recorded the old generation can be resumed, so every failure resumes it. After that the plan only goes
 forward, to the configuration that it has recorded.
@@ -19,7 +20,7 @@ from enum import StrEnum
 
 from penstock.config.classify import classify
 from penstock.config.model import ChangeKind
-from penstock.tasks.host_task import INITIALIZE_SINK, POLICIES
+from penstock.tasks.host_task import INITIALIZE_SINK
 from penstock.tasks.redistribution import RedistributionReport
 from penstock.tasks.rollout import is_upgrade
 from services.state_syncer.decide.change import awaits_sink, decide, is_backing_off, restarted
@@ -36,34 +37,13 @@ from services.state_syncer.decide.decisions import (
     StartRescale,
     Wait,
 )
-from services.state_syncer.decide.observe import Presence
-from services.state_syncer.decide.progress import RUNNING_STEPS, IllegalMove, Plan, Progress, Step, elapsed
+from services.state_syncer.decide.facts import Fact, found_of, seconds_left
+from services.state_syncer.decide.progress import HELD_STEPS, RUNNING_STEPS, IllegalMove, Plan, Progress, Step, elapsed
 from services.state_syncer.decide.view import JobView, Running
-from services.state_syncer.host_tasks.next_attempt import GiveUp, Retry, after_attempt
-from services.state_syncer.host_tasks.outcomes import Done, Failed, Lost, Outcome, Unanswered
-from services.state_syncer.host_tasks.plan_tasks import task_of
+from services.state_syncer.host_tasks.outcomes import Done, Failed, Lost, Unanswered
 
-LONGEST_SECONDS = {Step.COPY: 3600.0, Step.QUIESCE: 600.0, Step.AWAIT_STOPPED: 300.0, Step.REDISTRIBUTE: 3600.0}
 NOBODY = "no container can be asked"
-
-
-class Fact(StrEnum):
-    """What is found about the present step."""
-
-    CHANGED = "the expected configuration changed"
-    UNASKED = "no container was asked yet"
-    NEEDLESS = "the tasks keep no state"
-    LATE = "it takes too long"
-    BUSY = "tasks finish their batches, or it is unknown"
-    QUIET = "all tasks have finished their batches"
-    NOT_GONE = "tasks are there, or it is unknown"
-    GONE = "the tasks are gone"
-    UNANSWERED = "the container has not finished"
-    DONE = "the container has finished"
-    FAILED = "the container failed"
-    UNMOVABLE = "the state cannot be moved"
-    LOST = "the container is lost"
-    GIVEN_UP = "the container is lost, as others were before"
+_TIMES = ("begun_at", "step_at", "seconds")
 
 
 class Move(StrEnum):
@@ -74,6 +54,7 @@ class Move(StrEnum):
     ABORT = "abort"
     HOLD = "give the tasks no more rows"
     HOLD_UNCOPIED = "the same, without a copy of the state"
+    LEVEL = "let those that are behind read on to the greatest watermark"
     STOP = "stop"
     ASK = "ask another container"
     SEAL = "seal"
@@ -95,6 +76,14 @@ MOVES: Mapping[tuple[Step, Fact], Move] = {
     (Step.QUIESCE, Fact.LATE): Move.ABORT,
     (Step.QUIESCE, Fact.BUSY): Move.STAY,
     (Step.QUIESCE, Fact.QUIET): Move.STOP,
+    (Step.QUIESCE, Fact.UNEVEN): Move.LEVEL,
+    (Step.QUIESCE, Fact.TOO_FAR): Move.ABORT,
+    (Step.LEVEL, Fact.CHANGED): Move.REPLAN,
+    (Step.LEVEL, Fact.LATE): Move.ABORT,
+    (Step.LEVEL, Fact.BUSY): Move.STAY,
+    (Step.LEVEL, Fact.QUIET): Move.STOP,
+    (Step.LEVEL, Fact.UNEVEN): Move.LEVEL,
+    (Step.LEVEL, Fact.TOO_FAR): Move.ABORT,
     (Step.AWAIT_STOPPED, Fact.CHANGED): Move.REPLAN,
     (Step.AWAIT_STOPPED, Fact.LATE): Move.ABORT,
     (Step.AWAIT_STOPPED, Fact.NOT_GONE): Move.STAY,
@@ -128,19 +117,22 @@ def continue_rescale(view: JobView, running: Running, progress: Progress, now: d
     plan = progress.plan
     if plan.step is Step.SEAL and is_backing_off(view.sync, view.revision, now):
         return BackingOff()
-    found = _fact(view, progress, now)
+    found = found_of(view, progress, now)
     match MOVES.get((plan.step, found)):
         case Move.STAY:
             return Poll(plan, _why(view, progress))
         case Move.HOLD | Move.HOLD_UNCOPIED as move:
             return _held(running, _after_copy(view, progress, found, move, now))
+        case Move.LEVEL:
+            return _levelled(view, running, plan, now)
         case Move.STOP:
             stopped = replace(_resumed(running), stopping=True)
             return Record(plan.at(Step.AWAIT_STOPPED, now, plan.container, plan.generation), stopped)
         case Move.REPLAN:
             return _replan(view, running, plan, now)
         case Move.ABORT:
-            return End(plan, _resumed(running), _failure(view, progress, found))
+            why = _too_far(view, plan, now) if found is Fact.TOO_FAR else ""
+            return End(plan, _resumed(running), _failure(view, progress, found, why))
         case Move.ASK:
             return _ask(progress, now)
         case Move.SEAL:
@@ -157,7 +149,7 @@ def continue_rescale(view: JobView, running: Running, progress: Progress, now: d
 def _why(view: JobView, progress: Progress) -> str:
     """What the plan waits for, where that is known better than by its step."""
     plan, outcome = progress.plan, progress.outcome
-    if plan.step is Step.QUIESCE:
+    if plan.step in HELD_STEPS:
         return str(view.quiet)
     told = outcome.progress if isinstance(outcome, Unanswered) else ""
     return f"{plan.container}: {told}" if told else ""
@@ -177,8 +169,17 @@ def _without_copy(plan: Plan, why: str, now: datetime) -> Plan:
 
 
 def _held(running: Running, plan: Plan) -> Record[Plan]:
-    """The tasks take no more rows, as soon as the budget has room."""
-    return Record(plan, replace(_resumed(running), quiescing=True), disrupts=True)
+    """The tasks take no more rows, as soon as the budget has room. The level 0 asks for their watermarks: containers of
+    the release before say none, and are only sent one by a State Syncer that can take it."""
+    return Record(plan, replace(_resumed(running), quiescing=True, level_ms=0), disrupts=True)
+
+
+def _levelled(view: JobView, running: Running, plan: Plan, now: datetime) -> Record[Plan]:
+    """The tasks behind the greatest watermark read on to it. A task that came back with a greater one does not give the
+    step more time."""
+    order = replace(_resumed(running), quiescing=True, level_ms=view.quiet.goal_ms)
+    is_again = plan.step is Step.LEVEL
+    return Record(plan if is_again else plan.at(Step.LEVEL, now, plan.container, plan.generation), order)
 
 
 def _unused_copy(progress: Progress) -> str:
@@ -200,59 +201,6 @@ def _new_plan(start: StartRescale, now: datetime, ran_on: Collection[str], step:
         begun_at=now,
         step_at=now,
     )
-
-
-def _fact(view: JobView, progress: Progress, now: datetime) -> Fact:
-    """What is found about the plan's step. Before the seal, a changed configuration takes precedence."""
-    plan = progress.plan
-    if plan.step is not Step.SEAL and view.asks_for_more(plan, plan.config, plan.restore):
-        return Fact.CHANGED
-    match plan.step:
-        case Step.COPY if not progress.has_state:
-            found = Fact.NEEDLESS
-        case Step.COPY if not plan.has_attempt:
-            found = Fact.UNASKED
-        case Step.QUIESCE:
-            found = Fact.QUIET if view.quiet.is_certain else Fact.BUSY
-        case Step.AWAIT_STOPPED:
-            found = _presence(view)
-        case _:
-            found = _answer(view, progress)
-    waits = found in (Fact.UNASKED, Fact.BUSY, Fact.NOT_GONE, Fact.UNANSWERED)
-    limit = longest_seconds(plan)
-    return Fact.LATE if waits and limit is not None and elapsed(plan.step_at, now) >= limit else found
-
-
-def longest_seconds(plan: Plan) -> float | None:
-    """How long the plan's step may take; None for no limit. Users say how long tasks may finish their batches."""
-    asked = plan.config.get("rescale_within_seconds") if plan.step is Step.QUIESCE else None
-    return LONGEST_SECONDS.get(plan.step) if asked is None else float(asked)
-
-
-def _presence(view: JobView) -> Fact:
-    stopped = view.running is not None and view.running.stopping
-    return Fact.GONE if stopped and view.presence is Presence.ABSENT else Fact.NOT_GONE
-
-
-def _answer(view: JobView, progress: Progress) -> Fact:
-    task = task_of(view.job, progress.plan, view.failures)
-    lives = progress.container_lives
-    match after_attempt(task, progress.outcome, POLICIES[task.key.kind], container_lives=lives):
-        case Done():
-            return Fact.DONE
-        case GiveUp() if progress.plan.step is Step.COPY and _is_final(progress.outcome):
-            return Fact.UNMOVABLE
-        case GiveUp(lost=lost):
-            return Fact.GIVEN_UP if lost else Fact.FAILED
-        case Retry(lost=lost):
-            return Fact.LOST if lost else Fact.FAILED
-        case _:
-            return Fact.UNANSWERED
-
-
-def _is_final(outcome: Outcome) -> bool:
-    """Whether it would fail after a stop, too."""
-    return isinstance(outcome, Failed) and outcome.is_final
 
 
 def _ask(progress: Progress, now: datetime) -> Record[Plan] | Poll[Plan]:
@@ -300,8 +248,10 @@ def _replan(view: JobView, running: Running, plan: Plan, now: datetime) -> Resca
         case StartRescale() if plan.step is Step.COPY:
             return _while_copying(view, running, plan, decision, now)
         case StartRescale():
-            begun = plan.step_at if plan.step is Step.QUIESCE else now
-            fresh = _new_plan(decision, begun, plan.ran_on, plan.step if is_running else Step.AWAIT_STOPPED)
+            fresh = _new_plan(decision, now, plan.ran_on, plan.step if is_running else Step.AWAIT_STOPPED)
+            if is_running:
+                # No more time for tasks that are held already.
+                fresh = fresh.model_copy(update={name: getattr(plan, name) for name in _TIMES})
             return Record(_carried_over(plan, fresh) if _same_target(running, plan, fresh) else fresh)
         case Commit(then=None):
             return End(plan, decision)
@@ -358,14 +308,19 @@ def _resumed(running: Running) -> Commit:
     return Commit(running.config, running.revision, running.generation, running.restarts, rollout=running.rollout)
 
 
-def _failure(view: JobView, progress: Progress, found: Fact) -> Fail:
+def _too_far(view: JobView, plan: Plan, now: datetime) -> str:
+    needed, left = view.quiet.seconds_to_goal(now) or 0.0, seconds_left(plan, now)
+    return f"they need about {needed:,.0f} s to read on, and {left:,.0f} s are left"
+
+
+def _failure(view: JobView, progress: Progress, found: Fact, why: str = "") -> Fail:
     plan = progress.plan
     told = [f"step {plan.step.value}", *([f"on {plan.container}"] if plan.container else [])]
     match progress.outcome:
-        case Failed(why) | Lost(why):
-            said = f": {why}"
+        case Failed(reason) | Lost(reason):
+            said = f": {reason}"
         case _:
-            said = f": {view.quiet}" if plan.step is Step.QUIESCE else ""
+            said = f": {why or view.quiet}" if plan.step in HELD_STEPS else ""
     ended = (
         "; the job was never stopped" if plan.step in RUNNING_STEPS and MOVES[plan.step, found] is Move.ABORT else ""
     )

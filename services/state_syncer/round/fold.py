@@ -230,6 +230,7 @@ def _commit_row(view: JobView, commit: Commit, *, has_state: bool) -> CommitRow:
         None if commit.rollout is None else commit.rollout.model_dump(mode="json"),
         _digests(view, commit),
         commit.quiescing,
+        commit.level_ms,
     )
 
 

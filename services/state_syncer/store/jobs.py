@@ -11,11 +11,14 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Row, text
 
+from penstock.model.reports import TaskState
 from penstock.tasks.redistribution import SavepointName
 from services.state_syncer.decide.observe import (
     ClusterView,
+    Order,
     Presence,
     Quiet,
+    ReportedTask,
     Sighting,
     observe_quiet,
     observe_stopped,
@@ -88,6 +91,7 @@ _READ = text(
         r.config AS running_config, r.digests AS running_digests, r.revision AS running_revision, r.generation,
         r.restarts AS running_restarts, r.stopping, r.started, r.commit_number, r.rollout, r.first_generation,
         coalesce(r.quiescing_commit = r.commit_number, false) AS quiescing,
+        CASE WHEN r.level_commit = r.commit_number THEN r.level_ms END AS level_ms,
         EXISTS (SELECT FROM proven p WHERE p.job = r.job AND p.code = code_of(CASE
             WHEN r.rollout->>'revision' = r.revision::text THEN r.rollout->'before'->'config' ELSE r.config END)
         ) AS is_proven,
@@ -118,13 +122,13 @@ _READ_OWNERS = text("SELECT DISTINCT container FROM assignment WHERE container I
 _READ_HOLDERS = text("SELECT DISTINCT job, container FROM tasks WHERE job = ANY(:jobs)")
 _READ_STOPPING = text("SELECT job FROM running WHERE stopping")
 _READ_RESTORES = text("SELECT job, number, savepoint, savepoint_job, savepoint_name, generation, config FROM restores")
-# A task that crashed or is held runs nothing: it has no batch to finish.
-_READ_BUSY = text(
+_READ_HELD = text(
     """
-    SELECT job, container, count(*) FILTER (WHERE state IN ('starting', 'running', 'stopping')
-        AND (progress->>'quiesced')::bool IS NOT TRUE) AS busy
+    SELECT job, container, index AS number, state, crashes, progress->'quiesced' AS quiesced,
+        progress->'level_ms' AS level_ms, progress->'watermark_ms' AS watermark_ms,
+        progress->'caught_up' AS caught_up, progress->'backlog_records' AS backlog_records,
+        progress->'processed_rows_per_second' AS rows_per_second
     FROM tasks WHERE job IN (SELECT job FROM sync_state WHERE plan->>'step' = 'quiesce')
-    GROUP BY job, container
     """
 )
 _ANY_QUIESCING = text("SELECT EXISTS (SELECT FROM running WHERE quiescing_commit = commit_number)")
@@ -138,11 +142,11 @@ class Survey(NamedTuple):
 
 
 class Facts(NamedTuple):
-    """What belongs to the jobs beside their rows. `cluster` None: no job is being stopped or quiesced. `busy`: how many
-    tasks have not finished their batches, by job that is quiesced and container."""
+    """What belongs to the jobs beside their rows. `cluster` None: no job is being stopped or quiesced. `held`: the
+    tasks of jobs that are quiesced."""
 
     holders: Mapping[str, set[str]]
-    busy: Mapping[str, Mapping[str, int]]
+    held: Mapping[str, Sequence[ReportedTask]]
     cluster: ClusterView | None
     restores: Mapping[str, Restore | Unusable]
 
@@ -167,9 +171,9 @@ def read_facts(connection: Connection) -> Facts:
     """What `read_views` needs beside the rows."""
     holders = read_holders(connection, list(connection.execute(_READ_STOPPING).scalars()))
     is_quiescing = bool(connection.execute(_ANY_QUIESCING).scalar_one())
-    busy = _read_busy(connection) if is_quiescing else {}
+    held = _read_held(connection) if is_quiescing else {}
     cluster = _read_cluster(connection) if holders or is_quiescing else None
-    return Facts(holders, busy, cluster, _read_restores(connection))
+    return Facts(holders, held, cluster, _read_restores(connection))
 
 
 def read_views(connection: Connection, names: Sequence[str], basis: str, facts: Facts) -> Iterator[JobView]:
@@ -228,6 +232,7 @@ def _running(row: Row[Any]) -> Running | None:
         first_generation=row.first_generation,
         is_proven=row.is_proven,
         quiescing=row.quiescing,
+        level_ms=row.level_ms,
     )
 
 
@@ -241,14 +246,37 @@ def _presence(row: Row[Any], facts: Facts) -> Presence:
 def _quiet(row: Row[Any], facts: Facts) -> Quiet:
     if facts.cluster is None or not row.quiescing:
         return Quiet()
-    return observe_quiet(facts.cluster, facts.busy.get(row.name, {}), row.commit_number)
+    config = row.running_config
+    task_count = _number(config.get("task_count")) if isinstance(config, dict) else None
+    order = Order(row.commit_number, row.level_ms, task_count or 1)
+    return observe_quiet(facts.cluster, facts.held.get(row.name, ()), order)
 
 
-def _read_busy(connection: Connection) -> dict[str, dict[str, int]]:
-    busy: dict[str, dict[str, int]] = {}
-    for row in connection.execute(_READ_BUSY):
-        busy.setdefault(row.job, {})[row.container] = row.busy
-    return busy
+def _read_held(connection: Connection) -> dict[str, list[ReportedTask]]:
+    held: dict[str, list[ReportedTask]] = {}
+    for row in connection.execute(_READ_HELD):
+        held.setdefault(row.job, []).append(_reported(row))
+    return held
+
+
+def _reported(row: Row[Any]) -> ReportedTask:
+    """What is not as a task says it is unknown."""
+    return ReportedTask(
+        row.container,
+        row.number,
+        TaskState(row.state),
+        quiesced=row.quiesced is True,
+        level_ms=_number(row.level_ms),
+        watermark_ms=_number(row.watermark_ms),
+        caught_up=row.caught_up is True,
+        backlog_records=_number(row.backlog_records),
+        crashes=row.crashes,
+        rows_per_second=row.rows_per_second if isinstance(row.rows_per_second, int | float) else None,
+    )
+
+
+def _number(value: Any) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def _read_cluster(connection: Connection) -> ClusterView:

@@ -66,4 +66,5 @@ def _with_plan(view: JobView, row: PlanRow, tasks: Mapping[int, SeenTask]) -> Jo
         plan = Plan.model_validate(row.plan)
     except ValueError as error:
         return replace(view, expected=Unusable(f"its recorded plan cannot be read: {error}", "plan"))
-    return replace(view, progress=Progress(plan, row.newest_generation))
+    level_ms = None if view.running is None else view.running.level_ms
+    return replace(view, progress=Progress(plan.under(level_ms), row.newest_generation))

@@ -27,9 +27,14 @@ def step_between(running: TaskSpec, desired: TaskSpec) -> Step:
     kind = classify(running.config, desired.config).kind
     if kind >= ChangeKind.RESTART:
         return Step.RESTART
-    if kind is ChangeKind.LIVE or running.quiescing != desired.quiescing:
+    if kind is ChangeKind.LIVE or _order(running) != _order(desired):
         return Step.LIVE
     return Step.NOTHING if running == desired else Step.ADOPT
+
+
+def _order(spec: TaskSpec) -> tuple[object, ...]:
+    """Whether it is to take no more rows, and from where on."""
+    return spec.quiescing, spec.level_ms
 
 
 def _layout(spec: TaskSpec) -> tuple[object, ...]:

@@ -18,12 +18,14 @@ from services.task_service.store.rows import Changes, StoredTemplate
 _CHANGES = text(
     """
     SELECT job, config::text AS config, revision, generation, restarts, stopping, commit_number,
-        rollout::text AS rollout, coalesce(quiescing_commit = commit_number, false) AS quiescing
+        rollout::text AS rollout, coalesce(quiescing_commit = commit_number, false) AS quiescing,
+        CASE WHEN level_commit = commit_number THEN level_ms END AS level_ms
     FROM running WHERE commit_number > :after
     UNION ALL
-    SELECT job, NULL, NULL, NULL, NULL, NULL, commit_number, NULL, NULL FROM forgotten WHERE commit_number > :after
+    SELECT job, NULL, NULL, NULL, NULL, NULL, commit_number, NULL, NULL, NULL
+    FROM forgotten WHERE commit_number > :after
     UNION ALL
-    SELECT NULL, NULL, NULL, NULL, NULL, NULL, value, NULL, NULL FROM counters WHERE name = 'running_commit'
+    SELECT NULL, NULL, NULL, NULL, NULL, NULL, value, NULL, NULL, NULL FROM counters WHERE name = 'running_commit'
     """
 )
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 class StoredTemplate(NamedTuple):
     """A running row, not validated. `config` and `rollout` are JSON texts. `stopping`: no task may run. `quiescing`: no
-    task takes more rows."""
+    task takes more rows, once it has read up to the watermark `level_ms` where there is one."""
 
     job: str
     config: str
@@ -19,6 +19,7 @@ class StoredTemplate(NamedTuple):
     commit_number: int
     rollout: str | None = None
     quiescing: bool = False
+    level_ms: int | None = None
 
 
 class Changes(NamedTuple):

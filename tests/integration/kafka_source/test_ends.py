@@ -49,15 +49,15 @@ def test_a_bounded_query_reads_exactly_to_its_ends_and_idles(
 def test_a_query_that_is_about_to_stop_gets_no_more_rows(
     spark: SparkSession, kafka: EmbeddedKafka, topic: str, tmp_path: Path
 ):
-    held = spark._jvm.io.penstock.spark42.RunningQuery.HELD
+    orders = spark._jvm.io.penstock.spark42.QuiesceOrders
     query = _started(read(spark, kafka.bootstrap, topic, maxOffsetsPerTrigger=2), tmp_path, processingTime="0 seconds")
     try:
         wait_until(partial(_has_planned, tmp_path, 3), 60, "some batches")
-        held.add(query._jsq.runId())
+        orders.stop(query._jsq.runId())
         query.processAllAvailable()
         assert _names(tmp_path / "commits") == _names(tmp_path / "offsets")
         assert sum(_ends(tmp_path)[-1][topic].values()) < 900
-        held.remove(query._jsq.runId())
+        orders.release(query._jsq.runId())
         wait_until(partial(_has_planned, tmp_path, len(_names(tmp_path / "offsets")) + 3), 60, "more batches")
     finally:
         query.stop()

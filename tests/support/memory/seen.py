@@ -4,12 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
-from penstock.model.reports import TaskReport, TaskState
+from penstock.model.reports import TaskProgress, TaskReport
 from penstock.tasks.ownership import Member
 from penstock.tasks.rollout import SeenTask
 from penstock.tasks.selectors import selector_of
 from penstock.tasks.spec import task_id
-from services.state_syncer.decide.observe import Presence, Quiet, Sighting, observe_quiet, observe_stopped, survey
+from services.state_syncer.decide.observe import (
+    Order,
+    Presence,
+    Quiet,
+    ReportedTask,
+    Sighting,
+    observe_quiet,
+    observe_stopped,
+    survey,
+)
 from tests.support.memory.store import MemoryStore, RunningEntry
 
 
@@ -59,17 +68,17 @@ def quiet(store: MemoryStore, entry: RunningEntry | None) -> Quiet:
     if entry is None or not entry.row.quiescing:
         return Quiet()
     owners = {owner.container for owner in store.owners.values() if owner.container is not None}
-    busy = {
-        name: sum(_is_busy(task) for task in tasks if task.job == entry.row.job)
-        for name, tasks in store.tasks.items()
-        if any(task.job == entry.row.job for task in tasks)
-    }
-    return observe_quiet(survey(_sightings(store), owners), busy, entry.commit_number)
+    held = [_held(name, task) for name, tasks in store.tasks.items() for task in tasks if task.job == entry.row.job]
+    order = Order(entry.commit_number, entry.row.level_ms, entry.config.get("task_count", 1))
+    return observe_quiet(survey(_sightings(store), owners), held, order)
 
 
-def _is_busy(task: TaskReport) -> bool:
-    is_quiet = task.progress is not None and task.progress.quiesced
-    return not is_quiet and task.state not in (TaskState.CRASHED, TaskState.HELD)
+def _held(container: str, task: TaskReport) -> ReportedTask:
+    told = task.progress or TaskProgress()
+    quiet = (told.quiesced, told.level_ms, told.watermark_ms, told.caught_up)
+    return ReportedTask(
+        container, task.index, task.state, *quiet, told.backlog_records, task.crashes, told.processed_rows_per_second
+    )
 
 
 def _sightings(store: MemoryStore) -> Iterator[Sighting]:

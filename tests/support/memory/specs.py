@@ -102,6 +102,7 @@ def stored_template(entry: RunningEntry) -> StoredTemplate:
         entry.commit_number,
         None if row.rollout is None else orjson.dumps(row.rollout).decode(),
         row.quiescing,
+        row.level_ms,
     )
 
 

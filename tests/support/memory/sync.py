@@ -209,6 +209,7 @@ def _running(entry: RunningEntry) -> Running:
         entry.commit_number,
         first_generation=entry.first_generation,
         quiescing=row.quiescing,
+        level_ms=row.level_ms,
     )
 
 

@@ -39,15 +39,18 @@ from tests.support.store.jobs import make_config, make_layer
 
 NAMES = ("a", "b", "c")
 SAVEPOINTS_KEPT = 2
+BEHIND_MS, LEVEL_MS = 4_000, 5_000
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 
 
-class Task(NamedTuple):
-    """A task that runs."""
+class Tasks(NamedTuple):
+    """The tasks of a job that run, all in one container. `level_ms`: of the order by which they are quiet."""
 
     job: str
     generation: int
+    count: int = 1
     is_quiet: bool = False
+    level_ms: int | None = None
 
 
 @dataclass
@@ -60,7 +63,7 @@ class Container:
     answers: bool = True
     applied: int = 0
     view: dict[str, RunningEntry] = field(default_factory=dict)
-    tasks: set[Task] = field(default_factory=set)
+    tasks: set[Tasks] = field(default_factory=set)
     works: dict[tuple[str, int, str], Outcome] = field(default_factory=dict)
 
 
@@ -108,6 +111,7 @@ class World:
         self.requests: dict[tuple[str, tuple[str, int, str]], HostRequest] = {}
         self.written: set[tuple[str, int]] = set()
         self.saved: set[tuple[str, str]] = set()
+        self.lagging: set[str] = set()
         self.restoring: dict[tuple[str, int], int] = {}
         self.syncers: list[Syncer] = []
         self._epochs = count(1)
@@ -144,7 +148,7 @@ class World:
         container = self.containers[name]
         if container.live:
             container.tasks = {
-                Task(job, entry.row.generation, entry.row.quiescing)
+                Tasks(job, entry.row.generation, _count(entry), entry.row.quiescing, entry.row.level_ms)
                 for job, entry in container.view.items()
                 if self.home[job] == name and _serves(entry)
             }
@@ -154,7 +158,23 @@ class World:
         container = self.containers[name]
         if container.live:
             self.memory.reports[name] = ReportEntry(f"life-{container.life}", container.applied)
-            self.memory.tasks[name] = tuple(_report(task) for task in sorted(container.tasks))
+            tasks = sorted(container.tasks, key=lambda each: each.job)
+            self.memory.tasks[name] = tuple(self._report(each, index) for each in tasks for index in range(each.count))
+
+    def _report(self, tasks: Tasks, index: int) -> TaskReport:
+        """Where tasks lag, all but the first are behind until they have read on."""
+        is_behind = index > 0 and tasks.job in self.lagging and not tasks.level_ms
+        watermark_ms = (BEHIND_MS if is_behind else LEVEL_MS) if tasks.is_quiet else None
+        return TaskReport(
+            job=tasks.job,
+            index=index,
+            state=TaskState.RUNNING,
+            revision=1,
+            generation=tasks.generation,
+            restarts=0,
+            epoch=1,
+            progress=TaskProgress(quiesced=tasks.is_quiet, level_ms=tasks.level_ms, watermark_ms=watermark_ms),
+        )
 
     def lose(self, name: str) -> None:
         """The container's lease ran out: its tasks have stopped. It is failed over, and its jobs move."""
@@ -317,14 +337,5 @@ def _serves(entry: RunningEntry) -> bool:
     return not entry.row.stopping and b'"desired_state":"running"' in entry.row.config
 
 
-def _report(task: Task) -> TaskReport:
-    return TaskReport(
-        job=task.job,
-        index=0,
-        state=TaskState.RUNNING,
-        revision=1,
-        generation=task.generation,
-        restarts=0,
-        epoch=1,
-        progress=TaskProgress(quiesced=task.is_quiet),
-    )
+def _count(entry: RunningEntry) -> int:
+    return int(entry.config["task_count"])

@@ -45,12 +45,17 @@ def forget_job(engine: Engine, job: str) -> None:
         assert forget_many(connection, [job], epoch) == (job,)
 
 
-def commit_config(engine: Engine, job: str, config: str, *, stopping: bool = False, rollout: Any = None) -> int:
-    """Commits a configuration as it is; the commit number."""
+def commit_order(engine: Engine, job: str, **order: Any) -> int:
+    """Commits that the tasks of a job take no more rows (`CommitRow.quiescing`, `.level_ms`); the commit number."""
+    return commit_config(engine, job, json.dumps(make_config()), **order)
+
+
+def commit_config(engine: Engine, job: str, config: str, **row: Any) -> int:
+    """Commits a configuration as it is, with other fields of its row; the commit number."""
     with transaction(engine) as connection:
         epoch = leases.take(connection, STATE_SYNCER, _LEADER, url="", seconds=60.0)
         assert epoch is not None
-        row = CommitRow(job, config.encode(), 1, 1, 0, stopping, True, rollout)
-        number = commit_many(connection, [row], epoch, remade=[job])
+        commit = CommitRow(job, config.encode(), 1, 1, 0, stopping=False, started=True)._replace(**row)
+        number = commit_many(connection, [commit], epoch, remade=[job])
         assert number is not None
         return number

@@ -13,8 +13,8 @@ from penstock.spark.host.handlers import HANDLERS
 from penstock.tasks.host_request import HostRequest
 from penstock.tasks.host_task import POLICIES, REMOVE_GENERATION, REMOVE_SAVEPOINT, SEAL, Policy, Request
 from penstock.tasks.redistribution import RedistributionReport
+from services.state_syncer.decide.facts import LONGEST_SECONDS
 from services.state_syncer.decide.progress import Step
-from services.state_syncer.decide.rescale import LONGEST_SECONDS
 from services.state_syncer.host_tasks.next_attempt import (
     Ask,
     Assign,

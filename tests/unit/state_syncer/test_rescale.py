@@ -25,10 +25,11 @@ from services.state_syncer.decide.decisions import (
     StartRescale,
 )
 from services.state_syncer.decide.effects import effects
+from services.state_syncer.decide.facts import Fact
 from services.state_syncer.decide.next_step import next_step
 from services.state_syncer.decide.observe import Presence, Quiet
-from services.state_syncer.decide.progress import IllegalMove, Plan, Progress, Step
-from services.state_syncer.decide.rescale import MOVES, NOBODY, Fact, begin_rescale
+from services.state_syncer.decide.progress import HELD_STEPS, IllegalMove, Plan, Progress, Step
+from services.state_syncer.decide.rescale import MOVES, NOBODY, begin_rescale
 from services.state_syncer.decide.view import JobView, Running, SyncRecord, Unusable
 from services.state_syncer.decide.waves import RolloutPolicy
 from services.state_syncer.host_tasks.outcomes import Done, Failed, Lost, Outcome, Unanswered
@@ -40,13 +41,15 @@ OLD, NEW = make_config(), make_config(task_count=4, priority=2)
 RUNNING = Running(OLD, revision=5, generation=3, restarts=0, stopping=True, started=True, commit_number=9)
 STARTED = replace(RUNNING, stopping=False)
 QUIESCING = replace(STARTED, quiescing=True)
+LEVELLING = replace(QUIESCING, level_ms=5_000)
 QUIET = Quiet(0, unheard=False)
+UNEVEN = Quiet(0, unheard=False, goal_ms=5_000)
 DONE = Done(RedistributionReport())
 LATER = NOW + timedelta(seconds=10)
 
 
 def plan(step: Step, **fields: Any) -> Plan:
-    asked = {} if step in (Step.QUIESCE, Step.AWAIT_STOPPED) else {"generation": 7, "container": "a"}
+    asked = {} if step in (*HELD_STEPS, Step.AWAIT_STOPPED) else {"generation": 7, "container": "a"}
     values = {"step": step, "revision": 6, "restarts": 0, "config": NEW, "fields": ("task_count",)} | asked
     return Plan(**(values | {"begun_at": NOW, "step_at": NOW} | fields))
 
@@ -59,7 +62,7 @@ def view(step: Step, outcome: Outcome | None = None, **fields: Any) -> JobView:
     sync = SyncRecord(JobState.RESCALING, 6, failures=2)
     values: dict[str, Any] = {"job": "j", "revision": 6, "restarts": 0, "deleting": False, "expected": NEW}
     values |= {
-        "running": {Step.COPY: STARTED, Step.QUIESCE: QUIESCING}.get(step, RUNNING),
+        "running": {Step.COPY: STARTED, Step.QUIESCE: QUIESCING, Step.LEVEL: LEVELLING}.get(step, RUNNING),
         "sync": sync,
         "presence": Presence.UNKNOWN,
         "progress": progress,
@@ -76,10 +79,11 @@ def test_the_table_has_a_move_for_every_fact_that_a_step_can_find() -> None:
     working = {Fact.UNANSWERED, Fact.DONE, Fact.FAILED, Fact.LOST}
     moving = working | {Fact.CHANGED, Fact.LATE, Fact.GIVEN_UP}
     copying = {Fact.CHANGED, Fact.LATE, Fact.NEEDLESS, Fact.UNASKED, Fact.UNANSWERED, Fact.DONE, Fact.FAILED}
-    quiescing = {Fact.CHANGED, Fact.LATE, Fact.BUSY, Fact.QUIET}
+    quiescing = {Fact.CHANGED, Fact.LATE, Fact.BUSY, Fact.QUIET, Fact.UNEVEN, Fact.TOO_FAR}
     wanted = {
         Step.COPY: copying | {Fact.GIVEN_UP, Fact.UNMOVABLE},
         Step.QUIESCE: quiescing,
+        Step.LEVEL: quiescing,
         Step.AWAIT_STOPPED: waiting,
         Step.REDISTRIBUTE: moving,
         Step.SEAL: working,
@@ -320,7 +324,7 @@ VIEWS = st.builds(
     st.sampled_from(Step),
     OUTCOMES,
     st.sampled_from(Presence),
-    st.sampled_from([QUIET, Quiet(), Quiet(2, unheard=False)]),
+    st.sampled_from([QUIET, Quiet(), Quiet(2, unheard=False), UNEVEN]),
     st.integers(6, 8),
     st.sampled_from([OLD, NEW, make_config(task_count=8), make_config(state_backend="rocksdb"), Unusable("b", None)]),
     st.booleans(),
@@ -343,8 +347,9 @@ def test_tasks_start_only_as_the_old_generation_or_the_one_that_was_sealed_for(j
         assert decision.commit.config == job.progress.plan.config
     if isinstance(decision, Record) and decision.commit is not None:
         commit = decision.commit
-        assert (step, commit.quiescing, commit.stopping) in ((Step.COPY, True, False), (Step.QUIESCE, False, True))
-        assert step is Step.COPY or job.quiet.is_certain
+        assert commit.stopping != commit.quiescing
+        assert step is Step.COPY or (step in HELD_STEPS and job.quiet.is_certain)
+        assert step is not Step.COPY or commit.quiescing
 
 
 @given(VIEWS)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from penstock.model.reports import TaskProgress
 from penstock.spark.channel import Live, Progress
-from penstock.tasks.spec import TaskTemplate
+from penstock.tasks.spec import TaskSpec, TaskTemplate
 from tests.support.task_manager.world import World, running_world, template
 
 
@@ -11,17 +12,24 @@ def quiescing(revision: int = 1, **changes: object) -> TaskTemplate:
     return template(revision=revision, **changes).model_copy(update={"quiescing": True})
 
 
-def told(world: World) -> list[bool]:
+def levelling(level_ms: int = 5_000) -> TaskTemplate:
+    return quiescing().model_copy(update={"level_ms": level_ms})
+
+
+def orders(world: World) -> list[TaskSpec]:
     """What the host was told of `flights/0`, in order."""
     (host,) = world.hosts.all.values()
-    lives = [each for each in host.sent if isinstance(each, Live) and each.spec.task_id == "flights/0"]
-    return [each.spec.quiescing for each in lives]
+    return [each.spec for each in host.sent if isinstance(each, Live) and each.spec.task_id == "flights/0"]
 
 
-def say_quiet(world: World, is_quiet: bool) -> None:
+def told(world: World) -> list[bool]:
+    return [spec.quiescing for spec in orders(world)]
+
+
+def say_quiet(world: World, is_quiet: bool, level_ms: int | None = None) -> None:
     host = world.host_of("flights/0")
-    progress = Progress.model_validate({"type": "progress", "tasks": {"flights/0": {"quiesced": is_quiet}}})
-    world.container.host_event(host.name, progress)
+    said = {"quiesced": is_quiet, "level_ms": level_ms}
+    world.container.host_event(host.name, Progress(tasks={"flights/0": TaskProgress.model_validate(said)}))
 
 
 def is_reported_quiet(world: World) -> bool:
@@ -75,3 +83,37 @@ def test_a_restart_for_a_change_ends_the_quiet() -> None:
     world.jobs(quiescing(revision=2, trigger_interval_seconds=1.0))
     world.settle()
     assert not is_reported_quiet(world)
+
+
+def test_tasks_are_told_to_which_watermark_to_read_on_and_when_it_is_over() -> None:
+    """1. They take no more rows. 2. They are to read on. 3. To another watermark. 4. The order is gone."""
+    world = running_world(template())
+    for wanted in (quiescing(), levelling(), levelling(6_000), template()):
+        world.jobs(wanted)
+        world.settle()
+    assert [(spec.quiescing, spec.level_ms) for spec in orders(world)] == [
+        (True, None),
+        (True, 5_000),
+        (True, 6_000),
+        (False, None),
+    ]
+    assert world.container.summary().totals["task_starts"] == 2
+
+
+def test_the_answer_to_the_order_to_read_on_is_news() -> None:
+    """1. A task is quiet. 2. It is to read on: it is not quiet until it says so again. What its host said before and
+    is heard late names the order before."""
+    world = running_world(template())
+    world.jobs(quiescing())
+    world.settle()
+    say_quiet(world, True)
+    world.jobs(levelling())
+    world.settle()
+    assert not is_reported_quiet(world)
+    say_quiet(world, True)
+    late = world.reports()["flights/0"].progress
+    assert late is not None
+    assert late.level_ms is None
+    world.container.report_due.clear()
+    say_quiet(world, True, 5_000)
+    assert world.container.report_due.is_set()

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import gzip
 
+import pytest
+
+from penstock.tasks.spec import expand
 from penstock.wire.cluster import Snapshot
 from services.task_service.encoding import Encoder
 from services.task_service.store.rows import Changes
@@ -31,6 +34,24 @@ def test_what_tasks_ran_before_travels_only_while_there_is_any():
         assert (b'"before"' in body) is travels
         (template,) = Snapshot.model_validate_json(body).templates
         assert (template.before is not None) is travels
+
+
+@pytest.mark.parametrize("levels", [True, False])
+def test_an_order_to_take_no_more_rows_travels_only_while_it_stands_and_its_level_to_those_who_know_it(levels: bool):
+    """For the same reason. The level 0 is one."""
+    for order in ({}, {"quiescing": True}, {"quiescing": True, "level_ms": 0}, {"quiescing": True, "level_ms": 5_000}):
+        templates = everything(None, changes(1, row("a", 1)._replace(**order)))
+        encoder = Encoder()
+        bodies = {known: encoder.encode(templates, None, levels=known).body for known in (True, False)}
+        assert {name: f'"{name}"'.encode() in bodies[levels] for name in ("quiescing", "level_ms")} == {
+            "quiescing": "quiescing" in order,
+            "level_ms": levels and "level_ms" in order,
+        }
+        (spec, *_) = expand(Snapshot.model_validate_json(bodies[levels]).templates[0])
+        assert (spec.quiescing, spec.level_ms) == (
+            order.get("quiescing", False),
+            order.get("level_ms") if levels else None,
+        )
 
 
 def test_a_delta_has_what_came_after():

@@ -14,9 +14,11 @@ from penstock.model.reports import TaskProgress, TaskState
 from penstock.spark.channel import TaskEnded
 from penstock.spark.failures import Cause, classify
 from penstock.spark.fence import Mark
+from penstock.spark.host.levels import TaskLevels
 from penstock.spark.measure import traffic
 from penstock.spark.measure.malformed import Count, reason, with_count
 from penstock.spark.measure.progress import rows_per_offset, task_progress, with_open_batch
+from penstock.spark.measure.quiet import with_quiet
 from penstock.spark.measure.rates import rates, with_batch
 from penstock.spark.task import RunningTask, Runtime
 from penstock.tasks.spec import TaskSpec
@@ -35,6 +37,7 @@ class TaskTable:
         self._lock = threading.Lock()
         self._tasks: dict[str, RunningTask] = {}
         self._has_garbage = False
+        self._levels = TaskLevels(runtime.settings.max_concurrent_starts)
 
     def start(self, spec: TaskSpec, epoch: int, commit_number: int = 0) -> dict[str, Any]:
         """Starts a task; one that runs already with this spec and epoch is left alone.
@@ -77,13 +80,11 @@ class TaskTable:
                 log.warning("start interrupted", task=task_id)
 
     def live(self, spec: TaskSpec) -> dict[str, Any]:
-        """From now on the task's spec is `spec`; one that is quiescing takes no more rows. Raises Unavailable when the
-        task does not run."""
+        """From now on the task's spec is `spec` (`RunningTask.follow`). Raises Unavailable when it does not run."""
         task = self._tasks.get(spec.task_id)
         if task is None:
             raise Unavailable(f"{spec.task_id} does not run here")
-        task.spec = spec
-        task.hold(spec.quiescing)
+        task.follow(spec)
         return _describe(task)
 
     def ids(self) -> list[str]:
@@ -107,9 +108,9 @@ class TaskTable:
                 _take_in(task, record["progress"], record.get("malformed"))
             if "open" in record:
                 task.progress = with_open_batch(task.progress or TaskProgress(), record["open"], task.rows_per_offset)
-            is_quiet = task.spec.quiescing and record["quiet"]
-            if is_quiet != (task.progress is not None and task.progress.quiesced):
-                task.progress = (task.progress or TaskProgress()).model_copy(update={"quiesced": is_quiet})
+            can_be_cut = self._levels.can_be_cut(task)
+            quiet = None if can_be_cut is None else record.get("quiet")
+            task.progress = with_quiet(task.progress, task.spec, quiet, says_watermark=can_be_cut is True)
             if not record["active"] and task.state is TaskState.RUNNING:
                 ended.append(self._end(task, record.get("causes", [])))
         with self._lock:
@@ -142,6 +143,7 @@ class TaskTable:
     def _remove(self, task: RunningTask) -> None:
         with self._lock:
             self._tasks.pop(task.spec.task_id, None)
+        self._levels.forget(task.spec.task_id)
         self._has_garbage = True
 
 

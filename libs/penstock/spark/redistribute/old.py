@@ -8,7 +8,6 @@ from functools import partial
 from time import monotonic
 from typing import TypeVar
 
-from penstock.config.event_time import delay_millis
 from penstock.config.model import Input
 from penstock.control.errors import BrokenCheckpoint, Unavailable
 from penstock.control.logs import logger
@@ -16,10 +15,10 @@ from penstock.spark.balance import Ends
 from penstock.spark.checkpoint import is_clean, last_commit, last_offset
 from penstock.spark.fence import Mark
 from penstock.spark.producers import marks_topic
-from penstock.spark.redistribute.level import Span, cuts, furthest, offsets_left
+from penstock.spark.redistribute.cuts import cuts_of, has_event_time
+from penstock.spark.redistribute.level import furthest, offsets_left
 from penstock.spark.redistribute.positions import Generation, Position, task_specs, trace
 from penstock.spark.redistribute.seal import is_sealed
-from penstock.spark.sources import first_beyond
 from penstock.spark.task import RunningTask, Runtime
 from penstock.tasks.redistribution import Layout
 
@@ -106,21 +105,14 @@ class OldGeneration(Generation):
 
     def _cuts_of(self, source: Input, goal: int, begins: Mapping[int, int], deadline: float) -> dict[int, int]:
         ends = self._ends.ends(source)
-        if source.event_time_column is None or source.watermark_delay is None:
+        if not has_event_time(source):
             return ends
         if marks_topic(source.topic) in self._marks:
             # Rows of several producers interleave, so rows before the goal may follow a row beyond it.
             return ends
         # With the settings of the job, as its query reads the input with.
         session = self._runtime.session(self.tasks[0].spec.config, self.tasks[0].checkpoint, self.tasks[0].token)
-        last_ms = goal + delay_millis(source.watermark_delay)
-
-        def search(spans: Mapping[int, Span]) -> dict[int, int]:
-            if monotonic() > deadline and any(lo > begins[group] for group, (lo, _) in spans.items()):
-                raise Unavailable(f"the search for the common watermark in {source.topic} took too long")
-            return first_beyond(session, source, self._runtime.settings, last_ms, spans)
-
-        return cuts(begins, ends, search)
+        return cuts_of(session, self._runtime.settings, source, goal, begins, ends, deadline)
 
     def _read_to(
         self, stop_at: Ends, indices: Iterable[int], positions: Sequence[Position], deadline: float

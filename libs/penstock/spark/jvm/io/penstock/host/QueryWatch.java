@@ -9,6 +9,7 @@ import com.sun.management.GcInfo;
 import com.sun.management.OperatingSystemMXBean;
 import io.penstock.sources.MalformedRecords;
 import io.penstock.spark42.OldestJobFirst;
+import io.penstock.spark42.QuiesceOrders;
 import io.penstock.spark42.RunningQuery;
 import java.lang.management.ManagementFactory;
 import java.lang.management.MemoryPoolMXBean;
@@ -19,6 +20,7 @@ import java.util.Comparator;
 import java.util.HashMap;
 import java.util.Map;
 import java.util.Objects;
+import java.util.Optional;
 import java.util.OptionalLong;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.TimeUnit;
@@ -48,6 +50,7 @@ public final class QueryWatch {
     final StreamingQuery query;
     final MalformedRecords malformed;
     StreamingQueryProgress seen;
+    Optional<RunningQuery.Quiet> quiet = Optional.empty();
     long openId = -1;
     long openNanos;
 
@@ -58,14 +61,16 @@ public final class QueryWatch {
   }
 
   public static void add(String task, StreamingQuery query, MalformedRecords malformed) {
+    QuiesceOrders.hasStarted(task, query.runId());
     QUERIES.put(task, new Watched(query, malformed));
   }
 
   public static void remove(String task) {
+    QuiesceOrders.forgetStart(task);
     Watched gone = QUERIES.remove(task);
     if (gone != null) {
       if (!gone.query.isActive()) {
-        RunningQuery.HELD.remove(gone.query.runId());
+        QuiesceOrders.release(gone.query.runId());
       }
       QueryUse.forget(gone.query.id().toString());
     }
@@ -78,10 +83,11 @@ public final class QueryWatch {
   }
 
   /**
-   * JSON, one record for each query: {@code task}, {@code run}, {@code active}, {@code quiet} (held and between two
-   * batches); {@code progress} when a newer one exists, and with it {@code malformed}, the number of malformed records
-   * since the query's start, if its records are decoded; {@code open} when a batch runs for a while, with how long and
-   * what it reads; {@code causes} when the query has failed.
+   * JSON, one record for each query: {@code task}, {@code run}, {@code active}; {@code quiet} when it gets no more rows
+   * and has finished its batch, with the order's {@code levelMillis}, {@code watermarkMillis} and {@code caughtUp}
+   * ({@link RunningQuery.Quiet}); {@code progress} when a newer one exists, and with it {@code malformed}, the number of
+   * malformed records since the query's start, if its records are decoded; {@code open} when a batch runs for a while,
+   * with how long and what it reads; {@code causes} when the query has failed.
    */
   public static String poll() throws com.fasterxml.jackson.core.JsonProcessingException {
     ArrayNode all = JSON.createArrayNode();
@@ -140,8 +146,9 @@ public final class QueryWatch {
 
   private static void describe(ObjectNode record, Watched watched) {
     record.put("run", watched.query.runId().toString())
-        .put("active", watched.query.isActive())
-        .put("quiet", isQuiet(watched.query));
+        .put("active", watched.query.isActive());
+    watched.quiet = RunningQuery.quiet(watched.query, watched.quiet);
+    watched.quiet.ifPresent(quiet -> describe(record.putObject("quiet"), quiet));
     StreamingQueryProgress newest = watched.query.lastProgress();
     if (newest != null && newest != watched.seen) {
       watched.seen = newest;
@@ -174,6 +181,11 @@ public final class QueryWatch {
     }
   }
 
+  private static void describe(ObjectNode record, RunningQuery.Quiet quiet) {
+    record.put("watermarkMillis", quiet.watermarkMillis()).put("caughtUp", quiet.isCaughtUp());
+    quiet.order().levelMillis().ifPresent(level -> record.put("levelMillis", level));
+  }
+
   private static void describe(ArrayNode causes, Throwable error) {
     for (Throwable cause = error; cause != null && causes.size() < MOST_CAUSES; cause = cause.getCause()) {
       String message = StackText.shortened(String.valueOf(cause.getMessage()));
@@ -181,18 +193,34 @@ public final class QueryWatch {
     }
   }
 
-  /** From now on {@code query} gets no more rows, or gets rows again. The batch in progress runs to its end. */
-  public static void hold(StreamingQuery query, boolean withoutRows) {
-    if (withoutRows) {
-      RunningQuery.HELD.add(query.runId());
-    } else {
-      RunningQuery.HELD.remove(query.runId());
-    }
+  /**
+   * From now on {@code query}, which triggers at this interval, gets no more rows. With {@code levelMillis} above 0 it
+   * then reads on to where {@link #readTo} says. The batch in progress runs to its end. Below 0: no level is given.
+   */
+  public static void quiesce(StreamingQuery query, long levelMillis, long intervalMillis) {
+    QuiesceOrders.give(query.runId(), level(levelMillis), TimeUnit.MILLISECONDS.toNanos(intervalMillis));
   }
 
-  /** Whether the query is held and between two batches: without rows it only runs what its watermark asks for. */
-  private static boolean isQuiet(StreamingQuery query) {
-    return RunningQuery.HELD.contains(query.runId()) && query.isActive() && !query.status().isTriggerActive();
+  /** The same order to the query that this task starts next. It stands before the query's first batch. */
+  public static void quiesceFromStart(String task, long levelMillis, long intervalMillis) {
+    QuiesceOrders.giveAtStart(task, level(levelMillis), TimeUnit.MILLISECONDS.toNanos(intervalMillis));
+  }
+
+  /**
+   * {@code query}, if it is still under the order to {@code levelMillis}, reads to these offsets and no further:
+   * {@code {"topic":{"0":123}}}. A partition that is not named is not read.
+   */
+  public static void readTo(StreamingQuery query, long levelMillis, String cuts) {
+    QuiesceOrders.readTo(query.runId(), levelMillis, cuts);
+  }
+
+  /** From now on {@code query} gets rows again. */
+  public static void release(StreamingQuery query) {
+    QuiesceOrders.release(query.runId());
+  }
+
+  private static OptionalLong level(long millis) {
+    return millis >= 0 ? OptionalLong.of(millis) : OptionalLong.empty();
   }
 
   /**
@@ -202,7 +230,7 @@ public final class QueryWatch {
    */
   public static boolean stop(StreamingQuery query, long patienceMillis) throws InterruptedException {
     long deadline = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(patienceMillis);
-    RunningQuery.HELD.add(query.runId());
+    QuiesceOrders.stop(query.runId());
     while (query.isActive() && query.status().isTriggerActive() && System.nanoTime() < deadline) {
       Thread.sleep(STOP_POLL_MILLIS);
     }
@@ -219,7 +247,7 @@ public final class QueryWatch {
     } catch (TimeoutException late) {
       return false;
     }
-    RunningQuery.HELD.remove(query.runId());
+    QuiesceOrders.release(query.runId());
     return true;
   }
 

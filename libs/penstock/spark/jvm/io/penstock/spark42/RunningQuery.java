@@ -5,10 +5,10 @@ import java.util.List;
 import java.util.Optional;
 import java.util.OptionalLong;
 import java.util.Properties;
-import java.util.Set;
 import java.util.UUID;
-import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.TimeUnit;
 import java.util.function.LongSupplier;
+import java.util.stream.Stream;
 import org.apache.spark.SparkContext;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.connector.read.streaming.MicroBatchStream;
@@ -35,9 +35,6 @@ import scala.jdk.javaapi.CollectionConverters;
  * lists every internal method used here and fails by name when Spark no longer has one.
  */
 public final class RunningQuery {
-  /** Runs of queries that get no more rows: those that are held, or about to be stopped. Their batches run to the end. */
-  public static final Set<UUID> HELD = ConcurrentHashMap.newKeySet();
-
   private final StreamExecution execution;
 
   private RunningQuery(StreamExecution execution) {
@@ -120,9 +117,57 @@ public final class RunningQuery {
     return execution.runId().toString();
   }
 
-  /** Whether the query must get no more rows. */
-  public boolean isHeld() {
-    return HELD.contains(execution.runId());
+  /** The order to take no more rows that the query is under. Its batch runs to the end. */
+  public Optional<QuiesceOrder> order() {
+    return QuiesceOrders.of(execution.runId(), execution.name());
+  }
+
+  /**
+   * What a quiet query says of itself.
+   *
+   * @param order what it answers
+   * @param watermarkMillis after its last batch; 0 without one
+   * @param isCaughtUp whether it has nothing left to read but what came in since about the time of the order
+   */
+  public record Quiet(QuiesceOrder order, long watermarkMillis, boolean isCaughtUp) {}
+
+  /**
+   * Present when {@code query} gets no more rows, by an order, and has finished its last batch with rows. {@code known}:
+   * what was found before, which holds as long as the order: without rows a query only runs what its watermark asks for.
+   * But inputs that know of no orders may give it rows again: then only what is found now counts. From any thread.
+   */
+  public static Optional<Quiet> quiet(StreamingQuery query, Optional<Quiet> known) {
+    if (!(query instanceof StreamingQueryWrapper wrapper)
+        || !(wrapper.streamingQuery() instanceof MicroBatchExecution execution)) {
+      return Optional.empty();
+    }
+    RunningQuery running = new RunningQuery(execution);
+    QuiesceOrder order = running.order().orElse(null);
+    List<ReadState> inputs = running.inputs();
+    if (order != null && known.isPresent() && known.get().order().equals(order) && query.isActive()
+        && !inputs.isEmpty()) {
+      return known;
+    }
+    // First whether the next trigger gets no rows, then whether one is active: none with rows can begin in between.
+    if (order == null || !running.hasBegun() || !order.isReached(inputs) || !query.isActive()
+        || query.status().isTriggerActive()) {
+      return Optional.empty();
+    }
+    long lastBatchNanos = TimeUnit.MILLISECONDS.toNanos(running.lastBatch().map(EndedBatch::millis).orElse(0L));
+    boolean caughtUp = !inputs.isEmpty() && order.isCaughtUp(inputs, lastBatchNanos);
+    return Optional.of(new Quiet(order, running.watermarkMillis(), caughtUp));
+  }
+
+  /** Before that the sources are not known, nor the watermark of the checkpoint. */
+  private boolean hasBegun() {
+    return ((MicroBatchExecution) execution).watermarkTracker() != null && !sources().isEmpty()
+        && inputs().stream().allMatch(ReadState::hasBegun);
+  }
+
+  private List<ReadState> inputs() {
+    return sources().stream()
+        .flatMap(source -> source instanceof ReadsToEnd input ? Stream.of(input.readState()) : Stream.empty())
+        .toList();
   }
 
   /** The sources in the order of the checkpoint's offset log. */

@@ -23,6 +23,7 @@ class RunningQueryInternalsTest {
   @CsvSource({
     "StreamExecution, QUERY_ID_KEY, java.lang.String",
     "StreamExecution, id, java.util.UUID",
+    "StreamExecution, name, java.lang.String",
     "StreamExecution, runId, java.util.UUID",
     "StreamExecution, sources, scala.collection.immutable.Seq",
     "StreamExecution, getLatestExecutionContext, " + RUNTIME + "StreamExecutionContext",

@@ -7,6 +7,7 @@ import io.penstock.kafka.source.hold.ProducerHold;
 import io.penstock.kafka.source.idle.IdleInput;
 import io.penstock.kafka.source.limits.ReadLimits;
 import io.penstock.kafka.source.limits.SourcePace;
+import io.penstock.kafka.source.offsets.Cuts;
 import io.penstock.kafka.source.offsets.LeaderOffsetLog;
 import io.penstock.kafka.source.offsets.OffsetsJson;
 import io.penstock.kafka.source.plan.BalanceMode;
@@ -15,6 +16,9 @@ import io.penstock.kafka.source.plan.BatchPlanner;
 import io.penstock.kafka.source.plan.OtherSources;
 import io.penstock.kafka.source.skew.SkewGauge;
 import io.penstock.spark42.BoundedWatermark;
+import io.penstock.spark42.QuiesceOrder;
+import io.penstock.spark42.ReadState;
+import io.penstock.spark42.ReadsToEnd;
 import io.penstock.spark42.RunningQuery;
 import io.penstock.spark42.StartOfBatch;
 import java.util.Arrays;
@@ -46,7 +50,8 @@ import org.apache.spark.sql.kafka010.KafkaOffsetRange;
  * can continue each other's queries. State that is kept from batch to batch only saves look-ups.
  */
 final class BalancedStream
-    implements MicroBatchStream, SupportsTriggerAvailableNow, ReportsSourceMetrics, InputProgress, StartOfBatch {
+    implements MicroBatchStream, SupportsTriggerAvailableNow, ReportsSourceMetrics, InputProgress, StartOfBatch,
+        ReadsToEnd {
   private static final Comparator<KafkaOffsetRange> BY_OFFSET =
       Comparator.<KafkaOffsetRange, String>comparing(range -> range.topicPartition().topic())
           .thenComparingInt(range -> range.topicPartition().partition())
@@ -61,6 +66,7 @@ final class BalancedStream
   private final Optional<LeaderOffsetLog> leader;
   private final Optional<SourcePace> pace;
   private final Optional<ProducerHold> producers;
+  private final ReadState readState = new ReadState();
   private volatile OptionalLong readAllNanos = OptionalLong.empty();
   private volatile Optional<Offset> batchStart = Optional.empty();
   private boolean availableNow;
@@ -86,14 +92,18 @@ final class BalancedStream
 
   @Override
   public Offset latestOffset(Offset start, ReadLimit limit) {
+    readState.begin();
     Optional<RunningQuery> query = RunningQuery.ofThisThread();
-    if (query.map(RunningQuery::isHeld).orElse(false)) {
+    Optional<QuiesceOrder> order = query.flatMap(RunningQuery::order);
+    Optional<String> cuts = order.flatMap(QuiesceOrder::readsTo);
+    if (order.isPresent() && cuts.isEmpty()) {
       return noNewRows(start, false);
     }
     long asked = System.nanoTime();
     readAllNanos = OptionalLong.empty();
+    readState.plan();
     ReadLimits limits = paced(ReadLimits.of(limit), query);
-    Offset sparksEnd = spark.latestOffset(start, sparkLimit(limit, limits));
+    Offset sparksEnd = spark.latestOffset(start, cuts.isEmpty() ? sparkLimit(limit, limits) : limits.least());
     hasLooked = true;
     if (sparksEnd == null) {
       return null;
@@ -102,16 +112,19 @@ final class BalancedStream
     Map<TopicPartition, Long> available = parse(sparksEnd);
     addNewPartitions(starts, available.keySet());
     followProducers(starts);
-    Map<TopicPartition, Long> ends = ends(starts, available, limits);
-    pace.ifPresent(own -> query.ifPresent(running -> own.planned(running, rowsBetween(starts, ends))));
+    Map<TopicPartition, Long> bounded = cuts.map(own -> Cuts.bound(own, starts, available)).orElse(available);
+    Map<TopicPartition, Long> ends = ends(starts, bounded, limits);
+    readState.planned(asked, ends.equals(latest(available)), ends.equals(bounded) ? cuts : Optional.empty());
+    pace.ifPresent(own -> query.ifPresent(running -> own.planned(running, SourcePace.rowsBetween(starts, ends))));
     if (skew.isOn()) {
       skew.afterPlan(starts, ends, latest(available));
     }
-    if (available.equals(starts)) {
+    boolean isIdle = available.equals(starts) && cuts.isEmpty();
+    if (isIdle) {
       readAllNanos = OptionalLong.of(asked);
     }
     if (ends.equals(starts)) {
-      return noNewRows(start, available.equals(starts));
+      return noNewRows(start, isIdle);
     }
     idle.ifPresent(IdleInput::recordRows);
     return ends.equals(available) ? sparksEnd : spark.deserializeOffset(OffsetsJson.format(ends));
@@ -152,6 +165,7 @@ final class BalancedStream
 
   @Override
   public InputPartition[] planInputPartitions(Offset start, Offset end) {
+    readState.begin();
     batchStart = Optional.of(start);
     producers.ifPresent(hold -> hold.batchEndsAt(parse(end)));
     boundWatermark();
@@ -223,6 +237,11 @@ final class BalancedStream
   }
 
   @Override
+  public ReadState readState() {
+    return readState;
+  }
+
+  @Override
   public String toString() {
     return "Penstock" + spark;
   }
@@ -277,10 +296,6 @@ final class BalancedStream
       return limits;
     }
     return pace.get().limit(limits, query.get(), query.get().sources().indexOf(this));
-  }
-
-  private static long rowsBetween(Map<TopicPartition, Long> starts, Map<TopicPartition, Long> ends) {
-    return ends.entrySet().stream().mapToLong(end -> end.getValue() - starts.get(end.getKey())).sum();
   }
 
   private Map<TopicPartition, Long> ends(

@@ -5,6 +5,7 @@ import java.util.Collections;
 import java.util.LinkedHashMap;
 import java.util.Map;
 import java.util.OptionalLong;
+import org.apache.kafka.common.TopicPartition;
 
 /**
  * Tells the {@link BatchPace} of a source what it gave to each batch and how long the batch took. A query that is
@@ -48,5 +49,10 @@ public final class SourcePace {
   public void planned(RunningQuery query, long rows) {
     this.batchId = query.batchId();
     this.rows = rows;
+  }
+
+  /** The rows of a batch with these starts and ends. */
+  public static long rowsBetween(Map<TopicPartition, Long> starts, Map<TopicPartition, Long> ends) {
+    return ends.entrySet().stream().mapToLong(end -> end.getValue() - starts.get(end.getKey())).sum();
   }
 }

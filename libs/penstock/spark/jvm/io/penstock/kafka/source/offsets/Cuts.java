@@ -1,0 +1,22 @@
+package io.penstock.kafka.source.offsets;
+
+import java.util.LinkedHashMap;
+import java.util.Map;
+import org.apache.kafka.common.TopicPartition;
+
+/** Where a running query ends to read before a rescale, unlike {@link StopOffsets} not for its whole life. */
+public final class Cuts {
+  private Cuts() {}
+
+  /** {@code ends}, limited to {@code cuts}. A partition that was read beyond its cut, or has none, is not read on. */
+  public static Map<TopicPartition, Long> bound(
+      String cuts, Map<TopicPartition, Long> starts, Map<TopicPartition, Long> ends) {
+    Map<TopicPartition, Long> bounded = new LinkedHashMap<>();
+    Map<TopicPartition, Long> offsets = OffsetsJson.parse(cuts, "cuts of a rescale");
+    ends.forEach((partition, end) -> {
+      long start = starts.get(partition);
+      bounded.put(partition, Math.min(end, Math.max(start, offsets.getOrDefault(partition, start))));
+    });
+    return bounded;
+  }
+}

@@ -1,0 +1,37 @@
+"""Whether a task has finished its last batch before a rescale, and how far it is then. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from penstock.model.reports import TaskProgress
+from penstock.tasks.spec import TaskSpec
+
+NOT_QUIET: Mapping[str, Any] = {"quiesced": False, "level_ms": None, "watermark_ms": None, "caught_up": False}
+
+
+def with_quiet(
+    progress: TaskProgress | None, spec: TaskSpec, quiet: Mapping[str, Any] | None, *, says_watermark: bool
+) -> TaskProgress | None:
+    """The progress with what `QueryWatch.poll` said of a quiet task; `quiet` None: it is not.
+
+    What the query said of another order than that of the spec, which it has got since, does not count. The watermark is
+    said only where it was asked for, by an order with a level, and where a task can be brought to one.
+    """
+    told = NOT_QUIET
+    if quiet is not None and spec.quiescing and quiet.get("levelMillis") == spec.level_ms:
+        told = {**NOT_QUIET, "quiesced": True, "level_ms": spec.level_ms}
+        if says_watermark and spec.level_ms is not None:
+            told |= {"watermark_ms": quiet["watermarkMillis"], "caught_up": quiet["caughtUp"]}
+    known = progress or TaskProgress()
+    return (
+        progress
+        if all(getattr(known, name) == value for name, value in told.items())
+        else known.model_copy(update=told)
+    )
+
+
+def without_quiet(progress: TaskProgress) -> TaskProgress:
+    """The progress of a task that has got another order."""
+    return progress.model_copy(update=NOT_QUIET)

@@ -1,0 +1,121 @@
+"""What is found about the present step of a rescale: its configuration, its tasks, its container, its time. Pure."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from enum import StrEnum
+
+from penstock.tasks.host_task import POLICIES
+from penstock.tasks.levelling import levels_while_running
+from services.state_syncer.decide.observe import Presence
+from services.state_syncer.decide.progress import HELD_STEPS, Plan, Progress, Step, elapsed
+from services.state_syncer.decide.view import JobView
+from services.state_syncer.host_tasks.next_attempt import GiveUp, Retry, after_attempt
+from services.state_syncer.host_tasks.outcomes import Done, Failed, Outcome
+from services.state_syncer.host_tasks.plan_tasks import task_of
+
+LONGEST_SECONDS = {
+    Step.COPY: 3600.0,
+    Step.QUIESCE: 600.0,
+    Step.LEVEL: 600.0,
+    Step.AWAIT_STOPPED: 300.0,
+    Step.REDISTRIBUTE: 3600.0,
+}
+
+AWAITED_SECONDS = 60.0
+"""How long a task that crashed or went away is awaited while others read on."""
+
+
+class Fact(StrEnum):
+    """What is found about the present step."""
+
+    CHANGED = "the expected configuration changed"
+    UNASKED = "no container was asked yet"
+    NEEDLESS = "the tasks keep no state"
+    LATE = "it takes too long"
+    BUSY = "tasks finish their batches, or it is unknown"
+    QUIET = "all tasks have finished their batches"
+    UNEVEN = "tasks are behind the watermark of others"
+    TOO_FAR = "tasks are too far behind the watermark of others"
+    NOT_GONE = "tasks are there, or it is unknown"
+    GONE = "the tasks are gone"
+    UNANSWERED = "the container has not finished"
+    DONE = "the container has finished"
+    FAILED = "the container failed"
+    UNMOVABLE = "the state cannot be moved"
+    LOST = "the container is lost"
+    GIVEN_UP = "the container is lost, as others were before"
+
+
+def found_of(view: JobView, progress: Progress, now: datetime) -> Fact:
+    """What is found about the plan's step. Before the seal, a changed configuration takes precedence."""
+    plan = progress.plan
+    if plan.step is not Step.SEAL and view.asks_for_more(plan, plan.config, plan.restore):
+        return Fact.CHANGED
+    match plan.step:
+        case Step.COPY if not progress.has_state:
+            found = Fact.NEEDLESS
+        case Step.COPY if not plan.has_attempt:
+            found = Fact.UNASKED
+        case Step.QUIESCE | Step.LEVEL:
+            found = _quiet(view, progress, now)
+        case Step.AWAIT_STOPPED:
+            found = _presence(view)
+        case _:
+            found = _answer(view, progress)
+    waits = found in (Fact.UNASKED, Fact.BUSY, Fact.NOT_GONE, Fact.UNANSWERED)
+    limit = longest_seconds(plan)
+    return Fact.LATE if waits and limit is not None and plan.seconds_spent(now) >= limit else found
+
+
+def longest_seconds(plan: Plan) -> float | None:
+    """How long the plan's step may take; None for no limit. Users say how long tasks may finish their batches and read
+    on, which is one time."""
+    asked = plan.config.get("rescale_within_seconds") if plan.step in HELD_STEPS else None
+    return LONGEST_SECONDS.get(plan.step) if asked is None else float(asked)
+
+
+def seconds_left(plan: Plan, now: datetime) -> float:
+    """Of the time in which tasks may finish their batches and read on."""
+    return max(0.0, (longest_seconds(plan) or 0.0) - plan.seconds_spent(now))
+
+
+def _quiet(view: JobView, progress: Progress, now: datetime) -> Fact:
+    """An order that did not bring its tasks to its watermark is not given again: they are levelled after the stop. So
+    are tasks that crashed or went away and are not back soon. Tasks without state drop no rows, so they are level."""
+    quiet, running, plan = view.quiet, view.running, progress.plan
+    if not quiet.is_certain or running is None:
+        return Fact.BUSY
+    if quiet.awaits and elapsed(plan.step_at, now) < AWAITED_SECONDS:
+        return Fact.BUSY
+    is_uneven = quiet.goal_ms is not None and quiet.goal_ms > (running.level_ms or 0)
+    if not (is_uneven and progress.has_state and levels_while_running(running.config)):
+        return Fact.QUIET
+    needed = quiet.seconds_to_goal(now)
+    return Fact.TOO_FAR if needed is not None and needed > seconds_left(plan, now) else Fact.UNEVEN
+
+
+def _presence(view: JobView) -> Fact:
+    stopped = view.running is not None and view.running.stopping
+    return Fact.GONE if stopped and view.presence is Presence.ABSENT else Fact.NOT_GONE
+
+
+def _answer(view: JobView, progress: Progress) -> Fact:
+    task = task_of(view.job, progress.plan, view.failures)
+    lives = progress.container_lives
+    match after_attempt(task, progress.outcome, POLICIES[task.key.kind], container_lives=lives):
+        case Done():
+            return Fact.DONE
+        case GiveUp() if progress.plan.step is Step.COPY and _is_final(progress.outcome):
+            return Fact.UNMOVABLE
+        case GiveUp(lost=lost):
+            return Fact.GIVEN_UP if lost else Fact.FAILED
+        case Retry(lost=lost):
+            return Fact.LOST if lost else Fact.FAILED
+        case _:
+            return Fact.UNANSWERED
+
+
+def _is_final(outcome: Outcome) -> bool:
+    """Whether it would fail after a stop, too."""
+    return isinstance(outcome, Failed) and outcome.is_final

@@ -1,0 +1,190 @@
+"""The step of a rescale in which tasks that are behind read on to the watermark of the others, before the stop."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from services.state_syncer.decide.decisions import End, Poll, Record
+from services.state_syncer.decide.observe import Behind, Quiet, Unread
+from services.state_syncer.decide.progress import STEPS, Plan, Step
+from tests.support.store.jobs import make_config
+from tests.unit.state_syncer.test_rescale import (
+    LATER,
+    LEVELLING,
+    NEW,
+    NOW,
+    OLD,
+    QUIESCING,
+    QUIET,
+    UNEVEN,
+    after,
+    plan,
+    view,
+)
+
+READING = Quiet(1, unheard=False, level_ms=5_000, furthest=Unread(1, 70))
+
+
+def test_uneven_tasks_read_on_while_nothing_is_stopped() -> None:
+    decision = after(view(Step.QUIESCE, quiet=UNEVEN), LATER)
+    assert isinstance(decision, Record)
+    assert decision.commit is not None
+    assert (decision.commit.quiescing, decision.commit.level_ms, decision.commit.stopping) == (True, 5_000, False)
+    assert (decision.commit.config, decision.commit.generation) == (OLD, QUIESCING.generation)
+    assert (decision.plan.step, decision.plan.step_at, decision.plan.seconds) == (Step.LEVEL, LATER, {"quiesce": 10.0})
+
+
+def test_the_copy_of_the_state_is_kept_while_tasks_read_on() -> None:
+    copied = plan(Step.QUIESCE, container="a", generation=7)
+    decision = after(view(Step.QUIESCE, quiet=UNEVEN, plan=copied), LATER)
+    assert isinstance(decision, Record)
+    assert (decision.plan.container, decision.plan.generation) == ("a", 7)
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        pytest.param({"has_state": False}, id="tasks without state drop no rows"),
+        pytest.param({"running": replace(QUIESCING, config=OLD | {"completeness": "drop_late"})}, id="drop_late"),
+        pytest.param({"quiet": QUIET}, id="level"),
+        pytest.param({"running": replace(QUIESCING, config=OLD | {"trigger_interval_seconds": 10.5})}, id="rare"),
+    ],
+)
+def test_where_nobody_has_to_read_on_the_stop_follows(case: dict[str, Any]) -> None:
+    decision = after(view(Step.QUIESCE, **{"quiet": UNEVEN} | case), LATER)
+    assert isinstance(decision, Record)
+    assert decision.commit is not None
+    assert (decision.plan.step, decision.commit.stopping, decision.commit.level_ms) == (Step.AWAIT_STOPPED, True, None)
+
+
+@pytest.mark.parametrize(("before", "step"), [("drop_late", Step.AWAIT_STOPPED), ("wait", Step.LEVEL)])
+def test_completeness_is_that_which_the_tasks_run_with(before: str, step: Step) -> None:
+    """A write that changes it together with the size counts from the next rescale on."""
+    wanted = NEW | {"completeness": "wait" if before == "drop_late" else "drop_late"}
+    running = replace(QUIESCING, config=OLD | {"completeness": before})
+    job = view(Step.QUIESCE, quiet=UNEVEN, running=running, expected=wanted, plan=plan(Step.QUIESCE, config=wanted))
+    decision = after(job, LATER)
+    assert isinstance(decision, Record)
+    assert decision.plan.step is step
+
+
+@pytest.mark.parametrize("quiet", [READING, Quiet(level_ms=5_000)])
+def test_the_stop_waits_until_all_are_level(quiet: Quiet) -> None:
+    assert after(view(Step.LEVEL, quiet=quiet), LATER) == Poll(plan(Step.LEVEL), str(quiet))
+    decision = after(view(Step.LEVEL, quiet=QUIET), LATER)
+    assert isinstance(decision, Record)
+    assert decision.commit is not None
+    assert (decision.plan.step, decision.commit.stopping, decision.commit.level_ms) == (Step.AWAIT_STOPPED, True, None)
+
+
+@pytest.mark.parametrize(("within", "late"), [(None, 600), (45.0, 45)])
+def test_both_orders_share_the_time_that_users_give(within: float | None, late: int) -> None:
+    """What is not level in time is taken back: nothing was stopped, and the reason says how far it was."""
+    wanted = make_config(task_count=4, rescale_within_seconds=within)
+    recorded = plan(Step.LEVEL, config=wanted, seconds={"copy_state": 1_000.0, "quiesce": 30.0})
+    job = view(Step.LEVEL, quiet=READING, expected=wanted, plan=recorded)
+    assert isinstance(after(job, NOW + timedelta(seconds=late - 31)), Poll)
+    decision = after(job, NOW + timedelta(seconds=late - 30))
+    assert isinstance(decision, End)
+    assert (decision.commit.config, decision.commit.stopping, decision.commit.quiescing) == (OLD, False, False)
+    assert decision.commit.level_ms is None
+    assert decision.failure is not None
+    assert decision.failure.detail == (
+        "step level: it takes too long: 1 tasks read on to the watermark 1970-01-01T00:00:05.000Z of the others;"
+        " task 1 has the most left in its inputs, 70 records; the job was never stopped"
+    )
+
+
+@pytest.mark.parametrize("awaited", [{"crashed": (1,)}, {"missing": (2,)}])
+@pytest.mark.parametrize("goal_ms", [None, 6_000])
+def test_tasks_that_are_away_are_awaited_for_a_minute_and_then_levelled_after_the_stop(
+    awaited: dict[str, Any], goal_ms: int | None
+) -> None:
+    quiet = Quiet(0, unheard=False, level_ms=5_000, goal_ms=goal_ms, **awaited)
+    job = view(Step.LEVEL, quiet=quiet)
+    assert after(job, NOW + timedelta(seconds=59)) == Poll(plan(Step.LEVEL), str(quiet))
+    decision = after(job, NOW + timedelta(seconds=60))
+    assert isinstance(decision, Record)
+    assert decision.plan.step is (Step.AWAIT_STOPPED if goal_ms is None else Step.LEVEL)
+    for other in (quiet._replace(busy=1), quiet._replace(unheard=True)):
+        assert isinstance(after(replace(job, quiet=other), NOW + timedelta(seconds=60)), Poll)
+
+
+def test_tasks_that_cannot_come_so_far_in_time_are_released_at_once_with_the_estimate() -> None:
+    """As if rows came evenly until now: of 10,000 rows of 100 s, those of 80 s lie before the goal."""
+    now_ms = round(LATER.timestamp() * 1000)
+    behind = Behind(1, now_ms - 100_000, 10_000, 10.0)
+    quiet = Quiet(0, unheard=False, goal_ms=now_ms - 20_000, behind=(behind,))
+    decision = after(view(Step.QUIESCE, quiet=quiet), LATER)
+    assert isinstance(decision, End)
+    assert (decision.commit.config, decision.commit.stopping, decision.commit.quiescing) == (OLD, False, False)
+    assert decision.failure is not None
+    assert decision.failure.detail == (
+        "step quiesce: tasks are too far behind the watermark of others: they need about 800 s to read on, and 590 s"
+        " are left; the job was never stopped"
+    )
+    faster = quiet._replace(behind=(behind._replace(rows_per_second=20.0),))
+    assert isinstance(after(view(Step.QUIESCE, quiet=faster), LATER), Record)
+
+
+def test_a_state_syncer_of_the_release_before_can_read_the_plan() -> None:
+    """It is recorded as `quiesce`; the level of the running row tells that tasks read on."""
+    recorded = plan(Step.LEVEL).model_dump(mode="json")
+    assert recorded["step"] == "quiesce"
+    found = Plan.model_validate(recorded)
+    assert [found.under(level_ms).step for level_ms in (None, 0, 5_000)] == [Step.QUIESCE, Step.QUIESCE, Step.LEVEL]
+    assert found.under(5_000) == plan(Step.LEVEL)
+    assert plan(Step.SEAL).under(5_000).step is Step.SEAL
+
+
+def test_the_number_of_a_step_is_that_in_the_plan_s_own_list() -> None:
+    before = tuple(step for step in STEPS if step != "level")
+    numbers = [plan(step, steps=before).step_number for step in (Step.QUIESCE, Step.LEVEL, Step.SEAL)]
+    assert numbers == [1, 1, 5]
+    assert [plan(step).step_number for step in (Step.QUIESCE, Step.LEVEL, Step.SEAL)] == [1, 2, 6]
+
+
+def test_a_task_that_came_back_further_is_the_new_goal_without_more_time() -> None:
+    decision = after(view(Step.LEVEL, quiet=Quiet(0, unheard=False, goal_ms=6_000, level_ms=5_000)), LATER)
+    assert isinstance(decision, Record)
+    assert decision.commit is not None
+    assert (decision.plan, decision.commit.level_ms) == (plan(Step.LEVEL), 6_000)
+
+
+def test_an_order_is_not_given_twice() -> None:
+    """Should tasks say that they are done without having come to it: they are levelled after the stop."""
+    decision = after(view(Step.LEVEL, quiet=Quiet(0, unheard=False, goal_ms=5_000, level_ms=5_000)), LATER)
+    assert isinstance(decision, Record)
+    assert decision.plan.step is Step.AWAIT_STOPPED
+
+
+@pytest.mark.parametrize("expected", [OLD, make_config(priority=3)])
+def test_tasks_go_on_when_no_rescale_is_wanted_any_more(expected: Any) -> None:
+    decision = after(view(Step.LEVEL, revision=7, expected=expected, quiet=QUIET), LATER)
+    assert isinstance(decision, End)
+    assert (decision.failure, decision.commit.config, decision.commit.quiescing) == (None, OLD, False)
+
+
+def test_another_size_asked_for_meanwhile_keeps_the_order_and_its_time() -> None:
+    recorded = plan(Step.LEVEL, seconds={"quiesce": 30.0})
+    decision = after(view(Step.LEVEL, revision=7, expected=make_config(task_count=8), plan=recorded), LATER)
+    assert isinstance(decision, Record)
+    found = decision.plan
+    assert (found.step, found.config["task_count"], found.step_at, found.seconds) == (
+        Step.LEVEL,
+        8,
+        NOW,
+        {"quiesce": 30.0},
+    )
+    assert decision.commit is None
+
+
+def test_a_job_that_reads_on_without_a_plan_is_released() -> None:
+    job = replace(view(Step.LEVEL), progress=None, expected=OLD, revision=5)
+    decision = after(job, NOW)
+    assert (decision.quiescing, decision.level_ms) == (False, None)
+    assert job.running == LEVELLING
