@@ -31,6 +31,7 @@ from penstock.spark.inputs.checks import check_inputs, input_topics, require_no_
 from penstock.spark.inputs.identity import require_noted_topics, require_same_topics
 from penstock.spark.inputs.malformed import MalformedRecords
 from penstock.spark.measure.malformed import Counts
+from penstock.spark.measure.quiet import order_of
 from penstock.spark.measure.rates import Batches
 from penstock.spark.measure.traffic import Samples
 from penstock.spark.producers import NOTED_MARKS, writes_marks
@@ -209,7 +210,7 @@ class RunningTask:
         """From now on the task's spec is `spec`. A query that is quiescing finishes its batch and gets no more rows;
         with a `level_ms` above 0, until `read_to`. Any other reads on."""
         if self._query is not None and spec.quiescing:
-            self.runtime.watch.quiesce(self._query._jsq, *_order_of(spec))
+            self.runtime.watch.quiesce(self._query._jsq, *order_of(spec))
         elif self._query is not None:
             self.runtime.watch.release(self._query._jsq)
         # Not before: whoever sees the order in the spec may say at once where the query reads to.
@@ -285,7 +286,7 @@ class RunningTask:
         watch.starts(context, task_id)
         try:
             if self.spec.quiescing:
-                watch.quiesceFromStart(task_id, *_order_of(self.spec))
+                watch.quiesceFromStart(task_id, *order_of(self.spec))
             self._query = self._started(interval, starting)
         except BaseException:
             self.forget()
@@ -353,12 +354,6 @@ class RunningTask:
             # With the exception of the JVM, for the kind of a failure is told by the classes of its causes.
             raise StreamingQueryException(origin=failure.get())
         return False
-
-
-def _order_of(spec: TaskSpec) -> tuple[int, int]:
-    """The level, below 0 without one, and the longest interval between two triggers in milliseconds."""
-    level_ms = -1 if spec.level_ms is None else spec.level_ms
-    return level_ms, round(spec.config.trigger_interval_seconds * 1000)
 
 
 def note_marks(runtime: Runtime, spec: TaskSpec, checkpoint: str) -> None:

@@ -1,4 +1,4 @@
-"""Whether a task has finished its last batch before a rescale, and how far it is then. Pure."""
+"""What a query is told before a rescale, whether it has finished its last batch, and how far it is then. Pure."""
 
 from __future__ import annotations
 
@@ -9,6 +9,13 @@ from penstock.model.reports import TaskProgress
 from penstock.tasks.spec import TaskSpec
 
 NOT_QUIET: Mapping[str, Any] = {"quiesced": False, "level_ms": None, "watermark_ms": None, "caught_up": False}
+
+
+def order_of(spec: TaskSpec) -> tuple[int, int]:
+    """For `QueryWatch.quiesce`: the level in milliseconds, below 0 without one, and the longest interval between two
+    triggers in milliseconds."""
+    level_ms = -1 if spec.level_ms is None else spec.level_ms
+    return level_ms, round(spec.config.trigger_interval_seconds * 1000)
 
 
 def with_quiet(
