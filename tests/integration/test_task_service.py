@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -22,10 +23,12 @@ from penstock.store.migrate import upgrade
 from penstock.tasks.ownership import Member
 from penstock.wire.cluster import Snapshot, as_json
 from penstock.wire.http import certificates
+from penstock.wire.task_client import TaskServiceClient
 from services.shard_manager.store.members import register
 from services.task_service.store.port import TemplateStore
 from services.task_service.store.reports import purge_samples
-from tests.support.store.running import break_row, commit_job, forget_job
+from tests.support.store.jobs import make_config
+from tests.support.store.running import break_row, commit_config, commit_job, forget_job
 from tests.support.task_service.service import RunningTaskService, task_service
 
 
@@ -58,6 +61,17 @@ def test_full_snapshot_and_delta(engine, client):
     assert (delta.full, [template.job for template in delta.templates], delta.removed) == (False, ["b"], ("a",))
     last = get(client, after=delta.commit_number)
     assert (last.templates, last.removed, last.commit_number) == ((), (), delta.commit_number)
+
+
+def test_the_level_of_an_order_is_sent_to_those_only_who_say_that_they_know_it(engine, client):
+    """A Task Manager of the release before refuses fields that it does not know: it is told to take no more rows."""
+    number = commit_config(engine, "a", json.dumps(make_config()), quiescing=True, level_ms=5_000)
+    wait_until(lambda: get(client).commit_number >= number, 5, "the commit to be read")
+    assert "level_ms" not in client.get("/v1/specs").text
+    known = TaskServiceClient(str(client.base_url))
+    for snapshot in (known.full(), known.delta(number - 1, 0.0)):
+        (template,) = snapshot.templates
+        assert (template.quiescing, template.level_ms) == (True, 5_000)
 
 
 def test_a_long_poll_wakes_on_commit(engine, client):

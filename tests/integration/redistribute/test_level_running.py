@@ -6,9 +6,13 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
+from penstock.control.errors import Unavailable
 from penstock.control.process import wait_until
+from penstock.local.kafka import EmbeddedKafka
+from penstock.local.topics import create_topics
 from penstock.model.reports import TaskProgress, TaskState
 from penstock.spark.host.tasks import TaskTable
+from penstock.spark.producers import marks_topic
 from penstock.spark.redistribute.positions import task_specs
 from penstock.spark.task import Runtime
 from penstock.tasks.spec import TaskSpec
@@ -125,3 +129,40 @@ def test_a_task_goes_on_as_ever_when_the_order_is_taken_back(running: Running) -
     running.live(running.specs(quiescing=False))
     wait_until(lambda: job.watermark_ms(0) > goal, WAIT_SECONDS, "the watermark to rise")
     assert lagging.late_rows_dropped == running.told()[0].late_rows_dropped == 0
+
+
+@pytest.mark.parametrize("running", [300], indirect=True)
+def test_a_task_whose_cuts_cannot_be_found_reads_nothing_and_is_levelled_after_the_stop(
+    running: Running, events: Events, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """1. It is to read on, and Kafka does not say how far. 2. It says no watermark, so nobody waits for it. 3. After
+    the stop it is levelled, and results are exact."""
+    job = running.job
+    running.level_ms = goal = running.wait_until_quiet().goal_ms
+    before = job.watermark_ms(0)
+    monkeypatch.setattr("penstock.spark.redistribute.cuts.first_beyond", no_answer)
+    running.live(running.specs(quiescing=True))
+    assert running.wait_until_quiet().goal_ms is None
+    monkeypatch.undo()
+    assert (running.told()[0].watermark_ms, job.watermark_ms(0)) == (None, before)
+    running.stop()
+    report = job.rescale(task_count=3)
+    assert (report.levelled, report.watermark_ms) == (1, goal)
+    finish_exactly(job, events)
+
+
+def no_answer(*_: object) -> dict[int, int]:
+    raise Unavailable("kafka does not answer")
+
+
+@pytest.mark.parametrize("running", [300], indirect=True)
+def test_tasks_whose_input_has_producers_with_marks_say_no_watermark(
+    running: Running, events: Events, kafka: EmbeddedKafka
+) -> None:
+    """Rows of several producers interleave, so such tasks cannot be cut: they are quiet, and nobody reads on."""
+    marks = marks_topic(events.topic)
+    assert marks is not None
+    create_topics(kafka.bootstrap, {marks: 1})
+    quiet = running.wait_until_quiet()
+    assert (quiet.goal_ms, quiet.behind) == (None, ())
+    assert [each.watermark_ms for each in running.told()] == [None, None]
