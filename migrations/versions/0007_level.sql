@@ -3,7 +3,7 @@
 -- A lock that is not had soon is given up: whoever waits for it holds up all who come after.
 SET LOCAL lock_timeout = '5s';
 
--- The commit stands beside the watermark: a State Syncer of the release before leaves both when it writes the row.
+-- The commit stands beside the watermark: a State Syncer of the release before changes neither when it writes a row.
 ALTER TABLE running
     ADD COLUMN level_commit BIGINT,
     ADD COLUMN level_ms BIGINT CHECK (level_ms >= 0),

@@ -124,7 +124,7 @@ def _may_lag(running: Mapping[str, Any]) -> bool:
     """Whether tasks may be at different watermarks, so that some of them read on before the stop. An input without
     event time has no row to read up to."""
     inputs = running.get("inputs") or {}
-    timed = all(source.get("watermark_delay") for source in inputs.values())
+    timed = all(source.get("event_time_column") and source.get("watermark_delay") for source in inputs.values())
     return timed and _task_count(running) > 1 and levels_while_running(running)
 
 

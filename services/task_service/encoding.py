@@ -68,7 +68,12 @@ class Encoder:
             # A Task Manager of the release before refuses fields that it does not know.
             known = (template, template.model_dump_json(exclude=_absent(template, levels)).encode())
             self._templates[asked] = known
+            self._forget_older(template, (template.job, not asked[1]))
         return known[1]
+
+    def _forget_older(self, template: TaskTemplate, other: tuple[str, bool]) -> None:
+        if other in self._templates and self._templates[other][0] is not template:
+            del self._templates[other]
 
 
 def _absent(template: TaskTemplate, levels: bool) -> set[str]:

@@ -33,7 +33,7 @@ def test_tasks_that_are_behind_read_on_before_the_stop_and_a_leader_carries_on(c
     cell.round()
     assert cell.running() == order
     assert cell.sync()["detail"] == (
-        "level: 1 tasks read on to the watermark 1970-01-01T00:00:05.000Z of the others; task 1 has the most left in"
+        "level: 1 task reads on to the watermark 1970-01-01T00:00:05.000Z of the others; task 1 has the most left in"
         " its inputs, 70 records"
     )
     tell(cell, [{"quiesced": True, "watermark_ms": 5_000, "level_ms": 5_000}] * 2)

@@ -29,8 +29,8 @@ def rescale(
         str | None,
         typer.Option(
             "--within",
-            help="take it back, with nothing stopped, if the tasks need longer to finish their batches and those that "
-            "are behind to read on: 90s, 10m; default: 10m",
+            help="how long tasks may finish their batches and catch up: 90s, 10m; default: 10m. If they need longer, "
+            "or are expected to, the rescale is taken back and nothing was stopped",
         ),
     ] = None,
     no_wait: NoWait = False,
@@ -39,8 +39,8 @@ def rescale(
     """Change the number of tasks of a job. No row is lost or counted twice.
 
     Keyed state is copied while the tasks run. Then they finish their batches, and tasks that are behind read on to the
-    watermark of the others. Then they stop, the offsets and what changed since are moved, and the new tasks start. If
-    the rescale fails, the old tasks continue.
+    watermark of the others. Only then the job stops, the offsets and what changed since are moved, and the new tasks
+    start. If the rescale fails, the old tasks continue.
     """
     connection, seconds = client(), duration_seconds(timeout, field="timeout")
     limit = None if within is None else duration_seconds(within)

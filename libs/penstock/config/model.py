@@ -255,8 +255,8 @@ class JobConfig(DeclaredModel):
     rescale, by the value that the job ran with before, and for the producers of topics that the job reads
     (completeness_wait_seconds)."""
     rescale_within_seconds: float | None = Field(None, gt=0, le=86_400, **declare(NONE, unit="seconds"))
-    """How long tasks may take to finish their batches, and those behind to read on, before a rescale stops them. A
-    rescale that would need longer is taken back without a stop, and tried again later. Default: 600 seconds."""
+    """How long tasks may take to finish their batches and to catch up, before a rescale stops them. If they need
+    longer, or are expected to, the rescale is taken back without a stop, and tried again later. Default: 10 minutes."""
     completeness_wait_seconds: float = Field(
         600.0, ge=1, le=604_800, **declare(RESTART, DECLARED_BY_USER, unit="seconds")
     )

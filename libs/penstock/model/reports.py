@@ -72,13 +72,13 @@ class TaskProgress(Model):
     quiesced: bool = False
     """Whether the task takes no more rows and has finished its last batch. Only then the next three are known."""
     level_ms: int | None = None
-    """The watermark to which it was to read on first, by the order that it answers; 0 when it was only to say its own.
-    None when the order has none: then it says none either, which a Task Service of the release before would refuse."""
+    """That of the order which it answers (`TaskTemplate.level_ms`). An answer to an order without one has no watermark:
+    a Task Service of the release before would refuse the field."""
     watermark_ms: int | None = None
     """Its watermark after its last batch, in milliseconds since 1970; 0 without one. None when it was not asked for, or
     when the task cannot be brought to a watermark exactly: it is levelled after the stop."""
     caught_up: bool = False
-    """Whether it has nothing left to read but what came in since about the time of the order."""
+    """Whether it has read all rows that were there about when it got the order (Java: `QuiesceOrder.isCaughtUp`)."""
     silent_seconds: float | None = None
 
     @model_serializer(mode="wrap")

@@ -43,7 +43,7 @@ class Stop(Model):
 
 class Live(Model):
     """Apply a live change: the task's spec from now on is `spec` (nothing is restarted). A task whose spec is quiescing
-    takes no more rows, once it has read up to the spec's `level_ms` if it has one."""
+    takes no more rows (`TaskTemplate.level_ms`)."""
 
     type: Literal["live"] = "live"
     id: int

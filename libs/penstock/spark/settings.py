@@ -49,7 +49,11 @@ class SparkSettings(BaseSettings):
     disk_interval_seconds: float = Field(60.0, gt=0, description="time between two measurements of a checkpoint's size")
     inputs_interval_seconds: float = Field(60.0, gt=0, description="time between two checks of inputs' partitions")
     boundary_wait_seconds: float = Field(5.0, ge=0, description="how long a stop waits for the end of a batch")
-    settle_timeout_seconds: float = Field(120.0, gt=0, description="how long finishing a pending batch may take")
+    settle_timeout_seconds: float = Field(
+        120.0,
+        gt=0,
+        description="how long finishing a pending batch may take",
+    )
     level_timeout_seconds: float = Field(
         30.0, gt=0, description="how long stopped tasks may read on to a common watermark"
     )

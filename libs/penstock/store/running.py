@@ -88,8 +88,7 @@ _FORGET = text(
 class CommitRow(NamedTuple):
     """A running row to be: `config` is the JSON text of a complete configuration; `started` when it asks for tasks.
 
-    `quiescing`: the tasks take no more rows; any later commit ends that. `level_ms`: those whose watermark is below it
-    first read on to it; only with `quiescing`.
+    `quiescing`: the tasks take no more rows; any later commit ends that. `level_ms`: as `TaskTemplate` has it.
     `rollout`: a `penstock.tasks.rollout.RunningRollout` as JSON; None when all tasks run `config`. `digests`: those of
     `config`; they are computed for a row without them.
     """

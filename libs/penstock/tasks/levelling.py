@@ -10,7 +10,7 @@ LONGEST_INTERVAL_SECONDS = 10.0
 
 
 def levels_while_running(config: Mapping[str, Any]) -> bool:
-    """By the configuration that the tasks run with, as JSON, if they are at different watermarks. Tasks of other jobs
-    are levelled after the stop, or, with `completeness: drop_late`, not at all."""
+    """By the configuration that the tasks run with, as JSON. Tasks of other jobs are levelled after the stop, or, with
+    `completeness: drop_late`, not at all."""
     waits = bool(config.get("completeness", "wait") == "wait")
     return waits and float(config.get("trigger_interval_seconds") or 0.0) <= LONGEST_INTERVAL_SECONDS

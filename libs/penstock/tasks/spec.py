@@ -24,8 +24,9 @@ class TaskTemplate(Model):
 
     `commit_number` orders the rows: it is taken anew at every commit of the State Syncer, so a delta is "all
     templates above number n". `restarts` counts restarts that were asked for. `before` is there in a rollout only.
-    `quiescing`: the tasks are being brought to a halt before a rescale. Without `level_ms` they finish the batch in
-    hand and take no more rows. With it, those whose watermark is lower first read up to it, and all say theirs.
+    `quiescing`: before a rescale the tasks finish the batch in hand and take no more rows. `level_ms`, milliseconds
+    since 1970, only with `quiescing`. None: nothing more. 0: the tasks also say their watermark. Above 0, the goal:
+    those whose watermark is below it first read up to it, or to the end of their inputs.
     """
 
     job: str

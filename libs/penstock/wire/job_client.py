@@ -114,7 +114,8 @@ class JobClient(HttpClient):
         """Asks for another number of tasks, in the highest layer that the token may write; by default it stays.
 
         With `balance` their ranges follow the measured traffic; raises Conflict when too little of it is known.
-        `within_seconds`: how long tasks may take to finish their batches and read on, or else the job runs on as it is.
+        `within_seconds`: how long tasks may take to finish their batches and to catch up. If they need longer, or are
+        expected to, nothing is stopped and the job runs on.
         Raises Conflict when the layer already expires and `expires_in_seconds` is not given.
         """
         limit = {} if within_seconds is None else {"within_seconds": within_seconds}

@@ -36,8 +36,8 @@ def rescale_job(job: JobName, body: RescaleWrite, call: CallOf) -> Response:
     unless `expires_in_seconds` is given. 409 when the layer has an expiry and the call gives none (null: never),
     and when the call gives one and other fields of the layer have none, unless `whole_layer` is true.
     With `balance` the call also sets `key_group_bounds` by the measured traffic; 409 when too little is measured. With
-    `within_seconds` it sets `rescale_within_seconds`: how long tasks may take to finish their batches and
-    read on.
+    `within_seconds` it sets `rescale_within_seconds`: how long tasks may take to finish their batches
+    and to catch up. If they need longer, or are expected to, nothing is stopped and the job runs on.
     `/sync` shows the plan. Spark is asked before a job gets several tasks."""
     _verify(call, job, body.task_count)
 

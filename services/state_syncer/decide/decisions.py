@@ -52,8 +52,8 @@ class Commit:
     """Make this the running row.
 
     `then` is the decision about the rest when only a restart could be committed. `rollout`: which tasks do not run
-    `config` yet. `quiescing`: the tasks finish their batches and take no more rows; `level_ms`: those
-    whose watermark is below it first read on to it; with 0 they only say theirs.
+    `config` yet. `quiescing`: the tasks finish their batches and take no more rows
+    (`TaskTemplate.level_ms`).
     """
 
     config: Config

@@ -8,7 +8,7 @@ from enum import StrEnum
 from penstock.tasks.host_task import POLICIES
 from penstock.tasks.levelling import levels_while_running
 from services.state_syncer.decide.observe import Presence
-from services.state_syncer.decide.progress import HELD_STEPS, Plan, Progress, Step, elapsed
+from services.state_syncer.decide.progress import QUIESCED_STEPS, Plan, Progress, Step, elapsed
 from services.state_syncer.decide.view import JobView
 from services.state_syncer.host_tasks.next_attempt import GiveUp, Retry, after_attempt
 from services.state_syncer.host_tasks.outcomes import Done, Failed, Outcome
@@ -71,7 +71,7 @@ def found_of(view: JobView, progress: Progress, now: datetime) -> Fact:
 def longest_seconds(plan: Plan) -> float | None:
     """How long the plan's step may take; None for no limit. Users say how long tasks may finish their batches and read
     on, which is one time."""
-    asked = plan.config.get("rescale_within_seconds") if plan.step in HELD_STEPS else None
+    asked = plan.config.get("rescale_within_seconds") if plan.step in QUIESCED_STEPS else None
     return LONGEST_SECONDS.get(plan.step) if asked is None else float(asked)
 
 
@@ -81,13 +81,14 @@ def seconds_left(plan: Plan, now: datetime) -> float:
 
 
 def _quiet(view: JobView, progress: Progress, now: datetime) -> Fact:
-    """An order that did not bring its tasks to its watermark is not given again: they are levelled after the stop. So
-    are tasks that crashed or went away and are not back soon. Tasks without state drop no rows, so they are level."""
+    """Tasks without state drop no rows, so it does not matter whether they are behind."""
     quiet, running, plan = view.quiet, view.running, progress.plan
     if not quiet.is_certain or running is None:
         return Fact.BUSY
+    # Tasks that are not back by then are levelled after the stop.
     if quiet.awaits and elapsed(plan.step_at, now) < AWAITED_SECONDS:
         return Fact.BUSY
+    # The order to a goal is given once: tasks that did not come to it are levelled after the stop.
     is_uneven = quiet.goal_ms is not None and quiet.goal_ms > (running.level_ms or 0)
     if not (is_uneven and progress.has_state and levels_while_running(running.config)):
         return Fact.QUIET

@@ -44,8 +44,8 @@ class ReportedTask(NamedTuple):
     """What the newest report of `container` says of a task that takes no more rows.
 
     `quiesced`: its batch is done and it reads nothing more, by the order to `level_ms`. `watermark_ms`: after that
-    batch, 0 without one; None when the task cannot be levelled while it runs. `caught_up`: nothing is left but what
-    came in since. `rows_per_second`: while its batches ran. `crashes`: in a row.
+    batch, 0 without one; None when the task cannot be levelled while it runs. `caught_up`: as
+    `TaskProgress` has it. `rows_per_second`: while its batches ran. `crashes`: in a row.
     """
 
     container: str
@@ -89,9 +89,9 @@ class Quiet(NamedTuple):
     """What is known of the tasks of a job that take no more rows. Unknown is never quiet.
 
     `busy`: tasks that have not said yet that their batch is done, or that they have come to `level_ms`. `unheard`:
-    tasks may run of which nothing is known. `goal_ms`: all are quiet, but `behind` are behind this watermark, the
-    greatest of all, and not at the end of their inputs. While tasks read on, `furthest` is one of the busy ones, and
-    tasks that have `crashed` or are `missing`, for no live container lists them, are awaited: they will read on.
+    tasks may run of which nothing is known. `goal_ms`: the greatest watermark, when all tasks are quiet but the tasks
+    `behind` have rows to read below it. While tasks read on: `furthest` is the busy one with the most left to read.
+    Tasks that have `crashed`, and `missing` ones, which no live container lists, will read on and are awaited.
     """
 
     busy: int = 0
@@ -123,31 +123,43 @@ class Quiet(NamedTuple):
         if self.level_ms:
             return self._reading()
         if self.busy:
-            return f"{self.busy} tasks have not finished their batches"
-        return "not every container has reported since" if self.unheard else "all tasks have finished their batches"
+            tasks = "1 task has" if self.busy == 1 else f"{self.busy} tasks have"
+            return f"{tasks} not finished {'its batch' if self.busy == 1 else 'their batches'}"
+        return (
+            "not every container has reported since the order"
+            if self.unheard
+            else "all tasks have finished their batches"
+        )
 
     def _reading(self) -> str:
         told = []
         if self.busy:
-            told.append(f"{self.busy} tasks read on to the watermark {_text(self.level_ms or 0)} of the others")
+            tasks = "1 task reads" if self.busy == 1 else f"{self.busy} tasks read"
+            told.append(f"{tasks} on to the watermark {_text(self.level_ms or 0)} of the others")
             told.append(self._left())
         told += [f"task {number} has crashed and is awaited" for number in self.crashed]
         told += [f"task {number} runs nowhere yet and is awaited" for number in self.missing]
         if self.unheard:
-            told.append("not every container has reported since")
+            told.append("not every container has reported since the order")
         return "; ".join(each for each in told if each) or "all tasks have read on"
 
     def _left(self) -> str:
         if self.furthest is None:
             return ""
         number, records = self.furthest
-        left = "an unknown number of" if records is None else f"{records:,}"
-        return f"task {number} has the most left in its inputs, {left} records"
+        if records is None:
+            return f"it is unknown how many records task {number} has left in its inputs"
+        return f"task {number} has the most left in its inputs, {records:,} records"
 
 
 def _text(millis: int) -> str:
+    """A watermark that is no date, as rows with a wrong time unit bring about, is told in milliseconds."""
+    if millis > _LAST_DATE_MS:
+        return f"{millis} ms"
     return datetime.fromtimestamp(millis / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
+
+_LAST_DATE_MS = int(datetime.max.replace(tzinfo=UTC).timestamp() * 1000) - 1
 
 UNHEARD = Quiet()
 
@@ -232,13 +244,13 @@ def _crashed(present: Collection[ReportedTask], order: Order) -> tuple[int, ...]
 
 
 def _missing(present: Collection[ReportedTask], order: Order) -> tuple[int, ...]:
-    """Of which nothing is known."""
+    """Tasks that no live container lists."""
     known = {task.number for task in present}
     return tuple(number for number in range(order.task_count) if number not in known) if order.levels else ()
 
 
 def _furthest(busy: Collection[ReportedTask], order: Order) -> Unread | None:
-    """The one of which nothing is known, if any."""
+    """The busy task with the most records left. One whose records are unknown comes first."""
     if not busy or not order.levels:
         return None
     found = max(busy, key=lambda task: (task.backlog_records is None, task.backlog_records or 0, -task.number))

@@ -45,9 +45,9 @@ STEPS = (
     Step.SEAL.value,
     "commit",
 )
-HELD_STEPS = (Step.QUIESCE, Step.LEVEL)
+QUIESCED_STEPS = (Step.QUIESCE, Step.LEVEL)
 """The steps in which the tasks run and take no more rows, or soon will."""
-RUNNING_STEPS = (Step.COPY, *HELD_STEPS)
+RUNNING_STEPS = (Step.COPY, *QUIESCED_STEPS)
 """The steps in which the tasks of the old generation still run."""
 
 
@@ -128,7 +128,7 @@ class Plan(Model):
             case Step.QUIESCE:
                 usual = "until all tasks have finished their batches; nothing is stopped yet"
             case Step.LEVEL:
-                usual = "until all tasks have come to the same watermark; nothing is stopped yet"
+                usual = "until tasks that are behind have read on; nothing is stopped yet"
             case Step.AWAIT_STOPPED:
                 usual = "until every container has reported that no task of the job runs"
             case Step.REDISTRIBUTE:

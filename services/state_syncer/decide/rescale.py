@@ -38,7 +38,15 @@ from services.state_syncer.decide.decisions import (
     Wait,
 )
 from services.state_syncer.decide.facts import Fact, found_of, seconds_left
-from services.state_syncer.decide.progress import HELD_STEPS, RUNNING_STEPS, IllegalMove, Plan, Progress, Step, elapsed
+from services.state_syncer.decide.progress import (
+    QUIESCED_STEPS,
+    RUNNING_STEPS,
+    IllegalMove,
+    Plan,
+    Progress,
+    Step,
+    elapsed,
+)
 from services.state_syncer.decide.view import JobView, Running
 from services.state_syncer.host_tasks.outcomes import Done, Failed, Lost, Unanswered
 
@@ -122,7 +130,7 @@ def continue_rescale(view: JobView, running: Running, progress: Progress, now: d
         case Move.STAY:
             return Poll(plan, _why(view, progress))
         case Move.HOLD | Move.HOLD_UNCOPIED as move:
-            return _held(running, _after_copy(view, progress, found, move, now))
+            return _quiesced(running, _after_copy(view, progress, found, move, now))
         case Move.LEVEL:
             return _levelled(view, running, plan, now)
         case Move.STOP:
@@ -149,7 +157,7 @@ def continue_rescale(view: JobView, running: Running, progress: Progress, now: d
 def _why(view: JobView, progress: Progress) -> str:
     """What the plan waits for, where that is known better than by its step."""
     plan, outcome = progress.plan, progress.outcome
-    if plan.step in HELD_STEPS:
+    if plan.step in QUIESCED_STEPS:
         return str(view.quiet)
     told = outcome.progress if isinstance(outcome, Unanswered) else ""
     return f"{plan.container}: {told}" if told else ""
@@ -168,15 +176,14 @@ def _without_copy(plan: Plan, why: str, now: datetime) -> Plan:
     return plan.at(Step.QUIESCE, now, plan.container, None).model_copy(update={"uncopied": why})
 
 
-def _held(running: Running, plan: Plan) -> Record[Plan]:
-    """The tasks take no more rows, as soon as the budget has room. The level 0 asks for their watermarks: containers of
-    the release before say none, and are only sent one by a State Syncer that can take it."""
+def _quiesced(running: Running, plan: Plan) -> Record[Plan]:
+    """The tasks take no more rows, as soon as the budget has room. The level 0 asks for their watermarks."""
     return Record(plan, replace(_resumed(running), quiescing=True, level_ms=0), disrupts=True)
 
 
 def _levelled(view: JobView, running: Running, plan: Plan, now: datetime) -> Record[Plan]:
-    """The tasks behind the greatest watermark read on to it. A task that came back with a greater one does not give the
-    step more time."""
+    """The tasks behind the goal read on to it. A greater goal, that of a restarted task, does not give the step more
+    time."""
     order = replace(_resumed(running), quiescing=True, level_ms=view.quiet.goal_ms)
     is_again = plan.step is Step.LEVEL
     return Record(plan if is_again else plan.at(Step.LEVEL, now, plan.container, plan.generation), order)
@@ -250,7 +257,7 @@ def _replan(view: JobView, running: Running, plan: Plan, now: datetime) -> Resca
         case StartRescale():
             fresh = _new_plan(decision, now, plan.ran_on, plan.step if is_running else Step.AWAIT_STOPPED)
             if is_running:
-                # No more time for tasks that are held already.
+                # No more time for tasks that take no more rows already.
                 fresh = fresh.model_copy(update={name: getattr(plan, name) for name in _TIMES})
             return Record(_carried_over(plan, fresh) if _same_target(running, plan, fresh) else fresh)
         case Commit(then=None):
@@ -275,7 +282,7 @@ def _while_copying(view: JobView, running: Running, plan: Plan, start: StartResc
     fresh = _new_plan(start, plan.step_at, plan.ran_on, Step.COPY).model_copy(update={"container": plan.container})
     goes_on = _carried_over(plan, fresh) if _same_target(running, plan, fresh) else fresh
     if is_upgrade(tuple(change.path for change in classify(plan.config, fresh.config).fields)):
-        return _held(running, _without_copy(goes_on, "another package or query was asked for meanwhile", now))
+        return _quiesced(running, _without_copy(goes_on, "another package or query was asked for meanwhile", now))
     if view.restarts <= running.restarts:
         return Record(goes_on)
     rollout = restarted(running.rollout, view.restarts)
@@ -310,17 +317,19 @@ def _resumed(running: Running) -> Commit:
 
 def _too_far(view: JobView, plan: Plan, now: datetime) -> str:
     needed, left = view.quiet.seconds_to_goal(now) or 0.0, seconds_left(plan, now)
-    return f"they need about {needed:,.0f} s to read on, and {left:,.0f} s are left"
+    told = f"tasks that are behind need about {needed:,.0f} s to read on, and {left:,.0f} s are left"
+    return f"{told}; rescale_within_seconds allows more"
 
 
 def _failure(view: JobView, progress: Progress, found: Fact, why: str = "") -> Fail:
     plan = progress.plan
-    told = [f"step {plan.step.value}", *([f"on {plan.container}"] if plan.container else [])]
+    is_on = plan.container and plan.step not in QUIESCED_STEPS
+    told = [f"step {plan.step.value}", *([f"on {plan.container}"] if is_on else [])]
     match progress.outcome:
         case Failed(reason) | Lost(reason):
             said = f": {reason}"
         case _:
-            said = f": {why or view.quiet}" if plan.step in HELD_STEPS else ""
+            said = f": {why or view.quiet}" if plan.step in QUIESCED_STEPS else ""
     ended = (
         "; the job was never stopped" if plan.step in RUNNING_STEPS and MOVES[plan.step, found] is Move.ABORT else ""
     )

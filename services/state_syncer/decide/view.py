@@ -33,8 +33,8 @@ class Unusable(NamedTuple):
 class Running:
     """What the job has been brought to.
 
-    `started`: some commit asked for tasks, so checkpoints may exist. `quiescing`: the tasks take no more rows;
-    `level_ms`: once they have come to this watermark, or to the end of their inputs.
+    `started`: some commit asked for tasks, so checkpoints may exist. `quiescing`: the tasks take no more rows
+    (`TaskTemplate.level_ms`).
     `rollout`: only some of the tasks run `config`. `first_generation`: the first that the job ever had, above those of
     a deleted job of the same name. `is_proven`: a task has finished a batch with rows with the package and query of
     `last_whole`.

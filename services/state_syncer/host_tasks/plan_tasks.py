@@ -12,7 +12,7 @@ from penstock.tasks.host_task import REDISTRIBUTE
 from penstock.tasks.redistribution import CopyRequest, Layout, RedistributionRequest, SealRequest
 from penstock.tasks.selectors import selector_of
 from penstock.tasks.spec import key_group_ranges
-from services.state_syncer.decide.progress import HELD_STEPS, Plan, PlanRow, Step
+from services.state_syncer.decide.progress import QUIESCED_STEPS, Plan, PlanRow, Step
 from services.state_syncer.decide.view import Config, JobView, Running
 from services.state_syncer.host_tasks.next_attempt import Candidates, HostTaskStep, LiveContainer, pick
 from services.state_syncer.host_tasks.outcomes import Attempt, AttemptKey, Failed, Outcome
@@ -61,7 +61,7 @@ class PlanTasks:
     def attempts(self, asked: Iterable[tuple[JobView, Plan]]) -> Iterator[Attempt]:
         """What to ask for the plans' steps: nothing while tasks stop, or no container is chosen."""
         for view, plan in asked:
-            is_idle = plan.step in (*HELD_STEPS, Step.AWAIT_STOPPED) or not plan.has_attempt
+            is_idle = plan.step in (*QUIESCED_STEPS, Step.AWAIT_STOPPED) or not plan.has_attempt
             if is_idle or view.running is None or plan.container is None:
                 continue
             place = self._candidates.places.get(plan.container)

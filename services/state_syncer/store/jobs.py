@@ -122,7 +122,7 @@ _READ_OWNERS = text("SELECT DISTINCT container FROM assignment WHERE container I
 _READ_HOLDERS = text("SELECT DISTINCT job, container FROM tasks WHERE job = ANY(:jobs)")
 _READ_STOPPING = text("SELECT job FROM running WHERE stopping")
 _READ_RESTORES = text("SELECT job, number, savepoint, savepoint_job, savepoint_name, generation, config FROM restores")
-_READ_HELD = text(
+_READ_QUIESCED = text(
     """
     SELECT job, container, index AS number, state, crashes, progress->'quiesced' AS quiesced,
         progress->'level_ms' AS level_ms, progress->'watermark_ms' AS watermark_ms,
@@ -142,11 +142,11 @@ class Survey(NamedTuple):
 
 
 class Facts(NamedTuple):
-    """What belongs to the jobs beside their rows. `cluster` None: no job is being stopped or quiesced. `held`: the
+    """What belongs to the jobs beside their rows. `cluster` None: no job is being stopped or quiesced. `quiesced`: the
     tasks of jobs that are quiesced."""
 
     holders: Mapping[str, set[str]]
-    held: Mapping[str, Sequence[ReportedTask]]
+    quiesced: Mapping[str, Sequence[ReportedTask]]
     cluster: ClusterView | None
     restores: Mapping[str, Restore | Unusable]
 
@@ -171,9 +171,9 @@ def read_facts(connection: Connection) -> Facts:
     """What `read_views` needs beside the rows."""
     holders = read_holders(connection, list(connection.execute(_READ_STOPPING).scalars()))
     is_quiescing = bool(connection.execute(_ANY_QUIESCING).scalar_one())
-    held = _read_held(connection) if is_quiescing else {}
+    quiesced = _read_quiesced(connection) if is_quiescing else {}
     cluster = _read_cluster(connection) if holders or is_quiescing else None
-    return Facts(holders, held, cluster, _read_restores(connection))
+    return Facts(holders, quiesced, cluster, _read_restores(connection))
 
 
 def read_views(connection: Connection, names: Sequence[str], basis: str, facts: Facts) -> Iterator[JobView]:
@@ -249,14 +249,14 @@ def _quiet(row: Row[Any], facts: Facts) -> Quiet:
     config = row.running_config
     task_count = _number(config.get("task_count")) if isinstance(config, dict) else None
     order = Order(row.commit_number, row.level_ms, task_count or 1)
-    return observe_quiet(facts.cluster, facts.held.get(row.name, ()), order)
+    return observe_quiet(facts.cluster, facts.quiesced.get(row.name, ()), order)
 
 
-def _read_held(connection: Connection) -> dict[str, list[ReportedTask]]:
-    held: dict[str, list[ReportedTask]] = {}
-    for row in connection.execute(_READ_HELD):
-        held.setdefault(row.job, []).append(_reported(row))
-    return held
+def _read_quiesced(connection: Connection) -> dict[str, list[ReportedTask]]:
+    tasks: dict[str, list[ReportedTask]] = {}
+    for row in connection.execute(_READ_QUIESCED):
+        tasks.setdefault(row.job, []).append(_reported(row))
+    return tasks
 
 
 def _reported(row: Row[Any]) -> ReportedTask:

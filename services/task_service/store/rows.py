@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 class StoredTemplate(NamedTuple):
     """A running row, not validated. `config` and `rollout` are JSON texts. `stopping`: no task may run. `quiescing`: no
-    task takes more rows, once it has read up to the watermark `level_ms` where there is one."""
+    task takes more rows (`TaskTemplate.level_ms`)."""
 
     job: str
     config: str

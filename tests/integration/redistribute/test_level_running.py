@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 import pytest
 
@@ -132,26 +133,29 @@ def test_a_task_goes_on_as_ever_when_the_order_is_taken_back(running: Running) -
 
 
 @pytest.mark.parametrize("running", [300], indirect=True)
-def test_a_task_whose_cuts_cannot_be_found_reads_nothing_and_is_levelled_after_the_stop(
+def test_a_task_whose_cuts_are_not_found_reads_nothing_and_is_waited_for(
     running: Running, events: Events, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """1. It is to read on, and Kafka does not say how far. 2. It says no watermark, so nobody waits for it. 3. After
-    the stop it is levelled, and results are exact."""
+    """1. It is to read on, and Kafka does not say how far: it is busy and reads nothing. 2. Kafka answers again: it is
+    level. 3. Nothing is left to level after the stop, and results are exact."""
     job = running.job
+    monkeypatch.setattr("penstock.spark.host.levels._RETRY_SECONDS", 0.1)
     running.level_ms = goal = running.wait_until_quiet().goal_ms
-    before = job.watermark_ms(0)
-    monkeypatch.setattr("penstock.spark.redistribute.cuts.first_beyond", no_answer)
-    running.live(running.specs(quiescing=True))
-    assert running.wait_until_quiet().goal_ms is None
-    monkeypatch.undo()
-    assert (running.told()[0].watermark_ms, job.watermark_ms(0)) == (None, before)
+    before, asked = job.watermark_ms(0), []
+    with monkeypatch.context() as away:
+        away.setattr("penstock.spark.redistribute.cuts.first_beyond", partial(no_answer, asked))
+        running.live(running.specs(quiescing=True))
+        wait_until(lambda: (running.quiet(), len(asked) > 2)[1], WAIT_SECONDS, "the search to be repeated")
+        assert (running.quiet().busy, job.watermark_ms(0)) == (1, before)
+    running.wait_until_quiet()
     running.stop()
     report = job.rescale(task_count=3)
-    assert (report.levelled, report.watermark_ms) == (1, goal)
+    assert (report.levelled, report.watermark_ms) == (0, goal)
     finish_exactly(job, events)
 
 
-def no_answer(*_: object) -> dict[int, int]:
+def no_answer(asked: list[object], *question: object) -> dict[int, int]:
+    asked.append(question)
     raise Unavailable("kafka does not answer")
 
 

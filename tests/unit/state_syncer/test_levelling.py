@@ -94,7 +94,7 @@ def test_both_orders_share_the_time_that_users_give(within: float | None, late: 
     assert decision.commit.level_ms is None
     assert decision.failure is not None
     assert decision.failure.detail == (
-        "step level: it takes too long: 1 tasks read on to the watermark 1970-01-01T00:00:05.000Z of the others;"
+        "step level: it takes too long: 1 task reads on to the watermark 1970-01-01T00:00:05.000Z of the others;"
         " task 1 has the most left in its inputs, 70 records; the job was never stopped"
     )
 
@@ -124,8 +124,8 @@ def test_tasks_that_cannot_come_so_far_in_time_are_released_at_once_with_the_est
     assert (decision.commit.config, decision.commit.stopping, decision.commit.quiescing) == (OLD, False, False)
     assert decision.failure is not None
     assert decision.failure.detail == (
-        "step quiesce: tasks are too far behind the watermark of others: they need about 800 s to read on, and 590 s"
-        " are left; the job was never stopped"
+        "step quiesce: tasks are too far behind the watermark of others: tasks that are behind need about 800 s to"
+        " read on, and 590 s are left; rescale_within_seconds allows more; the job was never stopped"
     )
     faster = quiet._replace(behind=(behind._replace(rows_per_second=20.0),))
     assert isinstance(after(view(Step.QUIESCE, quiet=faster), LATER), Record)

@@ -172,10 +172,10 @@ def test_nothing_is_certain_before_every_container_has_heard_of_the_order(order:
     ("quiet", "text"),
     [
         (Quiet(2, unheard=False), "2 tasks have not finished their batches"),
-        (Quiet(), "not every container has reported since"),
+        (Quiet(), "not every container has reported since the order"),
         (QUIET, "all tasks have finished their batches"),
-        (Quiet(level_ms=0), "not every container has reported since"),
-        (Quiet(level_ms=5_000), "not every container has reported since"),
+        (Quiet(level_ms=0), "not every container has reported since the order"),
+        (Quiet(level_ms=5_000), "not every container has reported since the order"),
         (Quiet(0, unheard=False, level_ms=5_000), "all tasks have read on"),
         (
             Quiet(0, unheard=False, level_ms=5_000, crashed=(1,), missing=(2,)),
@@ -187,9 +187,14 @@ def test_nothing_is_certain_before_every_container_has_heard_of_the_order(order:
             " inputs, 12,345 records",
         ),
         (
+            Quiet(1, unheard=False, level_ms=1_700_000_000_000_000, furthest=Unread(0, 1)),
+            "1 task reads on to the watermark 1700000000000000 ms of the others; task 0 has the most left in its"
+            " inputs, 1 records",
+        ),
+        (
             Quiet(1, unheard=False, level_ms=5_000, furthest=Unread(0, None)),
-            "1 tasks read on to the watermark 1970-01-01T00:00:05.000Z of the others; task 0 has the most left in its"
-            " inputs, an unknown number of records",
+            "1 task reads on to the watermark 1970-01-01T00:00:05.000Z of the others; it is unknown how many records"
+            " task 0 has left in its inputs",
         ),
     ],
 )

@@ -28,7 +28,7 @@ from services.state_syncer.decide.effects import effects
 from services.state_syncer.decide.facts import Fact
 from services.state_syncer.decide.next_step import next_step
 from services.state_syncer.decide.observe import Presence, Quiet
-from services.state_syncer.decide.progress import HELD_STEPS, IllegalMove, Plan, Progress, Step
+from services.state_syncer.decide.progress import QUIESCED_STEPS, IllegalMove, Plan, Progress, Step
 from services.state_syncer.decide.rescale import MOVES, NOBODY, begin_rescale
 from services.state_syncer.decide.view import JobView, Running, SyncRecord, Unusable
 from services.state_syncer.decide.waves import RolloutPolicy
@@ -49,7 +49,7 @@ LATER = NOW + timedelta(seconds=10)
 
 
 def plan(step: Step, **fields: Any) -> Plan:
-    asked = {} if step in (*HELD_STEPS, Step.AWAIT_STOPPED) else {"generation": 7, "container": "a"}
+    asked = {} if step in (*QUIESCED_STEPS, Step.AWAIT_STOPPED) else {"generation": 7, "container": "a"}
     values = {"step": step, "revision": 6, "restarts": 0, "config": NEW, "fields": ("task_count",)} | asked
     return Plan(**(values | {"begun_at": NOW, "step_at": NOW} | fields))
 
@@ -114,7 +114,7 @@ def test_what_does_not_become_quiet_in_time_is_taken_back_without_a_stop(within:
     assert isinstance(decision, End)
     assert (decision.commit.config, decision.commit.stopping, decision.commit.quiescing) == (OLD, False, False)
     assert decision.failure is not None
-    assert "1 tasks have not finished their batches; the job was never stopped" in decision.failure.detail
+    assert "1 task has not finished its batch; the job was never stopped" in decision.failure.detail
 
 
 @pytest.mark.parametrize("expected", [OLD, make_config(priority=3), make_config(package={"name": "p", "version": "2"})])
@@ -348,7 +348,7 @@ def test_tasks_start_only_as_the_old_generation_or_the_one_that_was_sealed_for(j
     if isinstance(decision, Record) and decision.commit is not None:
         commit = decision.commit
         assert commit.stopping != commit.quiescing
-        assert step is Step.COPY or (step in HELD_STEPS and job.quiet.is_certain)
+        assert step is Step.COPY or (step in QUIESCED_STEPS and job.quiet.is_certain)
         assert step is not Step.COPY or commit.quiescing
 
 

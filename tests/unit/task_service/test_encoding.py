@@ -36,6 +36,17 @@ def test_what_tasks_ran_before_travels_only_while_there_is_any():
         assert (template.before is not None) is travels
 
 
+def test_of_each_job_only_the_newest_template_is_kept_in_the_forms_that_are_asked_for():
+    """An order with a level has two: for those who know levels, and for those who do not."""
+    encoder = Encoder()
+    ordered = row("a", 1)._replace(quiescing=True, level_ms=5_000)
+    for stored, forms in ((ordered, 2), (row("a", 2), 1), (ordered._replace(commit_number=3), 2)):
+        templates = everything(None, changes(stored.commit_number, stored))
+        for levels in (True, False):
+            encoder.encode(templates, None, levels=levels)
+        assert len(encoder._templates) == forms
+
+
 @pytest.mark.parametrize("levels", [True, False])
 def test_an_order_to_take_no_more_rows_travels_only_while_it_stands_and_its_level_to_those_who_know_it(levels: bool):
     """For the same reason. The level 0 is one."""

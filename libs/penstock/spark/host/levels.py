@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import Future, ThreadPoolExecutor
+from time import monotonic
 from typing import NamedTuple
 
 from penstock.control.logs import logger
@@ -15,6 +16,11 @@ log = logger(__name__)
 _NOWHERE: Ends = {}
 
 
+_SEARCHES = 2
+"""At once: each has both cores of a small machine busy."""
+_RETRY_SECONDS = 5.0
+
+
 class _Order(NamedTuple):
     """The order to one run of a task."""
 
@@ -22,47 +28,69 @@ class _Order(NamedTuple):
     level_ms: int
 
 
+class _Search(NamedTuple):
+    order: _Order
+    found: Future[bool]
+    begun: float
+
+
 class TaskLevels:
     """What is known of tasks that were asked for their watermark, or to read on to one. Called by one thread.
 
-    A task that cannot be cut, or of which that cannot be found out, reads nothing and says so: it is levelled after the
-    stop.
+    A task that cannot be cut reads nothing and says no watermark: it is levelled after the stop. One whose cuts are not
+    found reads nothing and says nothing. It is behind and waited for, and the search is repeated.
     """
 
     def __init__(self, threads: int) -> None:
-        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="level")
-        self._found: dict[str, tuple[_Order, Future[bool]]] = {}
+        # Those that only say their watermark do not wait for searches of other jobs.
+        self._asking = ThreadPoolExecutor(threads, thread_name_prefix="watermark")
+        self._searching = ThreadPoolExecutor(_SEARCHES, thread_name_prefix="level")
+        self._known: dict[str, _Search] = {}
 
     def can_be_cut(self, task: RunningTask) -> bool | None:
-        """By the order that the task is under. None while it is not known; the first question begins to find out."""
+        """None while that, or where to, is not known; the first call under an order starts to find out. False: the task
+        is under no order with a level, or cannot be cut."""
         level_ms = task.spec.level_ms
         if level_ms is None or not task.spec.quiescing:
-            self._found.pop(task.spec.task_id, None)
+            self.forget(task.spec.task_id)
             return False
         order = _Order(task.run_id, level_ms)
-        known = self._found.get(task.spec.task_id)
-        if known is None or known[0] != order:
-            known = (order, self._pool.submit(_find, task, level_ms))
-            self._found[task.spec.task_id] = known
-        return known[1].result() if known[1].done() else None
+        known = self._known.get(task.spec.task_id)
+        if known is None or known.order != order or _is_to_be_repeated(known):
+            known = _Search(order, self._begin(task, level_ms), monotonic())
+            self._known[task.spec.task_id] = known
+        return known.found.result() if known.found.done() and known.found.exception() is None else None
 
     def forget(self, task_id: str) -> None:
-        """The task has ended."""
-        self._found.pop(task_id, None)
+        """The task has ended, or its order is over."""
+        known = self._known.pop(task_id, None)
+        if known is not None:
+            known.found.cancel()
+
+    def _begin(self, task: RunningTask, level_ms: int) -> Future[bool]:
+        return (self._searching if level_ms else self._asking).submit(_find, task, level_ms)
+
+
+def _is_to_be_repeated(search: _Search) -> bool:
+    has_failed = search.found.done() and search.found.exception() is not None
+    return has_failed and monotonic() - search.begun >= _RETRY_SECONDS
 
 
 def _find(task: RunningTask, level_ms: int) -> bool:
     """Whether the task can be cut. One that is to read on is told where to."""
-    can_be_cut, cuts = False, _NOWHERE
     try:
         level = RunningLevel(task)
         can_be_cut = level.can_be_cut()
-        if can_be_cut and level_ms:
-            cuts = level.cuts(level_ms)
-    except Exception as error:  # noqa: BLE001 -- whatever it is, the task is levelled after the stop
-        can_be_cut = False
-        log.warning("task cannot be levelled while it runs", task=task.spec.task_id, error=str(error))
+        cuts = level.cuts(level_ms, lambda: _is_over(task, level_ms)) if can_be_cut and level_ms else _NOWHERE
+    except Exception as error:
+        log.warning("how far the task is to read is not known yet", task=task.spec.task_id, error=str(error))
+        raise
     if level_ms:
-        log.info("task reads on to a watermark", task=task.spec.task_id, level_ms=level_ms, stop_at=cuts)
         task.read_to(level_ms, cuts)
+        if can_be_cut:
+            log.info("task reads on to a watermark", task=task.spec.task_id, level_ms=level_ms, stop_at=cuts)
     return can_be_cut
+
+
+def _is_over(task: RunningTask, level_ms: int) -> bool:
+    return not task.spec.quiescing or task.spec.level_ms != level_ms or not task.is_active

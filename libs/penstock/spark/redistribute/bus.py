@@ -27,9 +27,10 @@ class InputEnds:
         self._bootstrap = bootstrap
         self._offsets = cache(self._ask)
 
-    def ends(self, source: Input) -> dict[int, int]:
-        """By key group: the offset after the last record of a committed transaction. Raises Unavailable."""
-        return self._offsets(source.topic, source.key_groups, True)
+    def ends(self, source: Input, part: KeyGroupRange | None = None) -> dict[int, int]:
+        """By key group, of all or of a part: the offset after the last record of a committed transaction. Raises
+        Unavailable."""
+        return self._offsets(source.topic, range(source.key_groups) if part is None else part.members(), True)
 
     def marks(self, source: Input) -> dict[str, dict[int, int]]:
         """The topic of marks of the producers of an input and its end; empty when there is none. Raises Unavailable.
@@ -39,26 +40,25 @@ class InputEnds:
         topic = marks_topic(source.topic)
         if topic is None or not is_marked(self._bootstrap, source.topic):
             return {}
-        return {topic: self._offsets(topic, 1, True)}
+        return {topic: self._offsets(topic, range(1), True)}
 
     def starts(self, source: Input, part: KeyGroupRange) -> SourceOffsets:
         """Where a task without a checkpoint begins. Raises Unavailable."""
-        offsets = self._offsets(source.topic, source.key_groups, source.starting_position == "latest")
+        offsets = self._offsets(source.topic, range(source.key_groups), source.starting_position == "latest")
         return SourceOffsets(source.topic, {key_group: offsets[key_group] for key_group in part.members()})
 
     def beginnings(self, topic: str, key_groups: range) -> dict[int, int]:
         """The first offsets that Kafka keeps of the topic's last key groups. Raises Unavailable."""
-        offsets = self._offsets(topic, key_groups.stop, False)
-        return {key_group: offsets[key_group] for key_group in key_groups}
+        return self._offsets(topic, key_groups, False)
 
     @cached_property
     def _admin(self) -> AdminClient:
         return AdminClient({"bootstrap.servers": self._bootstrap, "socket.timeout.ms": int(_TIMEOUT_SECONDS * 1000)})
 
-    def _ask(self, topic: str, key_groups: int, latest: bool) -> dict[int, int]:
+    def _ask(self, topic: str, key_groups: range, latest: bool) -> dict[int, int]:
         specs: Any = OffsetSpec
         spec = specs.latest() if latest else specs.earliest()
-        wanted = {TopicPartition(topic, group): spec for group in range(key_groups)}
+        wanted = {TopicPartition(topic, group): spec for group in key_groups}
         try:
             # librdkafka may look for leaders that it does not know yet only 3 s later.
             self._admin.list_topics(topic, timeout=_TIMEOUT_SECONDS)

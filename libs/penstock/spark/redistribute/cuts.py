@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from time import monotonic
+from collections.abc import Callable, Mapping
 
 from pyspark.sql import SparkSession
 
@@ -27,17 +26,17 @@ def cuts_of(
     goal_ms: int,
     begins: Mapping[int, int],
     ends: Mapping[int, int],
-    deadline: float,
+    is_over: Callable[[], bool],
 ) -> dict[int, int]:
     """The cuts of an input with event time, by key group, for the watermark `goal_ms`; as `level.cuts`.
 
-    Raises Unavailable after `deadline` of `monotonic()`, but not before the first span was searched.
+    Raises Unavailable when `is_over` says so, but not before the first span was searched.
     """
     assert source.watermark_delay is not None
     last_ms = goal_ms + delay_millis(source.watermark_delay)
 
     def search(spans: Mapping[int, Span]) -> dict[int, int]:
-        if monotonic() > deadline and any(lo > begins[group] for group, (lo, _) in spans.items()):
+        if is_over() and any(lo > begins[group] for group, (lo, _) in spans.items()):
             raise Unavailable(f"the search for the common watermark in {source.topic} took too long")
         return first_beyond(session, source, settings, last_ms, spans)
 

@@ -112,7 +112,7 @@ class OldGeneration(Generation):
             return ends
         # With the settings of the job, as its query reads the input with.
         session = self._runtime.session(self.tasks[0].spec.config, self.tasks[0].checkpoint, self.tasks[0].token)
-        return cuts_of(session, self._runtime.settings, source, goal, begins, ends, deadline)
+        return cuts_of(session, self._runtime.settings, source, goal, begins, ends, lambda: monotonic() > deadline)
 
     def _read_to(
         self, stop_at: Ends, indices: Iterable[int], positions: Sequence[Position], deadline: float

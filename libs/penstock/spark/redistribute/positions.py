@@ -95,7 +95,8 @@ def topics_of(traces: Sequence[Trace]) -> tuple[str, ...]:
 
 
 class Generation:
-    """The stopped tasks of a job, of which none may have a batch pending, and how far they have read."""
+    """Tasks of a job that are stopped or take no rows, of which none may have a batch pending, and how far they have
+    read."""
 
     def __init__(self, runtime: Runtime, layout: Layout, tasks: Sequence[OldTask]) -> None:
         self._runtime = runtime

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from time import monotonic
+from collections.abc import Callable
 
 from penstock.spark.balance import Ends
 from penstock.spark.redistribute.cuts import cuts_of, has_event_time
@@ -15,8 +15,9 @@ from penstock.tasks.redistribution import Layout
 class RunningLevel(Generation):
     """One task that runs and takes no rows, and where it ends to read. Raises Unavailable when Kafka does not answer.
 
-    Rows of several producers interleave, so rows before the goal may follow a row beyond it. And an input without event
-    time says nothing of its watermark. A task with such an input cannot be cut; it is levelled after the stop.
+    A task with one of two kinds of input cannot be cut, and is levelled after the stop. An input whose producers write
+    marks: their rows interleave, so rows before the goal may follow a row beyond it. An input without event time: its
+    rows do not say how far it is.
     """
 
     def __init__(self, task: RunningTask) -> None:
@@ -30,16 +31,19 @@ class RunningLevel(Generation):
         sources = self._inputs.values()
         return all(has_event_time(source) and not self._ends.marks(source) for source in sources)
 
-    def cuts(self, goal_ms: int) -> Ends:
-        """By topic and key group; none for a task that does not say what it reads."""
+    def cuts(self, goal_ms: int, is_over: Callable[[], bool]) -> Ends:
+        """By topic and key group; none for a task that has come so far, or does not say what it reads. Raises
+        Unavailable when `is_over` says that nobody needs them any more."""
         task, settings = self._task, self._runtime.settings
         found = trace(task.checkpoint, self._runtime.files)
-        sources = self._position(task, found, topics_of([found])).sources
+        position = self._position(task, found, topics_of([found]))
+        if position.watermark_ms >= goal_ms:
+            return {}
+        sources = position.sources
         session = self._runtime.session(task.spec.config, task.checkpoint, task.token)
-        deadline = monotonic() + settings.settle_timeout_seconds
         cut = {}
         for topic in {source.topic for source in sources}:
             source = self._inputs[topic]
-            begins = furthest([sources], topic)
-            cut[topic] = cuts_of(session, settings, source, goal_ms, begins, self._ends.ends(source), deadline)
+            begins, ends = furthest([sources], topic), self._ends.ends(source, task.spec.key_groups)
+            cut[topic] = cuts_of(session, settings, source, goal_ms, begins, ends, is_over)
         return cut

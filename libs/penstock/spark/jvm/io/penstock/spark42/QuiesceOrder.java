@@ -17,8 +17,11 @@ import java.util.OptionalLong;
  */
 public record QuiesceOrder(
     OptionalLong levelMillis, Optional<String> cuts, long intervalNanos, long sinceNanos, boolean stops) {
-  /** A query that read all there was so shortly before the order has little left that came in since. */
+  /** A query that had read all rows within this time before the order has little left. */
   static final long FRESH_NANOS = Duration.ofSeconds(10).toNanos();
+
+  /** What came in for longer is more than the phase after the stop has time for. */
+  static final long LONGEST_FRESH_NANOS = Duration.ofSeconds(20).toNanos();
 
   public static QuiesceOrder at(OptionalLong levelMillis, long intervalNanos, long nowNanos) {
     return new QuiesceOrder(levelMillis, Optional.empty(), intervalNanos, nowNanos, false);
@@ -43,18 +46,22 @@ public record QuiesceOrder(
     return levels() && !stops ? cuts : Optional.empty();
   }
 
-  /** Whether a query gets no more rows. Once true it stays so. {@code inputs}: those that know how far they have read. */
+  /**
+   * Whether a query gets no more rows under this order. Once true it stays so: cuts are found once, and an input does
+   * not forget that it has read to them. {@code inputs}: those that know how far they have read.
+   */
   boolean isReached(List<ReadState> inputs) {
     return stops || !levels()
         || cuts.isPresent() && inputs.stream().allMatch(input -> input.hasReadTo(cuts.get()));
   }
 
   /**
-   * Whether the query has nothing left to read but what came in since about the time of the order. Before the order it
-   * could not look more often than its interval and its batches allow.
+   * Whether the query has read all rows that were there about when the order came. With a level: some batch planned
+   * since took all. Without: the newest batch took all, not long before the order. The query could not look more often
+   * than its interval and its batches allow.
    */
   boolean isCaughtUp(List<ReadState> inputs, long lastBatchNanos) {
-    long fresh = Math.max(FRESH_NANOS, intervalNanos + lastBatchNanos);
+    long fresh = Math.max(FRESH_NANOS, Math.min(LONGEST_FRESH_NANOS, intervalNanos + lastBatchNanos));
     return levels()
         ? inputs.stream().allMatch(input -> input.hasTakenAllSince(sinceNanos))
         : inputs.stream().allMatch(input -> !input.leftRows() && input.hasTakenAllSince(sinceNanos - fresh));

@@ -25,7 +25,7 @@ public final class QuiesceOrders {
         ? known.withCuts(cuts) : known);
   }
 
-  /** The order to the query that starts next under this name, until {@link #hasStarted}: it must stand before its first batch. */
+  /** The order to the query that starts next under this name, until {@link #hasStarted}; before its first batch. */
   public static void giveAtStart(String name, OptionalLong levelMillis, long intervalNanos) {
     AT_START.put(name, QuiesceOrder.at(levelMillis, intervalNanos, System.nanoTime()));
   }

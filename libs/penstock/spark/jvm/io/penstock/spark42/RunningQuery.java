@@ -132,9 +132,9 @@ public final class RunningQuery {
   public record Quiet(QuiesceOrder order, long watermarkMillis, boolean isCaughtUp) {}
 
   /**
-   * Present when {@code query} gets no more rows, by an order, and has finished its last batch with rows. {@code known}:
-   * what was found before, which holds as long as the order: without rows a query only runs what its watermark asks for.
-   * But inputs that know of no orders may give it rows again: then only what is found now counts. From any thread.
+   * Present when {@code query} gets no more rows, by an order, and has finished its last batch with rows. An empty
+   * trigger would make a quiet query look busy, so {@code known}, what was found before, holds as long as the order. It
+   * does not hold without inputs that know of orders: these may give rows again. From any thread.
    */
   public static Optional<Quiet> quiet(StreamingQuery query, Optional<Quiet> known) {
     if (!(query instanceof StreamingQueryWrapper wrapper)
@@ -161,7 +161,7 @@ public final class RunningQuery {
   /** Before that the sources are not known, nor the watermark of the checkpoint. */
   private boolean hasBegun() {
     return ((MicroBatchExecution) execution).watermarkTracker() != null && !sources().isEmpty()
-        && inputs().stream().allMatch(ReadState::hasBegun);
+        && (hasRunBatches() || inputs().stream().allMatch(ReadState::hasBegun));
   }
 
   private List<ReadState> inputs() {

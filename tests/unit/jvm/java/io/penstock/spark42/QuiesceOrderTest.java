@@ -55,6 +55,8 @@ class QuiesceOrderTest {
     assertFalse(HOLD.isCaughtUp(List.of(longAgo), 0), "much may have come in since");
     assertTrue(HOLD.isCaughtUp(List.of(took(NOW), took(NOW - QuiesceOrder.FRESH_NANOS)), 0));
     assertTrue(HOLD.isCaughtUp(List.of(longAgo), QuiesceOrder.FRESH_NANOS - INTERVAL + 1), "it could not look earlier");
+    ReadState tooLongAgo = took(NOW - QuiesceOrder.LONGEST_FRESH_NANOS - 1);
+    assertFalse(HOLD.isCaughtUp(List.of(tooLongAgo), 10 * QuiesceOrder.LONGEST_FRESH_NANOS), "too much for after a stop");
   }
 
   @Test

@@ -14,6 +14,7 @@ import io.penstock.kafka.source.plan.BalanceMode;
 import io.penstock.kafka.source.plan.BatchHorizon;
 import io.penstock.kafka.source.plan.BatchPlanner;
 import io.penstock.kafka.source.plan.OtherSources;
+import io.penstock.kafka.source.plan.PartitionOrder;
 import io.penstock.kafka.source.skew.SkewGauge;
 import io.penstock.spark42.BoundedWatermark;
 import io.penstock.spark42.QuiesceOrder;
@@ -21,8 +22,6 @@ import io.penstock.spark42.ReadState;
 import io.penstock.spark42.ReadsToEnd;
 import io.penstock.spark42.RunningQuery;
 import io.penstock.spark42.StartOfBatch;
-import java.util.Arrays;
-import java.util.Comparator;
 import java.util.HashSet;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -41,9 +40,7 @@ import org.apache.spark.sql.connector.read.streaming.ReadLimit;
 import org.apache.spark.sql.connector.read.streaming.ReportsSourceMetrics;
 import org.apache.spark.sql.connector.read.streaming.SparkDataStream;
 import org.apache.spark.sql.connector.read.streaming.SupportsTriggerAvailableNow;
-import org.apache.spark.sql.kafka010.KafkaBatchInputPartition;
 import org.apache.spark.sql.kafka010.KafkaMicroBatchStream;
-import org.apache.spark.sql.kafka010.KafkaOffsetRange;
 
 /**
  * Spark's Kafka stream with other ends of batches. The checkpoint has Spark's own form, so Spark's source and this one
@@ -52,11 +49,6 @@ import org.apache.spark.sql.kafka010.KafkaOffsetRange;
 final class BalancedStream
     implements MicroBatchStream, SupportsTriggerAvailableNow, ReportsSourceMetrics, InputProgress, StartOfBatch,
         ReadsToEnd {
-  private static final Comparator<KafkaOffsetRange> BY_OFFSET =
-      Comparator.<KafkaOffsetRange, String>comparing(range -> range.topicPartition().topic())
-          .thenComparingInt(range -> range.topicPartition().partition())
-          .thenComparingLong(KafkaOffsetRange::fromOffset);
-
   private final KafkaMicroBatchStream spark;
   private final SourceOptions options;
   private final KafkaLogs logs;
@@ -96,6 +88,9 @@ final class BalancedStream
     Optional<RunningQuery> query = RunningQuery.ofThisThread();
     Optional<QuiesceOrder> order = query.flatMap(RunningQuery::order);
     Optional<String> cuts = order.flatMap(QuiesceOrder::readsTo);
+    if (order.isPresent()) {
+      idle.ifPresent(IdleInput::recordRows); // What came in meanwhile is not known: that time is no idle time.
+    }
     if (order.isPresent() && cuts.isEmpty()) {
       return noNewRows(start, false);
     }
@@ -169,7 +164,7 @@ final class BalancedStream
     batchStart = Optional.of(start);
     producers.ifPresent(hold -> hold.batchEndsAt(parse(end)));
     boundWatermark();
-    return inOrder(spark.planInputPartitions(start, toSparks(end)));
+    return PartitionOrder.of(spark.planInputPartitions(start, toSparks(end)));
   }
 
   @Override
@@ -363,17 +358,6 @@ final class BalancedStream
 
   private static Map<TopicPartition, Long> parse(Offset offset) {
     return OffsetsJson.parse(offset.json(), "offsets of the checkpoint");
-  }
-
-  /**
-   * Input partitions in a fixed order: topic, partition, offset. Spark plans up to four of them in the order in which
-   * it discovered the topic's partitions, and this order may differ when a batch is repeated. The Kafka sink's scope
-   * {@code partition} remembers which Spark partitions it wrote, so their numbers must not change.
-   */
-  static InputPartition[] inOrder(InputPartition[] planned) {
-    InputPartition[] ordered = planned.clone();
-    Arrays.sort(ordered, Comparator.comparing(part -> ((KafkaBatchInputPartition) part).offsetRange(), BY_OFFSET));
-    return ordered;
   }
 
   /** The text of the same offsets with a space at the end added or removed. */

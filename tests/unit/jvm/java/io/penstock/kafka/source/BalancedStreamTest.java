@@ -2,6 +2,7 @@ package io.penstock.kafka.source;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 
+import io.penstock.kafka.source.plan.PartitionOrder;
 import java.util.Arrays;
 import java.util.Collections;
 import java.util.List;
@@ -23,7 +24,7 @@ class BalancedStreamTest {
     for (int seed = 0; seed < 20; seed++) {
       List<InputPartition> planned = Arrays.asList(ORDERED.toArray(InputPartition[]::new));
       Collections.shuffle(planned, new Random(seed));
-      assertEquals(ORDERED, List.of(BalancedStream.inOrder(planned.toArray(InputPartition[]::new))));
+      assertEquals(ORDERED, List.of(PartitionOrder.of(planned.toArray(InputPartition[]::new))));
     }
   }
 
