@@ -60,20 +60,22 @@ def test_a_query_restarted_while_idle_lets_go_too_and_keeps_its_watermark(
 def test_the_time_under_an_order_to_read_nothing_is_no_idle_time(
     spark: SparkSession, kafka: EmbeddedKafka, tmp_path: Path
 ):
-    """1. Two inputs are read. 2. The query is to take no more rows, for longer than the time-out; a row comes into the
-    second input. 3. It reads again: asked first, the first input must not let the window go that the row is in."""
+    """1. Two inputs are read. 2. The query is to take no more rows, for longer than the time-out; rows of two batches
+    come into the second input. 3. It reads again: asked first, the first input must not let go of the window that the
+    rows are in. Those of the second batch would be late."""
     first, second = (topic_of(kafka.bootstrap, {0: range(0, 309_000, 1_000)}) for _ in range(2))
-    inputs = [read(spark, kafka.bootstrap, topic, idleTimeoutMillis=4_000) for topic in (first, second)]
+    limits = {"idleTimeoutMillis": 4_000, "maxOffsetsPerTrigger": 200}
+    inputs = [read(spark, kafka.bootstrap, topic, **limits) for topic in (first, second)]
     query = Emitted().start(windowed(inputs[0].union(inputs[1]), "10 seconds"), tmp_path, "50 milliseconds")
     watch = spark._jvm.io.penstock.host.QueryWatch
     try:
         wait_until(lambda: _committed_watermark(tmp_path) == T0_MILLIS + 298_000, 60, "the watermark", poll_s=0.05)
         watch.quiesce(query._jsq, -1, 50)
         begun = monotonic()
-        write_times(kafka.bootstrap, second, {0: [299_500]})
+        write_times(kafka.bootstrap, second, {0: [299_500] * 300})
         wait_until(lambda: monotonic() - begun > 5.0, 60, "the time-out to be over")
         watch.release(query._jsq)
-        wait_until(lambda: _rows_read(query) == 2 * 309 + 1, 60, "the row")
+        wait_until(lambda: _rows_read(query) == 2 * 309 + 300, 60, "the rows")
         assert _rows_dropped(query) == 0
     finally:
         query.stop()
