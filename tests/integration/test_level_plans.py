@@ -33,8 +33,8 @@ def test_tasks_that_are_behind_read_on_before_the_stop_and_a_leader_carries_on(c
     cell.round()
     assert cell.running() == order
     assert cell.sync()["detail"] == (
-        "level: 1 task reads on to the watermark 1970-01-01T00:00:05.000Z of the others; task 1 has the most left in"
-        " its inputs, 70 records"
+        "level: 1 task reads on to the greatest watermark of all, 1970-01-01T00:00:05.000Z; task 1 has 70 records"
+        " in its inputs, of which it reads those before that"
     )
     tell(cell, [{"quiesced": True, "watermark_ms": 5_000, "level_ms": 5_000}] * 2)
     cell.round()

@@ -32,7 +32,7 @@ CASES: dict[Mutation, Case] = {
     mutations.no_fence: Case(0, _under("stop a machine", "habits", every=5.0, at="c")),
     mutations.move_before_drop_is_answered: Case(2),
     mutations.no_answer_is_a_yes: Case(2, _under("switch off", "weather", "stop", every=6.0, at="c")),
-    mutations.unknown_is_gone: Case(5, _under("switch off", "stop", every=5.0, at="tasks", changes=("rescale",))),
+    mutations.unknown_is_gone: Case(23, _under("switch off", "stop", every=5.0, at="tasks", changes=("rescale",))),
     mutations.everybody_leads: Case(0),
     mutations.no_wait_after_an_election: Case(
         5, _under("kill", "store away", "store in trouble", every=4.0, at="shards")
@@ -44,7 +44,7 @@ CASES: dict[Mutation, Case] = {
         0, _under("habits", "crash a host", "kill", every=6.0, at="c")
     ),
     mutations.start_from_old_specs: Case(6),
-    mutations.tasks_keep_old_numbers: Case(2, _under("switch off", "kill", "crash a host", every=6.0, at="c")),
+    mutations.tasks_keep_old_numbers: Case(3, _under("switch off", "kill", "crash a host", every=6.0, at="c")),
     mutations.all_tasks_in_one_wave: Case(0),
     mutations.next_wave_unseen: Case(0),
     mutations.releases_interleave: Case(0),

@@ -111,7 +111,11 @@ COMMANDS = (
         "topics delete", "topics:delete", "Delete a topic and all its records. Refused while a job reads or writes it."
     ),
     Command("init", "init:init", "Create or upgrade the job store, and print the first admin token once."),
-    Command("up", "up:up", "Run Postgres, Kafka, all services and Task Managers on this machine. Ctrl-C stops them."),
+    Command(
+        "up",
+        "up:up",
+        "Run Postgres, Kafka, all services and Task Managers on this machine. Ctrl-C, or SIGTERM, stops them.",
+    ),
     Command(
         "demo",
         "demo:demo",

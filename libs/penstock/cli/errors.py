@@ -52,7 +52,13 @@ def further(error: Exception) -> list[str]:
     """A line for each problem of a configuration but the first, which `line` tells."""
     problems = error.extra.get("errors") if isinstance(error, PenstockError) else None
     others = problems[1:] if isinstance(problems, list) else []
-    return [f"  and {other.get('detail')} (field {other.get('field')})" for other in others if isinstance(other, dict)]
+    return [_line_of(other) for other in others if isinstance(other, dict)]
+
+
+def _line_of(other: dict[str, Any]) -> str:
+    """A further field without words of its own is told of as the first one is."""
+    detail = other.get("detail")
+    return f"  and {detail} (field {other.get('field')})" if detail else f"  and also the field {other.get('field')}"
 
 
 def required(what: str, *, field: str) -> UserError:

@@ -14,6 +14,7 @@ from penstock.cli.parse import duration_seconds, expiry_seconds
 from penstock.cli.waiting import GIVEN_UP, POLL_SECONDS
 from penstock.control.errors import Conflict
 from penstock.control.process import wait_until
+from penstock.model.jobs import JobState
 from penstock.wire.balance import BalanceView, LoadView
 from penstock.wire.job_client import Expiring, JobClient
 from penstock.wire.overview import SyncView
@@ -65,8 +66,16 @@ def watch(connection: JobClient, job: str, revision: int, seconds: float) -> Non
     wait_until(has_ended, seconds, f"{job} to run revision {revision}: see `penstock sync`", poll_s=POLL_SECONDS)
     view = connection.sync(job)
     if view.state in GIVEN_UP:
-        raise Conflict(f"{job} is {view.state} and runs as before: {view.detail}", rule="rescaled")
+        raise Conflict(
+            f"{job} is {view.state} and runs as before: {view.detail}. {_what_follows(view)}", rule="rescaled"
+        )
     say(f"{job} runs revision {view.running_revision} as generation {view.generation}")
+
+
+def _what_follows(view: SyncView) -> str:
+    if view.state == JobState.FAILED:
+        return f"Penstock tries it again: see `penstock sync {view.job}`. To give it up, ask for the old size"
+    return f"Penstock does not try it again until `penstock release {view.job}` or another change"
 
 
 def _has_ended(view: SyncView, revision: int) -> bool:

@@ -30,7 +30,7 @@ def up(
     ] = None,
     kafka: Annotated[str | None, typer.Option(help="use this Kafka instead of the embedded one (host:port)")] = None,
 ) -> None:
-    """Run Postgres, Kafka, all services and Task Managers on this machine. Ctrl-C stops them.
+    """Run Postgres, Kafka, all services and Task Managers on this machine. Ctrl-C, or SIGTERM, stops them.
 
     The data survive in the data folder. Other commands find the stack by that folder: `.penstock` in the folder where
     they run, or PENSTOCK_DATA_DIR.

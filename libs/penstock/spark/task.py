@@ -225,8 +225,7 @@ class RunningTask:
     def finish_pending(self) -> None:
         """Runs the query for the batch that is planned but not committed, and for no other. After `claim`.
 
-        Raises Unavailable when it does not finish in time, BrokenTask when a topic was made again, Spark's errors when
-        the batch fails.
+        Raises Unavailable when it does not finish in time, BrokenTask when a topic was made again, Spark's errors.
         """
         self._require_noted_topics()
         pending = last_offset(self.checkpoint, self.runtime.files)
@@ -234,7 +233,8 @@ class RunningTask:
         try:
             wait_until(lambda: self._has_finished(pending), self.runtime.settings.settle_timeout_seconds, "the batch")
         except TimeoutError as error:
-            raise Unavailable(f"batch {pending} did not finish in time") from error
+            told = f"the pending batch {pending} of {self.spec.task_id} did not finish in time"
+            raise Unavailable(f"{told} (PENSTOCK_SETTLE_TIMEOUT_SECONDS)") from error
         finally:
             self._halt(patient=True)
 

@@ -23,7 +23,8 @@ LONGEST_SECONDS = {
 }
 
 AWAITED_SECONDS = 60.0
-"""How long a task that crashed or went away is awaited while others read on."""
+"""How long a task that runs nowhere is awaited. One that crashed starts again by itself, so it has no limit but that of
+its step."""
 
 
 class Fact(StrEnum):
@@ -85,12 +86,13 @@ def _quiet(view: JobView, progress: Progress, now: datetime) -> Fact:
     quiet, running, plan = view.quiet, view.running, progress.plan
     if not quiet.is_certain or running is None:
         return Fact.BUSY
-    # Tasks that are not back by then are levelled after the stop.
-    if quiet.awaits and elapsed(plan.step_at, now) < AWAITED_SECONDS:
+    levels = progress.has_state and levels_while_running(running.config)
+    # What such tasks have to read would be read after the stop, by a job that is down.
+    if levels and (quiet.crashed or (quiet.missing and elapsed(plan.step_at, now) < AWAITED_SECONDS)):
         return Fact.BUSY
     # The order to a goal is given once: tasks that did not come to it are levelled after the stop.
     is_uneven = quiet.goal_ms is not None and quiet.goal_ms > (running.level_ms or 0)
-    if not (is_uneven and progress.has_state and levels_while_running(running.config)):
+    if not (is_uneven and levels):
         return Fact.QUIET
     needed = quiet.seconds_to_goal(now)
     return Fact.TOO_FAR if needed is not None and needed > seconds_left(plan, now) else Fact.UNEVEN

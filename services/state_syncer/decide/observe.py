@@ -90,8 +90,8 @@ class Quiet(NamedTuple):
 
     `busy`: tasks that have not said yet that their batch is done, or that they have come to `level_ms`. `unheard`:
     tasks may run of which nothing is known. `goal_ms`: the greatest watermark, when all tasks are quiet but the tasks
-    `behind` have rows to read below it. While tasks read on: `furthest` is the busy one with the most left to read.
-    Tasks that have `crashed`, and `missing` ones, which no live container lists, will read on and are awaited.
+    `behind` have rows to read below it. While tasks read on, `furthest` is the busy one with the most left to read.
+    Tasks that have `crashed`, and `missing` ones, which no live container lists, will soon run again.
     """
 
     busy: int = 0
@@ -108,11 +108,6 @@ class Quiet(NamedTuple):
         """Whether no task is in a batch with rows."""
         return not self.busy and not self.unheard
 
-    @property
-    def awaits(self) -> bool:
-        """Whether tasks that do not run now are to read on."""
-        return bool(self.crashed or self.missing)
-
     def seconds_to_goal(self, now: datetime) -> float | None:
         """About how long the slowest of the tasks behind needs to read on; None when that is unknown."""
         goal_ms, now_ms = self.goal_ms or 0, now.timestamp() * 1000
@@ -120,36 +115,29 @@ class Quiet(NamedTuple):
         return max((seconds for seconds in estimates if seconds is not None), default=None)
 
     def __str__(self) -> str:
-        if self.level_ms:
-            return self._reading()
-        if self.busy:
-            tasks = "1 task has" if self.busy == 1 else f"{self.busy} tasks have"
-            return f"{tasks} not finished {'its batch' if self.busy == 1 else 'their batches'}"
-        return (
-            "not every container has reported since the order"
-            if self.unheard
-            else "all tasks have finished their batches"
-        )
-
-    def _reading(self) -> str:
-        told = []
-        if self.busy:
-            tasks = "1 task reads" if self.busy == 1 else f"{self.busy} tasks read"
-            told.append(f"{tasks} on to the watermark {_text(self.level_ms or 0)} of the others")
-            told.append(self._left())
+        told = [self._busy_ones()] if self.busy else []
         told += [f"task {number} has crashed and is awaited" for number in self.crashed]
         told += [f"task {number} runs nowhere yet and is awaited" for number in self.missing]
-        if self.unheard:
+        if self.unheard and not (self.busy and not self.level_ms):
             told.append("not every container has reported since the order")
-        return "; ".join(each for each in told if each) or "all tasks have read on"
+        done = "all tasks have read on" if self.level_ms else "all tasks have finished their batches"
+        return "; ".join(told) or done
+
+    def _busy_ones(self) -> str:
+        if not self.level_ms:
+            one, many = "1 task has not finished its batch", "{} tasks have not finished their batches"
+            return one if self.busy == 1 else many.format(self.busy)
+        tasks = "1 task reads" if self.busy == 1 else f"{self.busy} tasks read"
+        left = self._left()
+        return f"{tasks} on to the greatest watermark of all, {_text(self.level_ms)}" + (f"; {left}" if left else "")
 
     def _left(self) -> str:
         if self.furthest is None:
             return ""
         number, records = self.furthest
         if records is None:
-            return f"it is unknown how many records task {number} has left in its inputs"
-        return f"task {number} has the most left in its inputs, {records:,} records"
+            return f"it is unknown how many records task {number} has in its inputs"
+        return f"task {number} has {records:,} records in its inputs, of which it reads those before that"
 
 
 def _text(millis: int) -> str:
@@ -215,8 +203,9 @@ def observe_quiet(cluster: ClusterView, tasks: Collection[ReportedTask], order: 
     """Whether the tasks under an order have finished their batches, and are level.
 
     `tasks`: those that any container's newest report lists. A task that crashed or is held has no batch to finish. Nor
-    has one that no live container lists: it runs nowhere. But while tasks read on to a watermark such a task is
-    awaited: it reads on as soon as it runs again. Only one that is held, or crashes again and again, is not.
+    has one that no live container lists: it runs nowhere. But a task that crashed finishes its batch and reads on as
+    soon as it runs again; so does, while tasks read on, one that runs nowhere. One that is held, or crashes again and
+    again, will not run soon.
     """
     everyone_knows = cluster.applied_commit is not None and cluster.applied_commit >= order.commit_number
     placed = all(task.container in cluster.reporting or task.container in cluster.lost for task in tasks)
@@ -240,7 +229,7 @@ def _is_busy(task: ReportedTask, order: Order) -> bool:
 
 def _crashed(present: Collection[ReportedTask], order: Order) -> tuple[int, ...]:
     crashed = (task for task in present if task.state is TaskState.CRASHED and task.crashes < AWAITED_CRASHES)
-    return tuple(sorted(task.number for task in crashed)) if order.levels else ()
+    return tuple(sorted(task.number for task in crashed)) if order.level_ms is not None else ()
 
 
 def _missing(present: Collection[ReportedTask], order: Order) -> tuple[int, ...]:

@@ -92,7 +92,7 @@ def test_the_plan_is_shown_while_it_lasts(client: JobClient, cell: Cell) -> None
     client.rescale("etl", 4)
     cell.rounds(3)
     job, sync = client.get_job("etl"), client.sync("etl")
-    assert (job.state, sync.state, sync.step) == ("rescaling", "rescaling", 4)
+    assert (job.state, sync.state, sync.step) == ("rescaling", "rescaling", 5)
     assert sync.plan["steps"][sync.step or 0] == sync.plan["step"] == "redistribute"
     assert (sync.plan["generation"], sync.plan["container"], "config" in sync.plan) == (2, "a", False)
     assert sync.detail == "redistribute: a writes generation 2"

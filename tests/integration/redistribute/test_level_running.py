@@ -115,6 +115,7 @@ def test_a_task_is_levelled_before_the_stop_and_nothing_is_left_to_level_after_i
     finish_exactly(job, events)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("running", [10_000], indirect=True)
 def test_a_task_goes_on_as_ever_when_the_order_is_taken_back(running: Running) -> None:
     """1. A large batch ends before the watermark of the other, too. 2. Released, the task reads on."""
@@ -159,6 +160,7 @@ def no_answer(asked: list[object], *question: object) -> dict[int, int]:
     raise Unavailable("kafka does not answer")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("running", [300], indirect=True)
 def test_tasks_whose_input_has_producers_with_marks_say_no_watermark(
     running: Running, events: Events, kafka: EmbeddedKafka

@@ -75,10 +75,9 @@ class Case(NamedTuple):
 
 
 # Sums and stateless queries move in `test_engine`, windows in `test_level`. An inner or semi join's stores are those of
-# an outer one, and those of `dropDuplicates` are those within a watermark.
+# an outer one. A store of `dropDuplicates` has keys alone, as that of a sum has keys and values.
 SHORT = [
     Case("session", "heap", "spark", (2, 1), (1, 2)),
-    Case("dedup-within", "rocksdb", "kafka", (2, 1), (1, 1)),
     Case("outer", "heap", "spark", (1, 2), (1, 2)),
 ]
 # 1 -> 2, 2 -> 3, 3 -> 2, 2 -> 5, 4 -> 1, each pair with a second change after it.

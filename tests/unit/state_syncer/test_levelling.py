@@ -94,24 +94,32 @@ def test_both_orders_share_the_time_that_users_give(within: float | None, late: 
     assert decision.commit.level_ms is None
     assert decision.failure is not None
     assert decision.failure.detail == (
-        "step level: it takes too long: 1 task reads on to the watermark 1970-01-01T00:00:05.000Z of the others;"
-        " task 1 has the most left in its inputs, 70 records; the job was never stopped"
+        "step level: it takes too long: 1 task reads on to the greatest watermark of all, 1970-01-01T00:00:05.000Z;"
+        " task 1 has 70 records in its inputs, of which it reads those before that; the job was never stopped"
     )
 
 
-@pytest.mark.parametrize("awaited", [{"crashed": (1,)}, {"missing": (2,)}])
 @pytest.mark.parametrize("goal_ms", [None, 6_000])
-def test_tasks_that_are_away_are_awaited_for_a_minute_and_then_levelled_after_the_stop(
-    awaited: dict[str, Any], goal_ms: int | None
-) -> None:
-    quiet = Quiet(0, unheard=False, level_ms=5_000, goal_ms=goal_ms, **awaited)
+def test_tasks_that_run_nowhere_are_awaited_for_a_minute_and_then_levelled_after_the_stop(goal_ms: int | None) -> None:
+    quiet = Quiet(0, unheard=False, level_ms=5_000, goal_ms=goal_ms, missing=(2,))
     job = view(Step.LEVEL, quiet=quiet)
     assert after(job, NOW + timedelta(seconds=59)) == Poll(plan(Step.LEVEL), str(quiet))
     decision = after(job, NOW + timedelta(seconds=60))
     assert isinstance(decision, Record)
     assert decision.plan.step is (Step.AWAIT_STOPPED if goal_ms is None else Step.LEVEL)
-    for other in (quiet._replace(busy=1), quiet._replace(unheard=True)):
+    for other in (quiet._replace(busy=1), quiet._replace(unheard=True), quiet._replace(crashed=(1,))):
         assert isinstance(after(replace(job, quiet=other), NOW + timedelta(seconds=60)), Poll)
+
+
+@pytest.mark.parametrize("step", [Step.QUIESCE, Step.LEVEL])
+def test_a_task_that_crashed_finishes_its_batch_and_reads_on_before_the_stop(step: Step) -> None:
+    """It starts again by itself. After the stop, what it has to do would be done by a job that is down."""
+    quiet = Quiet(0, unheard=False, level_ms=5_000 if step is Step.LEVEL else 0, crashed=(1,))
+    job = view(step, quiet=quiet)
+    assert after(job, NOW + timedelta(seconds=599)) == Poll(plan(step), "task 1 has crashed and is awaited")
+    given_up = after(job, NOW + timedelta(seconds=600))
+    assert isinstance(given_up, End)
+    assert given_up.failure is not None
 
 
 def test_tasks_that_cannot_come_so_far_in_time_are_released_at_once_with_the_estimate() -> None:

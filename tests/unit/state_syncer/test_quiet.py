@@ -183,18 +183,18 @@ def test_nothing_is_certain_before_every_container_has_heard_of_the_order(order:
         ),
         (
             Quiet(2, unheard=False, level_ms=1_700_000_000_500, furthest=Unread(3, 12_345)),
-            "2 tasks read on to the watermark 2023-11-14T22:13:20.500Z of the others; task 3 has the most left in its"
-            " inputs, 12,345 records",
+            "2 tasks read on to the greatest watermark of all, 2023-11-14T22:13:20.500Z; task 3 has 12,345"
+            " records in its inputs, of which it reads those before that",
         ),
         (
             Quiet(1, unheard=False, level_ms=1_700_000_000_000_000, furthest=Unread(0, 1)),
-            "1 task reads on to the watermark 1700000000000000 ms of the others; task 0 has the most left in its"
-            " inputs, 1 records",
+            "1 task reads on to the greatest watermark of all, 1700000000000000 ms; task 0 has 1"
+            " records in its inputs, of which it reads those before that",
         ),
         (
             Quiet(1, unheard=False, level_ms=5_000, furthest=Unread(0, None)),
-            "1 task reads on to the watermark 1970-01-01T00:00:05.000Z of the others; it is unknown how many records"
-            " task 0 has left in its inputs",
+            "1 task reads on to the greatest watermark of all, 1970-01-01T00:00:05.000Z; it is unknown how many records"
+            " task 0 has in its inputs",
         ),
     ],
 )
