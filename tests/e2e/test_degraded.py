@@ -1,4 +1,7 @@
-"""Rows keep arriving while services are down: each in turn, then all of them, for longer than a lease."""
+"""Rows keep arriving while services are down: each in turn, then all of them, for longer than a lease.
+
+All are long: in `make test`, services are killed and cut off under flowing rows in `test_chaos`.
+"""
 
 from __future__ import annotations
 
@@ -17,14 +20,8 @@ from tests.support.chaos.timetable import STORE, Fault, Kind
 from tests.support.stack.rows import RowJob
 
 
-@pytest.mark.parametrize(
-    "down",
-    [
-        *(pytest.param((name,), marks=pytest.mark.long) for name in PORTS),
-        tuple(PORTS),
-    ],
-    ids=lambda names: "+".join(names),
-)
+@pytest.mark.long
+@pytest.mark.parametrize("down", [*((name,) for name in PORTS), tuple(PORTS)], ids=lambda names: "+".join(names))
 def test_rows_keep_arriving_while_services_are_down(stack: LocalStack, rows: RowJob, down: tuple[str, ...]):
     """1. Rows flow. 2. `kill -9`. 3. Rows are sent, one after the other, for longer than a container's lease, and each
     arrives. 4. The services come back. 5. A change still reaches the tasks. 6. Every row is there once."""

@@ -54,13 +54,9 @@ def seen(values: list[int]) -> str:
     return str((sorted(values), sorted(Counter(value // 10 for value in values).items())))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
-    ("function", "sizes"),
-    [
-        ("at_timer", _THERE),
-        pytest.param("at_timer", _AND_BACK, marks=pytest.mark.long),
-        pytest.param("with_ttl", _AND_BACK, marks=pytest.mark.long),
-    ],
+    ("function", "sizes"), [("at_timer", _THERE), ("at_timer", _AND_BACK), ("with_ttl", _AND_BACK)]
 )
 def test_variables_and_timers_move(
     runtime: Runtime, kafka: EmbeddedKafka, function: str, sizes: tuple[tuple[int, int], ...]

@@ -57,6 +57,7 @@ class TaskLevels:
         order = _Order(task.run_id, level_ms)
         known = self._known.get(task.spec.task_id)
         if known is None or known.order != order or _is_to_be_repeated(known):
+            self.forget(task.spec.task_id)
             known = _Search(order, self._begin(task, level_ms), monotonic())
             self._known[task.spec.task_id] = known
         return known.found.result() if known.found.done() and known.found.exception() is None else None
