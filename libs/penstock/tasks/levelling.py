@@ -5,12 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-LONGEST_INTERVAL_SECONDS = 10.0
-"""With a longer time between triggers all tasks would wait long for those that read on."""
-
 
 def levels_while_running(config: Mapping[str, Any]) -> bool:
     """By the configuration that the tasks run with, as JSON. Tasks of other jobs are levelled after the stop, or, with
     `completeness: drop_late`, not at all."""
-    waits = bool(config.get("completeness", "wait") == "wait")
-    return waits and float(config.get("trigger_interval_seconds") or 0.0) <= LONGEST_INTERVAL_SECONDS
+    return bool(config.get("completeness", "wait") == "wait")

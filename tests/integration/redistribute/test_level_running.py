@@ -23,6 +23,8 @@ from tests.support.spark.redistribution import Events, Job
 
 WAIT_SECONDS = 60.0
 STEP_MS = 5_000  # Rows of a task are no further apart.
+SMALL: dict[str, float] = {"max_records_per_trigger": 300}
+LARGE = {"max_records_per_trigger": 10_000}
 CELL = ClusterView(reporting=frozenset(["a"]), lost=frozenset(), applied_commit=1)
 
 
@@ -72,10 +74,10 @@ class Running:
 def running(runtime: Runtime, events: Events, request: pytest.FixtureRequest) -> Iterator[Running]:
     """Of two tasks that both read, then only the second, far beyond the delay; and both have more before them.
 
-    Both run and take no more rows. With such a limit of rows in a batch.
+    Both run and take no more rows. With these limits of batches.
     """
     events.add_range(0, 300)
-    job = make_job(runtime, {"events": events}, WINDOW, max_records_per_trigger=request.param)
+    job = make_job(runtime, {"events": events}, WINDOW, **request.param)
     job.run()
     events.add_range(300, 1500)
     job.run([1])
@@ -88,12 +90,12 @@ def running(runtime: Runtime, events: Events, request: pytest.FixtureRequest) ->
         running.stop()
 
 
-@pytest.mark.parametrize("running", [300], indirect=True)
+@pytest.mark.parametrize("running", [SMALL | {"trigger_interval_seconds": 3600}], indirect=True)
 def test_a_task_is_levelled_before_the_stop_and_nothing_is_left_to_level_after_it(
     running: Running, events: Events
 ) -> None:
-    """1. Quiet, but uneven. 2. The task that lags is to read on. It dies, and starts with the order. 3. It stops right
-    before the first row beyond the watermark of the other, with more rows before it. 4. The rescale has nothing to
+    """1. Quiet, but uneven. 2. The task that lags is to read on. It dies, and starts with the order. 3. It does
+    not wait for its next trigger, and stops right before the first row beyond the watermark of the other, with more rows before it. 4. The rescale has nothing to
     level, and is exact."""
     job = running.job
     uneven = running.wait_until_quiet()
@@ -116,7 +118,7 @@ def test_a_task_is_levelled_before_the_stop_and_nothing_is_left_to_level_after_i
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("running", [10_000], indirect=True)
+@pytest.mark.parametrize("running", [LARGE], indirect=True)
 def test_a_task_goes_on_as_ever_when_the_order_is_taken_back(running: Running) -> None:
     """1. A large batch ends before the watermark of the other, too. 2. Released, the task reads on."""
     job = running.job
@@ -133,7 +135,8 @@ def test_a_task_goes_on_as_ever_when_the_order_is_taken_back(running: Running) -
     assert lagging.late_rows_dropped == running.told()[0].late_rows_dropped == 0
 
 
-@pytest.mark.parametrize("running", [300], indirect=True)
+@pytest.mark.long
+@pytest.mark.parametrize("running", [SMALL], indirect=True)
 def test_a_task_whose_cuts_are_not_found_reads_nothing_and_is_waited_for(
     running: Running, events: Events, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -161,7 +164,7 @@ def no_answer(asked: list[object], *question: object) -> dict[int, int]:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("running", [300], indirect=True)
+@pytest.mark.parametrize("running", [SMALL], indirect=True)
 def test_tasks_whose_input_has_producers_with_marks_say_no_watermark(
     running: Running, events: Events, kafka: EmbeddedKafka
 ) -> None:

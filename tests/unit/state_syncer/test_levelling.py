@@ -51,7 +51,6 @@ def test_the_copy_of_the_state_is_kept_while_tasks_read_on() -> None:
         pytest.param({"has_state": False}, id="tasks without state drop no rows"),
         pytest.param({"running": replace(QUIESCING, config=OLD | {"completeness": "drop_late"})}, id="drop_late"),
         pytest.param({"quiet": QUIET}, id="level"),
-        pytest.param({"running": replace(QUIESCING, config=OLD | {"trigger_interval_seconds": 10.5})}, id="rare"),
     ],
 )
 def test_where_nobody_has_to_read_on_the_stop_follows(case: dict[str, Any]) -> None:

@@ -15,7 +15,6 @@ log = logger(__name__)
 
 _NOWHERE: Ends = {}
 
-
 _SEARCHES = 2
 """At once: each has both cores of a small machine busy."""
 _RETRY_SECONDS = 5.0

@@ -5,11 +5,14 @@ import java.util.Optional;
 import java.util.OptionalLong;
 import java.util.UUID;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.function.BooleanSupplier;
+import java.util.function.LongSupplier;
 
 /** The orders to the queries of this driver to take no more rows. A query without one reads on. */
 public final class QuiesceOrders {
   private static final Map<UUID, QuiesceOrder> OF_RUN = new ConcurrentHashMap<>();
   private static final Map<String, QuiesceOrder> AT_START = new ConcurrentHashMap<>();
+  private static final Object CUTS = new Object();
 
   private QuiesceOrders() {}
 
@@ -23,6 +26,22 @@ public final class QuiesceOrders {
   public static void readTo(UUID run, long levelMillis, String cuts) {
     OF_RUN.computeIfPresent(run, (id, known) -> known.levelMillis().equals(OptionalLong.of(levelMillis))
         ? known.withCuts(cuts) : known);
+    synchronized (CUTS) {
+      CUTS.notifyAll();
+    }
+  }
+
+  /** Returns once no milliseconds are left, or {@code isEnough}: that is asked at once, and when cuts were given. */
+  static void await(BooleanSupplier isEnough, LongSupplier leftMillis) throws InterruptedException {
+    synchronized (CUTS) {
+      while (!isEnough.getAsBoolean()) {
+        long left = leftMillis.getAsLong();
+        if (left <= 0) {
+          return;
+        }
+        CUTS.wait(left);
+      }
+    }
   }
 
   /** The order to the query that starts next under this name, until {@link #hasStarted}; before its first batch. */

@@ -122,6 +122,15 @@ public final class RunningQuery {
     return QuiesceOrders.of(execution.runId(), execution.name());
   }
 
+  /** From now on a trigger comes at once while the query reads on by an order. Only from {@link #ofThisThread}. */
+  public void readOnAtOnce() {
+    new TriggerClock(this::readsOn).install(((MicroBatchExecution) execution).triggerExecutor());
+  }
+
+  private boolean readsOn() {
+    return order().filter(own -> own.readsTo().isPresent() && !own.isReached(inputs())).isPresent();
+  }
+
   /**
    * What a quiet query says of itself.
    *

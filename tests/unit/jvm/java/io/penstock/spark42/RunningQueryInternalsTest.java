@@ -41,6 +41,7 @@ class RunningQueryInternalsTest {
     "WatermarkTracker, watermarkMap, scala.collection.immutable.Map",
     "MultipleWatermarkPolicy, chooseGlobalWatermark, long",
     "MicroBatchExecution, watermarkTracker_$eq, void",
+    "MicroBatchExecution, triggerExecutor, " + RUNTIME + "TriggerExecutor",
     "StreamExecution, logicalPlan, org.apache.spark.sql.catalyst.plans.logical.LogicalPlan",
     "StreamExecution, sparkSessionForStream, org.apache.spark.sql.classic.SparkSession",
     "StreamExecutionContext, offsetSeqMetadata, "

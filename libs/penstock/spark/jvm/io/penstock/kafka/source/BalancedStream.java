@@ -61,6 +61,7 @@ final class BalancedStream
   private final ReadState readState = new ReadState();
   private volatile OptionalLong readAllNanos = OptionalLong.empty();
   private volatile Optional<Offset> batchStart = Optional.empty();
+  private boolean hasBegun;
   private boolean availableNow;
   private boolean hasLooked;
   private String startText = "";
@@ -84,8 +85,8 @@ final class BalancedStream
 
   @Override
   public Offset latestOffset(Offset start, ReadLimit limit) {
-    readState.begin();
     Optional<RunningQuery> query = RunningQuery.ofThisThread();
+    begin(query);
     Optional<QuiesceOrder> order = query.flatMap(RunningQuery::order);
     Optional<String> cuts = order.flatMap(QuiesceOrder::readsTo);
     if (order.isPresent()) {
@@ -160,7 +161,7 @@ final class BalancedStream
 
   @Override
   public InputPartition[] planInputPartitions(Offset start, Offset end) {
-    readState.begin();
+    begin(RunningQuery.ofThisThread());
     batchStart = Optional.of(start);
     producers.ifPresent(hold -> hold.batchEndsAt(parse(end)));
     boundWatermark();
@@ -239,6 +240,14 @@ final class BalancedStream
   @Override
   public String toString() {
     return "Penstock" + spark;
+  }
+
+  private void begin(Optional<RunningQuery> query) {
+    if (!hasBegun) {
+      query.ifPresent(RunningQuery::readOnAtOnce);
+    }
+    hasBegun = true;
+    readState.begin();
   }
 
   /** Advances the watermark that was held back, if the producers of all inputs have come further since. */
