@@ -94,9 +94,9 @@ def running(runtime: Runtime, events: Events, request: pytest.FixtureRequest) ->
 def test_a_task_is_levelled_before_the_stop_and_nothing_is_left_to_level_after_it(
     running: Running, events: Events
 ) -> None:
-    """1. Quiet, but uneven. 2. The task that lags is to read on. It dies, and starts with the order. 3. It does
-    not wait for its next trigger, and stops right before the first row beyond the watermark of the other, with more rows before it. 4. The rescale has nothing to
-    level, and is exact."""
+    """1. Quiet, but uneven. 2. The task that lags is to read on. It dies, and starts with the order. 3. It does not
+    wait for its next trigger, and stops right before the first row beyond the watermark of the other, with more rows
+    before it. 4. The rescale has nothing to level, and is exact."""
     job = running.job
     uneven = running.wait_until_quiet()
     goal = job.watermark_ms(1)
