@@ -111,7 +111,7 @@ def test_rescale(on_host: Callable[[int], HostBench], spark: SparkSession):
 
 def test_connectors(own_session: SparkSession, kafka: EmbeddedKafka, tmp_path: Path):
     one_of_each = connectors.Sizes(
-        rows=400, large_batch=200, small_batches=2, partitions=(8,), warm_up=False, queries=2
+        rows=200, large_batch=200, small_batches=2, partitions=(1,), warm_up=False, queries=2
     )
     compared = frozenset({"spark", "batch", "index"})
     sizes = replace(one_of_each, warm_s=0.0, steady_s=1.0, trigger_s=0.5, connectors=compared)

@@ -202,6 +202,7 @@ def test_the_first_row_beyond_a_time_is_found_as_the_query_reads_it(
     assert found == [{1: 0}, {1: 3}, {}, {}]
 
 
+@pytest.mark.long
 def test_drop_late_moves_at_once_and_says_so(runtime: Runtime, events: Events) -> None:
     """Rows that one task has not read are late: windows of its keys are missing, none is there twice."""
     job = skewed_job(runtime, events, completeness="drop_late")

@@ -127,6 +127,7 @@ def _told_apart(means: Means, busy: str, idle: str) -> dict[str, dict[str, float
     return loads if loads[busy][CPU] > 5 * loads[idle][CPU] else None
 
 
+@pytest.mark.long
 def test_memory_grows_with_the_keys_of_the_state(
     shared_host: Supervisor, kafka: EmbeddedKafka, shared_folder: Path
 ) -> None:
