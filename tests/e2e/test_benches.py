@@ -11,7 +11,6 @@ from tests.bench import change_latency, failover, overhead, rescale_busy, rescal
 from tests.support.bench.figures import unmeasured
 from tests.support.spark.hosts import INTERPRETED
 from tests.support.spark.session import CHECKPOINTS, quick_jvm_settings
-from tests.support.stack.counts import CountJob
 from tests.support.stack.rows import RowJob
 
 
@@ -43,9 +42,9 @@ def test_rescale_of_many_jobs(stack: LocalStack):
 
 @pytest.mark.long
 def test_a_rescale_beside_busy_processes(stack: LocalStack):
-    figures = rescale_busy.measure(stack, {"small": CountJob}, burners=1)
-    assert unmeasured(figures["small"]) == set()
-    assert figures["small"]["attempts"] == 1
+    figures = rescale_busy.measure(stack, rescale_busy.CASES, burners=1)
+    assert [unmeasured(each) for each in figures.values()] == [set(), set()]
+    assert {each["attempts"] for each in figures.values()} == {1}
 
 
 def test_the_tasks_of_a_dead_container_go_on_elsewhere(stack: LocalStack, rows: RowJob):
