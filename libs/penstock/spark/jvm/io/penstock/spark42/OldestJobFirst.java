@@ -1,6 +1,5 @@
 package io.penstock.spark42;
 
-import java.lang.reflect.Field;
 import org.apache.spark.SparkContext;
 import org.apache.spark.scheduler.Pool;
 import org.apache.spark.scheduler.Schedulable;
@@ -16,20 +15,11 @@ import org.apache.spark.scheduler.TaskSchedulerImpl;
  * never run. All pools of a host have Spark's default weight and no minimal share.
  */
 public final class OldestJobFirst implements SchedulingAlgorithm {
+  static final SparkField ALGORITHM = new SparkField(Pool.class, "taskSetSchedulingAlgorithm");
+
   /** Uses this order in a host. Raises IllegalStateException when Spark has another scheduler than it is made for. */
   public static void install(SparkContext context) {
-    Pool root = ((TaskSchedulerImpl) context.taskScheduler()).rootPool();
-    try {
-      algorithmOf(Pool.class).set(root, new OldestJobFirst());
-    } catch (ReflectiveOperationException error) {
-      throw new IllegalStateException("Spark's pools have no algorithm that can be set", error);
-    }
-  }
-
-  static Field algorithmOf(Class<?> pool) throws NoSuchFieldException {
-    Field field = pool.getDeclaredField("taskSetSchedulingAlgorithm");
-    field.setAccessible(true);
-    return field;
+    ALGORITHM.set(((TaskSchedulerImpl) context.taskScheduler()).rootPool(), new OldestJobFirst());
   }
 
   /** Whether {@code first} comes before {@code second}. The scheduler changes neither while it sorts. */

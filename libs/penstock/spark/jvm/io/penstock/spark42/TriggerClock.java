@@ -1,10 +1,8 @@
 package io.penstock.spark42;
 
-import java.lang.reflect.Field;
 import java.util.function.BooleanSupplier;
 import org.apache.spark.sql.execution.streaming.runtime.ProcessingTimeExecutor;
 import org.apache.spark.sql.execution.streaming.runtime.TriggerExecutor;
-import org.apache.spark.util.Clock;
 import org.apache.spark.util.SystemClock;
 
 /**
@@ -12,8 +10,9 @@ import org.apache.spark.util.SystemClock;
  *
  * <p>Spark's own clock sleeps until that time, and nothing but the end of the query wakes it.
  */
-final class TriggerClock implements Clock {
-  private final Clock spark = new SystemClock();
+final class TriggerClock extends SystemClock {
+  static final SparkField CLOCK = new SparkField(ProcessingTimeExecutor.class, "clock");
+
   private final BooleanSupplier readsOn;
 
   TriggerClock(BooleanSupplier readsOn) {
@@ -26,28 +25,8 @@ final class TriggerClock implements Clock {
    */
   void install(TriggerExecutor triggers) {
     if (triggers instanceof ProcessingTimeExecutor) {
-      try {
-        clockOf(ProcessingTimeExecutor.class).set(triggers, this);
-      } catch (ReflectiveOperationException error) {
-        throw new IllegalStateException("Spark's triggers have no clock that can be set", error);
-      }
+      CLOCK.set(triggers, this);
     }
-  }
-
-  static Field clockOf(Class<?> triggers) throws NoSuchFieldException {
-    Field field = triggers.getDeclaredField("clock");
-    field.setAccessible(true);
-    return field;
-  }
-
-  @Override
-  public long getTimeMillis() {
-    return spark.getTimeMillis();
-  }
-
-  @Override
-  public long nanoTime() {
-    return spark.nanoTime();
   }
 
   @Override

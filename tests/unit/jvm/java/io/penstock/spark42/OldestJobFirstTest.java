@@ -7,7 +7,6 @@ import java.util.Map;
 import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.stream.Collectors;
 import java.util.stream.Stream;
-import org.apache.spark.scheduler.Pool;
 import org.apache.spark.scheduler.Schedulable;
 import org.apache.spark.scheduler.SchedulingAlgorithm;
 import org.junit.jupiter.api.Test;
@@ -32,7 +31,7 @@ class OldestJobFirstTest {
 
   @Test
   void theAlgorithmOfAPoolCanBeSet() throws NoSuchFieldException {
-    assertEquals(SchedulingAlgorithm.class, OldestJobFirst.algorithmOf(Pool.class).getType());
+    assertEquals(SchedulingAlgorithm.class, OldestJobFirst.ALGORITHM.type());
   }
 
   private static String sorted(Schedulable... pools) {
