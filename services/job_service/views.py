@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from penstock.config.model import DesiredState
 from penstock.model.health import Heard, Moment, heard, host_is_silent, runs_well
+from penstock.model.jobs import JobState
 from penstock.model.reports import TaskState
+from penstock.tasks.host_task import COPY_STATE
 from penstock.tasks.lag import lag_of
 from penstock.tasks.loads import TaskLoad
 from penstock.tasks.selectors import selector_of
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
     from services.job_service.store.overview import ReportedTask, RunningRow, SyncRow
 
 UNKNOWN, LOST = "unknown", "lost"
+# So many of the jobs that are disrupted are named to one that waits for room.
+MOST_NAMED = 3
 
 
 class Place(NamedTuple):
@@ -61,6 +65,14 @@ def task_views(
     ]
 
 
+def waits_for_room(sync: SyncRow | None) -> bool:
+    """Whether a job waits until others are not disrupted any more."""
+    if sync is None:
+        return False
+    is_copied = isinstance(sync.plan, Mapping) and sync.plan.get("step") == COPY_STATE
+    return sync.state == JobState.QUEUED.value or is_copied
+
+
 def sync_view(
     status: Any,
     sync: SyncRow | None,
@@ -68,9 +80,11 @@ def sync_view(
     noted: Sequence[GenerationView],
     change_kind: str | None,
     changed_fields: list[str] | None,
+    ahead: Sequence[str] = (),
 ) -> SyncView:
-    """How far a job is; None where the State Syncer has not been yet."""
-    same = ("detail", "step", "failures", "next_attempt_at", "updated_at")
+    """How far a job is; None where the State Syncer has not been yet. `ahead`: some of the jobs that are disrupted now,
+    where this one waits for room."""
+    same = ("step", "failures", "next_attempt_at", "updated_at")
     return SyncView(
         job=status.job,
         state=status.state,
@@ -82,11 +96,19 @@ def sync_view(
         sync_revision=None if sync is None else sync.revision,
         change_kind=change_kind,
         changed_fields=changed_fields,
+        detail=None if sync is None else _with_names(sync.detail, ahead),
         rejected=None if sync is None else sync.rejected,
         plan=None if sync is None or sync.plan is None else _plan(sync.plan),
         generations=list(noted),
         **{name: None if sync is None else getattr(sync, name) for name in same},
     )
+
+
+def _with_names(detail: str, ahead: Sequence[str]) -> str:
+    if not ahead or "waiting: " not in detail:
+        return detail
+    names = ", ".join(ahead[:MOST_NAMED]) + (" and others" if len(ahead) > MOST_NAMED else "")
+    return f"{detail}. Disrupted now: {names}"
 
 
 def _plan(recorded: Mapping[str, Any]) -> dict[str, Any]:

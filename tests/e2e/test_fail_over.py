@@ -1,5 +1,5 @@
-"""Containers that die, and containers that only seem dead. See also `test_benches` for one that stays away, and
-`test_chaos` for one that sleeps past its lease among other faults."""
+"""Containers that die, and containers that only seem dead. See also `test_chaos` for one that sleeps past its lease
+among other faults."""
 
 from __future__ import annotations
 
@@ -9,10 +9,26 @@ from penstock.control.process import wait_until
 from penstock.local.processes import children_with
 from penstock.local.services import HOST_MODULE, task_manager_name
 from penstock.local.stack import READY_S, LocalStack
+from tests.bench import failover
 from tests.support.chaos.freezing import frozen
 from tests.support.stack.rows import RowJob
 
 ALL_MANAGERS = {task_manager_name(1), task_manager_name(2)}
+
+
+def test_the_tasks_of_a_dead_container_go_on_elsewhere(stack: LocalStack, rows: RowJob):
+    """1. Rows are counted, and copied. 2. The Task Manager with the most tasks is killed and stays away. 3. Each of its
+    tasks commits elsewhere, and every row is counted once. 4. The Task Manager comes back as a new and empty container.
+    Rows that come then are there once."""
+    rows.send_and_wait()
+    seconds = failover.measure(stack, kills=1, job_count=1)
+    assert seconds
+    assert min(seconds) > 0
+    with stack.client() as client:
+        assert {view.state for view in client.containers().containers} == {"live"}
+    rows.send_and_wait()
+    rows.assert_exact()
+    assert rows.containers() <= ALL_MANAGERS
 
 
 @pytest.mark.long

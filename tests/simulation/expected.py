@@ -21,6 +21,7 @@ class Expected:
         self.newest: dict[str, Any] = {}
         self._memory = memory
         self._ever: defaultdict[str, set[bytes]] = defaultdict(set)
+        self._stopped: set[str] = set()
         self._revision = 0
         self._revisions: dict[str, int] = {}
         self._merged: dict[bytes, Any] = {}
@@ -37,7 +38,15 @@ class Expected:
                 self._note(job)
 
     def was(self, job: str, config: Any) -> bool:
-        """Whether a configuration, as JSON, was expected of the job at some time."""
+        """Whether a configuration, as JSON, was expected of the job at some time.
+
+        A stop and a start need not wait for the rest of a write, so a job that was ever to stop may be stopped or run
+        with what was expected otherwise.
+        """
+        states = ("running", "stopped") if job in self._stopped else (config["desired_state"],)
+        return any(self._was(job, {**config, "desired_state": state}) for state in states)
+
+    def _was(self, job: str, config: Any) -> bool:
         return orjson.dumps(config, option=orjson.OPT_SORT_KEYS) in self._ever[job]
 
     def was_of_task(self, job: str, config: JobConfig) -> bool:
@@ -55,3 +64,5 @@ class Expected:
             self._merged[key] = check_merged(reduce(overlay, layers, {})).model_dump(mode="json")
         self.newest[job] = self._merged[key]
         self._ever[job].add(orjson.dumps(self.newest[job], option=orjson.OPT_SORT_KEYS))
+        if self.newest[job]["desired_state"] == "stopped":
+            self._stopped.add(job)

@@ -76,8 +76,9 @@ def test_many_containers(containers: int) -> None:
 
 
 def test_the_same_seed_gives_the_same_story() -> None:
-    """Also in processes that hash strings differently."""
-    assert _story_of_a_process("1") == _story_of_a_process("2") == simulate(11).story.encode()
+    """Also in a process that hashes strings differently."""
+    other = "1" if os.environ.get("PYTHONHASHSEED") != "1" else "2"
+    assert _story_of_a_process(other) == simulate(11).story.encode()
 
 
 def _story_of_a_process(hash_seed: str) -> bytes:

@@ -152,7 +152,8 @@ def job_sync(job: JobName, parts: PartsOf) -> SyncView:
         if status is None:
             raise NotFound(f"there is no job {job}", field="job", rule="known")
         kind, fields = (None, None) if sync is None else _change(connection, status, sync, running)
-    return views.sync_view(status, sync, running, noted, kind, fields)
+        ahead = overview.disrupted_jobs(connection, limit=views.MOST_NAMED + 1) if views.waits_for_room(sync) else []
+    return views.sync_view(status, sync, running, noted, kind, fields, ahead)
 
 
 @router.get("/v1/jobs/{job}/decisions", response_model=DecisionPage)

@@ -81,6 +81,13 @@ _SHARDS = text(
 )
 _RUNNING = text(f"SELECT {columns(RunningRow)} FROM running WHERE job = :job")
 _SYNC = text(f"SELECT {columns(SyncRow)} FROM sync_state WHERE job = :job")
+_DISRUPTED = text(
+    """
+    SELECT s.job FROM sync_state s JOIN running r ON r.job = s.job
+    WHERE s.plan IS NOT NULL AND (s.plan->>'kind' = 'rollout' OR s.plan->>'step' <> 'copy_state' AND r.asks_for_tasks)
+    ORDER BY s.job LIMIT :limit
+    """
+)
 _GENERATIONS = text(
     """
     SELECT generation, attempted, unused_since, container IS NOT NULL AS collecting, detail
@@ -112,6 +119,11 @@ def running_job(connection: Connection, job: str) -> RunningRow | None:
 def sync(connection: Connection, job: str) -> SyncRow | None:
     """The sync state of a job; None before the first round about the job."""
     return read_first(connection, SyncRow, _SYNC, {"job": job})
+
+
+def disrupted_jobs(connection: Connection, *, limit: int) -> list[str]:
+    """The first `limit` jobs, by name, whose tasks a rescale or a rollout keeps from their work now."""
+    return list(connection.execute(_DISRUPTED, {"limit": limit}).scalars())
 
 
 def noted_generations(connection: Connection, job: str) -> list[GenerationView]:

@@ -23,11 +23,13 @@ class Waits(NamedTuple):
     for_rescale: str
     for_rollout: str
     for_copy: str
+    for_place: str
 
 
 class Room(NamedTuple):
     """How many jobs may be disrupted at once, `rescales` of them by a rescale; and for how many more there is room. The
-    same of `copies`, which disrupt no job."""
+    same of `copies`, which disrupt no job. `of_stopped`: how many rescales under way are of stopped jobs, and disrupt
+    none either."""
 
     limit: int
     free: int
@@ -35,13 +37,15 @@ class Room(NamedTuple):
     free_rescales: int
     copies: int = 0
     free_copies: int = 0
+    of_stopped: int = 0
 
     @property
     def waits(self) -> Waits:
         """What the sync states of jobs without room say."""
         any_change = _no_room(self.limit, "be disrupted")
-        rescale = _no_room(self.rescales, "be rescaled") if self.rescales < self.limit else any_change
-        return Waits(rescale, any_change, _no_room(self.copies, "be copied"))
+        place = _no_room(self.rescales, "be rescaled")
+        rescale = place if self.rescales < self.limit else any_change
+        return Waits(rescale, any_change, _no_room(self.copies, "be copied"), place)
 
 
 def _no_room(limit: int, what: str) -> str:
@@ -60,11 +64,13 @@ class Budget:
     outputs: int = 32
     copies: int = 20
 
-    def room(self, jobs: int, *, active: int = 0, rescales: int = 0, copies: int = 0) -> Room:
-        """The room in a cell of so many jobs, while `active` plans disrupt theirs, `rescales` of them of rescales, and
-        `copies` plans only copy."""
+    def room(self, jobs: int, *, rollouts: int = 0, rescales: int = 0, of_stopped: int = 0, copies: int = 0) -> Room:
+        """The room in a cell of so many jobs, with so many rollouts and rescales under way, `of_stopped` of these of
+        stopped jobs, and so many plans that only copy."""
         limit = max(1, min(self.count, int(self.share * jobs)))
-        return Room(limit, limit - active, self.rescales, self.rescales - rescales, self.copies, self.copies - copies)
+        free = limit - rollouts - (rescales - of_stopped)
+        places, copies_left = self.rescales - rescales, self.copies - copies
+        return Room(limit, free, self.rescales, places, self.copies, copies_left, of_stopped)
 
 
 class Candidate(NamedTuple, Generic[Ready]):
@@ -107,8 +113,10 @@ def put_off(candidate: Candidate[Start], room: Room) -> Wait | Poll[Plan]:
     match start:
         case Record(plan):
             return Poll(plan if view.progress is None else view.progress.plan, room.waits.for_rescale)
-        case StartRescale(copies=copies):
-            why = room.waits.for_copy if copies else room.waits.for_rescale
+        case StartRescale(copies=True):
+            why = room.waits.for_copy
+        case StartRescale():
+            why = room.waits.for_rescale if _needs_room(candidate) else room.waits.for_place
         case StartRollout():
             why = room.waits.for_rollout
     return Wait(why, start.commit.difference, view.failures_since(view.revision), JobState.QUEUED)
@@ -119,7 +127,8 @@ class AdmissionQueue:
 
     Rescales and rollouts share one order and one limit, and rescales have a limit of their own. Rollouts leave room for
     the rescales that wait, so a release of many jobs does not hold every rescale up until its end: up to the limit of
-    rescales, and half of all room at most. A job that is disrupted already, since a rollout goes on, needs no room.
+    rescales, and half of all room at most. A job that is disrupted already, since a rollout goes on, needs no room, nor
+    does one that is stopped: a rescale of it only needs one of the places for rescales.
 
     A rescale that begins with a copy disrupts nothing yet: it only needs one of the places for copies. When it has
     copied, and would disrupt its job, it goes before all that has not begun: its copy gets out of date.
@@ -169,9 +178,11 @@ class AdmissionQueue:
 
 def _kept_for_rescales(room: Room, begun: int) -> int:
     """How many rescales may still begin in the room that rollouts leave to rescales, after so many in this round."""
-    active = room.rescales - room.free_rescales + begun
+    active = room.rescales - room.free_rescales - room.of_stopped + begun
     return max(0, min(room.rescales, room.limit // 2) - active)
 
 
 def _needs_room(candidate: Candidate[Start]) -> bool:
-    return candidate.view.rolling is None
+    """Not a job that is disrupted already, since a rollout goes on; nor one that is stopped."""
+    running = candidate.view.running
+    return candidate.view.rolling is None and (running is None or running.asks_for_tasks)

@@ -11,6 +11,7 @@ from datetime import datetime
 from penstock.config.classify import Difference, classify
 from penstock.config.model import ChangeKind, DesiredState
 from penstock.model.jobs import JobState
+from penstock.tasks.host_task import INITIALIZE_SINK
 from penstock.tasks.rollout import RunningRollout, is_upgrade
 from penstock.tasks.sinks import prepared_part
 from services.state_syncer.decide.decisions import (
@@ -28,25 +29,71 @@ from services.state_syncer.decide.decisions import (
 from services.state_syncer.decide.observe import Presence
 from services.state_syncer.decide.view import Config, JobView, Running, SyncRecord, Unusable
 
+_STATE_AND_SIZE = {"desired_state", "task_count", "key_group_bounds", "threads_per_task"}
+
 
 def decide(view: JobView, now: datetime) -> Change:
     """The next step for a job, as if it had no recorded plan."""
     if view.deleting:
         return _delete(view)
     decision = _decide_change(view, now)
+    running = view.running
+    if running is not None and running.asks_for_tasks and is_to_stop(view):
+        return _stop(view, running, decision)
     return decision if isinstance(decision, Nothing | StartRescale | StartRollout | Commit) else wait(view, decision)
 
 
 def wait(view: JobView, decision: Wait | Fail | BackingOff) -> Wait | Fail | BackingOff | Commit:
-    """The decision when a change cannot be made now. A restart that a user asked for is committed all the same.
+    """The decision when a change cannot be made now. What needs nothing else is committed all the same, with the
+    running configuration, and the change waits:
 
-    A restart belongs to no write: the job restarts with its running configuration, and the change waits.
+    - A restart that a user asked for: it belongs to no write.
+    - The start of a stopped job that only gets another size: it starts with the size that it had.
     """
     running = view.running
-    if running is None or running.stopping or running.restarts >= view.restarts:
+    if running is None or running.stopping:
         return decision
+    starts = _starts_as_it_was(view, running)
+    if running.restarts >= view.restarts and not starts:
+        return decision
+    config = _with_state(running.config, DesiredState.RUNNING) if starts else running.config
     rollout = restarted(running.rollout, view.restarts)
-    return Commit(running.config, running.revision, running.generation, view.restarts, then=decision, rollout=rollout)
+    return Commit(config, running.revision, running.generation, view.restarts, then=decision, rollout=rollout)
+
+
+def _starts_as_it_was(view: JobView, running: Running) -> bool:
+    """Whether a stopped job is to run, and nothing that its tasks would have to restart for differs but its size."""
+    expected = view.expected
+    if not running.started or running.asks_for_tasks or view.restore is not None or isinstance(expected, Unusable):
+        return False
+    changes = [change for change in classify(running.config, expected).fields if change.kind >= ChangeKind.RESTART]
+    is_to_run = expected["desired_state"] == DesiredState.RUNNING.value
+    return is_to_run and all(change.path[0] in _STATE_AND_SIZE for change in changes)
+
+
+def is_to_stop(view: JobView) -> bool:
+    """Whether no task of the job shall run."""
+    expected = view.expected
+    return not isinstance(expected, Unusable) and bool(expected["desired_state"] == DesiredState.STOPPED.value)
+
+
+def _stop(view: JobView, running: Running, decision: Change) -> Change:
+    """The tasks stop at once, with the running configuration if the rest of the write cannot be made now."""
+    match decision:
+        case Commit() if not awaits_sink(view, decision):
+            return decision
+        case Commit(difference=difference):
+            then: Wait | Fail | BackingOff = Wait(INITIALIZE_SINK, difference, view.failures_since(view.revision))
+        case StartRescale(commit, restore):
+            what = "to be rescaled" if restore is None else "to be restored"
+            then = Wait(what, commit.difference, view.failures_since(view.revision))
+        case Wait() | Fail() | BackingOff():
+            then = decision
+        case _:
+            return decision
+    stopped = stopped_config(running.config)
+    difference = classify(running.config, stopped)
+    return Commit(stopped, running.revision, running.generation, view.restarts, difference=difference, then=then)
 
 
 def restarted(rollout: RunningRollout | None, restarts: int) -> RunningRollout | None:
@@ -85,12 +132,17 @@ def _delete(view: JobView) -> Commit | AwaitStopped | Forget:
         return Forget()
     if not running.stopping:
         revision = max(view.revision, running.revision)
-        return Commit(_stopped(running.config), revision, running.generation, running.restarts, stopping=True)
+        return Commit(stopped_config(running.config), revision, running.generation, running.restarts, stopping=True)
     return Forget() if view.presence is Presence.ABSENT else AwaitStopped(view.presence)
 
 
-def _stopped(config: Config) -> Config:
-    return {**config, "desired_state": DesiredState.STOPPED.value}
+def stopped_config(config: Config) -> Config:
+    """The same configuration, of a stopped job."""
+    return _with_state(config, DesiredState.STOPPED)
+
+
+def _with_state(config: Config, state: DesiredState) -> Config:
+    return {**config, "desired_state": state.value}
 
 
 def _decide_change(view: JobView, now: datetime) -> Nothing | BackingOff | StartRescale | StartRollout | Fail | Commit:
@@ -112,7 +164,7 @@ def _first(view: JobView, expected: Config) -> Commit:
     if view.restore is None:
         return commit
     waits = Wait("to be restored", Difference(ChangeKind.RESCALE, ()))
-    return replace(commit, config=_stopped(expected), then=waits)
+    return replace(commit, config=stopped_config(expected), then=waits)
 
 
 def _bring(view: JobView, expected: Config, running: Running) -> Nothing | StartRescale | StartRollout | Fail | Commit:
@@ -126,8 +178,8 @@ def _bring(view: JobView, expected: Config, running: Running) -> Nothing | Start
         )
         return Fail(detail, ChangeKind.FORBIDDEN, names)
     if view.restore is not None or (running.started and difference.kind is ChangeKind.RESCALE):
-        # What tasks do last is not kept by a restore, and a job that is to stop needs no short stop.
-        copies = view.restore is None and running.asks_for_tasks and commit.asks_for_tasks
+        # What tasks do last is not kept by a restore.
+        copies = view.restore is None and running.asks_for_tasks
         return StartRescale(replace(commit, difference=difference.only(ChangeKind.RESCALE)), view.restore, copies)
     is_whole = not (running.stopping or running.quiescing) and running.rollout is None
     is_current = running.revision >= view.revision and running.restarts >= view.restarts

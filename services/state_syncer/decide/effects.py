@@ -127,7 +127,7 @@ def effects(view: JobView, decision: Decision, now: datetime) -> Effects:
         case Commit():
             told = LogEvent(COMMITTED, view.job, decision.revision, _commit_kind(view, decision), {})
             committed = _committed(view, decision, now)
-            return Effects(commit=decision, record=committed, events=(told,), soon=decision.stopping)
+            return Effects(commit=decision, record=committed, events=(told,), soon=_is_soon_decided(decision))
         case End():
             return _of_end(view, decision, now)
         case _:
@@ -168,6 +168,12 @@ def _of_finish(job: JobRow, decision: Finish[Plan] | Finish[Rollout]) -> Effects
         events=(told,),
         soon=True,
     )
+
+
+def _is_soon_decided(commit: Commit) -> bool:
+    """Whether there is more to do, that no notification and no room are waited for."""
+    then = commit.then
+    return commit.stopping or (isinstance(then, Wait) and then.state is JobState.WAITING)
 
 
 def _of_end(view: JobView, decision: End[Plan] | End[Rollout], now: datetime) -> Effects:

@@ -172,11 +172,13 @@ class Progress:
 
 
 class PlanRow(NamedTuple):
-    """A recorded plan as JSON, which may be no plan, and the highest generation that its job ever took."""
+    """A recorded plan as JSON, which may be no plan, and the highest generation that its job ever took. `runs`: the
+    job's tasks run but for the plan."""
 
     plan: Any
     newest_generation: int
     deleting: bool
+    runs: bool
 
     @property
     def is_rollout(self) -> bool:
@@ -185,8 +187,13 @@ class PlanRow(NamedTuple):
 
     @property
     def is_copying(self) -> bool:
-        """Whether the plan's job is not disrupted yet: all its tasks run."""
+        """Whether all tasks of the plan's job run, while their state is copied."""
         return bool(self._get("step") == Step.COPY.value)
+
+    @property
+    def disrupts(self) -> bool:
+        """Whether the plan keeps tasks from their work that would run without it."""
+        return self.runs and not self.is_copying
 
     @property
     def container(self) -> str | None:

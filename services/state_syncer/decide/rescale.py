@@ -4,8 +4,7 @@
 
 The state is copied while the tasks run. If that fails, all of it is moved after the stop. Three commits: (1) tasks take
 no more rows; (2) once their batches are done, the stop; (3) the new running row, which ends the plan. Between 1 and 2,
-where tasks are behind: these read on. A job without tasks, one that is to stop and one that is to be restored begin
-with the stop.
+where tasks are behind: these read on. A job without tasks and one that is to be restored begin with the stop.
 
 Until `seal` is recorded the old generation can be resumed, so every failure resumes it. After that the plan only goes
 forward, to the configuration that it has recorded.
@@ -23,7 +22,14 @@ from penstock.config.model import ChangeKind
 from penstock.tasks.host_task import INITIALIZE_SINK
 from penstock.tasks.redistribution import RedistributionReport
 from penstock.tasks.rollout import is_upgrade
-from services.state_syncer.decide.change import awaits_sink, decide, is_backing_off, restarted
+from services.state_syncer.decide.change import (
+    awaits_sink,
+    decide,
+    is_backing_off,
+    is_to_stop,
+    restarted,
+    stopped_config,
+)
 from services.state_syncer.decide.decisions import (
     BackingOff,
     Commit,
@@ -140,7 +146,7 @@ def continue_rescale(view: JobView, running: Running, progress: Progress, now: d
             return _replan(view, running, plan, now)
         case Move.ABORT:
             why = _too_far(view, plan, now) if found is Fact.TOO_FAR else ""
-            return End(plan, _resumed(running), _failure(view, progress, found, why))
+            return End(plan, _given_up(view, running), _failure(view, progress, found, why))
         case Move.ASK:
             return _ask(progress, now)
         case Move.SEAL:
@@ -239,19 +245,19 @@ def _replan(view: JobView, running: Running, plan: Plan, now: datetime) -> Resca
     """The same redistribution goes on when only the rest of the write is new; another one begins at the stopped job;
     without any the old generation goes on, as it does when another output has to be made first.
 
-    Tasks that still run only take rows again; what else is asked of them is decided once no plan is recorded. While
-    state is copied, see `_while_copying`.
+    Tasks that still run only take rows again; what else is asked of them is decided once no plan is recorded. A stop
+    ends a plan whose tasks still run: they stop at once. While state is copied, see `_while_copying`.
     """
     is_running = plan.step in RUNNING_STEPS
     decision = decide(replace(view, running=replace(running, stopping=True)), now)
     match decision:
         case Commit() as commit if is_running:
-            return _taken_back(plan, running, commit)
+            return _taken_back(view, plan, running, commit)
         case StartRescale(commit) | (Commit(then=None) as commit) if _has_other_output(view, plan, commit):
             waits = Wait(f"{INITIALIZE_SINK}: once the job runs again", commit.difference)
-            return End(plan, replace(_resumed(running), then=waits))
-        case StartRescale(commit, restore) if is_running and restore is not None:
-            return _taken_back(plan, running, commit)
+            return End(plan, replace(_given_up(view, running), then=waits))
+        case StartRescale(commit, restore) if is_running and (restore is not None or not commit.asks_for_tasks):
+            return _taken_back(view, plan, running, commit)
         case StartRescale() if plan.step is Step.COPY:
             return _while_copying(view, running, plan, decision, now)
         case StartRescale():
@@ -263,7 +269,7 @@ def _replan(view: JobView, running: Running, plan: Plan, now: datetime) -> Resca
         case Commit(then=None):
             return End(plan, decision)
         case Fail():
-            return End(plan, _resumed(running), decision)
+            return End(plan, _given_up(view, running), decision)
         case _:
             raise IllegalMove(f"{decision} cannot follow from a change of {plan}")
 
@@ -274,10 +280,7 @@ def _while_copying(view: JobView, running: Running, plan: Plan, start: StartResc
 
     - A restart that a user asked for is committed at once; the plan goes on.
     - Another package or query goes on without the copy: the job may crash with what it has.
-    - A stop ends the plan: nothing was disturbed.
     """
-    if not start.commit.asks_for_tasks:
-        return _taken_back(plan, running, start.commit)
     # A target that changes again and again begins a copy each time: the step began with the first of them.
     fresh = _new_plan(start, plan.step_at, plan.ran_on, Step.COPY).model_copy(update={"container": plan.container})
     goes_on = _carried_over(plan, fresh) if _same_target(running, plan, fresh) else fresh
@@ -289,10 +292,10 @@ def _while_copying(view: JobView, running: Running, plan: Plan, start: StartResc
     return Record(goes_on, replace(_resumed(running), restarts=view.restarts, rollout=rollout))
 
 
-def _taken_back(plan: Plan, running: Running, commit: Commit) -> End[Plan]:
+def _taken_back(view: JobView, plan: Plan, running: Running, commit: Commit) -> End[Plan]:
     """The next round decides about what is asked for now, as of a job without a plan."""
-    waits = Wait("tasks take rows again", commit.difference)
-    return End(plan, replace(_resumed(running), then=waits))
+    waits = Wait("stopped" if is_to_stop(view) else "tasks take rows again", commit.difference)
+    return End(plan, replace(_given_up(view, running), then=waits))
 
 
 def _has_other_output(view: JobView, plan: Plan, commit: Commit) -> bool:
@@ -313,6 +316,13 @@ def _carried_over(plan: Plan, fresh: Plan) -> Plan:
 def _resumed(running: Running) -> Commit:
     """What ran, as it ran: a rollout that a rescale came upon goes on from there."""
     return Commit(running.config, running.revision, running.generation, running.restarts, rollout=running.rollout)
+
+
+def _given_up(view: JobView, running: Running) -> Commit:
+    """What ran goes on, unless the job is to stop."""
+    if not is_to_stop(view):
+        return _resumed(running)
+    return replace(_resumed(running), config=stopped_config(running.config), rollout=None)
 
 
 def _too_far(view: JobView, plan: Plan, now: datetime) -> str:

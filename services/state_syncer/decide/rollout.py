@@ -202,6 +202,8 @@ def _changed(
             if _same_package(running.config, commit.config):
                 return _go_along(running, plan, commit, now)
             return begin_rollout(view, StartRollout(commit), now, policy)
+        case Commit(asks_for_tasks=False) as stop:
+            return End(plan, stop)
         case Commit() as restart:
             return Record(plan.again(now, restarts=restart.restarts), restart)
         case _:

@@ -142,14 +142,15 @@ class StateSyncer:
         return found.named(list(dict.fromkeys((*found.plans, *turn, *found.fresh[:MOST_NAMED]))))
 
     def _room(self, found: RoundInput, rolling: RollingJobs, rollouts_ended: int) -> Room:
-        """The room in the blast-radius budget. Jobs that are being deleted take none, nor those whose state is only
-        copied."""
+        """The room in the blast-radius budget. Jobs that are being deleted take none. Those whose state is only copied
+        take a place for copies, and those that are stopped a place for rescales: neither is disrupted."""
         plans = [row for row in found.plans.values() if not row.deleting]
         copies = sum(row.is_copying for row in plans)
         rescales = len(plans) - copies
-        rollouts = sum(not job.deleting for job in rolling.jobs) + len(rolling.unreadable)
-        active = rescales + rollouts - rollouts_ended
-        return self._budget.room(found.count_running(), active=active, rescales=rescales, copies=copies)
+        of_stopped = rescales - sum(row.disrupts for row in plans)
+        rollouts = sum(not job.deleting for job in rolling.jobs) + len(rolling.unreadable) - rollouts_ended
+        jobs = found.count_running()
+        return self._budget.room(jobs, rollouts=rollouts, rescales=rescales, of_stopped=of_stopped, copies=copies)
 
     def _show(self, jobs: int) -> None:
         metrics.ROUND_JOBS.set(jobs)

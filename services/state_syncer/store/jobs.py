@@ -90,6 +90,7 @@ _READ = text(
     SELECT j.name, j.revision, j.restarts, j.deleting,
         r.config AS running_config, r.digests AS running_digests, r.revision AS running_revision, r.generation,
         r.restarts AS running_restarts, r.stopping, r.started, r.commit_number, r.rollout, r.first_generation,
+        r.asks_for_tasks AS runs,
         coalesce(r.quiescing_commit = r.commit_number, false) AS quiescing,
         CASE WHEN r.level_commit = r.commit_number THEN r.level_ms END AS level_ms,
         EXISTS (SELECT FROM proven p WHERE p.job = r.job AND p.code = code_of(CASE
@@ -214,7 +215,7 @@ def _view(row: Row[Any], facts: Facts) -> JobView:
 
 
 def _plan(row: Row[Any]) -> PlanRow | None:
-    return None if row.plan is None else PlanRow(row.plan, row.newest_generation, row.deleting)
+    return None if row.plan is None else PlanRow(row.plan, row.newest_generation, row.deleting, bool(row.runs))
 
 
 def _running(row: Row[Any]) -> Running | None:

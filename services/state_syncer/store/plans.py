@@ -20,7 +20,8 @@ IS_ROLLOUT = "s.plan->>'kind' = 'rollout'"
 # Plans of rescales: few, however many jobs there are.
 _READ_RESCALES = text(
     f"""
-    SELECT s.job, s.plan, GREATEST(r.generation, r.newest_generation) AS newest_generation, j.deleting
+    SELECT s.job, s.plan, GREATEST(r.generation, r.newest_generation) AS newest_generation, j.deleting,
+        r.asks_for_tasks AS runs
     FROM sync_state s JOIN running r ON r.job = s.job JOIN jobs j ON j.name = s.job
     WHERE s.plan IS NOT NULL AND ({IS_ROLLOUT}) IS NOT TRUE
     """
@@ -58,7 +59,7 @@ _RECORD_SECONDS = text(f"UPDATE running AS held SET rescale_seconds = new.second
 def read_plans(connection: Connection) -> dict[str, PlanRow]:
     """The recorded plans of rescales, by job."""
     rows = connection.execute(_READ_RESCALES)
-    return {row.job: PlanRow(row.plan, row.newest_generation, row.deleting) for row in rows}
+    return {row.job: PlanRow(row.plan, row.newest_generation, row.deleting, row.runs) for row in rows}
 
 
 def read_live_containers(connection: Connection) -> dict[str, LiveContainer]:

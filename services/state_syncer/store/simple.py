@@ -4,7 +4,7 @@ Nothing is decided here. Each merged configuration is stored with its digests (`
 statements only ask whether digests are equal. A difference is simple when neither a rescale, a rollout nor a host task
 follows from it. Jobs with a simple difference, and first configurations, are committed with their sync states
 under one commit number. Jobs that need a rescale or a rollout and nothing else are noted as `queued`; decisions about
-them are made in Python, in the order of admission. All other jobs are left alone.
+them are made in Python, in the order of admission. So are those about all other jobs.
 
 Statements over all jobs join by hashes: the planner's statistics are stale right after a bulk write, and a nested loop
 over 100,000 jobs would not end. Statements over named jobs use the primary keys.
@@ -44,6 +44,8 @@ _KINDS = ("forbidden", "rescale", "restart", "live")
 _IS_FORBIDDEN = f"(r.started AND {_differs('forbidden')})"
 _NEEDS_RESCALE = f"(r.started AND {_differs('rescale')})"
 _NEEDS_ROLLOUT = f"(r.started AND r.asks_for_tasks AND e.asks_for_tasks AND {_differs('package')})"
+# Such a job stops at once, whatever else it needs, and it may start at once.
+_STOPS_OR_STARTS = "(r.asks_for_tasks <> e.asks_for_tasks)"
 _NEEDS_HOST = f"""(CASE WHEN r.started THEN e.digests->>'changed' <> '' AND {_differs("changed")}
             ELSE e.digests->>'first' <> '' AND e.asks_for_tasks END)"""
 
@@ -105,7 +107,8 @@ _QUEUE = f"""
         detail = CASE {_kind()} WHEN 'rescale' THEN :for_rescale ELSE :for_rollout END,
         changed_fields = NULL, updated_at = now()
     FROM jobs j, running r, expected_configs e
-    WHERE {_IS_FRESH} AND ({_NEEDS_RESCALE} OR {_NEEDS_ROLLOUT}) AND ({_IS_FORBIDDEN} OR {_NEEDS_HOST}) IS FALSE
+    WHERE {_IS_FRESH} AND ({_NEEDS_RESCALE} OR {_NEEDS_ROLLOUT})
+        AND ({_IS_FORBIDDEN} OR {_NEEDS_HOST} OR {_STOPS_OR_STARTS}) IS FALSE
         {{which}}
     """
 

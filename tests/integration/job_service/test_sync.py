@@ -6,8 +6,10 @@ from typing import Any
 
 from penstock.wire.job_client import JobClient
 from services.state_syncer.decide.budget import Budget
+from services.state_syncer.decide.progress import Step
 from tests.support.job_service.service import CONFIG
 from tests.support.state_syncer.cell import Cell
+from tests.support.state_syncer.containers import waits_at
 
 
 def shown(client: JobClient) -> tuple[str, str | None, list[str] | None]:
@@ -60,3 +62,22 @@ def test_the_fields_of_a_change_that_waits_for_room_and_of_one_that_goes_on(clie
     assert shown(client) == ("rescaling", "rescale", ["task_count"])
     asked_for(client, priority=3)
     assert shown(client) == ("rescaling", "rescale", ["task_count"])
+
+
+def test_a_job_that_waits_for_room_is_told_who_is_disrupted(client: JobClient, cell: Cell) -> None:
+    """1. One job may be disrupted, and a rescale of `etl` does: another that is copied is told so. 2. A stopped one is
+    rescaled, and is not named."""
+    for name in ("etl", "late", "down"):
+        client.put_job(name, CONFIG)
+    cell.rounds(1)
+    cell.budget = Budget(share=0.1)
+    cell.restart()
+    cell.containers.works = waits_at(Step.REDISTRIBUTE)
+    for name, fields in (("etl", {}), ("down", {"desired_state": "stopped"}), ("late", {})):
+        client.patch_layer(name, "base", {"task_count": 4, **fields}, if_match=client.get_layer(name, "base").version)
+        cell.rounds(4)
+    waits = client.sync("late")
+    assert waits.state == "rescaling"
+    assert waits.detail == ("copy_state: waiting: no more than 1 job may be disrupted at once. Disrupted now: etl")
+    assert "Disrupted" not in (client.sync("etl").detail or "")
+    assert (cell.step("etl"), cell.step("down")) == ("redistribute", "redistribute")

@@ -92,7 +92,6 @@ def test_a_busy_task_uses_more_than_an_idle_one_of_the_same_host(
         means = Means(shared_host, busy, idle)
         loads = wait_until(partial(_told_apart, means, busy, idle), 90, "the busy task to use more than the idle one")
     assert loads[idle][CPU] >= 0
-    assert loads[busy][NETWORK] > 20 * WORD_BYTES
     assert loads[busy][DISK] > loads[idle][DISK] > 0
     for task_id in (busy, idle):
         shared_host.stop(task_id)
@@ -120,11 +119,12 @@ class Means:
 
 
 def _told_apart(means: Means, busy: str, idle: str) -> dict[str, dict[str, float]] | None:
-    """The means, once the idle task's start is over and the busy one uses five times as much."""
+    """The means, once the idle task's start is over, and the busy one uses five times as much and sends its rows."""
     loads = means.over_a_window()
     if not loads or loads[idle][NETWORK] > 0 or loads[idle][CPU] >= 0.1:
         return None
-    return loads if loads[busy][CPU] > 5 * loads[idle][CPU] else None
+    sends = loads[busy][NETWORK] > 20 * WORD_BYTES
+    return loads if sends and loads[busy][CPU] > 5 * loads[idle][CPU] else None
 
 
 @pytest.mark.long

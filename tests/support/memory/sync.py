@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 
+import orjson
+
 from penstock.config.declare import ROLLBACK_LAYER, ChangeKind
 from penstock.model.jobs import JobState
 from penstock.store.running import STATE_SYNCER, CommitRow
@@ -158,7 +160,8 @@ def _has_drifted(store: MemoryStore, name: str) -> bool:
 def _plan_row(store: MemoryStore, name: str) -> PlanRow:
     entry = store.running[name]
     newest = max(entry.row.generation, entry.newest_generation)
-    return PlanRow(store.plans[name], newest, store.jobs[name].deleting)
+    runs = orjson.loads(entry.row.config)["desired_state"] == "running"
+    return PlanRow(store.plans[name], newest, store.jobs[name].deleting, runs)
 
 
 def _write_plan(store: MemoryStore, write: PlanWrite) -> None:

@@ -13,6 +13,8 @@ from datetime import UTC, datetime, timedelta
 from itertools import count
 from typing import Any, NamedTuple
 
+import orjson
+
 from penstock.model.reports import TaskProgress, TaskReport, TaskState
 from penstock.store.running import STATE_SYNCER
 from penstock.tasks.host_request import HostRequest
@@ -121,6 +123,10 @@ class World:
         """Somebody asks for a configuration."""
         self.memory.write_layer(job, "base", make_layer(**config))
         self.expected[job].append(make_config(**config))
+
+    def is_to_run(self, job: str) -> bool:
+        """Whether tasks of the job run when no plan keeps them from it."""
+        return bool(orjson.loads(self.memory.running[job].row.config)["desired_state"] == "running")
 
     # ---- leaders
 

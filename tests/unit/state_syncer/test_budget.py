@@ -14,7 +14,7 @@ from penstock.model.jobs import JobState
 from services.state_syncer.decide.budget import AdmissionQueue, Budget, Candidate, Queue, Room, put_off
 from services.state_syncer.decide.decisions import Commit, Poll, Record, StartRescale, StartRollout, Wait
 from services.state_syncer.decide.progress import Plan, Progress, Step
-from services.state_syncer.decide.view import JobView, SyncRecord
+from services.state_syncer.decide.view import JobView, Running, SyncRecord
 from services.state_syncer.decide.waves import Rolling, Rollout
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -39,7 +39,7 @@ def candidate(job: str, priority: int = 0, revision: int = 1) -> Candidate[Start
     ],
 )
 def test_the_smaller_of_share_and_count_and_at_least_one(budget: Budget, jobs: int, limit: int) -> None:
-    assert budget.room(jobs, active=3, rescales=2, copies=4) == (limit, limit - 3, 20, 18, 20, 16)
+    assert budget.room(jobs, rollouts=1, rescales=3, of_stopped=1, copies=4) == (limit, limit - 3, 20, 17, 20, 16, 1)
 
 
 CANDIDATES = st.lists(
@@ -138,6 +138,27 @@ def test_who_waits_is_told_which_limit_holds(candidate: Candidate[Any], room: Ro
     told = put_off(candidate, room)
     assert isinstance(told, Wait)
     assert told.detail == f"waiting: {why}"
+
+
+def stopped(waiting: Candidate[Any], desired_state: str) -> Candidate[Any]:
+    """The same job, stopped."""
+    running = Running({"desired_state": "stopped"}, 1, 1, 0, stopping=False, started=True, commit_number=1)
+    view = replace(waiting.view, running=running, expected={"priority": 0, "desired_state": desired_state})
+    return Candidate(view, waiting.start)
+
+
+def test_a_stopped_job_needs_no_room_but_a_place() -> None:
+    to_run, to_stay = stopped(candidate("a"), "running"), stopped(candidate("b", priority=9), "stopped")
+    assert turns(Room(1, 0, 2, 2), to_run, to_stay, upgrade("c")) == (["b", "a"], {"c"})
+    assert turns(Room(1, 0, 2, 1), to_run, to_stay) == (["b"], {"a"})
+    told = put_off(to_run, Room(1, 0, 2, 1))
+    assert isinstance(told, Wait)
+    assert told.detail == "waiting: no more than 2 jobs may be rescaled at once"
+
+
+def test_rescales_of_stopped_jobs_take_no_room_that_a_release_leaves_to_others() -> None:
+    release = [upgrade(f"a{number}", priority=9) for number in range(4)]
+    assert turns(Room(4, 4, 9, 5, of_stopped=4), *release, candidate("b"))[0] == ["a0", "a1", "a2", "b"]
 
 
 def test_a_copy_needs_no_room_where_jobs_are_disrupted_but_a_place_of_its_own() -> None:

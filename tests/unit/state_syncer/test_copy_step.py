@@ -37,7 +37,6 @@ def test_it_begins_with_a_record_of_the_whole_write_and_the_tasks_run_on() -> No
     "fields",
     [
         pytest.param({"restore": RESTORE}, id="what tasks do last is not kept"),
-        pytest.param({"expected": NEW | {"desired_state": "stopped"}}, id="the job is to stop"),
         pytest.param({"running": replace(STARTED, config=STOPPED)}, id="no task is to run"),
     ],
 )
@@ -174,7 +173,7 @@ def test_another_package_or_query_does_not_wait_for_the_copy() -> None:
 def test_a_stop_ends_the_plan_that_copies() -> None:
     decision = after(view(Step.COPY, revision=7, expected=NEW | {"desired_state": "stopped"}), LATER)
     assert isinstance(decision, End)
-    assert (decision.commit.config, decision.failure) == (OLD, None)
+    assert (decision.commit.config, decision.failure) == (OLD | {"desired_state": "stopped"}, None)
 
 
 @pytest.mark.parametrize("expected", [OLD, make_config(priority=3), make_config(package={"name": "p", "version": "2"})])

@@ -12,7 +12,7 @@ import java.util.function.LongSupplier;
 public final class QuiesceOrders {
   private static final Map<UUID, QuiesceOrder> OF_RUN = new ConcurrentHashMap<>();
   private static final Map<String, QuiesceOrder> AT_START = new ConcurrentHashMap<>();
-  private static final Object CUTS = new Object();
+  private static final Object CHANGED = new Object();
 
   private QuiesceOrders() {}
 
@@ -26,20 +26,27 @@ public final class QuiesceOrders {
   public static void readTo(UUID run, long levelMillis, String cuts) {
     OF_RUN.computeIfPresent(run, (id, known) -> known.levelMillis().equals(OptionalLong.of(levelMillis))
         ? known.withCuts(cuts) : known);
-    synchronized (CUTS) {
-      CUTS.notifyAll();
+    tellWaiting();
+  }
+
+  private static void tellWaiting() {
+    synchronized (CHANGED) {
+      CHANGED.notifyAll();
     }
   }
 
-  /** Returns once no milliseconds are left, or {@code isEnough}: that is asked at once, and when cuts were given. */
+  /**
+   * Returns once no milliseconds are left, or {@code isEnough}: that is asked at once, when cuts were given, and when an
+   * order is over.
+   */
   static void await(BooleanSupplier isEnough, LongSupplier leftMillis) throws InterruptedException {
-    synchronized (CUTS) {
+    synchronized (CHANGED) {
       while (!isEnough.getAsBoolean()) {
         long left = leftMillis.getAsLong();
         if (left <= 0) {
           return;
         }
-        CUTS.wait(left);
+        CHANGED.wait(left);
       }
     }
   }
@@ -72,6 +79,7 @@ public final class QuiesceOrders {
   /** The order is over: the run reads on, or has ended. */
   public static void release(UUID run) {
     OF_RUN.remove(run);
+    tellWaiting();
   }
 
   /** Looks where the order was before it looks where {@link #hasStarted} puts it, so that it misses none on its way. */

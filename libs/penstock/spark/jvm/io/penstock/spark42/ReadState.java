@@ -8,6 +8,7 @@ public final class ReadState {
   private volatile boolean begun;
   private volatile OptionalLong tookAllNanos = OptionalLong.empty();
   private volatile boolean leftRows = true;
+  private volatile boolean refused;
   private volatile Optional<String> readTo = Optional.empty();
 
   /** The run asks for a batch, or repeats one. */
@@ -18,6 +19,17 @@ public final class ReadState {
   /** A batch is planned. Unless {@link #tookAll} follows, it leaves rows behind. */
   public void plan() {
     leftRows = true;
+    refused = false;
+  }
+
+  /** A trigger gets no rows, by an order. */
+  public void refuse() {
+    refused = true;
+  }
+
+  /** Whether no batch was planned since a trigger got no rows by an order. */
+  boolean wasRefused() {
+    return refused;
   }
 
   /** What a batch planned since {@code nanos} takes: all there was, all up to these cuts. */

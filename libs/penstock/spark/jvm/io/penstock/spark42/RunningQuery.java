@@ -122,13 +122,18 @@ public final class RunningQuery {
     return QuiesceOrders.of(execution.runId(), execution.name());
   }
 
-  /** From now on a trigger comes at once while the query reads on by an order. Only from {@link #ofThisThread}. */
+  /**
+   * From now on a trigger comes at once while the query reads on by an order, and when an order is over by which the
+   * trigger before got no rows. Only from {@link #ofThisThread}.
+   */
   public void readOnAtOnce() {
     new TriggerClock(this::readsOn).install(((MicroBatchExecution) execution).triggerExecutor());
   }
 
   private boolean readsOn() {
-    return order().filter(own -> own.readsTo().isPresent() && !own.isReached(inputs())).isPresent();
+    return order()
+        .map(own -> own.readsTo().isPresent() && !own.isReached(inputs()))
+        .orElseGet(() -> inputs().stream().anyMatch(ReadState::wasRefused));
   }
 
   /**

@@ -52,6 +52,18 @@ class TriggerClockTest {
   }
 
   @Test
+  void aQueryWhoseOrderIsOverIsAskedAgain() throws Exception {
+    UUID run = UUID.randomUUID();
+    QuiesceOrders.give(run, OptionalLong.empty(), 1);
+    long target = clock.getTimeMillis() + HOUR_MILLIS;
+    CompletableFuture<Long> ended = CompletableFuture.supplyAsync(() -> clock.waitTillTime(target));
+    waits.await();
+    readsOn.set(true);
+    QuiesceOrders.release(run);
+    assertTrue(ended.get() < target);
+  }
+
+  @Test
   void anInterruptionIsRaisedAsItIsForSpark() {
     Thread.currentThread().interrupt();
     assertThrows(InterruptedException.class, () -> clock.waitTillTime(clock.getTimeMillis() + HOUR_MILLIS));

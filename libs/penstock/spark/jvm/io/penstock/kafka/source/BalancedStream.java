@@ -93,6 +93,7 @@ final class BalancedStream
       idle.ifPresent(IdleInput::recordRows); // What came in meanwhile is not known: that time is no idle time.
     }
     if (order.isPresent() && cuts.isEmpty()) {
+      readState.refuse();
       return noNewRows(start, false);
     }
     long asked = System.nanoTime();
