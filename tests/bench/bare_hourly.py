@@ -12,6 +12,8 @@ import sys
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+FORMATS = {"delta": "delta", "files": "parquet"}
+
 
 def main(bootstrap: str, jars: str, definition: str, limit: int, folder: str, conf: str) -> None:
     """Serves until the end of standard input. Its scratch files are in `folder`, which the caller removes. `conf`: more
@@ -67,7 +69,7 @@ def _run(session: SparkSession, bootstrap: str, job: dict, limit: int, checkpoin
     values.withWatermark(source["event_time_column"], source["watermark_delay"]).createOrReplaceTempView("flights")
     query = (
         session.sql(job["query"]["sql"])
-        .writeStream.format("delta")
+        .writeStream.format(FORMATS[job["output"]["type"]])
         .outputMode("append")
         .option("path", table)
         .option("checkpointLocation", checkpoint)

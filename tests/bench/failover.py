@@ -16,6 +16,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from datetime import datetime
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import psutil
@@ -105,15 +106,18 @@ def _kill(stack: LocalStack, jobs: list[CountJob], title: str) -> list[float]:
     homes = _homes(stack, jobs)
     victim = max(set(homes.values()), key=list(homes.values()).count)
     tasks = [task for task, home in homes.items() if home == victim]
+    wait_until(lambda: all(_commits(stack, task) for task in tasks), RECOVER_S, "the tasks to commit", poll_s=0.2)
     hosts = psutil.Process(stack.supervisor.pid(victim)).children(recursive=True)
     killed_at = time.time()
     stack.supervisor.take_down(victim)
-    psutil.wait_procs(hosts, DEATH_S)
-    seconds = [at - killed_at for at in _first_commits(stack, tasks)]
-    split = _split(stack, victim, tasks, killed_at, max(seconds))
-    say(f"{title}: {victim} with {len(tasks)} tasks; {split}; load average {os.getloadavg()[0]:.0f}")
-    stack.supervisor.bring_up(victim)
-    stack.supervisor.wait_ready(victim, READY_S)
+    try:
+        psutil.wait_procs(hosts, DEATH_S)
+        seconds = [at - killed_at for at in _first_commits(stack, tasks)]
+        split = _split(stack, victim, tasks, killed_at, max(seconds))
+        say(f"{title}: {victim} with {len(tasks)} tasks; {split}; load average {os.getloadavg()[0]:.0f}")
+    finally:
+        stack.supervisor.bring_up(victim)
+        stack.supervisor.wait_ready(victim, READY_S)
     return seconds
 
 
@@ -158,11 +162,19 @@ def _first_commits(stack: LocalStack, tasks: list[Task]) -> list[float]:
 
 
 def _last_commit(stack: LocalStack, task: Task) -> tuple[int, float]:
-    """Number and time of the newest commit."""
+    """Number and time of the newest commit, of a task that has one."""
+    newest = max(_commits(stack, task))
+    return newest, (_commits_folder(stack, task) / str(newest)).stat().st_mtime
+
+
+def _commits(stack: LocalStack, task: Task) -> list[int]:
+    folder = _commits_folder(stack, task)
+    return [int(file.name) for file in folder.iterdir() if file.name.isdigit()] if folder.exists() else []
+
+
+def _commits_folder(stack: LocalStack, task: Task) -> Path:
     job, index = task
-    folder = stack.data_dir / "checkpoints" / job / "g1" / f"task-{index}" / "commits"
-    newest = max(int(file.name) for file in folder.iterdir() if file.name.isdigit())
-    return newest, (folder / str(newest)).stat().st_mtime
+    return stack.data_dir / "checkpoints" / job / "g1" / f"task-{index}" / "commits"
 
 
 def _split(stack: LocalStack, victim: str, tasks: list[Task], killed_at: float, committed: float) -> Split:

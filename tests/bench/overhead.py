@@ -30,11 +30,13 @@ from tests.bench.report import finish, say, temporary_stack
 
 @dataclass(frozen=True)
 class Sizes:
-    """Rows of a batch, and how many batches at the end of a run count: a Spark host keeps only the newest ten."""
+    """Rows of a batch, and how many batches at the end of a run count: a Spark host keeps only the newest ten.
+    `output`: the type of output of both."""
 
     rows: int = 336_776
     limit: int = 20_000
     counted: int = 8
+    output: str = "delta"
 
 
 def main() -> None:
@@ -79,7 +81,7 @@ def _load(bootstrap: str, rows: int) -> None:
 
 def _under_penstock(stack: LocalStack, number: int, sizes: Sizes) -> float:
     job = f"hourly{number}"
-    config = _definition(stack.data_dir / "bench" / job, sizes.limit)
+    config = _definition(stack.data_dir / "bench" / job, sizes)
     with stack.client() as client:
         client.put_job(job, config)
         checkpoint = stack.data_dir / "checkpoints" / job / "g1" / "task-0"
@@ -104,7 +106,7 @@ def _bare(stack: LocalStack, peer: subprocess.Popen[bytes], number: int, sizes: 
 
 def _start_peer(stack: LocalStack, sizes: Sizes, conf: Mapping[str, str]) -> subprocess.Popen[bytes]:
     path = stack.data_dir / "hourly.json"
-    path.write_text(json.dumps(_definition(stack.data_dir / "unused", sizes.limit)))
+    path.write_text(json.dumps(_definition(stack.data_dir / "unused", sizes)))
     bootstrap, folder = stack.plan.kafka_bootstrap, stack.data_dir / "bare"
     arguments = [bootstrap, share_dir() / "jars", path, str(sizes.limit), folder, json.dumps(dict(conf))]
     peer = start_child(
@@ -131,10 +133,12 @@ def _expect(peer: subprocess.Popen[bytes], answer: str) -> None:
         raise RuntimeError(f"the bare query said {said!r} instead of {answer!r}")
 
 
-def _definition(table: Path, limit: int) -> dict[str, Any]:
+def _definition(table: Path, sizes: Sizes) -> dict[str, Any]:
     text = (definitions() / "hourly.json").read_text()
     config: dict[str, Any] = json.loads(Template(text).substitute(hourly_path=str(table)))
-    return config | {"task_count": 1, "trigger_interval_seconds": 0, "max_records_per_trigger": limit}
+    output = {"type": sizes.output, "path": str(table)}
+    limit = sizes.limit
+    return config | {"task_count": 1, "trigger_interval_seconds": 0, "max_records_per_trigger": limit, "output": output}
 
 
 def rows_per_second(checkpoint: Path, sizes: Sizes) -> float:

@@ -6,7 +6,7 @@ The order of the periods is that of production: heartbeat << lease < fail-over.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import psutil
@@ -16,6 +16,7 @@ from tests.support.chaos.stack import ChaosStack
 from tests.support.cli.shell import Shell
 from tests.support.cli.terminal import Terminal
 from tests.support.spark.hosts import quick_start
+from tests.support.stack.account import account
 from tests.support.stack.counts import CountJob
 from tests.support.stack.rows import RowJob
 
@@ -37,6 +38,7 @@ PERIODS = {
     "PENSTOCK_STATE_SYNCER_HEALTHY_SECONDS": 1,
     "PENSTOCK_STATE_SYNCER_GENERATION_HOURS": 0.0005,
     "PENSTOCK_STATE_SYNCER_GENERATION_LOOK_SECONDS": 1,
+    "PENSTOCK_BROKEN_FIRST_SECONDS": 1,
     "PENSTOCK_FULL_FETCH_SECONDS": 5,
     "PENSTOCK_REPORT_SECONDS": 0.5,
     "PENSTOCK_LOAD_INTERVAL_SECONDS": 1,
@@ -64,6 +66,16 @@ def stack(servers_dir: Path) -> Iterator[ChaosStack]:
     with ChaosStack(folder, task_managers=2, free_ports=True, environment=environment) as running:
         yield running
     assert not [process.cmdline() for process in psutil.process_iter() if str(folder) in _environment(process)]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """A failed test shows the stack's own account, for its logs go with the temporary folder."""
+    report = yield
+    running = getattr(item, "funcargs", {}).get("stack")
+    if report.failed and running is not None:
+        report.sections.append(("The stack's own account", account(running)))
+    return report
 
 
 def _environment(process: psutil.Process) -> str:

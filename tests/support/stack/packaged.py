@@ -26,7 +26,7 @@ def read(session, inputs, args):
 
 
 class PackagedJob(RowJob):
-    """Three tasks on one container, which has a host for each version.
+    """Two tasks on one container, which has a host for each version.
 
     `seen`: every state and revision that each task was reported in while `watch` looked.
     """
@@ -43,7 +43,6 @@ class PackagedJob(RowJob):
         return super().config() | {
             "query": {"python": "job:read"},
             "package": package,
-            "task_count": 3,
             "container_labels": {"name": task_manager_name(1)},
         }
 
