@@ -14,6 +14,7 @@ T0_MILLIS = 1_700_000_000_000 // 3_600_000 * 3_600_000
 """A full hour: the first event time of the tests."""
 
 Times = Mapping[int, Iterable[int]]
+_ROWS_IN_FLIGHT = 10_000
 
 
 def topic_of(bootstrap: str, times: Times, **how: Any) -> str:
@@ -52,8 +53,8 @@ def write_times(
         producer.produce(
             topic, value=value, partition=partition, timestamp=at if record_millis is None else record_millis
         )
-        if number % 1000 == 0:
-            producer.poll(0)
+        if number % _ROWS_IN_FLIGHT == 0:
+            producer.flush(60)  # else the producer's queue runs full while a broker begins slowly
     if rows_per_transaction is not None:
         producer.commit_transaction()
     assert producer.flush(60) == 0
