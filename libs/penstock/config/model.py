@@ -248,7 +248,9 @@ class JobConfig(DeclaredModel):
     isolation: Literal["shared", "process"] = Field("shared", **declare(RESTART))
     """`process` gives each task a Spark host of its own, with its own memory limit."""
     state_backend: Literal["heap", "rocksdb"] = Field("heap", **declare(FORBIDDEN, DECLARED_BY_USER))
-    """Spark's state store: on the heap, or RocksDB."""
+    """Spark's state store. `heap`: a host has the whole state of its tasks in memory, and a task that starts loads its
+    own first. `rocksdb`: state is on disk, and starts take as long with many keys as with few; choose it for a job that
+    may come to have a million keys or more. A job cannot change it later."""
     completeness: Literal["wait", "drop_late"] = Field("wait", **declare(RESTART, DECLARED_BY_USER))
     """What happens when tasks or producers are behind in event time. `wait`: the faster ones wait for them, so nothing
     is late because of them. `drop_late`: rows behind the greatest watermark are late. It decides for the tasks in a
