@@ -66,6 +66,7 @@ class SmallTaskManager:
         if response.status_code != 200:
             self.refusal = response
             return None
+        self.refusal = None
         answer = HeartbeatAnswer.model_validate_json(response.content)
         self._take_in(answer)
         return answer
