@@ -19,6 +19,8 @@ from starlette.exceptions import HTTPException
 
 from penstock.control.errors import PenstockError, RetryableError, Unauthenticated, UserError
 from penstock.control.logs import logger
+from penstock.control.settings import CommonSettings, HttpLimits
+from penstock.wire.slow_clients import guarded
 
 log = logger(__name__)
 PROBLEM = "application/problem+json"
@@ -121,13 +123,26 @@ class Part(Protocol):
         ...
 
 
-def serve(app: FastAPI, host: str, port: int, *parts: Part, grace_seconds: float = 3.0) -> None:
+def serve(
+    app: FastAPI,
+    host: str,
+    port: int,
+    *parts: Part,
+    grace_seconds: float = 3.0,
+    limits: HttpLimits | None = None,
+) -> None:
     """Starts `parts`, serves until SIGTERM or SIGINT, then stops them, last first, and returns.
 
-    Requests under way get `grace_seconds` to end.
+    Requests under way get `grace_seconds` to end. `limits` of slow clients: by default those of the settings.
     """
     config = uvicorn.Config(
-        app, host=host, port=port, log_level="warning", access_log=False, timeout_graceful_shutdown=int(grace_seconds)
+        app,
+        host=host,
+        port=port,
+        http=guarded(limits or CommonSettings().http_limits()),
+        log_level="warning",
+        access_log=False,
+        timeout_graceful_shutdown=int(grace_seconds),
     )
     with ExitStack() as started:
         for part in parts:
