@@ -147,10 +147,10 @@ def test_when_all_connections_are_at_work_a_further_one_is_refused() -> None:
         release.wait(WAIT_SECONDS)
         return "done"
 
-    with serving(app, limits=HttpLimits(NEVER, NEVER, 1)) as url:
-        with _send(url, "GET /long HTTP/1.1\nHost: x\nConnection: close\n\n") as first:
-            assert began.wait(WAIT_SECONDS)
-            with _connect(url) as second:
-                assert b" 503 " in _until_closed(second)
-            release.set()
-            assert b"done" in _until_closed(first)
+    request = "GET /long HTTP/1.1\nHost: x\nConnection: close\n\n"
+    with serving(app, limits=HttpLimits(NEVER, NEVER, 1)) as url, _send(url, request) as first:
+        assert began.wait(WAIT_SECONDS)
+        with _connect(url) as second:
+            assert b" 503 " in _until_closed(second)
+        release.set()
+        assert b"done" in _until_closed(first)

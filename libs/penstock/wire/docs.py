@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from typing import Any, NamedTuple
 
@@ -141,7 +141,7 @@ def _link(name: str, schemas: Json) -> str:
     return f'<a href="#{escape(name)}">{shown}</a>' if name in schemas else shown
 
 
-def _table(headings: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+def _table(headings: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
     if not rows:
         return ""
     head = "".join(f"<th>{escape(heading)}</th>" for heading in headings)

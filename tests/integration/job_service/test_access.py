@@ -18,7 +18,8 @@ from penstock.store import tokens
 from penstock.store.engine import connect, transaction
 from penstock.wire.http import certificates
 from penstock.wire.job_client import JobClient
-from penstock.wire.jobs import BatchAction, BatchWrite, LayerAdd
+from penstock.wire.jobs import BatchAction, BatchWrite
+from penstock.wire.layers import LayerAdd
 from services.job_service import requests
 from services.job_service.strictjson import strict_json
 from tests.support import calls
