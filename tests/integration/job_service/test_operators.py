@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from sqlalchemy import text
 
 from penstock.control.errors import Conflict, Forbidden, InvalidConfig, NotFound
+from penstock.control.process import wait_until
 from penstock.model.alerts import AlertKind
 from penstock.store import alerts, leases
 from penstock.store.engine import transaction
@@ -165,19 +165,22 @@ def test_a_rank_waits_for_writes_under_way(service: RunningJobService, client: J
     client.put_job("etl", CONFIG)
     client.add_layer(LayerAdd(name="canary", rank=150))
     client.put_layer("etl", "scaler", {"priority": 2}, if_match=0)
-    asks = threading.Event()
 
     def change() -> str:
-        asks.set()
         with pytest.raises(Conflict) as refused:
             client.change_layer("canary", LayerChange(rank=250))
         return str(refused.value.rule)
+
+    def is_waiting() -> bool:
+        with transaction(service.engine) as connection:
+            found = text("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted")
+            return bool(connection.execute(found).scalar_one())
 
     with ThreadPoolExecutor(1) as pool:
         with transaction(service.engine) as connection:
             layer_rows.share(connection)
             changed = pool.submit(change)
-            assert asks.wait(30)
+            wait_until(lambda: changed.done() or is_waiting(), 30.0, "the change to wait")
             connection.execute(
                 text(
                     "INSERT INTO expected_layers (job, layer, config, version, revision, author)"
