@@ -112,7 +112,7 @@ ALLOWED_VALUES: Mapping[str, Values] = {
     f"{_ADAPTIVE}localShuffleReader.enabled": _BOOLEAN,
     f"{_ADAPTIVE}maxShuffledHashJoinLocalMapThreshold": _size(0, _GIB),
     f"{_ADAPTIVE}optimizeSkewsInRebalancePartitions.enabled": _BOOLEAN,
-    f"{_ADAPTIVE}rebalancePartitionsSmallPartitionFactor": _number(0, 1),
+    f"{_ADAPTIVE}rebalancePartitionsSmallPartitionFactor": _number(0.01, 0.99),
     f"{_ADAPTIVE}skewJoin.enabled": _BOOLEAN,
     f"{_ADAPTIVE}skewJoin.skewedPartitionFactor": _number(1, 1000),
     f"{_ADAPTIVE}skewJoin.skewedPartitionThresholdInBytes": _PART,
