@@ -16,7 +16,9 @@ from services.job_service.analyses import Analyses
 from services.job_service.authentication import Authenticator
 from services.job_service.requests import Parts
 from services.job_service.routes import (
+    alerts,
     batches,
+    cell,
     cluster,
     containers,
     insight,
@@ -29,10 +31,10 @@ from services.job_service.routes import (
 )
 from services.job_service.settings import JobServiceSettings
 
-_ROUTES = (jobs, rescale, savepoints, layers, batches, insight, cluster, containers, packages, tokens)
+_ROUTES = (jobs, rescale, savepoints, layers, batches, insight, cluster, cell, alerts, containers, packages, tokens)
 _PROBLEMS: dict[int | str, dict[str, Any]] = {
     400: {"description": "the body cannot be read", "model": Problem},
-    401: {"description": "no token, or one that is unknown or revoked", "model": Problem},
+    401: {"description": "no token, or one that is unknown, revoked or expired", "model": Problem},
     403: {"description": "the token may not do this", "model": Problem},
     404: {"description": "no such job, layer, version, container or token", "model": Problem},
     409: {"description": "the version has moved on, or the call contradicts the present state", "model": Problem},

@@ -7,7 +7,7 @@ another write to the job makes the removal possible.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from sqlalchemy import Connection, Engine
 
@@ -17,7 +17,8 @@ from penstock.control.logs import logger
 from penstock.control.period import Period
 from penstock.model.alerts import AlertKind
 from penstock.model.jobs import Action
-from penstock.store import alerts, leases
+from penstock.model.tokens import ending_admin
+from penstock.store import alerts, leases, tokens
 from penstock.store.engine import transaction
 from services.job_service.store import idempotency
 from services.job_service.store.expiries import Due, due
@@ -27,6 +28,7 @@ from services.job_service.writes import Write
 log = logger(__name__)
 LOOP = "job_service.expiry"
 AUTHOR = "job_service"
+TOKENS = "tokens"
 _MOST_AT_ONCE = 500
 _SWEEP_SECONDS = 60.0
 
@@ -34,15 +36,17 @@ _SWEEP_SECONDS = 60.0
 class Expiry:
     """The loop's round."""
 
-    def __init__(self, engine: Engine, clock: Clock, *, answers_kept: timedelta) -> None:
+    def __init__(self, engine: Engine, clock: Clock, *, answers_kept: timedelta, admin_warning: timedelta) -> None:
         self._engine = engine
         self._clock = clock
         self._answers_kept = answers_kept
+        self._admin_warning = admin_warning
         self._blocked: dict[str, int] = {}
         self._sweeping = Period(_SWEEP_SECONDS)
 
     def round(self, leader_epoch: int) -> None:
-        """Drops the layers that are due, and answers that were kept long enough. Raises Fenced, Unavailable."""
+        """Drops the layers that are due, and answers that were kept long enough; warns before the last admin token
+        ends. Raises Fenced, Unavailable."""
         with transaction(self._engine) as connection:
             found = due(connection, self._clock.now())
             _clear_settled(connection, {_subject(layer) for layer in found})
@@ -76,7 +80,15 @@ class Expiry:
             return
         with transaction(self._engine) as connection:
             idempotency.forget_older_than(connection, self._answers_kept)
+            self._warn_of_the_last_admin(connection)
         self._sweeping.done()
+
+    def _warn_of_the_last_admin(self, connection: Connection) -> None:
+        kind = AlertKind.ADMIN_TOKEN_ENDING
+        warning = ending_admin(tokens.all_tokens(connection), self._clock.now(), self._admin_warning)
+        details = {} if warning is None else {"token": warning.name, "expires_at": _shown(warning.expires_at)}
+        found = {} if warning is None else {(kind, TOKENS): (warning.message, details)}
+        alerts.replace_alerts(connection, [kind], found, refresh=True)
 
 
 def _subject(layer: Due) -> str:
@@ -92,3 +104,8 @@ def _clear_settled(connection: Connection, due_subjects: set[str]) -> None:
 def _write(layer: Due) -> Write:
     reason = f"expired: {layer.reason}" if layer.reason else "expired"
     return Write(Action.EXPIRE, layer.job, AUTHOR, layer.layer, reason=reason[:2000])
+
+
+def _shown(at: datetime | None) -> str | None:
+    """As it is in the store's JSON, so that an alert that stays the same is not raised again."""
+    return None if at is None else at.isoformat()

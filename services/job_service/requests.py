@@ -6,6 +6,7 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -22,7 +23,9 @@ from penstock.config.declare import NAME, NAME_RULE
 from penstock.config.model import JobConfig
 from penstock.config.validate import check_merged
 from penstock.control.clock import Clock
-from penstock.control.errors import NotFound
+from penstock.control.errors import InvalidConfig, NotFound
+from penstock.control.texts import clean
+from penstock.control.unique_keys import DuplicateKey
 from penstock.model.jobs import StoredJob
 from penstock.wire.jobs import WithReason
 from services.job_service.access import Principal
@@ -75,10 +78,12 @@ class StrictRequest(Request):
         return self._body
 
     async def json(self) -> Any:
-        """The body. Raises json.JSONDecodeError, which becomes a 422."""
+        """The body. Raises json.JSONDecodeError, which becomes a 422, and InvalidConfig for a key that occurs twice."""
         if not hasattr(self, "_strict"):
             try:
                 self._strict = await _read(await self.body())
+            except DuplicateKey as error:
+                raise InvalidConfig(f"body: {error}", field=clean(error.key), rule="duplicate_key") from error
             except ValueError as error:
                 raise json.JSONDecodeError(str(error), "", 0) from error
         return self._strict
@@ -102,7 +107,11 @@ class StrictRoute(APIRoute):
 
         async def handle(request: Request) -> Response:
             request.state.principal = await _caller(request)
-            return await handler(StrictRequest(request.scope, request.receive))
+            strict = StrictRequest(request.scope, request.receive)
+            if self.body_field is not None:
+                with suppress(json.JSONDecodeError):  # FastAPI's handler refuses it, and would hide other errors
+                    await strict.json()
+            return await handler(strict)
 
         return handle
 

@@ -13,6 +13,7 @@ from sqlalchemy.exc import IntegrityError
 
 from penstock.config.declare import ChangeKind
 from penstock.control.errors import Conflict, TerminalError, Unavailable
+from penstock.model.cell import CellAction
 from penstock.model.jobs import ROLES, SYNC_STATES, Action
 from penstock.model.reports import TaskState
 from penstock.store import cluster
@@ -24,6 +25,7 @@ from services.job_service.store.layers import all_layers
 
 # The closed lists of values: a column, or an expression over it, and the values that the code knows.
 CLOSED: dict[tuple[str, str], Collection[str]] = {
+    ("cell_history", "action"): CellAction,
     ("containers", "availability"): (OPEN, CORDONED, DRAINING),
     ("containers", "state"): ("live", "lost"),
     ("history", "action"): Action,
@@ -108,6 +110,7 @@ def test_every_table_has_a_comment(engine: Engine) -> None:
 
 SEED = """
     INSERT INTO jobs (name, revision) VALUES ('a', 5);
+    INSERT INTO cell_history (author, action, subject) VALUES ('ann', 'token_created', 'bob');
     INSERT INTO history (job, layer, version, revision, action, author) VALUES ('a', 'base', 3, 5, 'put', 'ann');
     INSERT INTO expected_layers (job, layer, config, version, revision, author) VALUES ('a', 'base', '{}', 4, 6, 'ann');
     INSERT INTO running (job, config, revision, generation, restarts, commit_number, leader_epoch)
@@ -130,6 +133,10 @@ SEED = """
         "UPDATE history SET author = 'eve'",
         "DELETE FROM history",
         "TRUNCATE history",
+        "UPDATE cell_history SET author = 'eve'",
+        "DELETE FROM cell_history",
+        "TRUNCATE cell_history",
+        "INSERT INTO cell_history (author, action, subject) VALUES ('ann', 'guess', 'x')",
         "UPDATE expected_layers SET version = 4, author = 'eve'",
         "UPDATE expected_layers SET version = 3",
         "INSERT INTO expected_layers (job, layer, version, revision, author) VALUES ('a', 'nowhere', 1, 1, 'x')",

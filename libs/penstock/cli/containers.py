@@ -78,6 +78,12 @@ def uncordon(container: Container, reason: Reason = "") -> None:
     _say_availability(client().uncordon(container, reason=reason))
 
 
+def forget(container: Container, reason: Reason = "") -> None:
+    """Forget a container that is lost. If it comes back, it is new."""
+    client().forget_container(container, reason=reason)
+    say(f"forgot {container}")
+
+
 def _watch(connection: JobClient, container: str, seconds: float) -> None:
     """Says the progress and the container's alerts, each once. Raises Conflict when somebody ended the drain."""
     said: set[str] = set()

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 from sqlalchemy.exc import ArgumentError, DBAPIError
 
+from penstock.cli.arguments import Reason
 from penstock.cli.errors import required
 from penstock.cli.output import say
 from penstock.cli.settings import CliSettings
@@ -14,24 +15,33 @@ from penstock.control import logs
 from penstock.control.errors import TerminalError, UserError
 from penstock.store.engine import connect, transaction
 from penstock.store.migrate import upgrade
-from penstock.store.tokens import create_first_admin
+from penstock.store.tokens import create_first_admin, has_usable_admin, recover_admin
 
 
 def init(
     database_url: Annotated[str | None, typer.Option(help="default: PENSTOCK_DATABASE_URL")] = None,
+    recover: Annotated[
+        bool, typer.Option("--recover", help="make a further admin token, when the others are lost")
+    ] = False,
+    reason: Reason = "",
 ) -> None:
     """Create or upgrade the job store, and print the first admin token once."""
     logs.configure("cli", level="WARNING")
     url = database_url or CliSettings.read().database_url
     if url is None:
         raise required("name the job store: --database-url or PENSTOCK_DATABASE_URL", field="database_url")
-    token = _prepare(url)
+    token, usable = _prepare(url, recover, reason)
     say("the store is up to date")
-    say(f"admin token, shown only now: {token}" if token else "an admin token exists already")
+    if token is not None:
+        say(f"admin token, shown only now: {token}")
+    elif usable:
+        say("an admin token exists already; if it is lost, `penstock init --recover` makes another")
+    else:
+        say("no admin token can be used: all have expired or were revoked. `penstock init --recover` makes a new one")
 
 
-def _prepare(url: str) -> str | None:
-    """The first admin token, when this call made it.
+def _prepare(url: str, recover: bool, reason: str) -> tuple[str | None, bool]:
+    """The admin token, when this call made one; and whether one can be used.
 
     Raises UserError when the URL is malformed, and TerminalError with the words of Postgres when it refuses.
     """
@@ -40,7 +50,8 @@ def _prepare(url: str) -> str | None:
         engine = connect(url)
         try:
             with transaction(engine) as connection:
-                return create_first_admin(connection)
+                made = recover_admin(connection, reason) if recover else create_first_admin(connection)
+                return made, has_usable_admin(connection)
         finally:
             engine.dispose()
     except ArgumentError as error:

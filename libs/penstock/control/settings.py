@@ -6,10 +6,22 @@ import os
 import socket
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
+
+
+class HttpLimits(NamedTuple):
+    """How long a server waits for a client, in seconds, and the most connections that it has at once.
+
+    `header_seconds`: until the headers of a request are there. `body_seconds`: until its body is there, and until the
+    client reads on.
+    """
+
+    header_seconds: float = 10.0
+    body_seconds: float = 60.0
+    most_connections: int = 10_000
 
 
 class CommonSettings(BaseSettings):
@@ -29,6 +41,13 @@ class CommonSettings(BaseSettings):
     log_level: str = "INFO"
     data_dir: Path = Path(".penstock")
     authentication: bool = True
+    http_header_seconds: float = Field(10.0, gt=0)
+    http_body_seconds: float = Field(60.0, gt=0)
+    http_most_connections: int = Field(10_000, ge=1)
+
+    def http_limits(self) -> HttpLimits:
+        """The limits of the process's HTTP server."""
+        return HttpLimits(self.http_header_seconds, self.http_body_seconds, self.http_most_connections)
 
     def identity(self) -> str:
         """A name for this run of the process, as holder of leases."""

@@ -14,7 +14,7 @@ from penstock.config.validate import check_merged
 from penstock.control.errors import Conflict, InvalidConfig, NotFound, VersionConflict
 from penstock.store.engine import CHANGED_EXPECTED, listen, transaction
 from penstock.wire.job_client import JobClient
-from penstock.wire.jobs import LayerAdd
+from penstock.wire.layers import LayerAdd
 from services.job_service.store.layers import all_layers
 from tests.support import calls
 from tests.support.job_service.service import CONFIG, RunningJobService
