@@ -15,8 +15,9 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 class CommonSettings(BaseSettings):
     """`PENSTOCK_*` variables read by all services.
 
-    `database_pooled`: the URL leads to a pooler that gives each transaction another server connection, which passes on
-    no notifications; `database_listen_url` leads past it. `database_connections`: the most connections that the process opens to the job store at once.
+    `database_pooled`: the URL leads to a pooler that gives each transaction another server connection, and passes no
+    notifications on; `database_listen_url` leads past it. `database_connections`: the most connections that the process
+    opens to the job store at once.
     `database_statement_seconds`: the store ends a statement that takes longer.
     """
 

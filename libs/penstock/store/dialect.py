@@ -36,7 +36,9 @@ class PrimaryDialect(PGDialect_psycopg):
 
     def is_disconnect(self, e: Any, connection: Any, cursor: Any) -> bool:
         """Whether an error says that the connection is of no more use. It drops all connections of the pool."""
-        return isinstance(e, _SERVER_CHANGED) or bool(super().is_disconnect(e, connection, cursor))
+        if isinstance(e, _SERVER_CHANGED):
+            return True
+        return bool(super().is_disconnect(e, connection, cursor))  # type: ignore[no-untyped-call]
 
 
 registry.register("postgresql.penstock", __name__, PrimaryDialect.__name__)

@@ -97,8 +97,8 @@ def connect(
 def transaction(engine: Engine) -> Iterator[Connection]:
     """A transaction.
 
-    Raises Unavailable when the store cannot be reached, broke the connection or takes no writes, or no connection of the
-    pool becomes free in time; StatementTimedOut when the server ended a statement at its time limit.
+    Raises Unavailable when the store cannot be reached, broke the connection or takes no writes, or no connection of
+    the pool becomes free in time; StatementTimedOut when the server ended a statement at its time limit.
     """
     with _told_apart(engine), engine.begin() as connection:
         _prepare(connection)
