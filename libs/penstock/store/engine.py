@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 import orjson
 import psycopg
-from sqlalchemy import Connection, Engine, create_engine, text
+from sqlalchemy import Connection, Engine, TextClause, create_engine, text
 from sqlalchemy.exc import DBAPIError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
@@ -36,11 +36,12 @@ _WAIT_FOR_A_CONNECTION_SECONDS = 10.0
 _LIMIT = "statement_timeout_seconds"
 _SHOWN_CHARACTERS = 160
 _SESSION = "session_settings"
+_AS_OF_ONE_MOMENT = text("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
 _PREPARE = text(
     """
     SELECT set_config('statement_timeout', :statement_timeout, true), set_config('timezone', :timezone, true),
         set_config('idle_in_transaction_session_timeout', :idle_in_transaction_session_timeout, true),
-        current_setting('transaction_read_only') AS read_only
+        pg_is_in_recovery() OR CAST(current_setting('default_transaction_read_only') AS bool) AS takes_no_writes
     """
 )
 
@@ -100,7 +101,16 @@ def transaction(engine: Engine) -> Iterator[Connection]:
     Raises Unavailable when the store cannot be reached, broke the connection or takes no writes, or no connection of
     the pool becomes free in time; StatementTimedOut when the server ended a statement at its time limit.
     """
+    with _begun(engine) as connection:
+        yield connection
+
+
+@contextmanager
+def _begun(engine: Engine, *first: TextClause) -> Iterator[Connection]:
+    """A transaction with these statements before all others."""
     with _told_apart(engine), engine.begin() as connection:
+        for statement in first:
+            connection.execute(statement)
         _prepare(connection)
         yield connection
 
@@ -126,7 +136,7 @@ def _told_apart(engine: Engine) -> Iterator[None]:
 def _prepare(connection: Connection) -> None:
     """What a connection has from its start where no pooler is between: limits, and a server that takes writes."""
     session = connection.get_execution_options().get(_SESSION)
-    if session is not None and connection.execute(_PREPARE, session).one().read_only == "on":
+    if session is not None and connection.execute(_PREPARE, session).one().takes_no_writes:
         raise Unavailable("the pooler of the job store leads to a server that takes no writes")
 
 
@@ -153,8 +163,7 @@ def _timed_out(error: OperationalError, engine: Engine) -> StatementTimedOut:
 @contextmanager
 def snapshot(engine: Engine) -> Iterator[Connection]:
     """A transaction that only reads, and whose statements all see the same moment. Raises what `transaction` raises."""
-    with transaction(engine) as connection:
-        connection.execute(text("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"))
+    with _begun(engine, _AS_OF_ONE_MOMENT) as connection:
         yield connection
 
 

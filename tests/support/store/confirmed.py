@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Engine, text
 
-from penstock.control.errors import RetryableError, VersionConflict
+from penstock.control.errors import PenstockError, RetryableError, VersionConflict
 from penstock.control.process import wait_until
 from penstock.store.engine import transaction
 from penstock.wire.job_client import JobClient
@@ -52,7 +52,7 @@ class Writer:
             while not self._stopping.is_set():
                 number += 1
                 self._write(self._jobs[number % len(self._jobs)], 1 + number % 9)
-        except Exception as error:  # the test tells it
+        except (PenstockError, AssertionError) as error:  # the test tells it
             self.error = error
 
     def stop(self) -> None:
