@@ -110,7 +110,7 @@ def test_nothing_is_read_from_a_replica_behind_it(folder: Path) -> None:
     """The client's connection to the pooler stays; only the transaction can tell which server it got."""
     with replicated(folder, synchronous=False) as pair, pgbouncer(folder, _of_replica(pair.url)) as url:
         engine = connect(url, pooled=True)
-        with pytest.raises(Unavailable, match=r"takes (no )?writes"):
+        with pytest.raises(Unavailable, match="takes no writes"):
             _count(engine, "SELECT 1")
         pair.promote()
         wait_until(lambda: _takes_writes(engine), BACK_S, "the replica to be promoted")

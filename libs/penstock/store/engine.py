@@ -78,8 +78,9 @@ def connect(
         "timezone": "UTC",
     }
     parameters = connection_parameters(url)
-    # A pooler refuses options, and its servers do not know statements that another of them prepared.
-    of_pool = {**parameters, "prepare_threshold": None}
+    # A pooler refuses options, its servers do not know statements that another of them prepared, and it repeats what a
+    # server said of itself long ago: each transaction asks whether its server takes writes.
+    of_pool = {**parameters, "prepare_threshold": None, "target_session_attrs": "any"}
     return create_engine(
         dialect.URL,
         pool_size=connections,

@@ -31,7 +31,7 @@ class LockWait:
     def __init__(self) -> None:
         self.words = ""
 
-    def look(self, parameters: dict[str, Any], pid: int) -> None:
+    def observe(self, parameters: dict[str, Any], pid: int) -> None:
         """Looks once. What cannot be found out is left as it is."""
         with suppress(psycopg.Error), psycopg.connect(autocommit=True, **parameters) as other:
             if found := other.execute(_BLOCKERS, (pid,)).fetchall():
@@ -46,5 +46,5 @@ def watched(connection: Connection, parameters: dict[str, Any]) -> Iterator[Lock
     """Watches a connection in the block. `parameters`: how to connect to the same server."""
     wait = LockWait()
     pid = int(connection.execute(text("SELECT pg_backend_pid()")).scalar_one())
-    with repeating("lock-waits", lambda: wait.look(parameters, pid), _LOOK_SECONDS):
+    with repeating("lock-waits", lambda: wait.observe(parameters, pid), _LOOK_SECONDS):
         yield wait
