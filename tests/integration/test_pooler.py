@@ -44,7 +44,7 @@ def test_services_work_through_it(pooled_url: str, database_url: str) -> None:
     """Job Service, State Syncer and Shard Manager share three connections; notifications go past the pooler."""
     settings = {"database_pooled": True, "database_listen_url": database_url}
     with working(pooled_url, **settings) as (engine, writer, shards):
-        writer.goes_on(200, BACK_S)
+        writer.goes_on(50, BACK_S)
         writer.stop()
         behind = "SELECT 1 FROM jobs j JOIN running r ON r.job = j.name WHERE r.revision = j.revision"
         wait_until(lambda: _count(engine, behind) == 3, BACK_S, "the State Syncer to commit all jobs")
