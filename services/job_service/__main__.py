@@ -19,7 +19,7 @@ def main() -> None:
     """Brings the schema up to date, then serves until SIGTERM or SIGINT."""
     settings = JobServiceSettings()
     configure("job_service", log_format=settings.log_format, level=settings.log_level)
-    upgrade(settings.database_url)
+    upgrade(settings.notifications_url() or settings.database_url)
     engine = engine_of(settings, connections=settings.job_service_connections)
     clock = SystemClock()
     expiry = Expiry(

@@ -238,7 +238,7 @@ def known_job(connection: Connection, job: str, *, lock: bool = False) -> Stored
 
 def expected_config(connection: Connection, job: str) -> JobConfig:
     """What the job's layers merge to. Raises NotFound, and InvalidConfig when that is no valid job."""
-    return check_merged(merged_of(known_job(connection, job), all_layers(connection)))
+    return check_merged(merged_of(known_job(connection, job), all_layers(connection)), carries=True)
 
 
 def respond(answer: Answer) -> Response:

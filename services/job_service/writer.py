@@ -95,7 +95,7 @@ class Call:
             return None  # the write itself is refused by it
         if change is None or change.merged is None:
             return None
-        config = check_merged(change.merged)
+        config = check_merged(change.merged, carries=True)
         if stored.exists and not must_be_asked(merged_of(stored, layers), config):
             return None
         if not verify:

@@ -91,9 +91,9 @@ def new_content(write: Write, job: StoredJob) -> Mapping[str, Any] | None:
 def merged_with(job: StoredJob, layers: Layers, layer: str, content: Mapping[str, Any] | None) -> JobConfig:
     """The job's whole configuration with `layer` set to `content`. Raises InvalidConfig."""
     if content is not None:
-        check_layer(layer, content)
+        check_layer(layer, content, job.config(layer))
     others = [config for config in layer_configs(job, layers) if config.name != layer]
-    return check_merged(merge([*others, *_layer_config(layers[layer], content)]))
+    return check_merged(merge([*others, *_layer_config(layers[layer], content)]), carries=True)
 
 
 def expected(job: StoredJob, layers: Layers) -> Mapping[str, Any]:

@@ -49,6 +49,6 @@ def build(settings: TaskServiceSettings, clock: Clock | None = None) -> TaskServ
         held_back_alert_seconds=settings.held_back_alert_seconds,
         keep_samples_days=settings.keep_samples_days,
     )
-    listener = Listener(settings.database_url, (CHANGED_RUNNING,), cache.wake)
+    listener = Listener(settings.notifications_url(), (CHANGED_RUNNING,), cache.wake)
     app = build_app(engine, cache, waiters, longest_wait_seconds=settings.longest_wait_seconds)
     return TaskServiceProcess(app, cache, listener, engine)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
-from sqlalchemy.exc import ArgumentError, DBAPIError
+from sqlalchemy.exc import DBAPIError
 
 from penstock.cli.arguments import Reason
 from penstock.cli.errors import required
 from penstock.cli.output import say
 from penstock.cli.settings import CliSettings
 from penstock.control import logs
-from penstock.control.errors import TerminalError, UserError
+from penstock.control.errors import TerminalError
 from penstock.store.engine import connect, transaction
 from penstock.store.migrate import upgrade
 from penstock.store.tokens import create_first_admin, has_usable_admin, recover_admin
@@ -43,7 +43,7 @@ def init(
 def _prepare(url: str, recover: bool, reason: str) -> tuple[str | None, bool]:
     """The admin token, when this call made one; and whether one can be used.
 
-    Raises UserError when the URL is malformed, and TerminalError with the words of Postgres when it refuses.
+    Raises UserError when the URL is refused, and TerminalError with the words of Postgres when it refuses.
     """
     try:
         upgrade(url)
@@ -54,7 +54,5 @@ def _prepare(url: str, recover: bool, reason: str) -> tuple[str | None, bool]:
                 return made, has_usable_admin(connection)
         finally:
             engine.dispose()
-    except ArgumentError as error:
-        raise UserError("write it as postgresql://user@host/database", field="database_url", rule="url") from error
     except DBAPIError as error:
         raise TerminalError(f"the store refused: {error.orig}") from error

@@ -13,6 +13,7 @@ from typing import Annotated, Literal
 from pydantic import ConfigDict, Field
 
 from penstock.config.declare import DECLARED_BY_USER, OF_THE_PACKAGE, Identifier, Name, Topic, declare
+from penstock.config.declare import Carried as Carried
 from penstock.config.declare import ChangeKind as ChangeKind
 from penstock.config.declare import Model as Model
 from penstock.config.spark_settings import ALLOWED_TEXT
@@ -31,7 +32,7 @@ class DesiredState(StrEnum):
     STOPPED = "stopped"
 
 
-class DeclaredModel(Model):
+class DeclaredModel(Carried):
     """A part of a job's configuration. The docstring below a field is its documentation."""
 
     model_config = ConfigDict(use_attribute_docstrings=True)

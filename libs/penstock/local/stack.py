@@ -29,7 +29,8 @@ from penstock.local.services import (
 )
 from penstock.local.settings import child_environment
 from penstock.local.supervisor import ProcessSpec, Supervisor
-from penstock.store.engine import connect, libpq_url, transaction
+from penstock.store.address import libpq_url
+from penstock.store.engine import connect, transaction
 from penstock.store.migrate import upgrade
 from penstock.store.tokens import ADMIN, ANY_LAYER, create
 from penstock.wire.job_client import JobClient

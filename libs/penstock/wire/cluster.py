@@ -14,7 +14,7 @@ from typing import Any
 
 from pydantic import Field
 
-from penstock.config.model import Model
+from penstock.config.model import Carried, Model
 from penstock.tasks.shards import Sharding
 from penstock.tasks.spec import TaskTemplate
 
@@ -23,7 +23,7 @@ KNOWS_LEVELS = "level_ms"
 """A Task Manager of the release before refuses a snapshot with a field that it does not know, so it gets none."""
 
 
-class Capacity(Model):
+class Capacity(Carried):
     """What a container offers. `further`: amounts of other dimensions by name (`penstock.tasks.dimensions`)."""
 
     cpu_cores: float
@@ -32,7 +32,7 @@ class Capacity(Model):
     further: dict[str, float] = Field(default_factory=dict)
 
 
-class Identity(Model):
+class Identity(Carried):
     """What does not change while a container's process runs."""
 
     container: str
@@ -60,7 +60,7 @@ class HeartbeatRequest(Identity):
     start_seconds: float | None = None
 
 
-class HeartbeatAnswer(Model):
+class HeartbeatAnswer(Carried):
     """The answer to a heartbeat. `shards`: the shards that the container owns, each with its assignment epoch.
 
     `version` is the highest assignment epoch that the Shard Manager knew when it answered: a container ignores any
@@ -88,7 +88,7 @@ class HeartbeatAnswer(Model):
         return Sharding(self.shard_count, self.selectors)
 
 
-class ShardOrders(Model):
+class ShardOrders(Carried):
     """DROP_SHARD or ADD_SHARD of many shards in one call; `shards` maps shard to assignment epoch.
 
     DROP: the epoch under which the container owns the shard now. The container stops the shard's tasks, lists the shard
@@ -108,14 +108,14 @@ class ShardOrders(Model):
     deadline_seconds: float = Field(10.0, gt=0)
 
 
-class ShardAnswers(Model):
+class ShardAnswers(Carried):
     """`tasks` maps each shard that is done to its tasks that were stopped or will be started. A shard that is missing
     is not done."""
 
     tasks: dict[int, tuple[str, ...]]
 
 
-class Snapshot(Model):
+class Snapshot(Carried):
     """Templates above `after` (all of them when `full`), up to `commit_number`. `removed` names forgotten jobs.
 
     `unreadable` names jobs that are missing because their row could not be read. They exist, and a container goes on

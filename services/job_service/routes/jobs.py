@@ -80,7 +80,7 @@ def get_job(job: JobName, parts: PartsOf, response: Response) -> JobView:
     return JobView(
         **dict(status),
         created_at=stored.created_at,
-        config=check_merged(merged_of(stored, layers)).model_dump(mode="json"),
+        config=check_merged(merged_of(stored, layers), carries=True).model_dump(mode="json"),
         layers=layer_versions(stored),
     )
 
