@@ -86,6 +86,17 @@ class Container:
                 # The State Syncer waits for a report of every container, including those that ran no task of the job.
                 self.report_due.set()
 
+    def start_afresh(self, reason: str) -> None:
+        """What is known here is of another incarnation of the job store: all tasks stop, and specs, shards and epochs
+        are forgotten. A new incarnation of the container joins."""
+        with self._locked() as now:
+            self._restart_empty(reason, now)
+            self._membership.forget()
+            self._state.host_tasks.forget()
+            self._specs = None
+        self.wake.set()
+        self.heartbeat_due.set()
+
     def sharding(self) -> Sharding | None:
         """The sharding of the newest map; None before the first map."""
         with self._changed:

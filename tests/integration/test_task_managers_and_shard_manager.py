@@ -76,11 +76,11 @@ class OneJob:
     def __init__(self) -> None:
         self.away = False
 
-    def full(self) -> Snapshot | None:
+    def full(self, after: int = -1, store: str = "") -> Snapshot:
         self._answer()
         return Snapshot(full=True, commit_number=1, shard_count=SHARDS, templates=(JOB,))
 
-    def delta(self, after: int, wait_seconds: float) -> Snapshot:
+    def delta(self, after: int, wait_seconds: float, store: str = "") -> Snapshot:
         self._answer()
         return Snapshot(full=False, commit_number=1, shard_count=SHARDS, templates=())
 

@@ -282,9 +282,14 @@ class DiskSnapshot:
         if specs is None:
             return None
         texts = [job.template.model_dump_json() for job in specs.jobs.values()]
-        templates = tuple(map(TaskTemplate.model_validate_json, texts))
-        count = specs.sharding.count
-        return Snapshot(full=True, commit_number=specs.commit_number, shard_count=count, templates=templates)
+        return Snapshot(
+            full=True,
+            commit_number=specs.commit_number,
+            shard_count=specs.sharding.count,
+            store=specs.store,
+            templates=tuple(map(TaskTemplate.model_validate_json, texts)),
+            row_digests=tuple(job.digest for job in specs.jobs.values()),
+        )
 
     def save(self, specs: SpecCache) -> None:
         self._disk["specs"] = specs

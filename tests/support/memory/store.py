@@ -95,6 +95,7 @@ class MemoryStore:
     def __init__(self, now: Callable[[], float], shard_count: int) -> None:
         self.now = now
         self.news = threading.Condition(threading.RLock())
+        self.incarnation = "first"
         self.counters: Counter[str] = Counter()
         self.leases: dict[str, LeaseEntry] = {}
         self.ranks = dict(RANKS)
