@@ -162,7 +162,7 @@ class MemoryStore:
 
     def reshard(self, count: int) -> None:
         """As `services.shard_manager.store.sharding.reshard`."""
-        before, _, wanted = self.facts
+        before, _, wanted, _ = self.facts
         if count == before.count or count != wanted:
             return
         if count % before.count == 0:
@@ -184,7 +184,7 @@ class MemoryStore:
 
     def give_slots(self, selectors: set[str]) -> None:
         """As `services.shard_manager.store.sharding.give_slots`."""
-        before, _, wanted = self.facts
+        before, _, wanted, _ = self.facts
         sharding = before.with_selectors(selectors)
         if sharding != before:
             self.facts = ShardingFacts(sharding, self.next_number("assignment"), wanted)
