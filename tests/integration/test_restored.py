@@ -1,4 +1,4 @@
-"""After a restore of the job store: the runbook `libs/penstock/store/RESTORE.md`, with a real dump, on real services."""
+"""After a restore of the job store: the runbook `penstock/store/RESTORE.md`, on a real dump and real services."""
 
 from __future__ import annotations
 
@@ -67,15 +67,17 @@ class Cell:
         return Member(name, self.engine, self.manager_url, folder, TaskServiceClient(self.specs_url))
 
     def dump(self, path: Path) -> None:
-        subprocess.run([program("pg_dump"), "-Fc", "-f", path, libpq_url(self.url)], check=True)
+        subprocess.run([program("pg_dump"), "-Fc", "-f", path, libpq_url(self.url)], check=True, timeout=60)
 
     def restore(self, path: Path) -> None:
         """The database as it was dumped, in the place of the present one."""
         self.engine.dispose()
-        with psycopg.connect(libpq_url(self.server_url), autocommit=True) as connection:
+        limit = "-c statement_timeout=30s"
+        with psycopg.connect(libpq_url(self.server_url), autocommit=True, options=limit) as connection:
             connection.execute(f'DROP DATABASE "{self.name}" WITH (FORCE)')
         create_database(self.server_url, self.name)
-        subprocess.run([program("pg_restore"), "--exit-on-error", "-d", libpq_url(self.url), path], check=True)
+        command = [program("pg_restore"), "--exit-on-error", "-d", libpq_url(self.url), path]
+        subprocess.run(command, check=True, timeout=60)
 
     def scalar(self, sql: str, **values: Any) -> Any:
         with transaction(self.engine) as connection:

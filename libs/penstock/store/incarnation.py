@@ -29,6 +29,7 @@ NUMBERS_RAISED = 1_000_000
 VERSIONS_RAISED = 1_000
 GENERATIONS_RAISED = 1_000
 
+_WAIT_BRIEFLY = text("SET LOCAL lock_timeout = '30s'")
 _LOCK_LEASES = text("SELECT name FROM leases FOR UPDATE")
 _NOBODY_LEADS = text(
     """
@@ -136,6 +137,7 @@ def begin_incarnation(
     """
     incarnation = uuid4().hex
     holder = f"restored-{incarnation[:8]}"
+    connection.execute(_WAIT_BRIEFLY)
     connection.execute(_LOCK_LEASES)
     leases = {"holder": holder, "raised": NUMBERS_RAISED, "seconds": quiet_seconds, "loops": _LOOPS}
     connection.execute(_NOBODY_LEADS, leases)
