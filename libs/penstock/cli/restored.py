@@ -37,7 +37,7 @@ def restored(
         float, typer.Option(min=0, help="so long no service leads: leases of before the restore run out")
     ] = QUIET_SECONDS,
 ) -> None:
-    """Tell a job store that was restored, or that lost commits, to use no number twice."""
+    """After a restore of the job store, or a fail-over that lost commits: let no number be used twice."""
     logs.configure("cli", level="WARNING")
     url = database_url or CliSettings.read().database_url
     if url is None:
