@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import getpass
+import os
+import pwd
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -57,6 +58,14 @@ def newest_generations(root: Path) -> dict[str, int]:
     return found
 
 
+def _author() -> str:
+    """The account's name; its number where it has none, as in many containers."""
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        return f"account {os.getuid()}"
+
+
 def _begin(url: str, reason: str, quiet_seconds: float, on_disk: dict[str, int] | None) -> Begun:
     """Raises UserError when the URL is malformed, and TerminalError with the words of Postgres when it refuses."""
     try:
@@ -65,7 +74,7 @@ def _begin(url: str, reason: str, quiet_seconds: float, on_disk: dict[str, int] 
         try:
             with transaction(engine) as connection:
                 return begin_incarnation(
-                    connection, author=getpass.getuser(), reason=reason, quiet_seconds=quiet_seconds, on_disk=on_disk
+                    connection, author=_author(), reason=reason, quiet_seconds=quiet_seconds, on_disk=on_disk
                 )
         finally:
             engine.dispose()
