@@ -33,7 +33,7 @@ from services.task_manager.hosts.host_tasks import place, refusal
 from services.task_manager.hosts.spark_hosts import SparkHosts
 from services.task_manager.membership.membership import Membership
 from services.task_manager.membership.overrun import OverrunMeter
-from services.task_manager.reporting import Summary, event_time_skews, reported_loads, task_reports
+from services.task_manager.reporting import Summary, reported_loads, summary_of, task_reports
 from services.task_manager.specs.spec_cache import SpecCache, stops_jobs
 from services.task_manager.state import State
 
@@ -85,6 +85,17 @@ class Container:
             if stops_jobs(before, specs):
                 # The State Syncer waits for a report of every container, including those that ran no task of the job.
                 self.report_due.set()
+
+    def start_afresh(self, reason: str) -> None:
+        """What is known here is of another incarnation of the job store: all tasks stop, and specs, shards and epochs
+        are forgotten. A new incarnation of the container joins."""
+        with self._locked() as now:
+            self._restart_empty(reason, now)
+            self._membership.forget()
+            self._state.host_tasks.forget()
+            self._specs = None
+        self.wake.set()
+        self.heartbeat_due.set()
 
     def sharding(self) -> Sharding | None:
         """The sharding of the newest map; None before the first map."""
@@ -308,20 +319,8 @@ class Container:
     def summary(self) -> Summary:
         """The container at this moment."""
         with self._changed:
-            now, observed, membership = self._clock.monotonic(), self._state.observed, self._membership
-            return Summary(
-                incarnation=membership.incarnation,
-                lease_seconds_left=max(0.0, membership.lease_until - now),
-                shards=dict(membership.ownership.shards),
-                version=membership.ownership.version,
-                commit_number=self._specs.commit_number if self._specs else None,
-                observed=observed.copy(),
-                waiting=len(self._owned().keys() - observed.tasks.keys()),
-                totals=dict(self._state.totals),
-                past_lease_seconds=self._meter.past_lease_seconds,
-                double_run_seconds=self._meter.double_run_seconds,
-                event_time_skew_seconds=event_time_skews(self._state.known_progress(now)),
-            )
+            now, commit_number = self._clock.monotonic(), self._specs.commit_number if self._specs else None
+            return summary_of(now, self._membership, self._state, self._meter, commit_number, self._owned().keys())
 
     # ---- details: lease and shards
 

@@ -49,7 +49,9 @@ class TaskManagerSettings(CommonSettings, Limits):
     )
     retry_seconds: float = Field(2.0, gt=0, description="pause after a failed call")
     reconcile_seconds: float = Field(1.0, gt=0, description="time between two ticks without events")
-    full_fetch_seconds: float = Field(60.0, gt=0, description="time between two full snapshots of specs")
+    full_fetch_seconds: float = Field(
+        60.0, gt=0, description="least time between two full snapshots, while specs differ from the Task Service's"
+    )
     delta_wait_seconds: float = Field(20.0, gt=0, description="longest wait for a delta of specs")
     report_seconds: float = Field(2.0, gt=0, description="time between two reports without events")
     delta_gap_seconds: float = Field(

@@ -13,7 +13,7 @@ from penstock.config.model import DesiredState
 from penstock.control.errors import Unavailable
 from penstock.model.reports import TaskReport, TaskReportBatch, TaskState
 from penstock.tasks.spec import expand
-from penstock.wire.cluster import Snapshot
+from penstock.wire.cluster import DIGESTS, Snapshot
 from tests.contract.task_service_forms import a_task_service, in_memory
 
 WAIT_SECONDS = 20.0
@@ -41,17 +41,34 @@ def test_a_rollout_says_what_the_other_tasks_run(form: Any) -> None:
     assert [spec.config.priority for spec in expand(template)] == [2, 0]
 
 
-def test_a_full_snapshot_has_everything_once(form: Any) -> None:
-    """1. Two jobs. 2. Nothing new: None. 3. A third: everything again. 4. Another caller gets it, too."""
+def test_a_full_snapshot_has_everything(form: Any) -> None:
     form.commit("a")
     number = form.commit("b")
     source = form.client()
     first = source.full()
     assert (first.full, jobs(first), first.commit_number) == (True, {"a", "b"}, number)
-    assert source.full() is None
     form.commit("c")
-    assert jobs(source.full()) == {"a", "b", "c"}
-    assert jobs(form.client().full()) == {"a", "b", "c"}
+    assert jobs(source.full(number, first.store)) == {"a", "b", "c"}
+
+
+def test_the_digest_of_a_full_snapshot_is_that_of_all_deltas(form: Any) -> None:
+    """1. Two jobs. 2. One is forgotten, another comes, the last one changes. 3. A row that cannot be read: the digest
+    leaves its job out."""
+    form.commit("a")
+    number = form.commit("b")
+    first = form.client().full()
+    known = dict(zip([each.job for each in first.templates], first.row_digests, strict=True))
+    assert first.digest == sum(known.values()) % DIGESTS
+    form.forget("a")
+    form.commit("b")
+    form.commit("c")
+    form.break_row("d")
+    delta, full = form.client().delta(number, 0.0, first.store), form.client().full()
+    for job in delta.removed:
+        del known[job]
+    known |= dict(zip([each.job for each in delta.templates], delta.row_digests, strict=True))
+    assert delta.digest == full.digest == sum(known.values()) % DIGESTS != first.digest
+    assert known == dict(zip([each.job for each in full.templates], full.row_digests, strict=True))
 
 
 def test_a_delta_has_what_came_after_a_commit(form: Any) -> None:
@@ -90,10 +107,25 @@ def test_a_wait_in_vain_ends_with_an_empty_delta(form: Any) -> None:
     assert (delta.full, delta.templates, delta.commit_number) == (False, (), number)
 
 
-def test_a_caller_that_knows_more_than_the_store_gets_everything(form: Any) -> None:
+def test_nobody_is_answered_with_an_older_commit_than_it_has_acted_on(form: Any) -> None:
     number = form.commit("a")
-    answer = form.client().delta(number + 100, 0.0)
-    assert (answer.full, jobs(answer), answer.commit_number) == (True, {"a"}, number)
+    source = form.client()
+    store = source.full().store
+    for ask in (lambda: source.delta(number + 100, 0.0, store), lambda: source.full(number + 100, store)):
+        with pytest.raises(Unavailable):
+            ask()
+    assert source.delta(number, 0.0, store).commit_number == number
+
+
+def test_a_caller_of_another_incarnation_of_the_store_gets_everything(form: Any) -> None:
+    """Whichever numbers it knows."""
+    number = form.commit("a")
+    source = form.client()
+    store = source.full().store
+    for after in (number - 1, number, number + 100):
+        answer = source.delta(after, WAIT_SECONDS, "former")
+        assert (answer.full, jobs(answer), answer.commit_number, answer.store) == (True, {"a"}, number, store)
+    assert store not in ("", "former")
 
 
 def test_a_job_that_is_to_stop_is_served_as_stopped(form: Any) -> None:

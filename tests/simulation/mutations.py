@@ -22,7 +22,11 @@ from services.state_syncer.decide.progress import Step
 from services.state_syncer.store import recorded as store
 from services.task_manager import container as task_manager
 from services.task_manager.membership.membership import Membership
+from services.task_manager.specs import spec_cache
 from services.task_manager.state import State
+from services.task_service.api import SpecAnswers
+from services.task_service.encoding import Asked
+from services.task_service.templates import Templates
 from tests.support.memory.store import MemoryStore
 
 Mutation = Callable[[pytest.MonkeyPatch], None]
@@ -142,6 +146,22 @@ def releases_interleave(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(rollout, "_rollout", careless)
 
 
+def older_snapshot_accepted(patch: pytest.MonkeyPatch) -> None:
+    """A Task Service that is behind answers with what it has, and a Task Manager believes it."""
+
+    async def as_it_is(self: SpecAnswers, *_: Any) -> Templates:
+        return self._known()
+
+    def in_full(self: SpecAnswers, templates: Templates, asked: Asked) -> Any:
+        is_behind = asked.after is not None and asked.after > templates.commit_number
+        return encoded(self, templates, asked._replace(after=None) if is_behind else asked)
+
+    encoded = SpecAnswers._encoded
+    patch.setattr(SpecAnswers, "_at_least", as_it_is)
+    patch.setattr(SpecAnswers, "_encoded", in_full)
+    patch.setattr(spec_cache, "is_older", lambda *_: False)
+
+
 MUTATIONS: tuple[Mutation, ...] = (
     no_fence,
     move_before_drop_is_answered,
@@ -158,4 +178,5 @@ MUTATIONS: tuple[Mutation, ...] = (
     all_tasks_in_one_wave,
     next_wave_unseen,
     releases_interleave,
+    older_snapshot_accepted,
 )

@@ -43,7 +43,7 @@ from tests.simulation.clock import VirtualClock
 from tests.simulation.ground import Ground, Watcher
 from tests.simulation.hosts import SimulatedHost, SimulatedHosts
 from tests.simulation.network import Network
-from tests.simulation.processes import Process
+from tests.simulation.processes import Machine, Process
 from tests.simulation.store import Database, SyncPort
 from tests.support.memory.election import MemoryElection
 from tests.support.memory.health import MemoryHealthStore
@@ -237,7 +237,7 @@ def task_manager(around: Surroundings, process: Process) -> None:
     manager = TaskManager(
         container,
         HeartbeatLoop(container, authority, store, DiskIncarnations(machine.disk), clock, settings),
-        SpecLoop(container, tasks, DiskSnapshot(machine.disk), clock, settings),
+        SpecLoop(container, tasks, DiskSnapshot(machine, around.ground.watcher), clock, settings),
         tasks,
         clock,
         settings,
@@ -274,19 +274,26 @@ class WatchedOrders(Orders):
 class DiskSnapshot:
     """As `services.task_manager.specs.snapshot_file.SnapshotFile`, on a simulated disk: written out when it is read."""
 
-    def __init__(self, disk: dict[str, Any]) -> None:
-        self._disk = disk
+    def __init__(self, machine: Machine, watcher: Watcher) -> None:
+        self._disk, self._name, self._watcher = machine.disk, machine.name, watcher
 
     def load(self) -> Snapshot | None:
         specs: SpecCache | None = self._disk.get("specs")
         if specs is None:
             return None
         texts = [job.template.model_dump_json() for job in specs.jobs.values()]
-        templates = tuple(map(TaskTemplate.model_validate_json, texts))
-        count = specs.sharding.count
-        return Snapshot(full=True, commit_number=specs.commit_number, shard_count=count, templates=templates)
+        return Snapshot(
+            full=True,
+            commit_number=specs.commit_number,
+            shard_count=specs.sharding.count,
+            store=specs.store,
+            templates=tuple(map(TaskTemplate.model_validate_json, texts)),
+            row_digests=tuple(job.digest for job in specs.jobs.values()),
+        )
 
     def save(self, specs: SpecCache) -> None:
+        known: SpecCache | None = self._disk.get("specs")
+        self._watcher.took_specs(self._name, 0 if known is None else known.commit_number, specs.commit_number)
         self._disk["specs"] = specs
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from penstock.control.errors import NotFound, NotLeader, RetryableError
 from penstock.model.reports import TaskReportBatch
 from penstock.tasks.host_task import HostTask
-from penstock.wire.cluster import KNOWS_HEADER, KNOWS_LEVELS, HeartbeatRequest, ShardOrders
+from penstock.wire.cluster import KNOWS_HEADER, HeartbeatRequest, ShardOrders
 from penstock.wire.jobs import Batch, BatchResults
 from services.shard_manager.leader.heartbeats import Heartbeats
 from services.task_manager.container import Container
@@ -71,10 +71,16 @@ def of_task_service(
         if request.path == "/v1/reports":
             save_report(TaskReportBatch.model_validate_json(request.body))
             return Response(204)
-        after = request.query.get("after")
-        wait_seconds = float(request.query.get("wait_seconds", 0.0))
-        levels = KNOWS_LEVELS in request.headers.get(KNOWS_HEADER, "")
-        encoded = run(specs.full(levels) if after is None else specs.delta(int(after), wait_seconds, levels))
+        after, query = request.query.get("after"), request.query
+        knows, wait_seconds = request.headers.get(KNOWS_HEADER, ""), float(query.get("wait_seconds", 0.0))
+        answer = specs.answer(
+            knows,
+            None if after is None else int(after),
+            wait_seconds,
+            query.get("store", ""),
+            full=bool(query.get("full")),
+        )
+        encoded = run(answer)
         headers = {"ETag": encoded.etag, "content-type": "application/json"}
         if encoded.etag == request.headers.get("If-None-Match"):
             return Response(304, headers=headers)

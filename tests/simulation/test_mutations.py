@@ -48,6 +48,9 @@ CASES: dict[Mutation, Case] = {
     mutations.all_tasks_in_one_wave: Case(0),
     mutations.next_wave_unseen: Case(0),
     mutations.releases_interleave: Case(0),
+    mutations.older_snapshot_accepted: Case(
+        3, _under("cut", "cut a service", "stop", "store in trouble", every=3.0, at=("tasks", "c"))
+    ),
     placement_mutations.capacity_is_ignored: Case(2),
     placement_mutations.the_budget_is_ignored: Case(3),
     placement_mutations.a_cordon_is_ignored: Case(0),

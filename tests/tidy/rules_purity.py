@@ -84,6 +84,7 @@ SERVICE_SHELLS: frozenset[str] = frozenset(
         "services/task_manager/hosts/orphans.py",
         "services/task_manager/hosts/spark_hosts.py",
         "services/task_manager/membership/stored_lease.py",
+        "services/task_service/answers.py",
         "services/task_service/cache.py",
         "services/task_service/store/changes.py",
         "services/task_service/store/loads.py",

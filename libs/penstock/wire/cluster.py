@@ -2,17 +2,17 @@
 
 Shard Manager (7073): POST /v1/heartbeats (HeartbeatRequest -> HeartbeatAnswer; 503 from a standby, with the leader's
                       URL as `leader` in the problem, if it is known)
-Task Service  (7072): GET  /v1/specs?after=N&wait_seconds=S (Snapshot; `after` absent: full; ETag, gzip; the header
-                      `Penstock-Knows: level_ms` from a Task Manager that knows this field of a template)
+Task Service  (7072): GET  /v1/specs?after=N&store=I&wait_seconds=S&full=B (Snapshot; `after` absent: full; ETag, gzip;
+                      the header `Penstock-Knows: level_ms, digests` from a Task Manager that knows these fields)
                       POST /v1/reports (TaskReportBatch -> 204)
 Task Manager (7100+): POST /v1/shards/drop, /v1/shards/add (ShardOrders -> ShardAnswers), GET /v1/tasks
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field, PlainSerializer
 
 from penstock.config.model import Carried, Model
 from penstock.tasks.shards import Sharding
@@ -20,7 +20,20 @@ from penstock.tasks.spec import TaskTemplate
 
 KNOWS_HEADER = "Penstock-Knows"
 KNOWS_LEVELS = "level_ms"
+KNOWS_DIGESTS = "digests"
 """A Task Manager of the release before refuses a snapshot with a field that it does not know, so it gets none."""
+
+
+DIGESTS = 1 << 128
+"""Digests are numbers below this."""
+
+
+def _digest_of(value: int | str) -> int:
+    return value if isinstance(value, int) else int(value, 16)
+
+
+Digest = Annotated[int, BeforeValidator(_digest_of), PlainSerializer(lambda value: f"{value:032x}", return_type=str)]
+"""A number below 2^128; in JSON its 32 hexadecimal digits, since readers of JSON take large numbers for floats."""
 
 
 class Capacity(Carried):
@@ -121,6 +134,9 @@ class Snapshot(Carried):
     `unreadable` names jobs that are missing because their row could not be read. They exist, and a container goes on
     with what it knows of them. `shard_count` is a hint, the count of the moment: only the answer that names a
     container's shards says which task belongs to which shard.
+    `store`: the incarnation of the job store (`penstock.store.incarnation`). Commit numbers of two incarnations say
+    nothing about each other. `row_digests`: a digest of each template, in their order. `digest`: of the whole map, the
+    sum of the digests of all jobs but the unreadable ones, modulo 2^128. An older Task Service sends none of the three.
     """
 
     full: bool
@@ -129,6 +145,9 @@ class Snapshot(Carried):
     templates: tuple[TaskTemplate, ...]
     removed: tuple[str, ...] = ()
     unreadable: tuple[str, ...] = ()
+    store: str = ""
+    digest: Digest | None = None
+    row_digests: tuple[Digest, ...] = ()
 
 
 def as_json(model: Model) -> Any:

@@ -45,6 +45,7 @@ class View:
         self.sharding = Sharding(0)
         self.wanted_shard_count = 0
         self.commit_number = 0
+        self.incarnation = ""
         self.members: dict[str, Member] = {}
         self.owners: dict[int, Owner] = {}
         self.version = 0
@@ -123,6 +124,7 @@ class View:
         """Replaces everything that comes from the store. The shards may be numbered under another count."""
         self.members, self.commit_number = cell.members, cell.commit_number
         self.sharding, self.wanted_shard_count = cell.facts.sharding, cell.facts.wanted
+        self.incarnation = cell.facts.incarnation
         self.owners, self._shards_of, self.last_heartbeats, self.withheld = {}, {}, {}, frozenset()
         self.untaken = UntakenShards(self._add_limit_seconds)
         self.apply_read(cell.owners)

@@ -76,6 +76,13 @@ class Membership:
         self.lease_until = -math.inf
         self.ownership = Ownership(version=self.ownership.version, sharding=self.ownership.sharding)
 
+    def forget(self) -> None:
+        """Forgets all versions too: those of another incarnation of the job store say nothing here.
+
+        The leader epoch stays, so that late orders of former leaders are refused: `penstock restored` raises it.
+        """
+        self.ownership = Ownership()
+
     def drop(self, order: ShardOrders) -> frozenset[int]:
         """Applies DROP_SHARD orders. Returns the shards given up; older orders are ignored. Raises Conflict."""
         self._check(order)

@@ -23,12 +23,14 @@ class StoredTemplate(NamedTuple):
 
 
 class Changes(NamedTuple):
-    """All commits above a given number, up to `commit_number`. `removed`: forgotten job to its commit."""
+    """All commits above a given number, up to `commit_number`. `removed`: forgotten job to its commit. `incarnation`:
+    that of the store (`penstock.store.incarnation`)."""
 
     commit_number: int
     shard_count: int
     stored: tuple[StoredTemplate, ...]
     removed: dict[str, int]
+    incarnation: str = ""
 
 
 @dataclass(frozen=True, slots=True)

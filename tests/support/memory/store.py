@@ -95,6 +95,7 @@ class MemoryStore:
     def __init__(self, now: Callable[[], float], shard_count: int) -> None:
         self.now = now
         self.news = threading.Condition(threading.RLock())
+        self.incarnation = "first"
         self.counters: Counter[str] = Counter()
         self.leases: dict[str, LeaseEntry] = {}
         self.ranks = dict(RANKS)
@@ -161,7 +162,7 @@ class MemoryStore:
 
     def reshard(self, count: int) -> None:
         """As `services.shard_manager.store.sharding.reshard`."""
-        before, _, wanted = self.facts
+        before, _, wanted, _ = self.facts
         if count == before.count or count != wanted:
             return
         if count % before.count == 0:
@@ -183,7 +184,7 @@ class MemoryStore:
 
     def give_slots(self, selectors: set[str]) -> None:
         """As `services.shard_manager.store.sharding.give_slots`."""
-        before, _, wanted = self.facts
+        before, _, wanted, _ = self.facts
         sharding = before.with_selectors(selectors)
         if sharding != before:
             self.facts = ShardingFacts(sharding, self.next_number("assignment"), wanted)
