@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from random import Random
 from uuid import uuid4
 
 from prometheus_client import REGISTRY
@@ -67,6 +68,7 @@ def build(settings: TaskManagerSettings) -> TaskManager:
         tasks,
         clock,
         settings,
+        Random(),
     )
 
 

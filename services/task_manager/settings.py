@@ -52,6 +52,10 @@ class TaskManagerSettings(CommonSettings, Limits):
     full_fetch_seconds: float = Field(60.0, gt=0, description="time between two full snapshots of specs")
     delta_wait_seconds: float = Field(20.0, gt=0, description="longest wait for a delta of specs")
     report_seconds: float = Field(2.0, gt=0, description="time between two reports without events")
+    report_figures_seconds: float = Field(
+        15.0, ge=0, description="time between two reports of tasks of which only measurements changed"
+    )
+    full_report_seconds: float = Field(600.0, ge=0, description="time between two reports of all tasks")
     delta_gap_seconds: float = Field(
         0.2, ge=0, description="pause after a delta with changes, so that many commits share one fetch"
     )

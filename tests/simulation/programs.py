@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import count
+from random import Random
 from typing import Any
 
 from penstock.control.loop import LeaderLoop, Leadership
-from penstock.model.reports import TaskReportBatch
+from penstock.model.reports import TaskReportBatch, TaskReportChanges
 from penstock.store.running import STATE_SYNCER
 from penstock.tasks.spec import TaskTemplate
 from penstock.wire.cluster import Identity, ShardOrders, Snapshot
@@ -190,17 +191,22 @@ def task_service(around: Surroundings, process: Process) -> None:
         waiters,
         expiry_seconds=90.0,
         held_back_alert_seconds=300.0,
-        keep_samples_days=14,
     )
     specs = SpecAnswers(cache, waiters, longest_wait_seconds=60.0)
     reports = database.port(MemoryTaskService(database.memory), process)
 
-    def save(batch: TaskReportBatch) -> None:
-        reports.report(batch)
+    def save(batch: TaskReportBatch, number: int) -> None:
+        reports.report(batch, number)
         if database.memory.plans:
             database.news.notify_all()
 
-    around.network.listen(process.machine.name, process, servers.of_task_service(specs, save))
+    def save_changes(changes: TaskReportChanges) -> bool:
+        stored: bool = reports.report_changes(changes)
+        if database.memory.plans:
+            database.news.notify_all()
+        return stored
+
+    around.network.listen(process.machine.name, process, servers.of_task_service(specs, save, save_changes))
     database.listen(process, cache.wake)
     cache.start()
 
@@ -241,6 +247,7 @@ def task_manager(around: Surroundings, process: Process) -> None:
         tasks,
         clock,
         settings,
+        Random(f"{name} {life}"),
     )
     around.network.listen(name, process, servers.of_task_manager(container))
     manager.start()

@@ -4,7 +4,8 @@ Shard Manager (7073): POST /v1/heartbeats (HeartbeatRequest -> HeartbeatAnswer; 
                       URL as `leader` in the problem, if it is known)
 Task Service  (7072): GET  /v1/specs?after=N&wait_seconds=S (Snapshot; `after` absent: full; ETag, gzip; the header
                       `Penstock-Knows: level_ms` from a Task Manager that knows this field of a template)
-                      POST /v1/reports (TaskReportBatch -> 204)
+                      POST /v1/reports?number=N (TaskReportBatch -> 204; the header `Penstock-Report-Number` repeats N
+                      when changes may follow), POST /v1/reports/changes (TaskReportChanges -> ChangesAnswer)
 Task Manager (7100+): POST /v1/shards/drop, /v1/shards/add (ShardOrders -> ShardAnswers), GET /v1/tasks
 """
 
@@ -21,6 +22,9 @@ from penstock.tasks.spec import TaskTemplate
 KNOWS_HEADER = "Penstock-Knows"
 KNOWS_LEVELS = "level_ms"
 """A Task Manager of the release before refuses a snapshot with a field that it does not know, so it gets none."""
+
+REPORT_NUMBER_HEADER = "Penstock-Report-Number"
+"""A Task Service of the release before does not send it, and takes full reports only."""
 
 
 class Capacity(Model):
@@ -129,6 +133,12 @@ class Snapshot(Model):
     templates: tuple[TaskTemplate, ...]
     removed: tuple[str, ...] = ()
     unreadable: tuple[str, ...] = ()
+
+
+class ChangesAnswer(Model):
+    """`stored`: False when the report that the changes build on is not the newest one here. Then a full one is due."""
+
+    stored: bool
 
 
 def as_json(model: Model) -> Any:
