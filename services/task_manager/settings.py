@@ -47,6 +47,11 @@ class TaskManagerSettings(CommonSettings, Limits):
     container_lease_seconds: float = Field(
         40.0, gt=0, description="lease taken from the store; as in the Shard Manager"
     )
+    lease_spread_seconds: float = Field(
+        10.0,
+        ge=0,
+        description="time within which containers turn to the store when no service renews their lease",
+    )
     retry_seconds: float = Field(2.0, gt=0, description="pause after a failed call")
     reconcile_seconds: float = Field(1.0, gt=0, description="time between two ticks without events")
     full_fetch_seconds: float = Field(60.0, gt=0, description="time between two full snapshots of specs")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from threading import Lock
 from typing import Annotated, Any
 
@@ -12,10 +13,20 @@ from penstock.control.errors import Conflict, Unavailable
 from penstock.model.reports import TaskReportBatch, TaskReportChanges
 from penstock.store.engine import transaction
 from penstock.wire.app import OwnThreads, create_app
-from penstock.wire.cluster import KNOWS_HEADER, KNOWS_LEVELS, REPORT_NUMBER_HEADER, ChangesAnswer, Snapshot
+from penstock.wire.cluster import (
+    KNOWS_HEADER,
+    KNOWS_LEVELS,
+    REPORT_NUMBER_HEADER,
+    ChangesAnswer,
+    LeaseAnswer,
+    LeaseRequest,
+    Snapshot,
+)
 from services.task_service import metrics
 from services.task_service.cache import TemplateCache
 from services.task_service.encoding import Encoded, Encoder
+from services.task_service.leases import LeaseDesk
+from services.task_service.store.leases import answer_all
 from services.task_service.store.reports import save_changes, save_report
 from services.task_service.templates import Templates
 from services.task_service.waiters import Waiters
@@ -79,8 +90,9 @@ class SpecAnswers:
 
 
 def build_app(engine: Engine, cache: TemplateCache, waiters: Waiters, *, longest_wait_seconds: float) -> FastAPI:
-    """`GET /v1/specs`, the reports and the calls that every service has."""
+    """`GET /v1/specs`, reports, leases and the calls that every service has."""
     specs = SpecAnswers(cache, waiters, longest_wait_seconds=longest_wait_seconds)
+    leases = LeaseDesk(partial(answer_all, engine))
     app = create_app("task_service", ready=specs.readiness)
 
     @app.get("/v1/specs", response_model=Snapshot)
@@ -118,6 +130,11 @@ def build_app(engine: Engine, cache: TemplateCache, waiters: Waiters, *, longest
         outcome = "changes" if changes.has_news else "nothing_new"
         metrics.reports.labels(outcome if stored else "full_wanted").inc()
         return ChangesAnswer(stored=stored)
+
+    @app.post("/v1/leases")
+    async def post_leases(request: LeaseRequest) -> LeaseAnswer:
+        """Renews the lease row of a container that no Shard Manager answers."""
+        return await leases.renew(request)
 
     return app
 

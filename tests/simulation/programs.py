@@ -12,7 +12,7 @@ from penstock.control.loop import LeaderLoop, Leadership
 from penstock.model.reports import TaskReportBatch, TaskReportChanges
 from penstock.store.running import STATE_SYNCER
 from penstock.tasks.spec import TaskTemplate
-from penstock.wire.cluster import Identity, ShardOrders, Snapshot
+from penstock.wire.cluster import Identity, LeaseAnswer, LeaseRequest, ShardOrders, Snapshot
 from penstock.wire.host_task_client import HostTaskClient
 from penstock.wire.job_client import JobClient
 from penstock.wire.shard_client import ShardManagerClient
@@ -34,6 +34,7 @@ from services.task_manager.container import Container
 from services.task_manager.loops.heartbeats import HeartbeatLoop
 from services.task_manager.loops.specs import SpecLoop
 from services.task_manager.loops.task_manager import TaskManager
+from services.task_manager.membership.relayed_lease import RelayedLease
 from services.task_manager.settings import TaskManagerSettings
 from services.task_manager.specs.files import IncarnationFile, Incarnations
 from services.task_manager.specs.spec_cache import SpecCache
@@ -49,7 +50,7 @@ from tests.simulation.store import Database, SyncPort
 from tests.support.memory.election import MemoryElection
 from tests.support.memory.health import MemoryHealthStore
 from tests.support.memory.housekeeping import MemoryHousekeepingStore
-from tests.support.memory.ownership import MemoryLeaseStore
+from tests.support.memory.ownership import MemoryLeaseStore, renewed
 from tests.support.memory.rollbacks import MemoryBatches, MemoryRollbackStore
 from tests.support.memory.shards import MemoryShardStore
 from tests.support.memory.specs import MemoryTaskService, MemoryTemplateStore
@@ -206,7 +207,11 @@ def task_service(around: Surroundings, process: Process) -> None:
             database.news.notify_all()
         return stored
 
-    around.network.listen(process.machine.name, process, servers.of_task_service(specs, save, save_changes))
+    def renew_lease(request: LeaseRequest) -> LeaseAnswer:
+        return renewed(database.port(MemoryLeaseStore(database.memory, request.container), process), request)
+
+    handler = servers.of_task_service(specs, save, save_changes, renew_lease)
+    around.network.listen(process.machine.name, process, handler)
     database.listen(process, cache.wake)
     cache.start()
 
@@ -239,15 +244,17 @@ def task_manager(around: Surroundings, process: Process) -> None:
     around.containers[name] = container
     authority = ShardManagerClient(around.shard_managers)
     store = database.port(MemoryLeaseStore(database.memory, name), process)
-    tasks = TaskServiceClient(around.task_services)
+    tasks, random = TaskServiceClient(around.task_services), Random(f"{name} {life}")
+    left = container.lease_seconds_left
+    leases = RelayedLease(name, tasks, store, left, clock, random, spread_seconds=settings.lease_spread_seconds)
     manager = TaskManager(
         container,
-        HeartbeatLoop(container, authority, store, DiskIncarnations(machine.disk), clock, settings),
+        HeartbeatLoop(container, authority, leases, DiskIncarnations(machine.disk), clock, settings),
         SpecLoop(container, tasks, DiskSnapshot(machine.disk), clock, settings),
         tasks,
         clock,
         settings,
-        Random(f"{name} {life}"),
+        random,
     )
     around.network.listen(name, process, servers.of_task_manager(container))
     manager.start()

@@ -14,6 +14,8 @@ from penstock.wire.cluster import (
     REPORT_NUMBER_HEADER,
     ChangesAnswer,
     HeartbeatRequest,
+    LeaseAnswer,
+    LeaseRequest,
     ShardOrders,
 )
 from penstock.wire.jobs import Batch, BatchResults
@@ -73,6 +75,7 @@ def of_task_service(
     specs: SpecAnswers,
     save_report: Callable[[TaskReportBatch, int], None],
     save_changes: Callable[[TaskReportChanges], bool],
+    renew_lease: Callable[[LeaseRequest], LeaseAnswer],
 ) -> Callable[[Request], Response]:
     """As `services.task_service.api`, uncompressed."""
 
@@ -81,6 +84,8 @@ def of_task_service(
             number = int(request.query["number"])
             save_report(TaskReportBatch.model_validate_json(request.body), number)
             return Response(204, headers={REPORT_NUMBER_HEADER: str(number)})
+        if request.path == "/v1/leases":
+            return _json(renew_lease(LeaseRequest.model_validate_json(request.body)))
         if request.path == "/v1/reports/changes":
             changes = TaskReportChanges.model_validate_json(request.body)
             return _json(ChangesAnswer(stored=save_changes(changes)))

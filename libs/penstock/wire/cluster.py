@@ -5,7 +5,8 @@ Shard Manager (7073): POST /v1/heartbeats (HeartbeatRequest -> HeartbeatAnswer; 
 Task Service  (7072): GET  /v1/specs?after=N&wait_seconds=S (Snapshot; `after` absent: full; ETag, gzip; the header
                       `Penstock-Knows: level_ms` from a Task Manager that knows this field of a template)
                       POST /v1/reports?number=N (TaskReportBatch -> 204; the header `Penstock-Report-Number` repeats N
-                      when changes may follow), POST /v1/reports/changes (TaskReportChanges -> ChangesAnswer)
+                      when changes may follow), POST /v1/reports/changes (TaskReportChanges -> ChangesAnswer),
+                      POST /v1/leases (LeaseRequest -> LeaseAnswer) while no Shard Manager answers
 Task Manager (7100+): POST /v1/shards/drop, /v1/shards/add (ShardOrders -> ShardAnswers), GET /v1/tasks
 """
 
@@ -15,7 +16,11 @@ from typing import Any
 
 from pydantic import Field
 
+from penstock.config.declare import Name
 from penstock.config.model import Model
+from penstock.control.errors import LeaseLost
+from penstock.control.texts import Text
+from penstock.tasks.ownership import OwnedShards
 from penstock.tasks.shards import Sharding
 from penstock.tasks.spec import TaskTemplate
 
@@ -133,6 +138,45 @@ class Snapshot(Model):
     templates: tuple[TaskTemplate, ...]
     removed: tuple[str, ...] = ()
     unreadable: tuple[str, ...] = ()
+
+
+class LeaseRequest(Model):
+    """A container asks for its lease row to be renewed. `former`: the incarnation that this one replaces, after a
+    restart; None: it has a lease already."""
+
+    container: Name
+    incarnation: Text
+    former: Text | None = None
+
+
+class LeaseAnswer(Model):
+    """As `HeartbeatAnswer`, by the store. The lease counts from the moment the request was sent. `known` is False when
+    the store says that this incarnation was declared lost, was replaced, or is past its drain."""
+
+    known: bool
+    version: int = 0
+    shard_count: int = 0
+    shards: dict[int, int] = Field(default_factory=dict)
+    commit_number: int = 0
+    selectors: tuple[str, ...] = ()
+
+    def owned(self) -> OwnedShards:
+        """The full map. Raises LeaseLost when `known` is False."""
+        if not self.known:
+            raise LeaseLost("the container was declared lost or replaced, was never registered, or its drain is over")
+        return OwnedShards(self.shards, self.version, Sharding(self.shard_count, self.selectors), self.commit_number)
+
+    @classmethod
+    def of(cls, owned: OwnedShards) -> LeaseAnswer:
+        """The answer with a full map."""
+        return cls(
+            known=True,
+            version=owned.version,
+            shard_count=owned.sharding.count,
+            shards=dict(owned.shards),
+            commit_number=owned.commit_number,
+            selectors=owned.sharding.selectors,
+        )
 
 
 class ChangesAnswer(Model):

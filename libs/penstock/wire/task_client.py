@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from penstock.model.reports import TaskReportBatch, TaskReportChanges
+from penstock.tasks.ownership import OwnedShards
 from penstock.wire.cluster import (
     KNOWS_HEADER,
     KNOWS_LEVELS,
     REPORT_NUMBER_HEADER,
     ChangesAnswer,
+    LeaseAnswer,
+    LeaseRequest,
     Snapshot,
     as_json,
 )
@@ -49,6 +52,11 @@ class TaskServiceClient(Endpoints):
             timeout=wait_seconds + _POLL_MARGIN_SECONDS,
         )
         return read_answer(Snapshot, response, SERVICE)
+
+    def renew_lease(self, request: LeaseRequest) -> OwnedShards:
+        """Has the lease row of a container renewed. Raises LeaseLost."""
+        response = self.request("POST", "/v1/leases", json=as_json(request))
+        return read_answer(LeaseAnswer, response, SERVICE).owned()
 
     def report(self, batch: TaskReportBatch, number: int | None = None) -> bool:
         """Hands over what runs on a container. True when changes to the report with this number may follow."""
