@@ -125,3 +125,33 @@ INSERT INTO counters (name, value) VALUES ('sampled_minute', 0);
 -- The savepoints of a job that count are found without reading others.
 CREATE INDEX ix_savepoints_kept ON savepoints (job, state, number DESC) INCLUDE (created_at)
     WHERE state IN ('ready', 'failed');
+
+
+-- History may be moved away by age, and nothing else may happen to it: a row is deleted only when the archive has the
+-- same row. The newest row of each layer of a job stays, so that no version is used twice (`refuse_used_version`).
+CREATE TABLE history_archive (LIKE history INCLUDING COMMENTS, PRIMARY KEY (id));
+CREATE INDEX ix_history_archive_job_id ON history_archive (job, id);
+COMMENT ON TABLE history_archive IS 'Rows of history that were moved by age. Append-only. No service reads it.';
+COMMENT ON TABLE history IS 'Every write to a job. Append-only; old rows may be moved to history_archive, where a setting asks for it.';
+
+CREATE TRIGGER append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON history_archive
+    FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
+
+CREATE FUNCTION refuse_loss() RETURNS TRIGGER LANGUAGE plpgsql AS $$
+DECLARE
+    gone JSONB := to_jsonb(OLD);
+BEGIN
+    IF NOT EXISTS (SELECT FROM history_archive kept WHERE kept.id = OLD.id AND to_jsonb(kept) = gone) THEN
+        RAISE EXCEPTION 'row % of % is not in the archive', OLD.id, TG_TABLE_NAME USING ERRCODE = 'check_violation';
+    END IF;
+    IF NOT EXISTS (
+        SELECT FROM history later WHERE later.job = OLD.job AND later.layer IS NOT DISTINCT FROM OLD.layer AND later.id > OLD.id
+    ) THEN
+        RAISE EXCEPTION 'row % of % is the newest of its layer', OLD.id, TG_TABLE_NAME USING ERRCODE = 'check_violation';
+    END IF;
+    RETURN OLD;
+END
+$$;
+DROP TRIGGER append_only ON history;
+CREATE TRIGGER append_only BEFORE UPDATE OR TRUNCATE ON history FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
+CREATE TRIGGER moved_only BEFORE DELETE ON history FOR EACH ROW EXECUTE FUNCTION refuse_loss();
