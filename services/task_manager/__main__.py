@@ -63,7 +63,7 @@ def build(settings: TaskManagerSettings) -> TaskManager:
         settings.container,
         TaskServiceClient(settings.task_service_url, timeout_seconds=settings.heartbeat_timeout_seconds),
         StoredLease(engine_of(settings, connections=1), settings.container, settings.heartbeat_timeout_seconds),
-        container.lease_seconds_left,
+        lambda: container.summary().lease_seconds_left,
         clock,
         random,
         spread_seconds=settings.lease_spread_seconds,

@@ -141,11 +141,6 @@ class Container:
         with self._changed:
             return incarnation == self._membership.incarnation and self._membership.was_granted()
 
-    def lease_seconds_left(self) -> float:
-        """How long tasks may still run; negative when the lease is over, infinitely so without one."""
-        with self._changed:
-            return self._membership.lease_until - self._clock.monotonic()
-
     # ---- orders of the Shard Manager
 
     def drop(self, order: ShardOrders) -> ShardAnswers:

@@ -245,8 +245,15 @@ def task_manager(around: Surroundings, process: Process) -> None:
     authority = ShardManagerClient(around.shard_managers)
     store = database.port(MemoryLeaseStore(database.memory, name), process)
     tasks, random = TaskServiceClient(around.task_services), Random(f"{name} {life}")
-    left = container.lease_seconds_left
-    leases = RelayedLease(name, tasks, store, left, clock, random, spread_seconds=settings.lease_spread_seconds)
+    leases = RelayedLease(
+        name,
+        tasks,
+        store,
+        lambda: container.summary().lease_seconds_left,
+        clock,
+        random,
+        spread_seconds=settings.lease_spread_seconds,
+    )
     manager = TaskManager(
         container,
         HeartbeatLoop(container, authority, leases, DiskIncarnations(machine.disk), clock, settings),

@@ -23,7 +23,7 @@ class RelayedLease:
     """Both ways follow the rules of the one row, so it does not matter which answers first.
 
     When the Task Service goes away, the containers do not turn to the store together: each waits a random part of
-    `spread_seconds` first, but not longer than until 20 s of its lease are left.
+    `spread_seconds` first, but not longer than until 20 s of its lease are left. `lease_seconds_left`: 0 without one.
     """
 
     def __init__(

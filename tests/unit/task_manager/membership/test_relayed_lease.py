@@ -50,7 +50,7 @@ class World:
             "c1",
             self.service,  # type: ignore[arg-type]
             self.store,
-            lambda: self.lease_until - self.clock.seconds,
+            lambda: max(0.0, self.lease_until - self.clock.seconds),
             self.clock,
             Random(seed),
             spread_seconds=10.0,
