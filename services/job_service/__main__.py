@@ -12,6 +12,7 @@ from penstock.store.migrate import upgrade
 from penstock.wire.app import serve
 from services.job_service.api import create_api
 from services.job_service.expiry import LOOP, Expiry
+from services.job_service.housekeeping import Housekeeping
 from services.job_service.settings import JobServiceSettings
 
 
@@ -28,10 +29,16 @@ def main() -> None:
         answers_kept=timedelta(seconds=settings.idempotency_kept_seconds),
         admin_warning=timedelta(seconds=settings.job_service_admin_warning_seconds),
     )
+    housekeeping = Housekeeping(engine, clock, LOOP, settings.ages())
+
+    def step(leader_epoch: int) -> None:
+        expiry.round(leader_epoch)
+        housekeeping.round(leader_epoch)
+
     lease = settings.expiry_lease_seconds
     times = LoopTimes(period=settings.expiry_period_seconds, lease=lease, renew=lease / 3)
     url = f"http://{settings.host}:{settings.port}"
-    loop = build_loop(LOOP, expiry.round, engine, clock, times, holder=settings.identity(), url=url)
+    loop = build_loop(LOOP, step, engine, clock, times, holder=settings.identity(), url=url)
     serve(create_api(engine, clock, settings), settings.host, settings.port, loop)
 
 

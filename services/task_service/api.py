@@ -2,22 +2,33 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated, Any
 
 from fastapi import FastAPI, Header, Query, Response
 from sqlalchemy import Engine
 
 from penstock.control.errors import Conflict, Unavailable
-from penstock.model.reports import TaskReportBatch
+from penstock.model.reports import TaskReportBatch, TaskReportChanges
 from penstock.store.engine import transaction
 from penstock.wire.app import OwnThreads, create_app
-from penstock.wire.cluster import KNOWS_DIGESTS, KNOWS_HEADER, KNOWS_LEVELS, Snapshot
+from penstock.wire.cluster import (
+    KNOWS_DIGESTS,
+    KNOWS_HEADER,
+    KNOWS_LEVELS,
+    REPORT_NUMBER_HEADER,
+    ChangesAnswer,
+    LeaseAnswer,
+    LeaseRequest,
+    Snapshot,
+)
 from services.task_service import metrics
 from services.task_service.answers import Answers
 from services.task_service.cache import TemplateCache
 from services.task_service.encoding import Asked, Encoded
-from services.task_service.samples import sample
-from services.task_service.store.reports import save_report
+from services.task_service.leases import LeaseDesk
+from services.task_service.store.leases import answer_all
+from services.task_service.store.reports import save_changes, save_report
 from services.task_service.templates import Templates
 from services.task_service.waiters import Waiters
 
@@ -117,8 +128,9 @@ def _is_of(known: Templates, store: str) -> bool:
 
 
 def build_app(engine: Engine, cache: TemplateCache, waiters: Waiters, *, longest_wait_seconds: float) -> FastAPI:
-    """`GET /v1/specs`, `POST /v1/reports` and the calls that every service has."""
+    """`GET /v1/specs`, reports, leases and the calls that every service has."""
     specs = SpecAnswers(cache, waiters, longest_wait_seconds=longest_wait_seconds)
+    leases = LeaseDesk(partial(answer_all, engine))
     app = create_app("task_service", ready=specs.readiness)
 
     @app.get("/v1/specs", response_model=Snapshot)
@@ -135,15 +147,33 @@ def build_app(engine: Engine, cache: TemplateCache, waiters: Waiters, *, longest
         return _response(encoded, if_none_match, accept_encoding, cache.age_seconds())
 
     @app.post("/v1/reports", status_code=204)
-    def post_reports(batch: TaskReportBatch) -> None:
+    def post_reports(
+        batch: TaskReportBatch, response: Response, number: Annotated[int | None, Query(ge=1, le=2**63 - 1)] = None
+    ) -> None:
         """The report is stored when the answer is 204."""
         try:
             with transaction(engine) as connection:
-                save_report(connection, batch, [sample(task) for task in batch.tasks])
+                save_report(connection, batch, number)
         except Conflict:
             metrics.reports.labels("refused").inc()
             raise
-        metrics.reports.labels("stored").inc()
+        if number is not None:
+            response.headers[REPORT_NUMBER_HEADER] = str(number)
+        metrics.reports.labels("full").inc()
+
+    @app.post("/v1/reports/changes")
+    def post_changes(changes: TaskReportChanges) -> ChangesAnswer:
+        """The changes are stored when the answer says so."""
+        with transaction(engine) as connection:
+            stored = save_changes(connection, changes)
+        outcome = "changes" if changes.has_news else "nothing_new"
+        metrics.reports.labels(outcome if stored else "full_wanted").inc()
+        return ChangesAnswer(stored=stored)
+
+    @app.post("/v1/leases")
+    async def post_leases(request: LeaseRequest) -> LeaseAnswer:
+        """Renews the lease row of a container that no Shard Manager answers."""
+        return await leases.renew(request)
 
     return app
 

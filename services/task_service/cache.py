@@ -20,7 +20,6 @@ from services.task_service.waiters import Waiters
 
 log = logger(__name__)
 RETRY_SECONDS = 1.0
-PURGE_SECONDS = 3600.0
 
 
 class TemplateCache:
@@ -35,20 +34,17 @@ class TemplateCache:
         *,
         expiry_seconds: float,
         held_back_alert_seconds: float,
-        keep_samples_days: int,
     ) -> None:
         self._store = store
         self._clock = clock
         self._waiters = waiters
         self._expiry_seconds = expiry_seconds
         self._held_back_alert_seconds = held_back_alert_seconds
-        self._keep_samples_days = keep_samples_days
         self.templates: Templates | None = None
         self.begun = 0
         self.reads = 0
         self._read_at = float("-inf")
         self._read_all_at = float("-inf")
-        self._purged_at = clock.monotonic()
         self._woken = threading.Event()
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="template-cache", daemon=True)
@@ -84,8 +80,6 @@ class TemplateCache:
                 self._stopping.wait(RETRY_SECONDS)
                 continue
             self._waiters.release()
-            if self._clock.monotonic() - self._purged_at >= PURGE_SECONDS:
-                self._succeeds(self._purge)
 
     def _succeeds(self, step: Callable[[], None]) -> bool:
         """Runs a step. False when it failed, which is logged; the next step starts from the store again."""
@@ -161,11 +155,6 @@ class TemplateCache:
             log.error("running row does not validate", job=job, commit_number=broken.commit_number, error=broken.reason)
         if opened or closed:
             self._store.alert({job: broken.reason for job, broken in opened.items()}, closed)
-
-    def _purge(self) -> None:
-        count = self._store.purge_samples(self._keep_samples_days)
-        self._purged_at = self._clock.monotonic()
-        log.info("old samples purged", samples=count)
 
 
 def _is_other_store(known: Templates, changes: Changes) -> bool:

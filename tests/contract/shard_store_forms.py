@@ -62,7 +62,7 @@ class PostgresForm:
 
     def report(self, batch: TaskReportBatch) -> None:
         with transaction(self.engine) as connection:
-            save_report(connection, batch, [])
+            save_report(connection, batch)
 
     def placements(self) -> dict[str, Any]:
         with transaction(self.engine) as connection:

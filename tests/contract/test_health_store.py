@@ -51,7 +51,7 @@ class PostgresForm:
 
     def report(self, batch: TaskReportBatch) -> None:
         with transaction(self.engine) as connection:
-            save_report(connection, batch, [])
+            save_report(connection, batch)
 
     def availability(self, name: str) -> tuple[str, bool]:
         """And whether a limit of its drain is over."""

@@ -11,7 +11,7 @@ import pytest
 
 from penstock.config.model import DesiredState
 from penstock.control.errors import Unavailable
-from penstock.model.reports import TaskReport, TaskReportBatch, TaskState
+from penstock.model.reports import TaskReport, TaskReportBatch, TaskReportChanges, TaskState
 from penstock.tasks.spec import expand
 from penstock.wire.cluster import DIGESTS, Snapshot
 from tests.contract.task_service_forms import a_task_service, in_memory
@@ -181,6 +181,80 @@ def expect_nothing_stored(form: Any) -> Iterator[None]:
     with pytest.raises(Unavailable):
         yield
     assert form.reported() == before
+
+
+def changes(*indices: int, number: int, after: int, ended: tuple[int, ...] = (), **more: Any) -> TaskReportChanges:
+    facts = batch(*indices).model_dump() | {"number": number, "after": after, "ended": [("a", each) for each in ended]}
+    return TaskReportChanges.model_validate(facts | more)
+
+
+def test_changes_leave_all_other_tasks_as_they_are(form: Any) -> None:
+    """1. Two tasks. 2. Nothing new, twice. 3. One begins and one ends. 4. They build on the report with news."""
+    form.register("one")
+    sink = form.client()
+    assert sink.report(batch(0, 1), 1)
+    assert sink.report_changes(changes(number=2, after=1))
+    assert sink.report_changes(changes(number=3, after=1))
+    assert form.reported() == {"a/0", "a/1"}
+    assert sink.report_changes(changes(2, number=4, after=1, ended=(0,)))
+    assert form.reported() == {"a/1", "a/2"}
+    assert sink.report_changes(changes(number=5, after=4, ended=(1, 2)))
+    assert form.reported() == set()
+
+
+@pytest.mark.parametrize(
+    "refused",
+    [
+        pytest.param(changes(9, number=7, after=1, ended=(0,)), id="a report with news was lost"),
+        pytest.param(changes(9, number=4, after=4, ended=(0,)), id="told twice"),
+        pytest.param(changes(9, number=3, after=1, ended=(0,)), id="late"),
+        pytest.param(changes(9, number=5, after=5, ended=(0,)), id="on a report without news"),
+        pytest.param(changes(9, number=6, after=4, ended=(0,), incarnation="two"), id="of another life"),
+        pytest.param(changes(9, number=6, after=4, ended=(0,), container="c2"), id="of a stranger"),
+    ],
+)
+def test_changes_to_any_other_report_change_nothing(form: Any, refused: TaskReportChanges) -> None:
+    form.register("one")
+    sink = form.client()
+    assert sink.report(batch(0), 2)
+    assert sink.report_changes(changes(1, number=4, after=2))
+    assert sink.report_changes(changes(number=5, after=4))
+    assert not sink.report_changes(refused)
+    assert form.reported() == {"a/0", "a/1"}
+    assert sink.report_changes(changes(number=6, after=4, ended=(0,)))
+    assert form.reported() == {"a/1"}
+
+
+def test_a_full_report_that_comes_late_changes_nothing(form: Any) -> None:
+    form.register("one")
+    sink = form.client()
+    assert sink.report(batch(0, 1), 2)
+    with expect_nothing_stored(form):
+        sink.report(batch(), 1)
+    assert sink.report_changes(changes(2, number=3, after=2))
+    with expect_nothing_stored(form):
+        sink.report(batch(), 3)
+
+
+def test_no_changes_may_follow_a_report_without_a_number(form: Any) -> None:
+    """As a Task Manager of the release before sends it."""
+    form.register("one")
+    sink = form.client()
+    assert sink.report(batch(0), 2)
+    assert not sink.report(batch(0, 1))
+    assert not sink.report_changes(changes(number=3, after=2, ended=(0,)))
+    assert form.reported() == {"a/0", "a/1"}
+
+
+def test_a_later_life_counts_from_one_again(form: Any) -> None:
+    form.register("one")
+    sink = form.client()
+    assert sink.report(batch(0), 9)
+    form.register("two")
+    assert not sink.report_changes(changes(number=10, after=9, ended=(0,)))
+    assert sink.report(batch(1, incarnation="two"), 1)
+    assert sink.report_changes(changes(number=2, after=1, ended=(1,), incarnation="two"))
+    assert form.reported() == set()
 
 
 def test_a_report_of_a_life_that_is_over_changes_nothing(form: Any) -> None:

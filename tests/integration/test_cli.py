@@ -233,7 +233,7 @@ def _report(
     batch = TaskReportBatch(container=container, incarnation="life", commit_number=1, version=1, tasks=(report,))
     with transaction(service.engine) as connection:
         register(connection, Member(container, "life", "http://127.0.0.1:7100", "local", 2.0, 2**32, 2**34), empty=True)
-        save_report(connection, batch, [])
+        save_report(connection, batch)
 
 
 def test_alerts_decisions_and_the_field_table(shell: Shell, etl: str, service: RunningJobService) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -85,9 +86,10 @@ class OneJob:
         self._answer()
         return Snapshot(full=False, commit_number=1, shard_count=SHARDS, templates=())
 
-    def report(self, batch: TaskReportBatch) -> None:
+    def report(self, batch: TaskReportBatch, number: int) -> bool:
         """Nobody reads it."""
         self._answer()
+        return False
 
     def _answer(self) -> None:
         if self.away:
@@ -112,6 +114,7 @@ class Member:
             self.specs,
             clock,
             SETTINGS,
+            Random(name),
         )
 
     def running(self) -> set[str]:

@@ -27,10 +27,10 @@ from penstock.wire.http import certificates
 from penstock.wire.task_client import TaskServiceClient
 from services.shard_manager.store.members import register
 from services.task_service.store.port import TemplateStore
-from services.task_service.store.reports import purge_samples
 from services.task_service.store.rows import Changes
 from tests.support.store.jobs import make_config
 from tests.support.store.running import break_row, commit_config, commit_job, forget_job
+from tests.support.store.samples import take_samples
 from tests.support.task_service.service import RunningTaskService, task_service
 
 
@@ -297,27 +297,16 @@ def _mark(engine: Engine, payload: str) -> None:
         notify(connection, REPORTED_STOP, payload)
 
 
-def test_a_minute_keeps_its_last_known_values(engine, client):
-    """1. A backlog of 10. 2. An unknown one. 3. A known zero. Unknown never becomes zero, nor hides what was known."""
+def test_a_sample_has_what_is_known_and_no_more(engine, client):
+    """1. A backlog of 10. 2. An unknown one. 3. A known zero. Unknown never becomes zero."""
     join(engine, "x", "1")
     seen = []
     for backlog in (10, None, 0):
         post(client, batch("x", "1", 0, backlog=backlog))
+        assert take_samples(engine) == 1
         with transaction(engine) as connection:
             last = text(
                 "SELECT backlog_records, lag_seconds, state_rows FROM task_metrics ORDER BY minute DESC LIMIT 1"
             )
             seen.append(tuple(connection.execute(last).one()))
-    assert seen[0] == (10, 5.0, None)
-    assert seen[1] in {(10, 5.0, None), (None, None, None)}  # the latter when a minute began in between
-    assert seen[2] == (0, 0.0, None)
-
-
-def test_old_samples_are_purged(engine, client):
-    join(engine, "x", "1")
-    post(client, batch("x", "1", 0))
-    with transaction(engine) as connection:
-        connection.execute(text("UPDATE task_metrics SET minute = minute - interval '15 days'"))
-    post(client, batch("x", "1", 1))
-    with transaction(engine) as connection:
-        assert purge_samples(connection, keep_days=14) == 1
+    assert seen == [(10, 5.0, None), (None, None, None), (0, 0.0, None)]

@@ -6,9 +6,17 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from penstock.control.errors import NotFound, NotLeader, RetryableError
-from penstock.model.reports import TaskReportBatch
+from penstock.model.reports import TaskReportBatch, TaskReportChanges
 from penstock.tasks.host_task import HostTask
-from penstock.wire.cluster import KNOWS_HEADER, HeartbeatRequest, ShardOrders
+from penstock.wire.cluster import (
+    KNOWS_HEADER,
+    REPORT_NUMBER_HEADER,
+    ChangesAnswer,
+    HeartbeatRequest,
+    LeaseAnswer,
+    LeaseRequest,
+    ShardOrders,
+)
 from penstock.wire.jobs import Batch, BatchResults
 from services.shard_manager.leader.heartbeats import Heartbeats
 from services.task_manager.container import Container
@@ -63,14 +71,23 @@ def of_task_manager(container: Container) -> Callable[[Request], Response]:
 
 
 def of_task_service(
-    specs: SpecAnswers, save_report: Callable[[TaskReportBatch], None]
+    specs: SpecAnswers,
+    save_report: Callable[[TaskReportBatch, int], None],
+    save_changes: Callable[[TaskReportChanges], bool],
+    renew_lease: Callable[[LeaseRequest], LeaseAnswer],
 ) -> Callable[[Request], Response]:
     """As `services.task_service.api`, uncompressed."""
 
     def handle(request: Request) -> Response:
         if request.path == "/v1/reports":
-            save_report(TaskReportBatch.model_validate_json(request.body))
-            return Response(204)
+            number = int(request.query["number"])
+            save_report(TaskReportBatch.model_validate_json(request.body), number)
+            return Response(204, headers={REPORT_NUMBER_HEADER: str(number)})
+        if request.path == "/v1/leases":
+            return _json(renew_lease(LeaseRequest.model_validate_json(request.body)))
+        if request.path == "/v1/reports/changes":
+            changes = TaskReportChanges.model_validate_json(request.body)
+            return _json(ChangesAnswer(stored=save_changes(changes)))
         after, query = request.query.get("after"), request.query
         knows, wait_seconds = request.headers.get(KNOWS_HEADER, ""), float(query.get("wait_seconds", 0.0))
         answer = specs.answer(

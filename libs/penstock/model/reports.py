@@ -126,3 +126,26 @@ class TaskReportBatch(Carried):
     commit_number: int
     version: int
     tasks: tuple[TaskReport, ...]
+
+
+class TaskReportChanges(Carried):
+    """What changed in a container since its report with the number `after`: a task that is neither in `tasks` nor in
+    `ended` is as that report left it. Without either: nothing new.
+
+    `number`: each report of an incarnation has a higher one than the report before. `ended`: job and index of the tasks
+    that no longer run there. It counts only on the report `after`; on any other it says nothing about any task.
+    """
+
+    container: str
+    incarnation: str
+    commit_number: int
+    version: int
+    number: int = Field(ge=1, le=2**63 - 1)
+    after: int = Field(ge=1, le=2**63 - 1)
+    tasks: tuple[TaskReport, ...] = ()
+    ended: tuple[tuple[Text, int], ...] = ()
+
+    @property
+    def has_news(self) -> bool:
+        """Whether any task changed."""
+        return bool(self.tasks or self.ended)

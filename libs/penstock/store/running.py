@@ -11,6 +11,7 @@ from sqlalchemy import Connection, text
 from penstock.store import leases
 from penstock.store.engine import CHANGED_RUNNING, next_number, notify
 from penstock.store.json import as_json
+from penstock.store.reports import want_full_reports
 from penstock.tasks.digests import digests_of
 
 STATE_SYNCER = "state_syncer"
@@ -142,6 +143,7 @@ def forget_many(connection: Connection, jobs: Sequence[str], leader_epoch: int) 
         return ()
     leases.check_epoch(connection, STATE_SYNCER, leader_epoch)
     number = next_number(connection, RUNNING_COMMIT)
+    want_full_reports(connection, of_jobs=jobs)
     found = connection.execute(_FORGET, {"jobs": list(jobs), "commit_number": number, "author": STATE_SYNCER})
     gone = tuple(found.scalars())
     notify(connection, CHANGED_RUNNING, str(number))

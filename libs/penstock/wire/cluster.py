@@ -4,7 +4,9 @@ Shard Manager (7073): POST /v1/heartbeats (HeartbeatRequest -> HeartbeatAnswer; 
                       URL as `leader` in the problem, if it is known)
 Task Service  (7072): GET  /v1/specs?after=N&store=I&wait_seconds=S&full=B (Snapshot; `after` absent: full; ETag, gzip;
                       the header `Penstock-Knows: level_ms, digests` from a Task Manager that knows these fields)
-                      POST /v1/reports (TaskReportBatch -> 204)
+                      POST /v1/reports?number=N (TaskReportBatch -> 204; the header `Penstock-Report-Number` repeats N
+                      when changes may follow), POST /v1/reports/changes (TaskReportChanges -> ChangesAnswer),
+                      POST /v1/leases (LeaseRequest -> LeaseAnswer) while no Shard Manager answers
 Task Manager (7100+): POST /v1/shards/drop, /v1/shards/add (ShardOrders -> ShardAnswers), GET /v1/tasks
 """
 
@@ -14,7 +16,11 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, PlainSerializer
 
+from penstock.config.declare import Name
 from penstock.config.model import Carried, Model
+from penstock.control.errors import LeaseLost
+from penstock.control.texts import Text
+from penstock.tasks.ownership import OwnedShards
 from penstock.tasks.shards import Sharding
 from penstock.tasks.spec import TaskTemplate
 
@@ -22,6 +28,9 @@ KNOWS_HEADER = "Penstock-Knows"
 KNOWS_LEVELS = "level_ms"
 KNOWS_DIGESTS = "digests"
 """A Task Manager of the release before refuses a snapshot with a field that it does not know, so it gets none."""
+
+REPORT_NUMBER_HEADER = "Penstock-Report-Number"
+"""A Task Service of the release before does not send it, and takes full reports only."""
 
 
 DIGESTS = 1 << 128
@@ -148,6 +157,51 @@ class Snapshot(Carried):
     store: str = ""
     digest: Digest | None = None
     row_digests: tuple[Digest, ...] = ()
+
+
+class LeaseRequest(Carried):
+    """A container asks for its lease row to be renewed. `former`: the incarnation that this one replaces, after a
+    restart; None: it has a lease already."""
+
+    container: Name
+    incarnation: Text
+    former: Text | None = None
+
+
+class LeaseAnswer(Carried):
+    """As `HeartbeatAnswer`, by the store. The lease counts from the moment the request was sent. `known` is False when
+    the store says that this incarnation was declared lost, was replaced, or is past its drain."""
+
+    known: bool
+    version: int = 0
+    shard_count: int = 0
+    shards: dict[int, int] = Field(default_factory=dict)
+    commit_number: int = 0
+    selectors: tuple[str, ...] = ()
+
+    def owned(self) -> OwnedShards:
+        """The full map. Raises LeaseLost when `known` is False."""
+        if not self.known:
+            raise LeaseLost("the container was declared lost or replaced, was never registered, or its drain is over")
+        return OwnedShards(self.shards, self.version, Sharding(self.shard_count, self.selectors), self.commit_number)
+
+    @classmethod
+    def of(cls, owned: OwnedShards) -> LeaseAnswer:
+        """The answer with a full map."""
+        return cls(
+            known=True,
+            version=owned.version,
+            shard_count=owned.sharding.count,
+            shards=dict(owned.shards),
+            commit_number=owned.commit_number,
+            selectors=owned.sharding.selectors,
+        )
+
+
+class ChangesAnswer(Carried):
+    """`stored`: False when the report that the changes build on is not the newest one here. Then a full one is due."""
+
+    stored: bool
 
 
 def as_json(model: Model) -> Any:

@@ -5,8 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from penstock.model.reports import TaskReportBatch
-from penstock.wire.cluster import KNOWS_DIGESTS, KNOWS_HEADER, KNOWS_LEVELS, Snapshot, as_json
+from penstock.model.reports import TaskReportBatch, TaskReportChanges
+from penstock.tasks.ownership import OwnedShards
+from penstock.wire.cluster import (
+    KNOWS_DIGESTS,
+    KNOWS_HEADER,
+    KNOWS_LEVELS,
+    REPORT_NUMBER_HEADER,
+    ChangesAnswer,
+    LeaseAnswer,
+    LeaseRequest,
+    Snapshot,
+    as_json,
+)
 from penstock.wire.endpoints import Endpoints, read_answer
 
 SERVICE = "the Task Service"
@@ -39,6 +50,18 @@ class TaskServiceClient(Endpoints):
         response = self.request("GET", "/v1/specs", headers=_KNOWS, params=params, **options)
         return read_answer(Snapshot, response, SERVICE)
 
-    def report(self, batch: TaskReportBatch) -> None:
-        """Hands over what runs on a container."""
-        self.request("POST", "/v1/reports", json=as_json(batch))
+    def renew_lease(self, request: LeaseRequest) -> OwnedShards:
+        """Has the lease row of a container renewed. Raises LeaseLost."""
+        response = self.request("POST", "/v1/leases", json=as_json(request))
+        return read_answer(LeaseAnswer, response, SERVICE).owned()
+
+    def report(self, batch: TaskReportBatch, number: int | None = None) -> bool:
+        """Hands over what runs on a container. True when changes to the report with this number may follow."""
+        query = {} if number is None else {"number": number}
+        response = self.request("POST", "/v1/reports", params=query, json=as_json(batch))
+        return number is not None and response.headers.get(REPORT_NUMBER_HEADER) == str(number)
+
+    def report_changes(self, changes: TaskReportChanges) -> bool:
+        """Hands over what changed on a container. False when the Task Service needs a full report instead."""
+        response = self.request("POST", "/v1/reports/changes", json=as_json(changes))
+        return read_answer(ChangesAnswer, response, SERVICE).stored

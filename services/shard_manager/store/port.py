@@ -15,29 +15,16 @@ from penstock.store.engine import present_number, transaction
 from penstock.store.json import as_json
 from penstock.store.loads import read_loads
 from penstock.store.running import RUNNING_COMMIT
-from penstock.store.selectors import selector_in
 from penstock.tasks.loads import JobTasks, TaskLoad
 from penstock.tasks.ownership import Member, Membership, Owner
 from penstock.tasks.selectors import meets
 from services.shard_manager.placement.alerts import KINDS, PlacementAlert
 from services.shard_manager.store import members, owners, sharding
+from services.shard_manager.store.jobs import RunningJobs
 from services.shard_manager.store.owners import Change
 
 LEASE = "shard_manager"
 
-# A row without a task count is left out. No row may end the statement: a malformed one counts as one that says nothing.
-_JOBS = text(
-    f"""
-    SELECT job, CAST(config->>'task_count' AS integer), generation, COALESCE(config->>'isolation' = 'process', false),
-        CASE jsonb_typeof(config->'resources') WHEN 'object' THEN config->'resources' ELSE '{{}}' END,
-        {selector_in("config")},
-        CASE WHEN config->>'priority' ~ '^-?[0-9]{{1,9}}$' THEN CAST(config->>'priority' AS integer) ELSE 0 END
-    FROM running
-    WHERE NOT stopping AND config->>'desired_state' IS DISTINCT FROM 'stopped'
-        AND config->>'task_count' ~ '^[1-9][0-9]{{0,8}}$'
-    ORDER BY job
-    """
-)
 _SAVE_HEARTBEATS = text(
     """
     UPDATE containers SET heartbeat_at = heard.at
@@ -92,13 +79,15 @@ class ShardStore:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
+        self._jobs = RunningJobs()
 
     def take_over(self, leader_epoch: int) -> Cell:
         """Reads everything. Shards that were never assigned are added first, without an owner."""
+        self._jobs.forget()
         with leases.fenced(self._engine, LEASE, leader_epoch) as connection:
             owners.ensure_shards(connection, read_facts(connection, hold=True).sharding.count)
             regions = {member.region for member in members.read_members(connection).values() if member.live}
-            sharding.give_slots(connection, regions | _selectors_that_are_met(connection))
+            sharding.give_slots(connection, regions | self._selectors_that_are_met(connection))
             return _cell(connection)
 
     def read(self, above: int) -> Cell:
@@ -151,7 +140,7 @@ class ShardStore:
     def give_slots_to_jobs(self, leader_epoch: int) -> None:
         """Gives the selectors of running jobs a slot, if a known container meets them; the next `read` shows it."""
         with leases.fenced(self._engine, LEASE, leader_epoch) as connection:
-            sharding.give_slots(connection, _selectors_that_are_met(connection))
+            sharding.give_slots(connection, self._selectors_that_are_met(connection))
 
     def save_heartbeats(self, heard_at: Mapping[str, datetime], leader_epoch: int) -> None:
         """Writes the times of the containers' last heartbeats, for people."""
@@ -161,7 +150,7 @@ class ShardStore:
     def jobs(self) -> list[JobTasks]:
         """The jobs whose tasks should run, by name."""
         with transaction(self._engine) as connection:
-            return [JobTasks(*row) for row in connection.execute(_JOBS)]
+            return self._jobs.with_tasks(connection)
 
     def loads(self) -> list[TaskLoad]:
         """The loads of tasks as last reported."""
@@ -178,6 +167,13 @@ class ShardStore:
             connection.execute(_SAVE_PLACEMENTS, {"rows": as_json(rows)})
             replace_alerts(connection, KINDS, found, refresh=True)
 
+    def _selectors_that_are_met(self, connection: Connection) -> set[str]:
+        """The selectors of running jobs that a known container meets. Others get no slot: slots are few and never
+        freed."""
+        offers = {member.offers() for member in members.read_members(connection).values()}
+        selectors = self._jobs.selectors(connection)
+        return {each for each in selectors if any(meets(offer, each) for offer in offers)}
+
     def leader_url(self) -> str | None:
         """The URL of the leader; None when it is unknown."""
         with transaction(self._engine) as connection:
@@ -190,10 +186,3 @@ def _cell(connection: Connection, *, above: int = -1) -> Cell:
     facts = read_facts(connection)
     known, changed = members.read_members(connection), owners.read_owners(connection, above=above)
     return Cell(facts, known, changed, present_number(connection, RUNNING_COMMIT))
-
-
-def _selectors_that_are_met(connection: Connection) -> set[str]:
-    """The selectors of running jobs that a known container meets. Others get no slot: slots are few and never freed."""
-    offers = {member.offers() for member in members.read_members(connection).values()}
-    selectors = sharding.selectors_of_jobs(connection)
-    return {each for each in selectors if any(meets(offer, each) for offer in offers)}

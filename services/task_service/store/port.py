@@ -10,7 +10,6 @@ from penstock.model.alerts import AlertKind
 from penstock.store.alerts import clear_alerts, raise_alert, replace_alerts
 from penstock.store.cluster import read_facts
 from penstock.store.engine import snapshot, transaction
-from services.task_service.store.reports import purge_samples
 from services.task_service.store.rows import Changes, StoredTemplate
 
 # One statement reads one moment, so no commit up to the counter's value is missed. `forgotten` is never purged (it also
@@ -77,8 +76,3 @@ class TemplateStore:
                 for row in rows
             }
             replace_alerts(connection, [AlertKind.HELD_BACK], found)
-
-    def purge_samples(self, keep_days: int) -> int:
-        """Deletes samples and loads older than `keep_days`. Returns the number of samples."""
-        with transaction(self._engine) as connection:
-            return purge_samples(connection, keep_days=keep_days)

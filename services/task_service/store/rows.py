@@ -33,6 +33,17 @@ class Changes(NamedTuple):
     incarnation: str = ""
 
 
+class ReportedTask(NamedTuple):
+    """What a task reported last. `progress`: JSON of `penstock.model.reports.TaskProgress`, without what is no
+    measurement."""
+
+    job: str
+    number: int
+    state: str
+    out_of_memory: bool
+    progress: str | None
+
+
 @dataclass(frozen=True, slots=True)
 class TaskSample:
     """A task's measurements at one moment. None is unknown."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.bench import cli_start, fleet, job_pages, placement, sync, upgrade
+from tests.bench import cli_start, fleet, job_pages, placement, reports, sync, upgrade
 from tests.support.bench.figures import unmeasured
 
 
@@ -45,3 +45,11 @@ def test_fleet():
     )
     assert unmeasured(figures, may_be_zero={"failed_calls"}) == set()
     assert (figures["containers"], figures["tasks"]) == (4, 24)
+
+
+def test_reports():
+    """Changes write fewer rows than full reports do; all tasks leave a sample, all leases are renewed."""
+    figures = reports.measure(containers=4, tasks=50)
+    assert unmeasured(figures, may_be_zero={"cpu_s_per_min", "full_cpu_s_per_min"}) == set()
+    assert (figures["sampled"], figures["renewed"]) == (200, 4)
+    assert figures["rows_per_s"] < figures["full_rows_per_s"] / 4

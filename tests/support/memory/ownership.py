@@ -5,7 +5,7 @@ from __future__ import annotations
 from penstock.control.errors import LeaseLost
 from penstock.store.running import RUNNING_COMMIT
 from penstock.tasks.ownership import Member, Membership, OwnedShards, drain_is_over, joined, membership
-from penstock.wire.cluster import HeartbeatAnswer, HeartbeatRequest
+from penstock.wire.cluster import HeartbeatAnswer, HeartbeatRequest, LeaseAnswer, LeaseRequest
 from tests.support.memory.store import MemoryPort, MemoryStore
 
 
@@ -40,6 +40,15 @@ class MemoryLeaseStore(MemoryPort):
         counters = store.counters
         shards = store.shards_of(self._container)
         return OwnedShards(shards, counters["assignment"], store.facts.sharding, counters[RUNNING_COMMIT])
+
+
+def renewed(store: MemoryLeaseStore, request: LeaseRequest) -> LeaseAnswer:
+    """As `services.task_service.store.leases.answer_all`, for one container."""
+    former, incarnation = request.former, request.incarnation
+    try:
+        return LeaseAnswer.of(store.renew(incarnation) if former is None else store.adopt(former, incarnation))
+    except LeaseLost:
+        return LeaseAnswer(known=False)
 
 
 class MemoryShardAuthority(MemoryPort):

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 import orjson
 
 from penstock.control.errors import Unavailable
-from penstock.model.reports import TaskReportBatch
+from penstock.model.reports import TaskReport, TaskReportBatch, TaskReportChanges
 from penstock.tasks.loads import TaskLoad
 from penstock.wire.cluster import Snapshot
 from services.task_service.encoding import Asked, encode
@@ -40,18 +40,37 @@ class MemoryTaskService(MemoryPort):
             raise Unavailable(f"the job store is at commit {templates.commit_number}, the caller at {after}")
         return snapshot_of(templates, after if is_same and not full else None)
 
-    def report(self, batch: TaskReportBatch) -> None:
-        """A report of a former incarnation is refused, which a client sees as Unavailable."""
+    def report(self, batch: TaskReportBatch, number: int | None = None) -> bool:
+        """A report of a former incarnation, or one that comes late, is refused, which a client sees as Unavailable."""
         with self._transaction() as store:
             member = store.members.get(batch.container)
             if member is None or member.incarnation != batch.incarnation:
                 raise Unavailable(f"{batch.container} is not registered, or has another life now")
-            store.reports[batch.container] = ReportEntry(batch.incarnation, batch.commit_number)
+            known = store.reports.get(batch.container)
+            is_same_life = known is not None and known.incarnation == batch.incarnation
+            if is_same_life and number is not None and (known.number or 0) >= number:
+                raise Unavailable(f"a newer report of {batch.container} is stored")
+            store.reports[batch.container] = ReportEntry(batch.incarnation, batch.commit_number, number, number)
             store.tasks[batch.container] = batch.tasks
-            for task in batch.tasks:
-                if task.load is not None:
-                    load = TaskLoad(task.job, task.index, task.generation, task.load)
-                    store.loads[task.job, task.index] = load
+            _keep_loads(store, batch.tasks)
+        return number is not None
+
+    def report_changes(self, changes: TaskReportChanges) -> bool:
+        """As `services.task_service.store.reports.save_changes`."""
+        with self._transaction() as store:
+            name = changes.container
+            member, known = store.members.get(name), store.reports.get(name)
+            if member is None or known is None or {member.incarnation, known.incarnation} != {changes.incarnation}:
+                return False
+            if known.base != changes.after or (known.number or 0) >= changes.number:
+                return False
+            base = changes.number if changes.has_news else known.base
+            store.reports[name] = ReportEntry(known.incarnation, changes.commit_number, changes.number, base)
+            told = {(task.job, task.index): task for task in changes.tasks}
+            kept = (task for task in store.tasks[name] if (task.job, task.index) not in {*told, *changes.ended})
+            store.tasks[name] = (*kept, *told.values())
+            _keep_loads(store, changes.tasks)
+        return True
 
     def _read(self, store: MemoryStore) -> Templates:
         commit_number = store.counters["running_commit"]
@@ -61,6 +80,12 @@ class MemoryTaskService(MemoryPort):
         if known is None or known.commit_number != commit_number:
             self._templates = known = everything(known, changes(store))
         return known
+
+
+def _keep_loads(store: MemoryStore, tasks: Iterable[TaskReport]) -> None:
+    for task in tasks:
+        if task.load is not None:
+            store.loads[task.job, task.index] = TaskLoad(task.job, task.index, task.generation, task.load)
 
 
 class MemoryTemplateStore(MemoryPort):
@@ -82,10 +107,6 @@ class MemoryTemplateStore(MemoryPort):
     def alert_waiting_tasks(self, after_seconds: float) -> None:
         with self._transaction():
             return
-
-    def purge_samples(self, keep_days: int) -> int:
-        with self._transaction():
-            return 0
 
 
 def changes(store: MemoryStore, after: int = -1) -> Changes:

@@ -74,10 +74,12 @@ class RunningEntry:
 
 @dataclass(frozen=True)
 class ReportEntry:
-    """The newest report of a container, without its tasks."""
+    """The newest report of a container, without its tasks. `base`: the newest numbered one that had news of tasks."""
 
     incarnation: str
     commit_number: int
+    number: int | None = None
+    base: int | None = None
 
 
 @dataclass(frozen=True)
@@ -195,7 +197,13 @@ class MemoryStore:
         for name in lost:
             self.members[name] = self.members[name]._replace(live=False)
             self.tasks.pop(name, None)
+            self.want_full_report(name)
         return lost
+
+    def want_full_report(self, container: str) -> None:
+        """As `penstock.store.reports.want_full_reports`."""
+        if container in self.reports:
+            self.reports[container] = replace(self.reports[container], base=None)
 
     def remove_lost(self, older_than_seconds: float) -> set[str]:
         """As `services.shard_manager.store.members.remove_lost`."""

@@ -249,6 +249,9 @@ def _forget_one(store: MemoryStore, job: str, number: int) -> None:
     store.restores.pop(job, None)
     store.rejected.pop(job, None)
     store.clear_rejected(job)
+    for name, tasks in store.tasks.items():
+        if any(task.job == job for task in tasks):
+            store.want_full_report(name)
     store.tasks = {name: tuple(task for task in tasks if task.job != job) for name, tasks in store.tasks.items()}
     entry = store.running.pop(job, None)
     if entry is not None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from random import Random
 
 import pytest
 
-from penstock.model.reports import TaskReport
+from penstock.model.reports import TaskReport, TaskReportChanges
 from penstock.store.running import RUNNING_COMMIT, CommitRow
 from penstock.tasks.dimensions import CPU
 from penstock.wire.cluster import Snapshot
@@ -39,6 +40,7 @@ class RecordingTaskService(MemoryTaskService):
         super().__init__(store)
         self.asked: list[str] = []
         self.lies = False
+        self.told: tuple[TaskReport, ...] = ()
         self._clock = clock
 
     def full(self, after: int = -1, store: str = "") -> Snapshot:
@@ -50,6 +52,10 @@ class RecordingTaskService(MemoryTaskService):
         self._clock.seconds += wait_seconds
         snapshot = super().delta(after, 0.0, store)
         return snapshot.model_copy(update={"digest": 1}) if self.lies else snapshot
+
+    def report_changes(self, changes: TaskReportChanges) -> bool:
+        self.told = changes.tasks
+        return super().report_changes(changes)
 
 
 class Loops:
@@ -67,7 +73,9 @@ class Loops:
         )
         self.spec_loop = SpecLoop(container, self.task_service, SnapshotFile(folder), clock, SETTINGS)
         self.spec_loop.load()
-        manager = TaskManager(container, self.heartbeat_loop, self.spec_loop, self.task_service, clock, SETTINGS)
+        manager = TaskManager(
+            container, self.heartbeat_loop, self.spec_loop, self.task_service, clock, SETTINGS, Random(1)
+        )
         steps = (self.heartbeat_loop.step, self.spec_loop.step, manager.report)
         self.heartbeats, self.specs, self.reports = (
             Worker("loop", step, clock, SETTINGS.retry_seconds) for step in steps
@@ -302,6 +310,20 @@ def test_reports_are_of_the_newest_state(loops: Loops) -> None:
     assert len(loops.reported()) == 2
 
 
+def test_only_what_changed_is_reported(loops: Loops) -> None:
+    """1. All tasks. 2. Nothing new. 3. The store has lost its place, and the rows: all tasks, at once."""
+    loops.begin()
+    loops.reports.step()
+    assert loops.memory.reports[CONTAINER].base == 1
+    loops.reports.step()
+    assert (loops.memory.reports[CONTAINER].number, loops.memory.reports[CONTAINER].base) == (2, 1)
+    loops.memory.want_full_report(CONTAINER)
+    loops.memory.tasks[CONTAINER] = ()
+    assert loops.reports.step() == 0.0
+    assert loops.reports.step() == SETTINGS.report_seconds
+    assert {f"{task.job}/{task.index}" for task in loops.reported()} == BOTH
+
+
 def test_a_load_is_told_until_the_task_service_has_taken_it(loops: Loops) -> None:
     """
     1. A host measures a task for a minute; the Task Service is down.
@@ -319,7 +341,7 @@ def test_a_load_is_told_until_the_task_service_has_taken_it(loops: Loops) -> Non
     loops.reports.step()
     assert [task.load for task in loops.reported()] == [{CPU: 0.5}, None]
     loops.reports.step()
-    assert [task.load for task in loops.reported()] == [None, None]
+    assert loops.task_service.told == ()
     world.container.drop(world.order(loops.memory.shards_of(CONTAINER)))
     world.settle()
     assert world.container.report().tasks == ()
