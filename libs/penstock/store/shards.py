@@ -12,7 +12,7 @@ from sqlalchemy import Connection, text
 from penstock.control.errors import LeaseLost
 from penstock.store.cluster import FACTS, facts_of
 from penstock.store.engine import CHANGED_ASSIGNMENT, next_number, notify, present_number
-from penstock.store.running import RUNNING_COMMIT
+from penstock.store.running import RUNNING_COMMIT, UNASKED_STOP
 from penstock.tasks.ownership import DRAIN_GRACE, DRAINING, OwnedShards
 
 ASSIGNMENT_COUNTER = "assignment"
@@ -21,7 +21,8 @@ ASSIGNMENT_COUNTER = "assignment"
 _OWN_LEASE = text(
     f"""
     SELECT counters.value AS version, {FACTS} AS facts, assignment.shard, assignment.epoch,
-        (SELECT value FROM counters WHERE name = :commits) AS commit_number
+        (SELECT value FROM counters WHERE name = :commits) AS commit_number,
+        (SELECT value FROM counters WHERE name = :stops) AS unasked_stop
     FROM counters LEFT JOIN assignment ON assignment.container = :container
     WHERE counters.name = :counter
     """
@@ -73,7 +74,9 @@ def _take_own_lease(connection: Connection, container: str, lives: tuple[str, ..
 
 
 def _own_lease(connection: Connection, container: str) -> OwnedShards:
-    values = {"container": container, "counter": ASSIGNMENT_COUNTER, "commits": RUNNING_COMMIT}
-    rows = connection.execute(_OWN_LEASE, values).all()
+    counters = {"counter": ASSIGNMENT_COUNTER, "commits": RUNNING_COMMIT, "stops": UNASKED_STOP}
+    rows = connection.execute(_OWN_LEASE, {"container": container, **counters}).all()
     shards = {row.shard: row.epoch for row in rows if row.shard is not None}
-    return OwnedShards(shards, rows[0].version, facts_of(rows[0].facts).sharding, rows[0].commit_number)
+    first = rows[0]
+    sharding = facts_of(first.facts).sharding
+    return OwnedShards(shards, first.version, sharding, first.commit_number, first.unasked_stop)
