@@ -24,6 +24,9 @@ class JobServiceSettings(CommonSettings):
     expiry_period_seconds: float = Field(1.0, gt=0)
     expiry_lease_seconds: float = Field(10.0, gt=0)
     idempotency_kept_seconds: float = Field(86_400.0, gt=0)
+    task_service_url: str = "http://127.0.0.1:7072"
+    kafka_bootstrap: str | None = None
+    reports_old_seconds: float = Field(60.0, gt=0)
     state_syncer_rollout_share: float = Field(ROLLOUT_SHARE, gt=0, le=1)
 
     @model_validator(mode="after")

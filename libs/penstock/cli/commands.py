@@ -71,6 +71,7 @@ COMMANDS = (
     Command("savepoint delete", "savepoint:delete", "Delete a savepoint and its files."),
     Command("shards", "cluster:shards", "Show how many shards each container owns, or change the number of shards."),
     Command("alerts", "cluster:alerts", "List open alerts, newest first."),
+    Command("status", "status:status", "Show whether all parts of Penstock are well. Exit code 1: one is not."),
     Command(
         "fields",
         "cluster:fields",

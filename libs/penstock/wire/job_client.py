@@ -12,6 +12,7 @@ from penstock.wire.balance import BalanceView, Rebalanced
 from penstock.wire.containers import DEFAULT_DRAIN_SECONDS, ContainerPage, ContainerView
 from penstock.wire.http import HttpClient, path_of
 from penstock.wire.savepoints import SavepointPage, SavepointView
+from penstock.wire.status import StatusView
 from penstock.wire.tokens import TokenCreated, Tokens, TokenView, TokenWrite
 
 ViewType = TypeVar("ViewType", bound=jobs.View)
@@ -288,6 +289,10 @@ class JobClient(HttpClient):
         """A page of alerts, newest first."""
         filters = {"kind": kind, "subject": subject, "include_cleared": include_cleared}
         return self._read(overview.AlertPage, "/v1/alerts", **filters, **page)
+
+    def status(self) -> StatusView:
+        """The parts of the cell, and which of them is not well."""
+        return self._read(StatusView, "/v1/status")
 
     def containers(self, **page: Unpack[Paging]) -> ContainerPage:
         """A page of containers by name."""

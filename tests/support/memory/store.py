@@ -78,6 +78,7 @@ class ReportEntry:
 
     incarnation: str
     commit_number: int
+    reported_at: float = 0.0
 
 
 @dataclass(frozen=True)
