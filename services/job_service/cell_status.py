@@ -8,8 +8,7 @@ from typing import NamedTuple
 
 from penstock.control.texts import first_few
 from penstock.wire.status import StatusLine, StatusView
-from services.job_service.probes import Probe
-from services.job_service.store.cell import CellFacts, Leader
+from services.job_service.cell_facts import CellFacts, Leader, Probe
 
 NEEDED_LOOPS = ("job_service.expiry", "shard_manager", "state_syncer")
 """Others, such as the Auto Scaler, may be left out of a cell."""

@@ -4,24 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import NamedTuple
 
 import httpx
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from penstock.wire.http import certificates
+from services.job_service.cell_facts import Probe
 
 _WAIT_SECONDS = 2.0
 _KAFKA_WAIT_SECONDS = 3.0
-
-
-class Probe(NamedTuple):
-    """Whether something answered at an address; `error`: why not."""
-
-    address: str
-    error: str | None = None
-    brokers: int = 0
 
 
 class Probes:

@@ -12,10 +12,11 @@ from penstock.control.errors import Unavailable
 from penstock.control.loop import LeaderLoop, RoundEnd
 from penstock.control.process import wait_until
 from penstock.model.alerts import AlertKind
+from penstock.model.loops import LoopRound
 from penstock.store.alerts import open_subjects
 from penstock.store.election import LoopTimes, StoreElection, build_loop
 from penstock.store.engine import transaction
-from penstock.store.rounds import LoopRound, LoopWatch, RoundNotes, read_rounds
+from penstock.store.rounds import LoopWatch, RoundNotes, read_rounds
 
 WATCHER = "watcher"
 

@@ -30,6 +30,7 @@ def await_cluster(
     look_at = time.monotonic() + patience_seconds
 
     def patiently() -> Found:
+        """The condition, and a look at the cell now and then."""
         nonlocal look_at
         found = condition()
         if not found and time.monotonic() >= look_at:

@@ -13,12 +13,15 @@ from typing import Any
 
 import orjson
 import psycopg
-from sqlalchemy import Connection, Engine, create_engine, text
+from psycopg.abc import Buffer
+from psycopg.types.string import StrDumper, StrDumperUnknown
+from sqlalchemy import Connection, Engine, create_engine, event, text
 from sqlalchemy.exc import DBAPIError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from penstock.control.errors import StatementTimedOut, Unavailable
 from penstock.control.settings import CommonSettings
+from penstock.control.texts import clean
 from penstock.store.json import as_json
 
 CHANGED_EXPECTED = "penstock_expected"
@@ -84,7 +87,7 @@ def connect(
             "-c timezone=UTC",
         )
     )
-    return create_engine(
+    engine = create_engine(
         sqlalchemy_url(url),
         pool_size=connections,
         max_overflow=0,
@@ -96,6 +99,29 @@ def connect(
         json_serializer=as_json,
         json_deserializer=orjson.loads,
     )
+    event.listen(engine, "connect", _clean_texts)
+    return engine
+
+
+class _CleanText(StrDumperUnknown):
+    """A text parameter, with U+FFFD in place of each NUL and lone surrogate. Postgres would refuse the statement, which
+    often is about all jobs of a cell. JSON is cleaned by `as_json`."""
+
+    def dump(self, obj: str) -> Buffer | None:
+        """The text as the server takes it."""
+        try:
+            return super().dump(obj)
+        except (psycopg.DataError, UnicodeEncodeError):
+            return super().dump(clean(obj))
+
+
+class _CleanElement(_CleanText, StrDumper):
+    """The same for the elements of an array, which have a type."""
+
+
+def _clean_texts(connection: psycopg.Connection, _: object) -> None:
+    for kind in (_CleanElement, _CleanText):
+        connection.adapters.register_dumper(str, kind)
 
 
 @contextmanager

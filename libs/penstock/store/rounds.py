@@ -7,7 +7,6 @@ good round for several periods. Whoever watches compares times of the store's cl
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
 
 from sqlalchemy import Connection, Engine, text
 
@@ -17,15 +16,13 @@ from penstock.control.loop import RoundEnd
 from penstock.control.period import Period
 from penstock.control.texts import clean
 from penstock.model.alerts import AlertKind
+from penstock.model.loops import LoopRound
 from penstock.store import leases
 from penstock.store.alerts import replace_alerts
 from penstock.store.engine import transaction
 from penstock.store.rows import columns, read_all
 
 log = logger(__name__)
-STALLED_PERIODS = 2.5
-LEAST_STALLED_SECONDS = 30.0
-"""A loop is stalled after so many periods without a good round, and not before so many seconds."""
 NOTE_SECONDS = 5.0
 WATCH_SECONDS = 5.0
 _SHOWN_CHARACTERS = 500
@@ -41,33 +38,6 @@ _NOTE = text(
     WHERE held.epoch <= excluded.epoch
     """
 )
-
-
-class LoopRound(NamedTuple):
-    """The newest noted round of a loop. Ages are in seconds, by the store's clock; None: it never had a good one."""
-
-    loop: str
-    epoch: int
-    period_seconds: float
-    seconds: float
-    error: str | None
-    age_seconds: float
-    good_age_seconds: float | None
-
-    @property
-    def is_stalled(self) -> bool:
-        """Whether a good round is overdue."""
-        overdue = max(LEAST_STALLED_SECONDS, STALLED_PERIODS * self.period_seconds)
-        since = self.age_seconds if self.good_age_seconds is None else self.good_age_seconds
-        return since > overdue
-
-    @property
-    def trouble(self) -> str:
-        """Since when there was no round, or no good one, and why not."""
-        if self.error is None:
-            return f"no round for {self.age_seconds:.0f} s"
-        good = "ever" if self.good_age_seconds is None else f"for {self.good_age_seconds:.0f} s"
-        return f"no good round {good}: {self.error}"
 
 
 _READ = text(

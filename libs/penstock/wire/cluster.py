@@ -15,6 +15,7 @@ from typing import Any
 from pydantic import Field
 
 from penstock.config.model import Model
+from penstock.tasks.ownership import OwnedShards
 from penstock.tasks.shards import Sharding
 from penstock.tasks.spec import TaskTemplate
 
@@ -89,6 +90,11 @@ class HeartbeatAnswer(Model):
     def sharding(self) -> Sharding:
         """How tasks are shared out to the shards."""
         return Sharding(self.shard_count, self.selectors)
+
+    @property
+    def owned(self) -> OwnedShards:
+        """The full map that it carries."""
+        return OwnedShards(self.shards, self.version, self.sharding, self.commit_number, self.unasked_stop)
 
 
 class ShardOrders(Model):

@@ -10,9 +10,10 @@ from penstock.store.engine import snapshot
 from penstock.store.migrate import head
 from penstock.wire.status import StatusView
 from services.job_service import requests
+from services.job_service.cell_facts import CellFacts
 from services.job_service.cell_status import Seen, status_of
 from services.job_service.requests import PartsOf
-from services.job_service.store.cell import CellFacts, read_cell
+from services.job_service.store.cell import read_cell
 
 router = APIRouter(tags=["cluster"], route_class=requests.StrictRoute)
 

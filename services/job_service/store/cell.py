@@ -2,44 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
-
 from sqlalchemy import Connection, text
 
-from penstock.store.rounds import LoopRound, read_rounds
+from penstock.store.rounds import read_rounds
 from penstock.store.rows import columns, read_all
-
-
-class Leader(NamedTuple):
-    """The lease of a loop. `seconds_left` is negative when it has run out."""
-
-    loop: str
-    holder: str
-    url: str
-    epoch: int
-    seconds_left: float
-
-
-class ContainerFacts(NamedTuple):
-    """A container. `report_age_seconds` None: it never reported in its present incarnation."""
-
-    name: str
-    is_live: bool
-    availability: str
-    heartbeat_age_seconds: float
-    report_age_seconds: float | None
-
-
-class CellFacts(NamedTuple):
-    """A cell at one moment. `alerts`: the number of open alerts of each kind."""
-
-    leaders: Sequence[Leader]
-    rounds: Sequence[LoopRound]
-    containers: Sequence[ContainerFacts]
-    alerts: Mapping[str, int]
-    schema: str
-
+from services.job_service.cell_facts import CellFacts, ContainerFacts, Leader
 
 _LEADERS = text(
     f"""

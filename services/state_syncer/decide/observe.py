@@ -180,7 +180,7 @@ class JobsTasks(NamedTuple):
     selector: str | None
 
 
-class HeldTask(NamedTuple):
+class ListedTask(NamedTuple):
     """A task that the newest report of a container lists."""
 
     container: str
@@ -234,7 +234,7 @@ class ClusterView:
             return False
         return all(self._knows(owner, commit_number) for owner in owners if owner is not None)
 
-    def is_out_of_date(self, held: HeldTask, tasks: JobsTasks | None, commit_number: int) -> bool:
+    def is_out_of_date(self, held: ListedTask, tasks: JobsTasks | None, commit_number: int) -> bool:
         """Whether a live container's report from before a commit lists a task that another container owns since."""
         is_live = held.container in self.applied
         if tasks is None or not is_live or self._knows(held.container, commit_number):
@@ -302,7 +302,7 @@ def _up_to_date(
     cluster: ClusterView, reported: Iterable[ReportedTask], order: Order, of: JobsTasks | None
 ) -> Iterator[ReportedTask]:
     for task in reported:
-        if not cluster.is_out_of_date(HeldTask(task.container, task.number), of, order.commit_number):
+        if not cluster.is_out_of_date(ListedTask(task.container, task.number), of, order.commit_number):
             yield task
 
 
@@ -350,7 +350,7 @@ def _with_goal(quiet: Quiet, tasks: Collection[ReportedTask]) -> Quiet:
 
 
 def observe_stopped(
-    cluster: ClusterView, held: Iterable[HeldTask], commit_number: int, tasks: JobsTasks | None = None
+    cluster: ClusterView, held: Iterable[ListedTask], commit_number: int, tasks: JobsTasks | None = None
 ) -> Presence:
     """Whether the tasks that the commit `commit_number` stops are gone.
 

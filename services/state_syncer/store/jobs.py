@@ -20,8 +20,8 @@ from penstock.tasks.selectors import selector_of
 from services.state_syncer.decide.observe import (
     Assignment,
     ClusterView,
-    HeldTask,
     JobsTasks,
+    ListedTask,
     Order,
     Presence,
     Quiet,
@@ -156,7 +156,7 @@ class Facts(NamedTuple):
     """What belongs to the jobs beside their rows. `held`: the tasks of jobs that are being stopped. `cluster` None: no
     job is being stopped or quiesced. `quiesced`: the tasks of jobs that are quiesced."""
 
-    held: Mapping[str, Sequence[HeldTask]]
+    held: Mapping[str, Sequence[ListedTask]]
     quiesced: Mapping[str, Sequence[ReportedTask]]
     cluster: ClusterView | None
     restores: Mapping[str, Restore | Unusable]
@@ -206,11 +206,11 @@ def read_holders(connection: Connection, jobs: Sequence[str]) -> dict[str, set[s
     return holders
 
 
-def _read_held(connection: Connection, jobs: Sequence[str]) -> dict[str, list[HeldTask]]:
-    held: dict[str, list[HeldTask]] = {job: [] for job in jobs}
+def _read_held(connection: Connection, jobs: Sequence[str]) -> dict[str, list[ListedTask]]:
+    held: dict[str, list[ListedTask]] = {job: [] for job in jobs}
     if held:
         for job, container, number in connection.execute(_READ_HELD, {"jobs": list(held)}):
-            held[job].append(HeldTask(container, number))
+            held[job].append(ListedTask(container, number))
     return held
 
 

@@ -6,12 +6,13 @@ No I/O, no clock. Not thread-safe: `container.Container` guards it with its lock
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from penstock.control.errors import Conflict
 from penstock.control.logs import logger
 from penstock.tasks.ownership import OwnedShards
 from penstock.wire.cluster import ShardOrders
+from services.task_manager.decide.model import DesiredTask
 from services.task_manager.membership.ownership import (
     Epochs,
     Ownership,
@@ -79,6 +80,13 @@ class Membership:
         if commit_number >= self._needs_commit:
             self._needs_commit = 0
         return self._needs_commit == 0
+
+    def ready(self, owned: Mapping[str, DesiredTask], commit_number: int) -> Mapping[str, DesiredTask]:
+        """Those of the owned tasks that specs of this commit are new enough for."""
+        if not self.may_start_from(commit_number):
+            return {}
+        early = self.too_early(commit_number)
+        return {name: task for name, task in owned.items() if task.shard not in early} if early else owned
 
     def too_early(self, commit_number: int) -> frozenset[int]:
         """The shards of which specs of this commit start no task, since they may be older than a stop.

@@ -13,8 +13,8 @@ from penstock.tasks.spec import task_id
 from services.state_syncer.decide.observe import (
     Assignment,
     ClusterView,
-    HeldTask,
     JobsTasks,
+    ListedTask,
     Order,
     Presence,
     Quiet,
@@ -63,10 +63,9 @@ def presence(store: MemoryStore, entry: RunningEntry | None) -> Presence:
     """Whether tasks of a job that must stop are still there."""
     if entry is None or not entry.row.stopping:
         return Presence.UNKNOWN
-    held = [
-        HeldTask(name, task.index) for name, tasks in store.tasks.items() for task in tasks if task.job == entry.row.job
-    ]
-    return observe_stopped(_cluster(store), held, entry.commit_number, _tasks_of(entry))
+    job = entry.row.job
+    listed = [ListedTask(name, each.index) for name, tasks in store.tasks.items() for each in tasks if each.job == job]
+    return observe_stopped(_cluster(store), listed, entry.commit_number, _tasks_of(entry))
 
 
 def quiet(store: MemoryStore, entry: RunningEntry | None) -> Quiet:

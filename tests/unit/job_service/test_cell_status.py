@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 
-from penstock.store.rounds import LoopRound
+from penstock.model.loops import LoopRound
+from services.job_service.cell_facts import CellFacts, ContainerFacts, Leader, Probe
 from services.job_service.cell_status import NEEDED_LOOPS, Seen, status_of
-from services.job_service.probes import Probe
-from services.job_service.store.cell import CellFacts, ContainerFacts, Leader
 
 
 def leader(loop: str, **facts: Any) -> Leader:

@@ -8,8 +8,8 @@ from penstock.tasks.shards import Sharding, shard_of
 from penstock.tasks.spec import task_id
 from services.state_syncer.decide.observe import (
     Assignment,
-    HeldTask,
     JobsTasks,
+    ListedTask,
     Presence,
     Sighting,
     observe_stopped,
@@ -55,7 +55,7 @@ def test_observe_stopped(
 ) -> None:
     """Of a job whose tasks are unknown: all containers count."""
     assignment = Assignment(dict(enumerate(owners)), SHARDING)
-    assert observe_stopped(survey(sightings, assignment), [HeldTask(each, 0) for each in holders], STOP) is expected
+    assert observe_stopped(survey(sightings, assignment), [ListedTask(each, 0) for each in holders], STOP) is expected
 
 
 OWNED = {
@@ -85,7 +85,7 @@ def test_only_containers_that_may_have_had_a_shard_of_the_job_count(
     names: list[str | None], sightings: list[Sighting], holders: tuple[str, ...], expected: Presence
 ) -> None:
     """What is untold is absent once the stop is written down for those who get a shard later."""
-    held = [HeldTask(each, 0) for each in holders]
+    held = [ListedTask(each, 0) for each in holders]
     for unasked_stop in (STOP - 1, STOP):
         cluster = survey(sightings, Assignment(_owners(names), SHARDING, unasked_stop))
         told = ABSENT if expected is UNTOLD and unasked_stop >= STOP else expected
