@@ -16,6 +16,7 @@ from penstock.store.cluster import read_facts as read_sharding
 from penstock.store.engine import present_number
 from penstock.store.running import UNASKED_STOP
 from penstock.tasks.redistribution import SavepointName
+from penstock.tasks.rollout import SeenTask
 from penstock.tasks.selectors import selector_of
 from services.state_syncer.decide.observe import (
     Assignment,
@@ -194,7 +195,7 @@ def read_views(connection: Connection, names: Sequence[str], basis: str, facts: 
         rolling = [row.name for row in rows if (plan := _plan(row)) is not None and plan.is_rollout]
         tasks = read_wave_tasks(connection, rolling)
         for row in rows:
-            yield with_recorded(_view(row, facts), row.rollout, _plan(row), tasks.get(row.name, {}))
+            yield _whole_view(row, facts, tasks.get(row.name, {}))
 
 
 def read_holders(connection: Connection, jobs: Sequence[str]) -> dict[str, set[str]]:
@@ -212,6 +213,16 @@ def _read_held(connection: Connection, jobs: Sequence[str]) -> dict[str, list[Li
         for job, container, number in connection.execute(_READ_HELD, {"jobs": list(held)}):
             held[job].append(ListedTask(container, number))
     return held
+
+
+def _whole_view(row: Row[Any], facts: Facts, tasks: Mapping[int, SeenTask]) -> JobView:
+    """A job whose sync state this version cannot read is left as it is. Nothing is written about it either: a write
+    names the state that it replaces."""
+    try:
+        return with_recorded(_view(row, facts), row.rollout, _plan(row), tasks)
+    except ValueError as error:
+        unusable = Unusable(f"its sync state cannot be read: {error}", "state")
+        return JobView(row.name, row.revision, row.restarts, False, None, expected=unusable)
 
 
 def _view(row: Row[Any], facts: Facts) -> JobView:
@@ -288,7 +299,7 @@ def _reported(row: Row[Any]) -> ReportedTask:
     return ReportedTask(
         row.container,
         row.number,
-        TaskState(row.state),
+        _state_of(row.state),
         quiesced=row.quiesced is True,
         level_ms=_number(row.level_ms),
         watermark_ms=_number(row.watermark_ms),
@@ -297,6 +308,14 @@ def _reported(row: Row[Any]) -> ReportedTask:
         crashes=row.crashes,
         rows_per_second=row.rows_per_second if isinstance(row.rows_per_second, int | float) else None,
     )
+
+
+def _state_of(state: str) -> TaskState:
+    """A task in a state that this version does not know may be in a batch."""
+    try:
+        return TaskState(state)
+    except ValueError:
+        return TaskState.RUNNING
 
 
 def _number(value: Any) -> int | None:
