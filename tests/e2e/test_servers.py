@@ -7,7 +7,6 @@ import psutil
 from penstock.control.errors import PenstockError
 from penstock.control.process import wait_until
 from penstock.local import topics
-from penstock.model.jobs import Role
 from tests.support.chaos.stack import ChaosStack
 
 WAIT_S = 60.0
@@ -25,11 +24,11 @@ def test_killed_servers_are_started_again_under_a_running_stack(stack: ChaosStac
 
     def writes() -> bool:
         try:
-            client.create_token("after-the-kill", Role.VIEWER)
+            client.create_token("after-the-kill", "reader")
         except PenstockError:
             return False
         return True
 
     wait_until(writes, WAIT_S, "a write")
     client.revoke_token("after-the-kill")
-    topics.create(stack.plan.kafka_bootstrap, "after-the-kill", 1)
+    topics.create_topics(stack.plan.kafka_bootstrap, {"after-the-kill": 1})
