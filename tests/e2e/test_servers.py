@@ -29,6 +29,13 @@ def test_killed_servers_are_started_again_under_a_running_stack(stack: ChaosStac
             return False
         return True
 
+    def makes_a_topic() -> bool:
+        try:
+            topics.create_topics(stack.plan.kafka_bootstrap, {"after-the-kill": 1})
+        except PenstockError:
+            return False
+        return True
+
     wait_until(writes, WAIT_S, "a write")
     client.revoke_token("after-the-kill")
-    topics.create_topics(stack.plan.kafka_bootstrap, {"after-the-kill": 1})
+    wait_until(makes_a_topic, WAIT_S, "a topic")
