@@ -6,6 +6,7 @@ from datetime import timedelta
 
 from penstock.control.clock import SystemClock
 from penstock.control.logs import configure
+from penstock.control.steps import run_each
 from penstock.store.election import LoopTimes, build_loop
 from penstock.store.engine import engine_of
 from penstock.store.migrate import upgrade
@@ -32,8 +33,7 @@ def main() -> None:
     housekeeping = Housekeeping(engine, clock, LOOP, settings.ages())
 
     def step(leader_epoch: int) -> None:
-        expiry.round(leader_epoch)
-        housekeeping.round(leader_epoch)
+        run_each((expiry.round, housekeeping.round), leader_epoch)
 
     lease = settings.expiry_lease_seconds
     times = LoopTimes(period=settings.expiry_period_seconds, lease=lease, renew=lease / 3)

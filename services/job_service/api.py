@@ -14,6 +14,7 @@ from penstock.wire.app import PROBLEM, create_app
 from penstock.wire.jobs import Problem
 from services.job_service.analyses import Analyses
 from services.job_service.authentication import Authenticator
+from services.job_service.probes import Probes
 from services.job_service.requests import Parts
 from services.job_service.routes import (
     alerts,
@@ -27,11 +28,26 @@ from services.job_service.routes import (
     packages,
     rescale,
     savepoints,
+    status,
     tokens,
 )
 from services.job_service.settings import JobServiceSettings
 
-_ROUTES = (jobs, rescale, savepoints, layers, batches, insight, cluster, cell, alerts, containers, packages, tokens)
+_ROUTES = (
+    jobs,
+    rescale,
+    savepoints,
+    layers,
+    batches,
+    insight,
+    cluster,
+    cell,
+    alerts,
+    containers,
+    packages,
+    tokens,
+    status,
+)
 _PROBLEMS: dict[int | str, dict[str, Any]] = {
     400: {"description": "the body cannot be read", "model": Problem},
     401: {"description": "no token, or one that is unknown, revoked or expired", "model": Problem},
@@ -60,6 +76,7 @@ def create_api(engine: Engine, clock: Clock, settings: JobServiceSettings) -> Fa
         settings.job_service_largest_body_bytes,
         settings.state_syncer_rollout_share,
         Analyses(engine, AnalysisClient()),
+        Probes(settings.task_service_url, settings.kafka_bootstrap, settings.reports_old_seconds),
     )
     _document_problems(app)
     return app
@@ -89,6 +106,6 @@ def _operations(document: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _name_problems(responses: dict[str, Any]) -> None:
-    for status, response in responses.items():
-        if int(status) >= 400 and "application/json" in response.get("content", {}):
+    for code, response in responses.items():
+        if int(code) >= 400 and "application/json" in response.get("content", {}):
             response["content"] = {PROBLEM: response["content"]["application/json"]}

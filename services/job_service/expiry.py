@@ -15,11 +15,13 @@ from penstock.control.clock import Clock
 from penstock.control.errors import UserError
 from penstock.control.logs import logger
 from penstock.control.period import Period
+from penstock.control.steps import run_each
 from penstock.model.alerts import AlertKind
 from penstock.model.jobs import Action
 from penstock.model.tokens import ending_admin
 from penstock.store import alerts, leases, tokens
 from penstock.store.engine import transaction
+from penstock.store.rounds import LoopWatch
 from services.job_service.store import idempotency
 from services.job_service.store.expiries import Due, due
 from services.job_service.writer import Outcome, write_many
@@ -43,10 +45,14 @@ class Expiry:
         self._admin_warning = admin_warning
         self._blocked: dict[str, int] = {}
         self._sweeping = Period(_SWEEP_SECONDS)
+        self._watch = LoopWatch(engine, LOOP, clock.monotonic)
 
     def round(self, leader_epoch: int) -> None:
-        """Drops the layers that are due, and answers that were kept long enough; warns before the last admin token
-        ends. Raises Fenced, Unavailable."""
+        """Drops the layers that are due, and answers that were kept long enough. Warns before the last admin
+        token ends. Looks whether other loops have their rounds. Each also when another fails. Raises Fenced, Unavailable."""
+        run_each((self._drop_due, self._watch.round, self._sweep), leader_epoch)
+
+    def _drop_due(self, leader_epoch: int) -> None:
         with transaction(self._engine) as connection:
             found = due(connection, self._clock.now())
             _clear_settled(connection, {_subject(layer) for layer in found})
@@ -54,7 +60,6 @@ class Expiry:
         waiting = [layer for layer in found if self._blocked.get(_subject(layer)) != layer.revision]
         for start in range(0, len(waiting), _MOST_AT_ONCE):
             self._drop(leader_epoch, waiting[start : start + _MOST_AT_ONCE])
-        self._sweep()
 
     def _drop(self, leader_epoch: int, layers: Sequence[Due]) -> None:
         writes = [_write(layer) for layer in layers]
@@ -75,7 +80,7 @@ class Expiry:
         alerts.raise_alert(connection, AlertKind.EXPIRY_BLOCKED, subject, message, details)
         log.warning("expired layer not dropped", job=layer.job, layer=layer.layer, error=outcome.detail)
 
-    def _sweep(self) -> None:
+    def _sweep(self, _: int) -> None:
         if not self._sweeping.is_due(self._clock.monotonic()):
             return
         with transaction(self._engine) as connection:

@@ -33,6 +33,7 @@ from services.job_service.analyses import Analyses
 from services.job_service.answers import Answer
 from services.job_service.authentication import Authenticator
 from services.job_service.cursors import Page
+from services.job_service.probes import Probes
 from services.job_service.store import expected
 from services.job_service.store.layers import all_layers
 from services.job_service.strictjson import strict_json
@@ -58,6 +59,7 @@ class Parts:
     largest_body_bytes: int
     rollout_share: float
     analyses: Analyses
+    probes: Probes
 
 
 class StrictRequest(Request):

@@ -29,6 +29,9 @@ class JobServiceSettings(CommonSettings):
     decisions_kept_days: int = Field(90, ge=1)
     alerts_kept_days: int = Field(90, ge=1)
     history_kept_days: int | None = Field(None, ge=1)
+    task_service_url: str = "http://127.0.0.1:7072"
+    kafka_bootstrap: str | None = None
+    reports_old_seconds: float = Field(60.0, gt=0)
     state_syncer_rollout_share: float = Field(ROLLOUT_SHARE, gt=0, le=1)
 
     def ages(self) -> dict[str, timedelta]:

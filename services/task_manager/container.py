@@ -126,9 +126,8 @@ class Container:
             if request.incarnation != self._membership.incarnation:
                 return
             if answer.known:
-                owned = OwnedShards(answer.shards, answer.version, answer.sharding, answer.commit_number)
                 reported = request.dropped if request.shard_count == answer.shard_count else {}
-                self._grant(sent_at, answer.lease_seconds, owned, reported, now)
+                self._grant(sent_at, answer.lease_seconds, answer.owned, reported, now)
             else:
                 self._restart_empty("declared lost or replaced", now)
         self.wake.set()
@@ -372,8 +371,9 @@ class Container:
 
     def _desired(self, now: float) -> Desired:
         owned = self._owned()
-        may_start = self._specs is not None and self._membership.may_start_from(self._specs.commit_number)
-        tasks = owned if may_start and not self._shutting_down else {}
+        if self._specs is None or self._shutting_down:
+            return Desired({}, self._membership.has_lease(now))
+        tasks = self._membership.ready(owned, self._specs.commit_number)
         return Desired(tasks, self._membership.has_lease(now))
 
     def _refusal(self, request: HostRequest) -> Conflict | Unavailable | None:

@@ -33,6 +33,12 @@ CASES: dict[Mutation, Case] = {
     mutations.move_before_drop_is_answered: Case(2),
     mutations.no_answer_is_a_yes: Case(2, _under("switch off", "weather", "stop", every=6.0, at="c")),
     mutations.unknown_is_gone: Case(23, _under("switch off", "stop", every=5.0, at="tasks", changes=("rescale",))),
+    mutations.silent_owner_counts_as_told: Case(
+        2, _under("switch off", "cut a service", every=6.0, at="c", changes=("rescale",))
+    ),
+    mutations.silent_container_starts_what_was_stopped: Case(
+        15, _under("switch off", "cut a service", every=6.0, at="c", changes=("rescale",))
+    ),
     mutations.everybody_leads: Case(0),
     mutations.no_wait_after_an_election: Case(
         5, _under("kill", "store away", "store in trouble", every=4.0, at="shards")

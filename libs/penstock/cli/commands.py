@@ -101,6 +101,7 @@ COMMANDS = (
         "cell:leaders",
         "List the leader of each loop: its address, its epoch, since when it leads, when its lease ends.",
     ),
+    Command("status", "status:status", "Show whether all parts of Penstock are well. Exit code 1: one is not."),
     Command(
         "fields",
         "cluster:fields",

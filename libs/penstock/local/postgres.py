@@ -27,11 +27,13 @@ import tempfile
 from pathlib import Path
 from urllib.parse import quote, urlsplit
 
+import psutil
 import psycopg
 from psycopg import sql
 
 from penstock.control.errors import TerminalError
 from penstock.control.process import run_as, start_child
+from penstock.local.processes import children_titled
 from penstock.local.server import EmbeddedServer
 from penstock.store.address import libpq_url
 
@@ -40,6 +42,8 @@ _ACCOUNT_FOR_ROOT = "pgserver"
 _SUPERUSER = "postgres"
 _SOCKET_NAME = ".s.PGSQL.5432"
 _LONGEST_SOCKET_PATH = 100
+# One lives as long as the shared memory does: when any server process dies, the postmaster ends all and begins again.
+_CHECKPOINTER = "postgres: checkpointer"
 
 _SETTINGS = {
     "listen_addresses": "",
@@ -71,6 +75,19 @@ class EmbeddedPostgres(EmbeddedServer):
         super().__init__(data, self.url, data.with_name(data.name + ".log"), ["-D", str(data)])
         self._settings = _SETTINGS if durable else _SETTINGS | _UNSAFE_SETTINGS
         self._copy_of = copy_of
+        self._checkpointer: tuple[int, int] | None = None
+
+    def restarts_itself(self) -> bool:
+        """Whether the postmaster has ended all server processes since the last call, after the crash of one of them."""
+        postmaster = self.pid
+        if postmaster is None:
+            return False
+        known = self._checkpointer
+        if known is not None and known[0] == postmaster and psutil.pid_exists(known[1]):
+            return False
+        found = children_titled(postmaster, _CHECKPOINTER)
+        self._checkpointer = (postmaster, found[0].pid) if found else None if known is None else (known[0], 0)
+        return bool(found) and known is not None and known[0] == postmaster
 
     def _launch(self) -> subprocess.Popen[bytes]:
         account = _account()

@@ -18,6 +18,8 @@ from penstock.config.declare import ROLLBACK_LAYER
 from penstock.local.kafka import EmbeddedKafka
 from penstock.local.ports import free_port, require_free
 from penstock.local.postgres import EmbeddedPostgres, create_database, database_url
+from penstock.local.server import EmbeddedServer
+from penstock.local.server_watch import ServerWatch
 from penstock.local.services import (
     HOST,
     PORT_BASE,
@@ -69,6 +71,7 @@ class LocalStack:
         self._on_event = on_event
         self._postgres_server: EmbeddedPostgres | None = None
         self._kafka_server: EmbeddedKafka | None = None
+        self.watches: dict[str, ServerWatch] = {}
         self.supervisor = Supervisor(self.data_dir / "logs", on_event)
         self.plan: StackPlan
         self.token: str
@@ -93,6 +96,7 @@ class LocalStack:
         self.data_dir.mkdir(parents=True, exist_ok=True)
         store_url, demo_url = self._start_postgres()
         bootstrap = self._kafka or self._start_kafka()
+        self._watch_servers()
         upgrade(store_url)
         self.token = _kept_token(store_url, self.data_dir / "admin.token", "local-admin", ADMIN, (ANY_LAYER,))
         self.plan = self._make_plan(store_url, demo_url, bootstrap)
@@ -106,6 +110,8 @@ class LocalStack:
 
     def stop(self) -> None:
         """Stops everything, last started first. Safe to repeat."""
+        for watch in self.watches.values():
+            watch.stop()
         self.supervisor.stop()
         for server in (self._kafka_server, self._postgres_server):
             if server is not None:
@@ -168,6 +174,12 @@ class LocalStack:
         bootstrap = self._kafka_server.start()
         self._on_event(f"{'kafka':<16} {bootstrap}")
         return bootstrap
+
+    def _watch_servers(self) -> None:
+        servers: tuple[EmbeddedServer | None, ...] = (self._postgres_server, self._kafka_server)
+        self.watches = {each.name: ServerWatch(each, self._on_event) for each in servers if each is not None}
+        for watch in self.watches.values():
+            watch.start()
 
     def _write_stack_file(self) -> None:
         facts = {

@@ -27,6 +27,8 @@ class AlertKind(StrEnum):
     CONTAINER_OUTLIER = "container_outlier"
     DRAIN_OVERDUE = "drain_overdue"
     ADMIN_TOKEN_ENDING = "admin_token_ending"
+    REPORTS_OLD = "reports_old"
+    LOOP_STALLED = "loop_stalled"
 
 
 INPUT_ALERTS = (AlertKind.PARTITIONS_NOT_READ, AlertKind.KEY_FUNCTION_MISMATCH, AlertKind.MALFORMED_RECORDS)

@@ -16,6 +16,7 @@ from penstock.control.logs import logger
 from penstock.control.loop import LeaderLoop, Leadership
 from penstock.store import leases
 from penstock.store.engine import listen, transaction
+from penstock.store.rounds import RoundNotes
 
 log = logger(__name__)
 RECONNECT_SECONDS = 1.0
@@ -55,7 +56,8 @@ class LoopTimes(NamedTuple):
 def build_loop(
     name: str, round_: Callable[[int], None], engine: Engine, clock: Clock, times: LoopTimes, *, holder: str, url: str
 ) -> LeaderLoop:
-    """A loop whose leader holds the lease row `name`; `holder` is unique to this run of the process."""
+    """A loop whose leader holds the lease row `name`, and notes its rounds; `holder` is unique to this run of the
+    process."""
     election = StoreElection(engine, name, holder, url=url, lease_seconds=times.lease)
     leadership = Leadership(name, election, times.lease, clock.monotonic)
     return LeaderLoop(
@@ -66,6 +68,7 @@ def build_loop(
         period_seconds=times.period,
         renew_seconds=times.renew,
         gather_seconds=times.gather,
+        on_end=RoundNotes(engine, name, times.period, clock.monotonic).note,
     )
 
 

@@ -12,12 +12,15 @@ from contextlib import contextmanager
 
 import orjson
 import psycopg
-from sqlalchemy import Connection, Engine, TextClause, create_engine, text
+from psycopg.abc import Buffer
+from psycopg.types.string import StrDumper, StrDumperUnknown
+from sqlalchemy import Connection, Engine, TextClause, create_engine, event, text
 from sqlalchemy.exc import DBAPIError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from penstock.control.errors import StatementTimedOut, Unavailable
 from penstock.control.settings import CommonSettings
+from penstock.control.texts import clean
 from penstock.store import dialect
 from penstock.store.address import connection_parameters, with_options
 from penstock.store.json import as_json
@@ -81,7 +84,7 @@ def connect(
     # A pooler refuses options, its servers do not know statements that another of them prepared, and it repeats what a
     # server said of itself long ago: each transaction asks whether its server takes writes.
     of_pool = {**parameters, "prepare_threshold": None, "target_session_attrs": "any"}
-    return create_engine(
+    engine = create_engine(
         dialect.URL,
         pool_size=connections,
         max_overflow=0,
@@ -93,6 +96,29 @@ def connect(
         json_serializer=as_json,
         json_deserializer=orjson.loads,
     )
+    event.listen(engine, "connect", _clean_texts)
+    return engine
+
+
+class _CleanText(StrDumperUnknown):
+    """A text parameter, with U+FFFD in place of each NUL and lone surrogate. Postgres would refuse the statement, which
+    often is about all jobs of a cell. JSON is cleaned by `as_json`."""
+
+    def dump(self, obj: str) -> Buffer | None:
+        """The text as the server takes it."""
+        try:
+            return super().dump(obj)
+        except (psycopg.DataError, UnicodeEncodeError):
+            return super().dump(clean(obj))
+
+
+class _CleanElement(_CleanText, StrDumper):
+    """The same for the elements of an array, which have a type."""
+
+
+def _clean_texts(connection: psycopg.Connection, _: object) -> None:
+    for kind in (_CleanElement, _CleanText):
+        connection.adapters.register_dumper(str, kind)
 
 
 @contextmanager

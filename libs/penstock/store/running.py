@@ -16,6 +16,9 @@ from penstock.tasks.digests import digests_of
 
 STATE_SYNCER = "state_syncer"
 RUNNING_COMMIT = "running_commit"
+UNASKED_STOP = "unasked_stop"
+"""The newest commit of a stop that the State Syncer took as done although a container had not reported since. Who gets
+a shard later starts its tasks only from specs that are at least as new."""
 
 # A running row never goes back to an older revision. `started` stays true once any commit asked for tasks.
 _COMMIT = text(

@@ -14,7 +14,7 @@ from sqlalchemy import Connection, text
 from penstock.control.errors import LeaseLost
 from penstock.store.cluster import FACTS, facts_of
 from penstock.store.engine import CHANGED_ASSIGNMENT, next_number, notify, present_number
-from penstock.store.running import RUNNING_COMMIT
+from penstock.store.running import RUNNING_COMMIT, UNASKED_STOP
 from penstock.tasks.ownership import DRAIN_GRACE, DRAINING, OwnedShards
 
 ASSIGNMENT_COUNTER = "assignment"
@@ -25,7 +25,8 @@ Life = tuple[str, str]
 _OWNED = text(
     f"""
     SELECT counters.value AS version, {FACTS} AS facts, assignment.container, assignment.shard, assignment.epoch,
-        (SELECT value FROM counters WHERE name = :commits) AS commit_number
+        (SELECT value FROM counters WHERE name = :commits) AS commit_number,
+        (SELECT value FROM counters WHERE name = :stops) AS unasked_stop
     FROM counters LEFT JOIN assignment ON assignment.container = ANY(:containers)
     WHERE counters.name = :counter
     """
@@ -98,15 +99,17 @@ def _take_leases(connection: Connection, asked: Sequence[tuple[str, str, str]]) 
 
 
 def _owned(connection: Connection, containers: Sequence[str]) -> dict[str, OwnedShards]:
-    values = {"containers": list(containers), "counter": ASSIGNMENT_COUNTER, "commits": RUNNING_COMMIT}
-    rows = connection.execute(_OWNED, values).all()
+    counters = {"counter": ASSIGNMENT_COUNTER, "commits": RUNNING_COMMIT, "stops": UNASKED_STOP}
+    rows = connection.execute(_OWNED, {"containers": list(containers), **counters}).all()
     shards: dict[str, dict[int, int]] = {container: {} for container in containers}
     for row in rows:
         if row.container is not None:
             shards[row.container][row.shard] = row.epoch
-    sharding = facts_of(rows[0].facts).sharding
+    first = rows[0]
+    sharding = facts_of(first.facts).sharding
     return {
-        name: OwnedShards(owned, rows[0].version, sharding, rows[0].commit_number) for name, owned in shards.items()
+        name: OwnedShards(owned, first.version, sharding, first.commit_number, first.unasked_stop)
+        for name, owned in shards.items()
     }
 
 

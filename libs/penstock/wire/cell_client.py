@@ -13,6 +13,7 @@ from penstock.wire.cell_history import CellHistoryPage
 from penstock.wire.containers import DEFAULT_DRAIN_SECONDS, ContainerPage, ContainerView
 from penstock.wire.layers import LayerAdd, LayerChange, LayerRowView, Layers
 from penstock.wire.service_client import Noted, Paging, ServiceClient, path
+from penstock.wire.status import StatusView
 from penstock.wire.tokens import DEFAULT_OVERLAP_SECONDS, TokenCreated, Tokens, TokenView, TokenWrite
 
 # The store looks at all jobs, and then waits for writes that are under way.
@@ -49,6 +50,10 @@ class CellClient(ServiceClient):
     def ask_for_shards(self, count: int, **noted: Unpack[Noted]) -> overview.ShardCount:
         """Asks for another number of shards; for admins. Raises Conflict unless it is a multiple or a divisor."""
         return self._write("PUT", "/v1/shards", overview.ShardCount, {"shard_count": count, **noted})
+
+    def status(self) -> StatusView:
+        """The parts of the cell, and which of them is not well."""
+        return self._read(StatusView, "/v1/status")
 
     def leaders(self) -> list[overview.LeaderView]:
         """The leader of each loop, and the last one of a loop without a leader."""

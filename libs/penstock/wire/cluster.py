@@ -92,6 +92,8 @@ class HeartbeatAnswer(Carried):
     `commit_number` is a commit of the running table, no older than the newest one when the container joined. Stops up
     to that commit did not wait for this container. So a container that has just joined must not start a task from
     older specs.
+    `unasked_stop` is the newest commit of a stop that was taken as done although not every container had reported. It
+    is no older than these shards. A container must not start a task of a shard that is new to it from older specs.
     `shard_count` and `selectors` say which task belongs to which shard (`sharding`). A change of either has a new
     `version`.
     """
@@ -103,11 +105,17 @@ class HeartbeatAnswer(Carried):
     shards: dict[int, int]
     commit_number: int = 0
     selectors: tuple[str, ...] = ()
+    unasked_stop: int = 0
 
     @property
     def sharding(self) -> Sharding:
         """How tasks are shared out to the shards."""
         return Sharding(self.shard_count, self.selectors)
+
+    @property
+    def owned(self) -> OwnedShards:
+        """The full map that it carries."""
+        return OwnedShards(self.shards, self.version, self.sharding, self.commit_number, self.unasked_stop)
 
 
 class ShardOrders(Carried):
@@ -116,7 +124,7 @@ class ShardOrders(Carried):
     DROP: the epoch under which the container owns the shard now. The container stops the shard's tasks, lists the shard
     under `dropped` in its heartbeats, and takes the shard again only under a higher epoch. It kills tasks that still
     run `deadline_seconds` after the order came. A shard that it does not own counts as dropped.
-    ADD: the epoch under which the container owns the shard from now on.
+    ADD: the epoch under which the container owns the shard from now on. `unasked_stop`: as in `HeartbeatAnswer`.
     The container refuses an order with 409 if the order is for another incarnation, has a `leader_epoch` below the
     highest it has seen, or another `shard_count` than it was told last: shard numbers then have another meaning.
     """
@@ -128,6 +136,7 @@ class ShardOrders(Carried):
     leader_epoch: int
     shard_count: int
     deadline_seconds: float = Field(10.0, gt=0)
+    unasked_stop: int = 0
 
 
 class ShardAnswers(Carried):

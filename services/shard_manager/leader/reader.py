@@ -48,5 +48,5 @@ def _read_changes(parts: Parts) -> bool:
     with view.lock:
         view.apply_facts(cell.facts)
         view.members, view.commit_number, view.failing_over = cell.members, cell.commit_number, frozenset()
-        view.apply_read(cell.owners)
+        view.apply_read(cell.owners, cell.unasked_stop)
     return True

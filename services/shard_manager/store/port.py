@@ -14,7 +14,7 @@ from penstock.store.cluster import ShardingFacts, read_facts
 from penstock.store.engine import present_number, transaction
 from penstock.store.json import as_json
 from penstock.store.loads import read_loads
-from penstock.store.running import RUNNING_COMMIT
+from penstock.store.running import RUNNING_COMMIT, UNASKED_STOP
 from penstock.tasks.loads import JobTasks, TaskLoad
 from penstock.tasks.ownership import Member, Membership, Owner
 from penstock.tasks.selectors import meets
@@ -43,19 +43,29 @@ _SAVE_PLACEMENTS = text(
 
 class Cell(NamedTuple):
     """A cell at one moment: all containers by name, lost ones too; owners by shard, all or only those that changed; and
-    the newest commit of the running table."""
+    the newest commit of the running table. `unasked_stop`: as of every call that tells owners, no older than they."""
 
     facts: ShardingFacts
     members: dict[str, Member]
     owners: dict[int, Owner]
     commit_number: int
+    unasked_stop: int = 0
+
+
+class NewOwners(NamedTuple):
+    """The shards that were given to others, and the newest stop that was taken as done before. Later stops find the
+    new owners."""
+
+    owners: dict[int, Owner]
+    unasked_stop: int = 0
 
 
 class FailedOver(NamedTuple):
-    """The containers that are lost now, and the new owners of their shards."""
+    """The containers that are lost now, and the new owners of their shards. `unasked_stop`: as of `NewOwners`."""
 
     lost: frozenset[str]
     owners: dict[int, Owner]
+    unasked_stop: int = 0
 
 
 class Registered(NamedTuple):
@@ -69,6 +79,7 @@ class Registered(NamedTuple):
     owners: dict[int, Owner]
     commit_number: int
     facts: ShardingFacts
+    unasked_stop: int = 0
 
 
 class ShardStore:
@@ -104,7 +115,8 @@ class ShardStore:
             facts = sharding.give_slots(connection, {member.region})
             decided = members.register(connection, member, empty=empty)
             changed = owners.read_owners(connection, above=above)
-            return Registered(decided, changed, present_number(connection, RUNNING_COMMIT, hold=True), facts)
+            commit = present_number(connection, RUNNING_COMMIT, hold=True)
+            return Registered(decided, changed, commit, facts, _unasked_stop(connection))
 
     def fail_over(
         self,
@@ -120,12 +132,12 @@ class ShardStore:
         with leases.fenced(self._engine, LEASE, leader_epoch) as connection:
             lost = members.declare_lost(connection, candidates, interval_seconds)
             changes = {shard: change for name in lost for shard, change in heirs.get(name, {}).items()}
-            return FailedOver(frozenset(lost), owners.record_owners(connection, changes))
+            return FailedOver(frozenset(lost), *_record(connection, changes))
 
-    def record(self, changes: Mapping[int, Change], leader_epoch: int) -> dict[int, Owner]:
+    def record(self, changes: Mapping[int, Change], leader_epoch: int) -> NewOwners:
         """Gives shards new owners; returns those that were changed. A shard with a newer epoch is left alone."""
         with leases.fenced(self._engine, LEASE, leader_epoch) as connection:
-            return owners.record_owners(connection, changes)
+            return _record(connection, changes)
 
     def reshard(self, count: int, leader_epoch: int) -> Cell:
         """Changes the number of shards to `count`, a multiple or a divisor, if that is what is wanted now.
@@ -185,4 +197,14 @@ def _cell(connection: Connection, *, above: int = -1) -> Cell:
     """Reads the facts first, so that the owners are not older than the facts."""
     facts = read_facts(connection)
     known, changed = members.read_members(connection), owners.read_owners(connection, above=above)
-    return Cell(facts, known, changed, present_number(connection, RUNNING_COMMIT))
+    commit = present_number(connection, RUNNING_COMMIT)
+    return Cell(facts, known, changed, commit, present_number(connection, UNASKED_STOP))
+
+
+def _record(connection: Connection, changes: Mapping[int, Change]) -> NewOwners:
+    return NewOwners(owners.record_owners(connection, changes), _unasked_stop(connection))
+
+
+def _unasked_stop(connection: Connection) -> int:
+    """A stop that is taken as done later waits until this transaction has ended, and so sees its owners."""
+    return present_number(connection, UNASKED_STOP, hold=True)

@@ -50,7 +50,9 @@ class MemoryTaskService(MemoryPort):
             is_same_life = known is not None and known.incarnation == batch.incarnation
             if is_same_life and number is not None and (known.number or 0) >= number:
                 raise Unavailable(f"a newer report of {batch.container} is stored")
-            store.reports[batch.container] = ReportEntry(batch.incarnation, batch.commit_number, number, number)
+            store.reports[batch.container] = ReportEntry(
+                batch.incarnation, batch.commit_number, number, number, store.now()
+            )
             store.tasks[batch.container] = batch.tasks
             _keep_loads(store, batch.tasks)
         return number is not None

@@ -80,6 +80,7 @@ class ReportEntry:
     commit_number: int
     number: int | None = None
     base: int | None = None
+    reported_at: float = 0.0
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ import orjson
 
 from penstock.config.declare import ROLLBACK_LAYER, ChangeKind
 from penstock.model.jobs import JobState
-from penstock.store.running import STATE_SYNCER, CommitRow
+from penstock.store.running import STATE_SYNCER, UNASKED_STOP, CommitRow
 from services.state_syncer.decide.budget import Waits
 from services.state_syncer.decide.effects import PlanWrite
 from services.state_syncer.decide.progress import Plan, PlanRow
@@ -79,6 +79,7 @@ class MemorySyncStore(MemoryPort):
                     del store.restores[job]
             if batch.ranks is not None:
                 store.synced_ranks = dict(batch.ranks)
+            store.counters[UNASKED_STOP] = max(store.counters[UNASKED_STOP], batch.unasked_stop)
             if number is not None or batch.forget:
                 store.news.notify_all()
             return number
