@@ -89,7 +89,7 @@ def test_a_job_that_is_being_deleted_is_left_alone(form: Any) -> None:
 
 def test_a_forgotten_rejection_is_gone_with_its_alert(form: Any) -> None:
     (rejection,) = found(form)
-    rollbacks(form).alert({"j": "it is not valid"}, [], form.epoch)
+    rollbacks(form).alert({"j": "it is not valid"}, {}, form.epoch)
     rollbacks(form).forget({"j": rejection.rejected}, form.epoch)
     assert (found(form), form.rejected("j")) == ([], None)
     assert (form.rolled_back(), form.rollback_refused()) == (set(), set())
@@ -98,18 +98,17 @@ def test_a_forgotten_rejection_is_gone_with_its_alert(form: Any) -> None:
 def test_another_rejection_since_is_not_forgotten(form: Any) -> None:
     (rejection,) = found(form)
     reject(form, REJECTED.model_copy(update={"revision": 9}))
+    rollbacks(form).alert({}, {"j": REJECTED}, form.epoch)
     rollbacks(form).forget({"j": rejection.rejected}, form.epoch)
     assert [each.rejected.revision for each in found(form)] == [9]
     assert form.rolled_back() == {"j"}
 
 
-def test_a_refusal_has_an_alert_until_the_layer_is_as_it_should_be(form: Any) -> None:
-    rollbacks(form).alert({"i": "it is not valid", "j": "no room"}, [], form.epoch)
-    assert (form.rollback_refused(), form.rolled_back()) == ({"i", "j"}, {"j"})
-    assert [each.is_refused for each in found(form)] == [True]
-    rollbacks(form).alert({}, ["j"], form.epoch)
-    assert form.rollback_refused() == {"i"}
-    assert [each.is_refused for each in found(form)] == [False]
+def test_a_package_is_told_as_rolled_back_once_the_layer_is_as_it_should_be(form: Any) -> None:
+    rollbacks(form).alert({"i": "it is not valid", "j": "no room"}, {}, form.epoch)
+    assert (form.rollback_refused(), form.rolled_back()) == ({"i", "j"}, set())
+    rollbacks(form).alert({}, {"j": REJECTED}, form.epoch)
+    assert (form.rollback_refused(), form.rolled_back()) == ({"i"}, {"j"})
 
 
 def test_a_deposed_leader_writes_nothing(form: Any) -> None:
@@ -118,8 +117,8 @@ def test_a_deposed_leader_writes_nothing(form: Any) -> None:
     with pytest.raises(Fenced):
         rollbacks(form).forget({"j": rejection.rejected}, form.epoch)
     with pytest.raises(Fenced):
-        rollbacks(form).alert({"i": "it is not valid"}, [], form.epoch)
-    assert (len(found(form)), form.rolled_back()) == (1, {"j"})
+        rollbacks(form).alert({"i": "it is not valid"}, {"j": REJECTED}, form.epoch)
+    assert (len(found(form)), form.rolled_back(), form.rollback_refused()) == (1, set(), set())
 
 
 def test_a_store_that_is_away_is_unavailable(form: Any) -> None:

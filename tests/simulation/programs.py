@@ -142,7 +142,7 @@ def state_syncer(around: Surroundings, process: Process) -> None:
         budget=Budget(0.5, times.at_once, outputs=max(32, times.workers)),
     )
     rollback_store = database.port(MemoryRollbackStore(database.memory), process)
-    keeper = RollbackReconciler(rollback_store, JobClient(around.job_service))
+    keeper = RollbackReconciler(rollback_store, JobClient(around.job_service), clock.monotonic)
 
     def rounds(leader_epoch: int) -> None:
         for part in (syncer, keeper):

@@ -96,7 +96,7 @@ _READ = text(
         EXISTS (SELECT FROM proven p WHERE p.job = r.job AND p.code = code_of(CASE
             WHEN r.rollout->>'revision' = r.revision::text THEN r.rollout->'before'->'config' ELSE r.config END)
         ) AS is_proven,
-        s.plan, GREATEST(r.generation, r.newest_generation) AS newest_generation,
+        s.plan, s.rollout_order, GREATEST(r.generation, r.newest_generation) AS newest_generation,
         s.state, s.detail, s.revision AS sync_revision, s.change_kind, s.changed_fields, s.failures, s.next_attempt_at,
         coalesce(f.generation, 0) AS forgotten_generation,
         e.config AS merged, e.digests,
@@ -184,7 +184,8 @@ def read_views(connection: Connection, names: Sequence[str], basis: str, facts: 
         rolling = [row.name for row in rows if (plan := _plan(row)) is not None and plan.is_rollout]
         tasks = read_wave_tasks(connection, rolling)
         for row in rows:
-            yield with_recorded(_view(row, facts), row.rollout, _plan(row), tasks.get(row.name, {}))
+            told = tasks.get(row.name, {})
+            yield with_recorded(_view(row, facts), row.rollout, _plan(row), told, row.rollout_order)
 
 
 def read_holders(connection: Connection, jobs: Sequence[str]) -> dict[str, set[str]]:

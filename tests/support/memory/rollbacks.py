@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import reduce
 from itertools import islice
 from typing import Any
@@ -35,10 +35,11 @@ class MemoryRollbackStore(MemoryPort):
                     del store.rejected[job]
                     store.clear_rejected(job)
 
-    def alert(self, refused: Mapping[str, str], accepted: Collection[str], leader_epoch: int) -> None:
+    def alert(self, refused: Mapping[str, str], done: Mapping[str, Rejected], leader_epoch: int) -> None:
         with self._transaction() as store:
             store.check_epoch(STATE_SYNCER, leader_epoch)
-            store.rollback_refused = (store.rollback_refused | refused.keys()) - set(accepted)
+            store.rollback_refused = (store.rollback_refused | refused.keys()) - done.keys()
+            store.rolled_back |= done.keys()
 
 
 def _rejection(store: MemoryStore, name: str) -> Rejection | None:
@@ -47,7 +48,7 @@ def _rejection(store: MemoryStore, name: str) -> Rejection | None:
         return None
     layers = [LayerContent(layer, config, entry.versions[layer]) for layer, config in entry.layers.items()]
     layers.sort(key=lambda each: store.ranks[each.layer])
-    return Rejection(name, entry.revision, rejected, layers, name in store.rollback_refused)
+    return Rejection(name, entry.revision, rejected, layers)
 
 
 class MemoryBatches(MemoryPort):

@@ -43,7 +43,7 @@ class MemoryTaskService(MemoryPort):
             member = store.members.get(batch.container)
             if member is None or member.incarnation != batch.incarnation:
                 raise Unavailable(f"{batch.container} is not registered, or has another life now")
-            store.reports[batch.container] = ReportEntry(batch.incarnation, batch.commit_number)
+            store.reports[batch.container] = ReportEntry(batch.incarnation, batch.commit_number, store.now())
             store.tasks[batch.container] = batch.tasks
             for task in batch.tasks:
                 if task.load is not None:

@@ -74,10 +74,11 @@ class RunningEntry:
 
 @dataclass(frozen=True)
 class ReportEntry:
-    """The newest report of a container, without its tasks."""
+    """The newest report of a container, without its tasks. `at`: of the store's clock; None: lately."""
 
     incarnation: str
     commit_number: int
+    at: float | None = None
 
 
 @dataclass(frozen=True)
@@ -108,6 +109,8 @@ class MemoryStore:
         self.savepoints: dict[int, SavepointRow] = {}
         self.restores: dict[str, Restore] = {}
         self.rejected: dict[str, Mapping[str, Any]] = {}
+        self.rollout_orders: dict[str, Mapping[str, Any]] = {}
+        self.rollouts_late: set[str] = set()
         self.rolled_back: set[str] = set()
         self.rollback_refused: set[str] = set()
         self.quarantined: set[str] = set()
