@@ -24,12 +24,27 @@ from services.job_service.routes import (
     layers,
     packages,
     rescale,
+    restores,
+    rollouts,
     savepoints,
     tokens,
 )
 from services.job_service.settings import JobServiceSettings
 
-_ROUTES = (jobs, rescale, savepoints, layers, batches, insight, cluster, containers, packages, tokens)
+_ROUTES = (
+    jobs,
+    rescale,
+    savepoints,
+    restores,
+    rollouts,
+    layers,
+    batches,
+    insight,
+    cluster,
+    containers,
+    packages,
+    tokens,
+)
 _PROBLEMS: dict[int | str, dict[str, Any]] = {
     400: {"description": "the body cannot be read", "model": Problem},
     401: {"description": "no token, or one that is unknown or revoked", "model": Problem},

@@ -19,7 +19,16 @@ BASE = "base"
 
 
 # The actions on the job as a whole.
-ON_JOBS = (Action.DELETE, Action.RESTART, Action.RELEASE, Action.RESTORE)
+ON_JOBS = (
+    Action.DELETE,
+    Action.RESTART,
+    Action.RELEASE,
+    Action.RESTORE,
+    Action.CANCEL_RESTORE,
+    Action.PAUSE_ROLLOUT,
+    Action.RESUME_ROLLOUT,
+    Action.ABORT_ROLLOUT,
+)
 # EXPIRE checks the expiry instead. CREATE may omit If-Match.
 NEED_IF_MATCH = (Action.PUT, Action.PATCH, Action.DROP, Action.REVERT)
 

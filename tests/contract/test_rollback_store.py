@@ -12,7 +12,7 @@ from penstock.model.jobs import JobState
 from penstock.tasks.rollout import LeafChange, Rejected
 from penstock.wire.jobs import BatchAction, BatchWrite
 from services.state_syncer.decide.effects import PlanWrite
-from services.state_syncer.rollback.store import Rejection, RollbackStore
+from services.state_syncer.rollback.store import Mark, Rejection, RollbackStore
 from tests.contract.sync_store_forms import FORMS, PostgresForm, make_form, state, write
 from tests.support.job_service.service import job_service
 from tests.support.memory.rollbacks import MemoryBatches, MemoryRollbackStore
@@ -48,7 +48,7 @@ def rollbacks(form: Any, *, away: bool = False) -> RollbackStore:
     return store
 
 
-def found(form: Any, **done: int) -> list[Rejection]:
+def found(form: Any, **done: Mark) -> list[Rejection]:
     return list(rollbacks(form).read(done, 10).found)
 
 
@@ -56,7 +56,7 @@ def test_a_rejected_package_is_found_with_the_layers_of_its_job_lowest_first(for
     form.layer("j", "rollback", GOOD)
     revision = form.layer("j", "oncall", {"priority": 1})
     (rejection,) = found(form)
-    assert (rejection.job, rejection.revision, rejection.rejected) == ("j", revision, REJECTED)
+    assert (rejection.job, rejection.mark.revision, rejection.rejected) == ("j", revision, REJECTED)
     assert [(each.layer, each.version) for each in rejection.layers] == [("base", 1), ("oncall", 1), ("rollback", 1)]
     assert rejection.layers[2].config == GOOD
 
@@ -68,12 +68,16 @@ def test_a_dropped_layer_keeps_its_version_and_nothing_else(form: Any) -> None:
     assert [(each.layer, each.config, each.version) for each in rejection.layers][1:] == [("rollback", None, 2)]
 
 
-def test_what_is_done_at_its_revision_is_named_but_not_found(form: Any) -> None:
+def test_what_is_done_is_named_but_not_found_until_there_is_anything_new(form: Any) -> None:
     (rejection,) = found(form)
-    assert found(form, j=rejection.revision) == []
-    assert set(rollbacks(form).read({"j": rejection.revision}, 10).jobs) == {"j"}
+    assert found(form, j=rejection.mark) == []
+    assert set(rollbacks(form).read({"j": rejection.mark}, 10).jobs) == {"j"}
+    reject(form, REJECTED.model_copy(update={"goes_back": False}))
+    assert [each.job for each in found(form, j=rejection.mark)] == ["j"], "it was rejected for another reason"
+    reject(form)
+    assert found(form, j=rejection.mark) == []
     form.layer("j", "oncall", {"priority": 1})
-    assert [each.job for each in found(form, j=rejection.revision)] == ["j"]
+    assert [each.job for each in found(form, j=rejection.mark)] == ["j"]
 
 
 def test_no_more_are_found_than_asked_for(form: Any) -> None:

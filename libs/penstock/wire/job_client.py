@@ -10,23 +10,18 @@ from penstock.model.jobs import JobState, Role
 from penstock.wire import jobs, overview
 from penstock.wire.balance import BalanceView, Rebalanced
 from penstock.wire.containers import DEFAULT_DRAIN_SECONDS, ContainerPage, ContainerView
-from penstock.wire.http import HttpClient, path_of
+from penstock.wire.http import path_of
+from penstock.wire.job_calls import Noted
+from penstock.wire.job_calls import job_path as _job
+from penstock.wire.rollout_client import RolloutCalls
 from penstock.wire.savepoints import SavepointPage, SavepointView
 from penstock.wire.tokens import TokenCreated, Tokens, TokenView, TokenWrite
 
-ViewType = TypeVar("ViewType", bound=jobs.View)
 PageType = TypeVar("PageType", jobs.JobPage, ContainerPage)
 
 _PLAN_SECONDS = 40.0
 # The store looks at all jobs, and then waits for writes that are under way.
 _DELETE_PACKAGE_SECONDS = 60.0
-
-
-class Noted(TypedDict, total=False):
-    """Options of most writes. `reason`: kept in the history. `idempotency_key`: makes the write safe to send again."""
-
-    reason: str
-    idempotency_key: str | None
 
 
 class Expiring(Noted, total=False):
@@ -44,7 +39,7 @@ class Paging(TypedDict, total=False):
     limit: int
 
 
-class JobClient(HttpClient):
+class JobClient(RolloutCalls):
     """All calls of the Job Service. Methods raise the errors of `penstock.control.errors`.
 
     `if_match` is the version of the layer that was read, 0 when it was never written: VersionConflict carries the
@@ -165,6 +160,10 @@ class JobClient(HttpClient):
         """Rolls a job back to a savepoint, or starts it from one of the job `of`; with the package of then if asked."""
         chosen = {"savepoint": savepoint, "of": of, "task_count": task_count, "with_package": with_package}
         return self._write("POST", _job(job, "restore"), jobs.Written, {**chosen, **noted})
+
+    def cancel_restore(self, job: str, **noted: Unpack[Noted]) -> jobs.Written:
+        """Takes a restore back that was not committed yet: the job continues as it ran."""
+        return self._write("DELETE", _job(job, "restore"), jobs.Written, noted)
 
     def get_layer(self, job: str, layer: str, *, revision: int | None = None) -> jobs.LayerView:
         """A layer with its version; as it was at `revision` when that is given."""
@@ -334,9 +333,6 @@ class JobClient(HttpClient):
         """Ends a token; for admins."""
         self.send("DELETE", _path("tokens", name))
 
-    def _read(self, kind: type[ViewType], path: str, /, **query: Any) -> ViewType:
-        return kind.model_validate_json(self.read(path, **query).content)
-
     def _pages(self, kind: type[PageType], path: str, /, **query: Any) -> Iterator[PageType]:
         cursor: str | None = None
         while True:
@@ -346,30 +342,6 @@ class JobClient(HttpClient):
             if cursor is None:
                 return
 
-    def _write(
-        self,
-        method: str,
-        path: str,
-        kind: type[ViewType],
-        content: Mapping[str, Any],
-        *,
-        if_match: int | None = None,
-        headers: Mapping[str, str] | None = None,
-        **options: Any,
-    ) -> ViewType:
-        """`content` becomes the body, or the query of a DELETE; the options in it go where the API wants them.
-        `options` are httpx's."""
-        sent = dict(content)
-        key = sent.pop("idempotency_key", None)
-        if sent.get("expires_in_seconds") == "default":
-            del sent["expires_in_seconds"]
-        if sent.get("whole_layer") is False:
-            del sent["whole_layer"]
-        named = {"If-Match": None if if_match is None else f'"{if_match}"', "Idempotency-Key": key, **(headers or {})}
-        given = {name: value for name, value in named.items() if value is not None}
-        where = "params" if method == "DELETE" else "json"
-        return kind.model_validate_json(self.send(method, path, headers=given, **{where: sent}, **options).content)
-
 
 def _unless(verify: bool) -> dict[str, Any]:
     return {} if verify else {"params": {"verify": "false"}}
@@ -377,7 +349,3 @@ def _unless(verify: bool) -> dict[str, Any]:
 
 def _path(*parts: str) -> str:
     return path_of("v1", *parts)
-
-
-def _job(job: str, *parts: str) -> str:
-    return _path("jobs", job, *parts)

@@ -16,35 +16,35 @@ from penstock.tasks.rollout import Rejected
 from penstock.wire.job_client import JobClient
 from penstock.wire.jobs import LARGEST_BATCH, BatchAction, BatchResult, BatchWrite
 from services.state_syncer.rollback.decide import Forget, Keep, Refusal, TakenBack, Write, decide_rollback
-from services.state_syncer.rollback.store import Rejection, RollbackStore
+from services.state_syncer.rollback.store import Mark, Rejection, RollbackStore
 
 log = logger(__name__)
 
 
 class _Paused(NamedTuple):
-    """A refused write of a job at this revision, which is tried again at `due`, of the monotonic clock."""
+    """A refused write, which is tried again at `due`, of the monotonic clock, or when there is anything new."""
 
     refusal: Refusal
-    revision: int
+    mark: Mark
     due: float
 
 
 class RollbackReconciler:
-    """`_done`: jobs of which nothing is to be done until they are written to again. `_paused`: the same until some time
-    has gone by."""
+    """`_done`: jobs of which nothing is to be done until there is anything new. `_paused`: the same until some time has
+    gone by."""
 
     def __init__(self, store: RollbackStore, writer: JobClient, monotonic: Callable[[], float]) -> None:
         self._store = store
         self._writer = writer
         self._monotonic = monotonic
-        self._done: dict[str, int] = {}
+        self._done: dict[str, Mark] = {}
         self._paused: dict[str, _Paused] = {}
 
     def round(self, leader_epoch: int) -> bool:
         """Brings the layer of every rejected package to what it should be; whether to look again soon. Raises Fenced,
         Unavailable."""
         jobs, found = self._store.read(self._left_alone(), LARGEST_BATCH)
-        self._done = {job: revision for job, revision in self._done.items() if job in jobs}
+        self._done = {job: mark for job, mark in self._done.items() if job in jobs}
         self._paused = {job: paused for job, paused in self._paused.items() if job in jobs}
         writes: dict[str, BatchWrite] = {}
         forget: dict[str, Rejected] = {}
@@ -57,9 +57,9 @@ class RollbackReconciler:
                     forget[each.job] = each.rejected
                 case TakenBack():
                     taken_back[each.job] = each.rejected
-                    self._done[each.job] = each.revision
+                    self._done[each.job] = each.mark
                 case Keep():
-                    self._done[each.job] = each.revision
+                    self._done[each.job] = each.mark
         if forget:
             self._store.forget(forget, leader_epoch)
         refused = self._ask([each for each in found if each.job in writes], writes)
@@ -68,9 +68,9 @@ class RollbackReconciler:
             self._store.alert(told, taken_back, leader_epoch)
         return bool(writes) or len(found) == LARGEST_BATCH
 
-    def _left_alone(self) -> dict[str, int]:
+    def _left_alone(self) -> dict[str, Mark]:
         now = self._monotonic()
-        return self._done | {job: paused.revision for job, paused in self._paused.items() if now < paused.due}
+        return self._done | {job: paused.mark for job, paused in self._paused.items() if now < paused.due}
 
     def _ask(self, found: Sequence[Rejection], writes: Mapping[str, BatchWrite]) -> dict[str, Refusal]:
         """The writes that were not done, and why: each is tried again after a pause, or once its job is written to."""
@@ -82,9 +82,9 @@ class RollbackReconciler:
             if detail is None:
                 log.info("rollback layer written", job=each.job, action=writes[each.job].action.value)
                 continue
-            times = before.refusal.times + 1 if before is not None and before.revision == each.revision else 1
+            times = before.refusal.times + 1 if before is not None and before.mark == each.mark else 1
             refused[each.job] = refusal = Refusal(status, detail, times)
-            self._paused[each.job] = _Paused(refusal, each.revision, self._monotonic() + refusal.pause_seconds)
+            self._paused[each.job] = _Paused(refusal, each.mark, self._monotonic() + refusal.pause_seconds)
             log.warning("rollback refused", job=each.job, error=detail, status=status, times=times)
         return refused
 

@@ -35,11 +35,18 @@ _LAYERS = text(
 _FORGET = text("UPDATE sync_state SET rejected = NULL WHERE job = :job AND rejected = CAST(:seen AS jsonb)")
 
 
+class Mark(NamedTuple):
+    """What tells whether there is anything new about a rejected package: the job's newest write, and the record."""
+
+    revision: int
+    recorded: Mapping[str, Any]
+
+
 class Rejection(NamedTuple):
-    """A job with a rejected package, the revision of its newest write, and its layers, lowest first."""
+    """A job with a rejected package, and its layers, lowest first."""
 
     job: str
-    revision: int
+    mark: Mark
     rejected: Rejected
     layers: Sequence[LayerContent]
 
@@ -66,16 +73,19 @@ class RollbackStore:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
 
-    def read(self, done: Mapping[str, int], limit: int) -> Rejections:
+    def read(self, done: Mapping[str, Mark], limit: int) -> Rejections:
         """The rejected packages of one moment, by job, `limit` at most; of jobs that are not being deleted, nor `done`
-        at the revision they have. A record that this version cannot read is logged and left out. Raises
+        as they are now. A record that this version cannot read is logged and left out. Raises
         Unavailable."""
         with snapshot(self._engine) as connection:
             rows = connection.execute(_REJECTED).all()
-            fresh = ((row, parse_rejected(row.job, row.rejected)) for row in rows if done.get(row.job) != row.revision)
+            new = [row for row in rows if done.get(row.job) != Mark(row.revision, row.rejected)]
+            fresh = ((row, parse_rejected(row.job, row.rejected)) for row in new)
             wanted = list(islice(((row, rejected) for row, rejected in fresh if rejected is not None), limit))
             layers = _read_layers(connection, [row.job for row, _ in wanted]) if wanted else {}
-        found = [Rejection(row.job, row.revision, rejected, layers[row.job]) for row, rejected in wanted]
+        found = [
+            Rejection(row.job, Mark(row.revision, row.rejected), rejected, layers[row.job]) for row, rejected in wanted
+        ]
         return Rejections({row.job for row in rows}, found)
 
     def forget(self, jobs: Mapping[str, Rejected], leader_epoch: int) -> None:
