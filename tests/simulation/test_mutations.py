@@ -47,6 +47,9 @@ CASES: dict[Mutation, Case] = {
     mutations.tasks_keep_old_numbers: Case(3, _under("switch off", "kill", "crash a host", every=6.0, at="c")),
     mutations.all_tasks_in_one_wave: Case(0),
     mutations.next_wave_unseen: Case(0),
+    mutations.silence_speaks_against_a_package: Case(
+        0, _under("cut a service", "switch off", every=8.0, at=("c", "tasks"))
+    ),
     mutations.releases_interleave: Case(0),
     placement_mutations.capacity_is_ignored: Case(2),
     placement_mutations.the_budget_is_ignored: Case(3),
