@@ -22,9 +22,9 @@ class UnusedGeneration(NamedTuple):
     """A generation that is not used, and what its end depends on.
 
     `container` was asked to delete it, at the `attempts`-th time. `attempted`: it was never committed. `running`: the
-    generation that the job runs, None without any. `forgotten`: the job is. `former`: a deleted job of the same name had it,
-    and the present one never did. `planned`: the job has a recorded plan.
-    `copied`: a savepoint of it is to be taken. `newer`: how many that were committed and came after it are unused too.
+    generation that the job runs, None without any. `forgotten`: the job is. `former`: a deleted job of the same name
+    had it, and the present one never did. `planned`: the job has a recorded plan. `copied`: a savepoint of it is to be
+    taken. `newer`: how many that were committed and came after it are unused too.
     """
 
     job: str

@@ -107,7 +107,7 @@ class Refusal:
         return min(LONGEST_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2.0 ** min(self.times - 1, 10))
 
     @property
-    def is_told(self) -> bool:
+    def needs_people(self) -> bool:
         """Whether people are told of it: a lost race or a Job Service that was away for a moment needs nobody."""
         return self.times > 1 or self.status not in (409, 503)
 

@@ -63,7 +63,7 @@ class RollbackReconciler:
         if forget:
             self._store.forget(forget, leader_epoch)
         refused = self._ask([each for each in found if each.job in writes], writes)
-        told = {job: refusal.why for job, refusal in refused.items() if refusal.is_told}
+        told = {job: refusal.why for job, refusal in refused.items() if refusal.needs_people}
         if told or taken_back:
             self._store.alert(told, taken_back, leader_epoch)
         return bool(writes) or len(found) == LARGEST_BATCH

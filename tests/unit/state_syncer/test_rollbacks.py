@@ -92,7 +92,7 @@ def test_a_default_counts_where_no_layer_says_anything() -> None:
 
 
 @pytest.mark.parametrize(
-    ("status", "times", "is_told", "said"),
+    ("status", "times", "needs_people", "said"),
     [
         (401, 1, True, "Give the State Syncer a token"),
         (403, 1, True, "Give the State Syncer a token"),
@@ -103,9 +103,9 @@ def test_a_default_counts_where_no_layer_says_anything() -> None:
         (503, 2, True, "It is tried again"),
     ],
 )
-def test_a_refusal_says_what_to_do(status: int, times: int, *, is_told: bool, said: str) -> None:
+def test_a_refusal_says_what_to_do(status: int, times: int, *, needs_people: bool, said: str) -> None:
     refusal = Refusal(status, "no.", times)
-    assert (refusal.is_told, refusal.why.startswith(f"no. {said}")) == (is_told, True)
+    assert (refusal.needs_people, refusal.why.startswith(f"no. {said}")) == (needs_people, True)
 
 
 def test_pauses_double_and_have_a_limit() -> None:
