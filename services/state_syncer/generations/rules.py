@@ -70,10 +70,9 @@ def may_go(seen: UnusedGeneration, retention: Retention) -> bool:
         return False
     if seen.attempted:
         return seen.unused_seconds >= ATTEMPT_SECONDS
-    if seen.former:
-        return seen.unused_seconds >= retention.seconds
     left = seen.generation < seen.running
-    return left and seen.newer >= retention.count and seen.unused_seconds >= retention.seconds
+    is_enough = seen.former or seen.newer >= retention.count
+    return left and is_enough and seen.unused_seconds >= retention.seconds
 
 
 def key_of(seen: UnusedGeneration) -> AttemptKey:
