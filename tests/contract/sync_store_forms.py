@@ -235,7 +235,7 @@ class MemoryForm:
 
     def silence(self, container: str, seconds: float) -> None:
         told = self.memory.reports[container]
-        self.memory.reports[container] = replace(told, at=self.memory.now() - seconds)
+        self.memory.reports[container] = replace(told, reported_at=self.memory.now() - seconds)
 
     def cancel_restore(self, job: str) -> None:
         del self.memory.restores[job]
