@@ -24,7 +24,7 @@ def run_each(steps: Sequence[Step], leader_epoch: int) -> list[Any]:
             returned.append(step(leader_epoch))
         except Fenced:
             raise
-        except Exception as error:  # the loop handles it, once the other steps had their turn
+        except Exception as error:  # noqa: BLE001 -- the loop handles it, once the other steps had their turn
             if first is not None:
                 _log(step, error)
             first = first or error
