@@ -9,6 +9,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from penstock.control.logs import logger
+from penstock.control.private import keep_private
 from penstock.tasks.spec import TaskTemplate
 from penstock.wire.cluster import Snapshot
 from services.task_manager.specs.spec_cache import SpecCache
@@ -99,6 +100,7 @@ class SnapshotFile:
     @cached_property
     def _store(self) -> sqlite3.Connection:
         self._path.parent.mkdir(parents=True, exist_ok=True)
+        keep_private(self._path)  # what SQLite keeps beside it has its mode
         store = sqlite3.connect(self._path, check_same_thread=False)
         try:
             store.executescript(_PRAGMAS)
