@@ -11,7 +11,7 @@ from sqlalchemy import Connection, text
 
 from penstock.control.errors import LeaseLost
 from penstock.store.cluster import FACTS, facts_of
-from penstock.store.engine import CHANGED_ASSIGNMENT, next_number, notify, present_number
+from penstock.store.engine import CHANGED_ASSIGNMENT, next_number, notify
 from penstock.store.running import RUNNING_COMMIT
 from penstock.tasks.ownership import DRAIN_GRACE, DRAINING, OwnedShards
 
@@ -27,13 +27,9 @@ _OWN_LEASE = text(
     """
 )
 _REISSUE = text("UPDATE assignment SET epoch = :epoch, moved_at = clock_timestamp() WHERE container = :container")
-_TAKE_OWN_LEASE = text(
-    """
-    UPDATE containers SET incarnation = :incarnation, lease_renewed_at = clock_timestamp()
-    WHERE name = :container AND incarnation = ANY(:lives) AND state = 'live'
-        AND (availability <> :draining OR drain_until IS NULL OR drain_until > clock_timestamp() - :grace)
-    """
-)
+# Functions of the store: the role of Task Managers has no right on the tables that they write.
+_TAKE_OWN_LEASE = text("SELECT take_own_lease(:container, :lives, :incarnation, :draining, :grace)")
+_REISSUE_OWN = text("SELECT reissue_own_shards(:container, :incarnation)")
 
 
 def renew_own_lease(connection: Connection, container: str, incarnation: str) -> OwnedShards:
@@ -54,8 +50,7 @@ def adopt_own_lease(connection: Connection, container: str, former: str, incarna
     repeated. Commits of the running table wait for it: every later commit sees this incarnation. Raises LeaseLost.
     """
     _take_own_lease(connection, container, (former, incarnation), incarnation)
-    reissue(connection, container)
-    present_number(connection, RUNNING_COMMIT, hold=True)
+    connection.execute(_REISSUE_OWN, {"container": container, "incarnation": incarnation})
     return _own_lease(connection, container)
 
 
@@ -68,7 +63,7 @@ def reissue(connection: Connection, container: str) -> None:
 
 def _take_own_lease(connection: Connection, container: str, lives: tuple[str, ...], incarnation: str) -> None:
     values = {"container": container, "lives": list(lives), "draining": DRAINING, "grace": DRAIN_GRACE}
-    if connection.execute(_TAKE_OWN_LEASE, {"incarnation": incarnation, **values}).rowcount != 1:
+    if not connection.execute(_TAKE_OWN_LEASE, {"incarnation": incarnation, **values}).scalar_one():
         raise LeaseLost(f"{container} was declared lost or replaced, was never registered, or its drain is over")
 
 
