@@ -22,7 +22,8 @@ def main() -> None:
     upgrade(settings.database_url)
     engine = engine_of(settings, connections=settings.job_service_connections)
     clock = SystemClock()
-    expiry = Expiry(engine, clock, answers_kept=timedelta(seconds=settings.idempotency_kept_seconds))
+    kept = timedelta(seconds=settings.idempotency_kept_seconds)
+    expiry = Expiry(engine, clock, answers_kept=kept, path_roots=settings.path_roots)
     lease = settings.expiry_lease_seconds
     times = LoopTimes(period=settings.expiry_period_seconds, lease=lease, renew=lease / 3)
     url = f"http://{settings.host}:{settings.port}"

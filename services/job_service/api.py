@@ -25,11 +25,12 @@ from services.job_service.routes import (
     packages,
     rescale,
     savepoints,
+    secrets,
     tokens,
 )
 from services.job_service.settings import JobServiceSettings
 
-_ROUTES = (jobs, rescale, savepoints, layers, batches, insight, cluster, containers, packages, tokens)
+_ROUTES = (jobs, rescale, savepoints, layers, batches, insight, cluster, containers, packages, secrets, tokens)
 _PROBLEMS: dict[int | str, dict[str, Any]] = {
     400: {"description": "the body cannot be read", "model": Problem},
     401: {"description": "no token, or one that is unknown or revoked", "model": Problem},
@@ -58,6 +59,7 @@ def create_api(engine: Engine, clock: Clock, settings: JobServiceSettings) -> Fa
         settings.job_service_largest_body_bytes,
         settings.state_syncer_rollout_share,
         Analyses(engine, AnalysisClient()),
+        settings.path_roots,
     )
     _document_problems(app)
     return app

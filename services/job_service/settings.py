@@ -14,7 +14,7 @@ class JobServiceSettings(CommonSettings):
     """Settings besides the common ones. Periods are in seconds.
 
     `job_service_connections` takes the place of `database_connections`. `state_syncer_rollout_share` must be what the
-    State Syncer has.
+    State Syncer has. `path_roots`: Hadoop paths, as the hosts have them. Tables and outputs of jobs are below them.
     """
 
     port: int = Field(7070, ge=0, le=65535)
@@ -25,6 +25,7 @@ class JobServiceSettings(CommonSettings):
     expiry_lease_seconds: float = Field(10.0, gt=0)
     idempotency_kept_seconds: float = Field(86_400.0, gt=0)
     state_syncer_rollout_share: float = Field(ROLLOUT_SHARE, gt=0, le=1)
+    path_roots: tuple[str, ...] = ()
 
     @model_validator(mode="after")
     def _open_only_to_this_machine(self) -> Self:

@@ -12,6 +12,7 @@ from penstock.wire.balance import BalanceView, Rebalanced
 from penstock.wire.containers import DEFAULT_DRAIN_SECONDS, ContainerPage, ContainerView
 from penstock.wire.http import HttpClient, path_of
 from penstock.wire.savepoints import SavepointPage, SavepointView
+from penstock.wire.secrets import Secrets, SecretView, SecretWrite
 from penstock.wire.tokens import TokenCreated, Tokens, TokenView, TokenWrite
 
 ViewType = TypeVar("ViewType", bound=jobs.View)
@@ -333,6 +334,18 @@ class JobClient(HttpClient):
     def revoke_token(self, name: str) -> None:
         """Ends a token; for admins."""
         self.send("DELETE", _path("tokens", name))
+
+    def put_secret(self, name: str, jobs: Sequence[str]) -> None:
+        """Says which jobs may use a secret, by name or beginning (`team-a.*`); for admins."""
+        self.send("PUT", _path("secrets", name), json=SecretWrite(jobs=list(jobs)).model_dump(mode="json"))
+
+    def secrets(self) -> list[SecretView]:
+        """All secrets without their values; for admins."""
+        return self._read(Secrets, "/v1/secrets").secrets
+
+    def delete_secret(self, name: str) -> None:
+        """From now on no job may use it; for admins. Raises Conflict while one does."""
+        self.send("DELETE", _path("secrets", name))
 
     def _read(self, kind: type[ViewType], path: str, /, **query: Any) -> ViewType:
         return kind.model_validate_json(self.read(path, **query).content)
