@@ -43,7 +43,8 @@ def place_of(path: str) -> Place | None:
     found = _HADOOP.fullmatch(path)
     if found is None:
         return None
-    scheme, authority, rest = (found[1] or "").lower(), found[2] or "", found[3]
+    scheme, authority = (found[1] or "").lower(), found[2] or ""
+    rest = found[3] or ("/" if authority else "")  # a whole bucket
     scheme = "file" if scheme in _LOCAL else scheme
     if not rest.startswith("/") or "\0" in rest or ".." in rest.split("/") or (scheme == "file" and authority):
         return None

@@ -61,6 +61,8 @@ def test_without_roots_nothing_is_allowed_and_the_root_of_all_allows_all() -> No
     assert not is_below("/a", ())
     assert is_below("/a/b", ("/",))
     assert not is_below("s3a://a/b", ("/",))
+    assert is_below("s3a://a/b", ("s3a://a",))
+    assert not is_below("s3a://a", ("s3a://a",))
 
 
 def test_each_path_of_a_job_is_named_with_its_arguments_put_in() -> None:
