@@ -6,12 +6,14 @@ from datetime import timedelta
 
 from penstock.control.clock import SystemClock
 from penstock.control.logs import configure
+from penstock.control.steps import run_each
 from penstock.store.election import LoopTimes, build_loop
 from penstock.store.engine import engine_of
 from penstock.store.migrate import upgrade
 from penstock.wire.app import serve
 from services.job_service.api import create_api
 from services.job_service.expiry import LOOP, Expiry
+from services.job_service.housekeeping import Housekeeping
 from services.job_service.settings import JobServiceSettings
 
 
@@ -19,15 +21,24 @@ def main() -> None:
     """Brings the schema up to date, then serves until SIGTERM or SIGINT."""
     settings = JobServiceSettings()
     configure("job_service", log_format=settings.log_format, level=settings.log_level)
-    upgrade(settings.database_url)
+    upgrade(settings.notifications_url() or settings.database_url)
     engine = engine_of(settings, connections=settings.job_service_connections)
     clock = SystemClock()
-    kept = timedelta(seconds=settings.idempotency_kept_seconds)
-    expiry = Expiry(engine, clock, answers_kept=kept, path_roots=settings.path_roots)
+    expiry = Expiry(
+        engine,
+        clock,
+        answers_kept=timedelta(seconds=settings.idempotency_kept_seconds),
+        admin_warning=timedelta(seconds=settings.job_service_admin_warning_seconds),
+    )
+    housekeeping = Housekeeping(engine, clock, LOOP, settings.ages())
+
+    def step(leader_epoch: int) -> None:
+        run_each((expiry.round, housekeeping.round), leader_epoch)
+
     lease = settings.expiry_lease_seconds
     times = LoopTimes(period=settings.expiry_period_seconds, lease=lease, renew=lease / 3)
     url = f"http://{settings.host}:{settings.port}"
-    loop = build_loop(LOOP, expiry.round, engine, clock, times, holder=settings.identity(), url=url)
+    loop = build_loop(LOOP, step, engine, clock, times, holder=settings.identity(), url=url)
     serve(create_api(engine, clock, settings), settings.host, settings.port, loop)
 
 

@@ -14,9 +14,12 @@ from penstock.wire.app import PROBLEM, create_app
 from penstock.wire.jobs import Problem
 from services.job_service.analyses import Analyses
 from services.job_service.authentication import Authenticator
+from services.job_service.probes import Probes
 from services.job_service.requests import Parts
 from services.job_service.routes import (
+    alerts,
     batches,
+    cell,
     cluster,
     containers,
     insight,
@@ -26,14 +29,29 @@ from services.job_service.routes import (
     rescale,
     savepoints,
     secrets,
+    status,
     tokens,
 )
 from services.job_service.settings import JobServiceSettings
 
-_ROUTES = (jobs, rescale, savepoints, layers, batches, insight, cluster, containers, packages, secrets, tokens)
+_ROUTES = (
+    jobs,
+    rescale,
+    savepoints,
+    layers,
+    batches,
+    insight,
+    cluster,
+    cell,
+    alerts,
+    containers,
+    packages,
+    tokens,
+    status,
+)
 _PROBLEMS: dict[int | str, dict[str, Any]] = {
     400: {"description": "the body cannot be read", "model": Problem},
-    401: {"description": "no token, or one that is unknown or revoked", "model": Problem},
+    401: {"description": "no token, or one that is unknown, revoked or expired", "model": Problem},
     403: {"description": "the token may not do this", "model": Problem},
     404: {"description": "no such job, layer, version, container or token", "model": Problem},
     409: {"description": "the version has moved on, or the call contradicts the present state", "model": Problem},
@@ -60,6 +78,7 @@ def create_api(engine: Engine, clock: Clock, settings: JobServiceSettings) -> Fa
         settings.state_syncer_rollout_share,
         Analyses(engine, AnalysisClient()),
         settings.path_roots,
+        Probes(settings.task_service_url, settings.kafka_bootstrap, settings.reports_old_seconds),
     )
     _document_problems(app)
     return app
@@ -89,6 +108,6 @@ def _operations(document: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _name_problems(responses: dict[str, Any]) -> None:
-    for status, response in responses.items():
-        if int(status) >= 400 and "application/json" in response.get("content", {}):
+    for code, response in responses.items():
+        if int(code) >= 400 and "application/json" in response.get("content", {}):
             response["content"] = {PROBLEM: response["content"]["application/json"]}

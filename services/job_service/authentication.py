@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections import OrderedDict
 
@@ -17,7 +18,7 @@ _MOST_REMEMBERED = 10_000
 
 
 class Authenticator:
-    """Finds who a token belongs to. A revoked token stays good for `cache_seconds` at most."""
+    """Finds who a token belongs to. A revoked token stays good for `cache_seconds` at most, an expired one not."""
 
     def __init__(self, engine: Engine, clock: Clock, *, enabled: bool, cache_seconds: float) -> None:
         self._engine = engine
@@ -38,7 +39,9 @@ class Authenticator:
             )
         found = self._find(tokens.digest(token))
         if found is None:
-            raise Unauthenticated("the token is unknown or revoked", field="Authorization", rule="bearer_token")
+            raise Unauthenticated(
+                "the token is unknown or revoked, or has expired", field="Authorization", rule="bearer_token"
+            )
         return found
 
     def remembered(self, token: str | None) -> Principal | None:
@@ -54,12 +57,13 @@ class Authenticator:
     def _find(self, digest: str) -> Principal | None:
         now = self._clock.monotonic()
         with transaction(self._engine) as connection:
-            row = tokens.find(connection, digest)
-        if row is None:
+            found = tokens.find(connection, digest)
+        if found is None:
             return None
-        principal = Principal(row.name, row.role, tuple(row.layers))
+        principal = Principal(found.row.name, found.row.role, tuple(found.row.layers))
+        good_seconds = math.inf if found.good_seconds is None else found.good_seconds
         with self._lock:
-            self._found[digest] = (now + self._cache_seconds, principal)
+            self._found[digest] = (now + min(self._cache_seconds, good_seconds), principal)
             self._found.move_to_end(digest)
             while len(self._found) > _MOST_REMEMBERED:
                 self._found.popitem(last=False)

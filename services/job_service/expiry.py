@@ -7,7 +7,7 @@ another write to the job makes the removal possible.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from sqlalchemy import Connection, Engine
 
@@ -15,10 +15,13 @@ from penstock.control.clock import Clock
 from penstock.control.errors import UserError
 from penstock.control.logs import logger
 from penstock.control.period import Period
+from penstock.control.steps import run_each
 from penstock.model.alerts import AlertKind
 from penstock.model.jobs import Action
-from penstock.store import alerts, leases
+from penstock.model.tokens import ending_admin
+from penstock.store import alerts, leases, tokens
 from penstock.store.engine import transaction
+from penstock.store.rounds import LoopWatch
 from services.job_service.store import idempotency
 from services.job_service.store.expiries import Due, due
 from services.job_service.writer import Outcome, write_many
@@ -27,6 +30,7 @@ from services.job_service.writes import Write
 log = logger(__name__)
 LOOP = "job_service.expiry"
 AUTHOR = "job_service"
+TOKENS = "tokens"
 _MOST_AT_ONCE = 500
 _SWEEP_SECONDS = 60.0
 
@@ -34,18 +38,21 @@ _SWEEP_SECONDS = 60.0
 class Expiry:
     """The loop's round."""
 
-    def __init__(
-        self, engine: Engine, clock: Clock, *, answers_kept: timedelta, path_roots: Sequence[str] = ()
-    ) -> None:
+    def __init__(self, engine: Engine, clock: Clock, *, answers_kept: timedelta, admin_warning: timedelta) -> None:
         self._engine = engine
         self._clock = clock
         self._answers_kept = answers_kept
-        self._path_roots = path_roots
+        self._admin_warning = admin_warning
         self._blocked: dict[str, int] = {}
         self._sweeping = Period(_SWEEP_SECONDS)
+        self._watch = LoopWatch(engine, LOOP, clock.monotonic)
 
     def round(self, leader_epoch: int) -> None:
-        """Drops the layers that are due, and answers that were kept long enough. Raises Fenced, Unavailable."""
+        """Drops the layers that are due, and answers that were kept long enough. Warns before the last admin
+        token ends. Looks whether other loops have their rounds. Each also when another fails. Raises Fenced, Unavailable."""
+        run_each((self._drop_due, self._watch.round, self._sweep), leader_epoch)
+
+    def _drop_due(self, leader_epoch: int) -> None:
         with transaction(self._engine) as connection:
             found = due(connection, self._clock.now())
             _clear_settled(connection, {_subject(layer) for layer in found})
@@ -53,7 +60,6 @@ class Expiry:
         waiting = [layer for layer in found if self._blocked.get(_subject(layer)) != layer.revision]
         for start in range(0, len(waiting), _MOST_AT_ONCE):
             self._drop(leader_epoch, waiting[start : start + _MOST_AT_ONCE])
-        self._sweep()
 
     def _drop(self, leader_epoch: int, layers: Sequence[Due]) -> None:
         writes = [_write(layer) for layer in layers]
@@ -74,12 +80,20 @@ class Expiry:
         alerts.raise_alert(connection, AlertKind.EXPIRY_BLOCKED, subject, message, details)
         log.warning("expired layer not dropped", job=layer.job, layer=layer.layer, error=outcome.detail)
 
-    def _sweep(self) -> None:
+    def _sweep(self, _: int) -> None:
         if not self._sweeping.is_due(self._clock.monotonic()):
             return
         with transaction(self._engine) as connection:
             idempotency.forget_older_than(connection, self._answers_kept)
+            self._warn_of_the_last_admin(connection)
         self._sweeping.done()
+
+    def _warn_of_the_last_admin(self, connection: Connection) -> None:
+        kind = AlertKind.ADMIN_TOKEN_ENDING
+        warning = ending_admin(tokens.all_tokens(connection), self._clock.now(), self._admin_warning)
+        details = {} if warning is None else {"token": warning.name, "expires_at": _shown(warning.expires_at)}
+        found = {} if warning is None else {(kind, TOKENS): (warning.message, details)}
+        alerts.replace_alerts(connection, [kind], found, refresh=True)
 
 
 def _subject(layer: Due) -> str:
@@ -95,3 +109,8 @@ def _clear_settled(connection: Connection, due_subjects: set[str]) -> None:
 def _write(layer: Due) -> Write:
     reason = f"expired: {layer.reason}" if layer.reason else "expired"
     return Write(Action.EXPIRE, layer.job, AUTHOR, layer.layer, reason=reason[:2000])
+
+
+def _shown(at: datetime | None) -> str | None:
+    """As it is in the store's JSON, so that an alert that stays the same is not raised again."""
+    return None if at is None else at.isoformat()

@@ -6,6 +6,8 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -22,7 +24,9 @@ from penstock.config.declare import NAME, NAME_RULE
 from penstock.config.model import JobConfig
 from penstock.config.validate import check_merged
 from penstock.control.clock import Clock
-from penstock.control.errors import NotFound
+from penstock.control.errors import InvalidConfig, NotFound
+from penstock.control.texts import clean
+from penstock.control.unique_keys import DuplicateKey
 from penstock.model.jobs import StoredJob
 from penstock.wire.jobs import WithReason
 from services.job_service.access import Principal
@@ -30,6 +34,7 @@ from services.job_service.analyses import Analyses
 from services.job_service.answers import Answer
 from services.job_service.authentication import Authenticator
 from services.job_service.cursors import Page
+from services.job_service.probes import Probes
 from services.job_service.store import expected
 from services.job_service.store.layers import all_layers
 from services.job_service.strictjson import strict_json
@@ -56,6 +61,7 @@ class Parts:
     rollout_share: float
     analyses: Analyses
     path_roots: Sequence[str]
+    probes: Probes
 
 
 class StrictRequest(Request):
@@ -76,10 +82,12 @@ class StrictRequest(Request):
         return self._body
 
     async def json(self) -> Any:
-        """The body. Raises json.JSONDecodeError, which becomes a 422."""
+        """The body. Raises json.JSONDecodeError, which becomes a 422, and InvalidConfig for a key that occurs twice."""
         if not hasattr(self, "_strict"):
             try:
                 self._strict = await _read(await self.body())
+            except DuplicateKey as error:
+                raise InvalidConfig(f"body: {error}", field=clean(error.key), rule="duplicate_key") from error
             except ValueError as error:
                 raise json.JSONDecodeError(str(error), "", 0) from error
         return self._strict
@@ -103,7 +111,11 @@ class StrictRoute(APIRoute):
 
         async def handle(request: Request) -> Response:
             request.state.principal = await _caller(request)
-            return await handler(StrictRequest(request.scope, request.receive))
+            strict = StrictRequest(request.scope, request.receive)
+            if self.body_field is not None:
+                with suppress(json.JSONDecodeError):  # FastAPI's handler refuses it, and would hide other errors
+                    await strict.json()
+            return await handler(strict)
 
         return handle
 
@@ -232,7 +244,7 @@ def known_job(connection: Connection, job: str, *, lock: bool = False) -> Stored
 
 def expected_config(connection: Connection, job: str) -> JobConfig:
     """What the job's layers merge to. Raises NotFound, and InvalidConfig when that is no valid job."""
-    return check_merged(merged_of(known_job(connection, job), all_layers(connection)))
+    return check_merged(merged_of(known_job(connection, job), all_layers(connection)), carries=True)
 
 
 def respond(answer: Answer) -> Response:

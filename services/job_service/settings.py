@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Self
 
 from pydantic import Field, model_validator
@@ -21,11 +22,25 @@ class JobServiceSettings(CommonSettings):
     job_service_connections: int = Field(40, ge=2)
     job_service_largest_body_bytes: int = Field(16 * 2**20, ge=1)
     job_service_token_cache_seconds: float = Field(1.0, ge=0)
+    job_service_admin_warning_seconds: float = Field(1_209_600.0, ge=0)
     expiry_period_seconds: float = Field(1.0, gt=0)
     expiry_lease_seconds: float = Field(10.0, gt=0)
     idempotency_kept_seconds: float = Field(86_400.0, gt=0)
+    decisions_kept_days: int = Field(90, ge=1)
+    alerts_kept_days: int = Field(90, ge=1)
+    history_kept_days: int | None = Field(None, ge=1)
+    task_service_url: str = "http://127.0.0.1:7072"
+    kafka_bootstrap: str | None = None
+    reports_old_seconds: float = Field(60.0, gt=0)
     state_syncer_rollout_share: float = Field(ROLLOUT_SHARE, gt=0, le=1)
     path_roots: tuple[str, ...] = ()
+
+    def ages(self) -> dict[str, timedelta]:
+        """The ages at which rows go, by table. Without a setting the history stays."""
+        days = {"decisions": self.decisions_kept_days, "alerts": self.alerts_kept_days}
+        if self.history_kept_days is not None:
+            days["history"] = self.history_kept_days
+        return {table: timedelta(days=count) for table, count in days.items()}
 
     @model_validator(mode="after")
     def _open_only_to_this_machine(self) -> Self:

@@ -1,4 +1,7 @@
-"""JSON that Postgres can keep: no NUL, no lone surrogate, no NaN, no number beyond 64 bits, no endless depth. Pure."""
+"""JSON that Postgres can keep: no NUL, no lone surrogate, no NaN, no number beyond 64 bits, no endless depth. Pure.
+
+Nor has an object a key twice: nobody could say which value was meant.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,8 @@ import json
 import math
 import re
 from typing import Any, NoReturn
+
+from penstock.control.unique_keys import unique_keys
 
 DEEPEST = 64
 MOST_VALUES = 500_000
@@ -15,11 +20,11 @@ _STRINGS = re.compile(rb'"(?:[^"\\]++|\\[\s\S])*+"?')
 
 
 def strict_json(body: bytes) -> Any:
-    """The value of a JSON text. Raises ValueError."""
+    """The value of a JSON text. Raises DuplicateKey, and ValueError for all else."""
     if body.count(b",") > MOST_VALUES and _STRINGS.sub(b"", body).count(b",") > MOST_VALUES:
         raise ValueError(f"more than {MOST_VALUES} values")
     try:
-        value = json.loads(body, parse_constant=_refuse_constant)
+        value = json.loads(body, parse_constant=_refuse_constant, object_pairs_hook=unique_keys)
     except RecursionError:
         raise _too_deep() from None
     _check(value, DEEPEST)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import datetime
 
 from sqlalchemy import Connection, Engine
 
@@ -13,7 +14,7 @@ from penstock.config.paths import path_problems
 from penstock.config.problems import refusal
 from penstock.config.validate import check_merged
 from penstock.control.clock import Clock
-from penstock.control.errors import InvalidConfig, UserError
+from penstock.control.errors import Conflict, InvalidConfig, NotFound, UserError
 from penstock.control.logs import logger
 from penstock.model.jobs import Action, Change, Committed, StoredJob
 from penstock.store.engine import snapshot, transaction
@@ -22,8 +23,11 @@ from services.job_service.access import Principal
 from services.job_service.analyses import WRITE_SECONDS, Analyses, must_be_asked
 from services.job_service.answers import Answer, answer, nothing_done, written
 from services.job_service.store import expected, flows, idempotency, packages, secrets
+from services.job_service.store import expected, flows, history, idempotency, packages
+from services.job_service.store import jobs as job_rows
+from services.job_service.store import layers as layer_rows
 from services.job_service.store.layers import all_layers
-from services.job_service.writes import Write, batches, decide, unknown_job
+from services.job_service.writes import Layers, Write, batches, decide, unknown_job
 from services.job_service.writes import expected as merged_of
 
 log = logger(__name__)
@@ -98,7 +102,7 @@ class Call:
                 return None  # the write itself is refused by it
         if change is None or change.merged is None:
             return None
-        config = check_merged(change.merged)
+        config = check_merged(change.merged, carries=True)
         if stored.exists and not must_be_asked(merged_of(stored, layers), config):
             return None
         if not verify:
@@ -126,6 +130,7 @@ def write_many(
     is read after that: a write that waited for its turn meets a layer that has expired meanwhile as expired.
     """
     names = [write.job for write in writes]
+    layer_rows.share(connection)
     expected.claim(connection, [write.job for write in writes if write.action is Action.CREATE])
     jobs = expected.lock(connection, names)
     outcomes: dict[int, Outcome] = {}
@@ -155,15 +160,15 @@ def _write_batch(
     layers, now = all_layers(connection), clock.now()
     outcomes: dict[int, Outcome] = {}
     changes: dict[int, Change] = {}
-    for position, write in writes.items():
+    blocked = job_rows.blocked(connection, [each.job for each in writes.values() if each.action is Action.RELEASE])
+    for position, write in _with_contents(connection, writes).items():
         try:
-            change = decide(write, jobs.get(write.job), layers, now)
-            require_allowed(change, path_roots)
+            change = _decided(write, jobs, layers, now, blocked)
         except UserError as error:
             outcomes[position] = error
             continue
         if change is None:
-            outcomes[position] = nothing_done(jobs[write.job])
+            outcomes[position] = nothing_done(jobs[writes[position].job])
         else:
             changes[position] = change
     outcomes |= secrets.take(connection, changes)
@@ -176,6 +181,8 @@ def _write_batch(
     for position, done in zip(changes, committed, strict=True):
         _log(done)
         outcomes[position] = written(done)
+    released = [done for done in committed if done.change.action is Action.RELEASE]
+    job_rows.release(connection, {done.change.job: done.revision for done in released})
     return outcomes
 
 
@@ -190,6 +197,48 @@ def require_paths(config: JobConfig, path_roots: Sequence[str]) -> None:
     problems = tuple(path_problems(config, path_roots))
     if problems:
         raise refusal(problems)
+
+
+def _decided(
+    write: Write | NotFound, jobs: Mapping[str, StoredJob], layers: Layers, now: datetime, blocked: Collection[str]
+) -> Change | None:
+    """As `decide`, and Conflict for a release of a job that is not `blocked`."""
+    if isinstance(write, NotFound):
+        raise write
+    change = decide(write, jobs.get(write.job), layers, now)
+    if change is not None and write.action is Action.RELEASE and write.job not in blocked:
+        raise _nothing_to_release(write.job)
+    return change
+
+
+def _with_contents(connection: Connection, writes: Mapping[int, Write]) -> dict[int, Write | NotFound]:
+    """The writes by position, each revert with the content that it goes back to, or why it cannot."""
+    asked = {
+        position: (write.job, write.layer, write.version)
+        for position, write in writes.items()
+        if write.action is Action.REVERT and write.version
+    }
+    contents = history.at_versions(connection, asked)
+    prepared: dict[int, Write | NotFound] = dict(writes)
+    for position in asked:
+        write = writes[position]
+        found = position in contents
+        prepared[position] = replace(write, config=contents[position]) if found else _no_version(write)
+    return prepared
+
+
+def _no_version(write: Write) -> NotFound:
+    return NotFound(
+        f"the layer {write.layer} of {write.job} had no version {write.version}", field="version", rule="known"
+    )
+
+
+def _nothing_to_release(job: str) -> Conflict:
+    return Conflict(
+        f"the job {job} is neither quarantined nor failed: there is nothing to release",
+        field="job",
+        rule="quarantined",
+    )
 
 
 def _without(changes: Mapping[int, Change], refused: Collection[int]) -> dict[int, Change]:

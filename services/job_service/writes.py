@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -13,7 +13,7 @@ from penstock.config.model import JobConfig
 from penstock.config.validate import check_job_name, check_layer, check_merged
 from penstock.control.errors import Conflict, InvalidConfig, NotFound, PreconditionRequired, VersionConflict
 from penstock.model.jobs import Action, Change, LayerRow, StoredJob, StoredLayer, layer_configs
-from services.job_service.layer_expiry import Expiry, require_whole_layer
+from services.job_service.layer_expiry import Expiry, require_whole_layer, staying
 
 BASE = "base"
 
@@ -26,17 +26,22 @@ NEED_IF_MATCH = (Action.PUT, Action.PATCH, Action.DROP, Action.REVERT)
 
 @dataclass(frozen=True, slots=True)
 class Precondition:
-    """`if_match`: the layer's version; `must_exist`: `If-Match: *`; `must_be_new`: `If-None-Match: *`."""
+    """`if_match`: the layer's version; `must_exist`: `If-Match: *`; `must_be_new`: `If-None-Match: *`.
+
+    `any_version`: of a patch that says what it wants of the layer, whatever else is in it, as a rescale does.
+    """
 
     if_match: int | None = None
     must_exist: bool = False
     must_be_new: bool = False
+    any_version: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """A requested write. CREATE replaces the base layer of a job that exists. A REVERT with `config` None drops the
-    layer. Without `expiry` the layer's default applies."""
+    """A requested write. CREATE replaces the base layer of a job that exists. A REVERT goes back to `version`: its
+    `config` is read from the history before it is decided, and None drops the layer. Without `expiry` the layer's
+    default applies; a patch that `stays` then never expires."""
 
     action: Action
     job: str
@@ -46,6 +51,8 @@ class Write:
     reason: str = ""
     precondition: Precondition = Precondition()
     expiry: Expiry | None = None
+    version: int | None = None
+    stays: bool = False
 
 
 Layers = Mapping[str, LayerRow]
@@ -84,9 +91,9 @@ def new_content(write: Write, job: StoredJob) -> Mapping[str, Any] | None:
 def merged_with(job: StoredJob, layers: Layers, layer: str, content: Mapping[str, Any] | None) -> JobConfig:
     """The job's whole configuration with `layer` set to `content`. Raises InvalidConfig."""
     if content is not None:
-        check_layer(layer, content)
+        check_layer(layer, content, job.config(layer))
     others = [config for config in layer_configs(job, layers) if config.name != layer]
-    return check_merged(merge([*others, *_layer_config(layers[layer], content)]))
+    return check_merged(merge([*others, *_layer_config(layers[layer], content)]), carries=True)
 
 
 def expected(job: StoredJob, layers: Layers) -> Mapping[str, Any]:
@@ -141,6 +148,8 @@ def _layer_change(write: Write, job: StoredJob, layers: Layers, now: datetime) -
     _check_precondition(write, job)
     if write.action is Action.EXPIRE and not _is_due(job.layers.get(write.layer), now):
         return None
+    if write.stays:
+        write = replace(write, expiry=staying(write.expiry, job.layers.get(write.layer)))
     if write.action is Action.PATCH:
         require_whole_layer(write.expiry, job.layers.get(write.layer), write.config or {})
     content = new_content(write, job)
@@ -177,7 +186,7 @@ def _check_precondition(write: Write, job: StoredJob) -> None:
     if wanted.must_exist and not job.exists:
         raise NotFound(f"there is no job {job.name}", field="job", rule="known")
     if wanted.if_match is None:
-        if write.action in NEED_IF_MATCH:
+        if write.action in NEED_IF_MATCH and not wanted.any_version:
             raise PreconditionRequired(
                 "send the version of the layer that you have read as If-Match", field="If-Match", rule="required"
             )

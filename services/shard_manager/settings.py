@@ -53,6 +53,10 @@ class ShardManagerSettings(CommonSettings):
     )
     outlier_check_seconds: float = Field(30.0, gt=0, description="time between two searches for outliers")
     outlier_window_seconds: float = Field(1800.0, gt=0, description="period over which crashes and times are counted")
+    reports_old_seconds: float = Field(
+        60.0, gt=0, description="age of a container's newest report after which there is an alert"
+    )
+    reports_failing_seconds: float = Field(600.0, gt=0, description="the same, after which it is cordoned")
     save_heartbeats_seconds: float = Field(5.0, gt=0, description="time between two writes of the times of heartbeats")
     forget_lost_seconds: float = Field(7 * 86_400.0, gt=0, description="age at which lost containers are forgotten")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 from fastapi import FastAPI
@@ -10,8 +9,10 @@ from sqlalchemy import Engine
 
 from penstock.control.clock import Clock, SystemClock
 from penstock.control.loop import LeaderLoop, Leadership
+from penstock.control.steps import in_turn
 from penstock.store.election import StoreElection
 from penstock.store.engine import engine_of
+from penstock.store.rounds import RoundNotes
 from services.shard_manager.api import build_app
 from services.shard_manager.health.reconciler import HealthReconciler
 from services.shard_manager.leader.heartbeats import Heartbeats
@@ -47,16 +48,6 @@ class ShardManagerProcess(NamedTuple):
         self.engine.dispose()
 
 
-def in_turn(*steps: Callable[[int], None]) -> Callable[[int], None]:
-    """One function that calls all steps in turn, with the leader epoch."""
-
-    def call_all(leader_epoch: int) -> None:
-        for step in steps:
-            step(leader_epoch)
-
-    return call_all
-
-
 def build(settings: ShardManagerSettings, clock: Clock | None = None) -> ShardManagerProcess:
     """Connects the parts; starts nothing."""
     clock = clock or SystemClock()
@@ -76,6 +67,7 @@ def build(settings: ShardManagerSettings, clock: Clock | None = None) -> ShardMa
         clock,
         period_seconds=settings.shard_manager_round_seconds,
         renew_seconds=lease_seconds / RENEWALS_PER_LEASE,
+        on_end=RoundNotes(engine, LEASE, settings.shard_manager_round_seconds, clock.monotonic).note,
     )
     heartbeats = Heartbeats(store, view, leadership, settings, clock, wake=loop.wake)
     return ShardManagerProcess(build_app(heartbeats), loop, orders, engine, view)

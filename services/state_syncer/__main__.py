@@ -15,7 +15,7 @@ def main() -> None:
     settings = StateSyncerSettings()
     configure("state_syncer", log_format=settings.log_format, level=settings.log_level)
     loop = build(settings)
-    listener = Listener(settings.database_url, (CHANGED_EXPECTED, REPORTED_STOP), loop.wake)
+    listener = Listener(settings.notifications_url(), (CHANGED_EXPECTED, REPORTED_STOP), loop.wake)
     serve(create_app("state_syncer", ready=loop.status), settings.host, settings.port, loop, listener)
 
 

@@ -10,6 +10,7 @@ from penstock.control.clock import Clock, SystemClock
 from penstock.control.loop import LeaderLoop
 from penstock.store.election import LoopTimes, build_loop
 from penstock.store.engine import engine_of
+from penstock.store.rounds import LoopWatch
 from penstock.store.running import STATE_SYNCER
 from penstock.wire.host_task_client import HostTaskClient
 from penstock.wire.job_client import JobClient
@@ -47,6 +48,7 @@ def build(settings: StateSyncerSettings) -> LeaderLoop:
         _generation_gc(engine, WantedHostTasks(dispatcher), settings, clock),
         InputAlerts(engine, clock.monotonic),
         HealthAlerts(engine, clock.monotonic),
+        LoopWatch(engine, STATE_SYNCER, clock.monotonic),
     )
 
     def rounds(leader_epoch: int) -> None:

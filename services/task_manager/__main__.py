@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from random import Random
 from uuid import uuid4
 
 from prometheus_client import REGISTRY
@@ -23,6 +24,7 @@ from services.task_manager.hosts.spark_hosts import SparkHosts
 from services.task_manager.loops.heartbeats import HeartbeatLoop
 from services.task_manager.loops.specs import SpecLoop
 from services.task_manager.loops.task_manager import TaskManager
+from services.task_manager.membership.relayed_lease import RelayedLease
 from services.task_manager.membership.stored_lease import StoredLease
 from services.task_manager.metrics import ContainerCollector
 from services.task_manager.settings import TaskManagerSettings
@@ -55,22 +57,31 @@ def main() -> None:
         manager.stop(settings.shutdown_seconds)
 
 
-def build(settings: TaskManagerSettings, spark: SparkSettings) -> TaskManager:
-    """Connects the parts; starts nothing. `spark`: of its hosts."""
-    clock, folder = SystemClock(), settings.folder()
+def build(settings: TaskManagerSettings) -> TaskManager:
+    """Connects the parts; starts nothing."""
+    clock, random, folder = SystemClock(), Random(), settings.folder()
+    spark = SparkSettings()
     limits, hosts = settings.for_hosts(spark.progress_interval_seconds), SparkHosts(spark, folder / "hosts")
     container = Container(settings.identity_of_container(), limits, hosts, clock, lambda: uuid4().hex)
     authority = ShardManagerClient(settings.shard_manager_url, timeout_seconds=settings.heartbeat_timeout_seconds)
-    engine = engine_of(settings, connections=1)
-    store = StoredLease(engine, settings.container, settings.heartbeat_timeout_seconds)
+    leases = RelayedLease(
+        settings.container,
+        TaskServiceClient(settings.task_service_url, timeout_seconds=settings.heartbeat_timeout_seconds),
+        StoredLease(engine_of(settings, connections=1), settings.container, settings.heartbeat_timeout_seconds),
+        lambda: container.summary().lease_seconds_left,
+        clock,
+        random,
+        spread_seconds=settings.lease_spread_seconds,
+    )
     tasks = TaskServiceClient(settings.task_service_url)
     return TaskManager(
         container,
-        HeartbeatLoop(container, authority, store, IncarnationFile(folder), clock, settings),
+        HeartbeatLoop(container, authority, leases, IncarnationFile(folder), clock, settings),
         SpecLoop(container, tasks, SnapshotFile(folder), clock, settings),
         tasks,
         clock,
         settings,
+        random,
     )
 
 

@@ -33,7 +33,7 @@ from services.task_manager.hosts.host_tasks import place, refusal
 from services.task_manager.hosts.spark_hosts import SparkHosts
 from services.task_manager.membership.membership import Membership
 from services.task_manager.membership.overrun import OverrunMeter
-from services.task_manager.reporting import Summary, event_time_skews, reported_loads, task_reports
+from services.task_manager.reporting import Summary, reported_loads, summary_of, task_reports
 from services.task_manager.specs.spec_cache import SpecCache, stops_jobs
 from services.task_manager.state import State
 
@@ -86,6 +86,17 @@ class Container:
                 # The State Syncer waits for a report of every container, including those that ran no task of the job.
                 self.report_due.set()
 
+    def start_afresh(self, reason: str) -> None:
+        """What is known here is of another incarnation of the job store: all tasks stop, and specs, shards and epochs
+        are forgotten. A new incarnation of the container joins."""
+        with self._locked() as now:
+            self._restart_empty(reason, now)
+            self._membership.forget()
+            self._state.host_tasks.forget()
+            self._specs = None
+        self.wake.set()
+        self.heartbeat_due.set()
+
     def sharding(self) -> Sharding | None:
         """The sharding of the newest map; None before the first map."""
         with self._changed:
@@ -115,9 +126,8 @@ class Container:
             if request.incarnation != self._membership.incarnation:
                 return
             if answer.known:
-                owned = OwnedShards(answer.shards, answer.version, answer.sharding, answer.commit_number)
                 reported = request.dropped if request.shard_count == answer.shard_count else {}
-                self._grant(sent_at, answer.lease_seconds, owned, reported, now)
+                self._grant(sent_at, answer.lease_seconds, answer.owned, reported, now)
             else:
                 self._restart_empty("declared lost or replaced", now)
         self.wake.set()
@@ -308,20 +318,8 @@ class Container:
     def summary(self) -> Summary:
         """The container at this moment."""
         with self._changed:
-            now, observed, membership = self._clock.monotonic(), self._state.observed, self._membership
-            return Summary(
-                incarnation=membership.incarnation,
-                lease_seconds_left=max(0.0, membership.lease_until - now),
-                shards=dict(membership.ownership.shards),
-                version=membership.ownership.version,
-                commit_number=self._specs.commit_number if self._specs else None,
-                observed=observed.copy(),
-                waiting=len(self._owned().keys() - observed.tasks.keys()),
-                totals=dict(self._state.totals),
-                past_lease_seconds=self._meter.past_lease_seconds,
-                double_run_seconds=self._meter.double_run_seconds,
-                event_time_skew_seconds=event_time_skews(self._state.known_progress(now)),
-            )
+            now, commit_number = self._clock.monotonic(), self._specs.commit_number if self._specs else None
+            return summary_of(now, self._membership, self._state, self._meter, commit_number, self._owned().keys())
 
     # ---- details: lease and shards
 
@@ -373,8 +371,9 @@ class Container:
 
     def _desired(self, now: float) -> Desired:
         owned = self._owned()
-        may_start = self._specs is not None and self._membership.may_start_from(self._specs.commit_number)
-        tasks = owned if may_start and not self._shutting_down else {}
+        if self._specs is None or self._shutting_down:
+            return Desired({}, self._membership.has_lease(now))
+        tasks = self._membership.ready(owned, self._specs.commit_number)
         return Desired(tasks, self._membership.has_lease(now))
 
     def _refusal(self, request: HostRequest) -> Conflict | Unavailable | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator
 
+from prometheus_client import Counter as PrometheusCounter
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
@@ -20,6 +21,11 @@ _COUNTERS = {
     "host_starts": "Spark hosts started.",
     "host_evacuations": "Spark hosts left by their tasks because of a task that did not stop.",
 }
+
+FULL_SNAPSHOTS = PrometheusCounter("penstock_full_snapshots", "Full snapshots of task specs that were fetched.")
+DIFFERENCES = PrometheusCounter(
+    "penstock_spec_differences", "Times that the task specs differed from those of the Task Service by their digest."
+)
 
 
 class ContainerCollector(Collector):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +12,9 @@ from penstock.tasks.spec import TaskSpec
 from penstock.tasks.spec import task_id as name_of
 from services.task_manager.decide.host_choice import host_key
 from services.task_manager.decide.model import Crash, DesiredTask, HostKey, Observed
+from services.task_manager.membership.membership import Membership
+from services.task_manager.membership.overrun import OverrunMeter
+from services.task_manager.state import State
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +35,31 @@ class Summary:
     past_lease_seconds: float
     double_run_seconds: float
     event_time_skew_seconds: Mapping[str, float]
+
+
+def summary_of(
+    now: float,
+    membership: Membership,
+    state: State,
+    meter: OverrunMeter,
+    commit_number: int | None,
+    owned: Collection[str],
+) -> Summary:
+    """The container at `now`; `owned`: the ids of the tasks of its shards."""
+    observed = state.observed
+    return Summary(
+        incarnation=membership.incarnation,
+        lease_seconds_left=max(0.0, membership.lease_until - now),
+        shards=dict(membership.ownership.shards),
+        version=membership.ownership.version,
+        commit_number=commit_number,
+        observed=observed.copy(),
+        waiting=len(set(owned) - observed.tasks.keys()),
+        totals=dict(state.totals),
+        past_lease_seconds=meter.past_lease_seconds,
+        double_run_seconds=meter.double_run_seconds,
+        event_time_skew_seconds=event_time_skews(state.known_progress(now)),
+    )
 
 
 def task_reports(

@@ -45,11 +45,22 @@ class TaskManagerSettings(CommonSettings, Limits):
     container_lease_seconds: float = Field(
         40.0, gt=0, description="lease taken from the store; as in the Shard Manager"
     )
+    lease_spread_seconds: float = Field(
+        10.0,
+        ge=0,
+        description="time within which containers turn to the store when no service renews their lease",
+    )
     retry_seconds: float = Field(2.0, gt=0, description="pause after a failed call")
     reconcile_seconds: float = Field(1.0, gt=0, description="time between two ticks without events")
-    full_fetch_seconds: float = Field(60.0, gt=0, description="time between two full snapshots of specs")
+    full_fetch_seconds: float = Field(
+        60.0, gt=0, description="least time between two full snapshots, while specs differ from the Task Service's"
+    )
     delta_wait_seconds: float = Field(20.0, gt=0, description="longest wait for a delta of specs")
     report_seconds: float = Field(2.0, gt=0, description="time between two reports without events")
+    report_figures_seconds: float = Field(
+        15.0, ge=0, description="time between two reports of tasks of which only measurements changed"
+    )
+    full_report_seconds: float = Field(600.0, ge=0, description="time between two reports of all tasks")
     delta_gap_seconds: float = Field(
         0.2, ge=0, description="pause after a delta with changes, so that many commits share one fetch"
     )

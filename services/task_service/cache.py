@@ -10,20 +10,21 @@ import threading
 from collections.abc import Callable
 
 from penstock.control.clock import Clock
-from penstock.control.errors import PenstockError
+from penstock.control.errors import PenstockError, TerminalError
 from penstock.control.logs import logger
 from services.task_service import metrics
 from services.task_service.store.port import TemplateStore
+from services.task_service.store.rows import Changes
 from services.task_service.templates import Templates, everything, updated
 from services.task_service.waiters import Waiters
 
 log = logger(__name__)
 RETRY_SECONDS = 1.0
-PURGE_SECONDS = 3600.0
 
 
 class TemplateCache:
-    """`templates` is None before the first read. `reads` counts successful reads."""
+    """`templates` is None before the first read. `begun`: the number of the newest read that has begun. `reads`: the
+    number of the newest read that has succeeded; numbers begin with 1."""
 
     def __init__(
         self,
@@ -33,19 +34,17 @@ class TemplateCache:
         *,
         expiry_seconds: float,
         held_back_alert_seconds: float,
-        keep_samples_days: int,
     ) -> None:
         self._store = store
         self._clock = clock
         self._waiters = waiters
         self._expiry_seconds = expiry_seconds
         self._held_back_alert_seconds = held_back_alert_seconds
-        self._keep_samples_days = keep_samples_days
         self.templates: Templates | None = None
+        self.begun = 0
         self.reads = 0
         self._read_at = float("-inf")
         self._read_all_at = float("-inf")
-        self._purged_at = clock.monotonic()
         self._woken = threading.Event()
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="template-cache", daemon=True)
@@ -81,8 +80,6 @@ class TemplateCache:
                 self._stopping.wait(RETRY_SECONDS)
                 continue
             self._waiters.release()
-            if self._clock.monotonic() - self._purged_at >= PURGE_SECONDS:
-                self._succeeds(self._purge)
 
     def _succeeds(self, step: Callable[[], None]) -> bool:
         """Runs a step. False when it failed, which is logged; the next step starts from the store again."""
@@ -99,22 +96,38 @@ class TemplateCache:
         return True
 
     def _read(self) -> None:
-        asked_at, known = self._clock.monotonic(), self.templates
+        self.begun += 1
+        number, asked_at, known = self.begun, self._clock.monotonic(), self.templates
         is_expired = asked_at - self._read_all_at >= self._expiry_seconds
         if known is None or is_expired:
-            fresh = everything(known, self._store.read())
+            fresh = self._read_all(known)
             self._store.alert_waiting_tasks(self._held_back_alert_seconds)
             self._read_all_at = asked_at
         else:
-            fresh = updated(known, self._store.read(known.commit_number))
+            fresh = self._read_new(known)
         self._log_changes(known, fresh)
         self.templates, self._read_at = fresh, asked_at
-        self.reads += 1
+        self.reads = number
         self._publish(fresh)
         self._alert(known, fresh)
 
+    def _read_all(self, known: Templates | None) -> Templates:
+        changes = self._store.read()
+        if known is not None and _is_other_store(known, changes):
+            log.error("job store has another incarnation", incarnation=changes.incarnation, known=known.store)
+            known = None
+        _check_newer(known, changes)
+        return everything(known, changes)
+
+    def _read_new(self, known: Templates) -> Templates:
+        changes = self._store.read(known.commit_number)
+        if _is_other_store(known, changes):
+            return self._read_all(known)
+        _check_newer(known, changes)
+        return updated(known, changes)
+
     def _log_changes(self, known: Templates | None, fresh: Templates) -> None:
-        if known is None:
+        if known is None or known.store != fresh.store:
             log.info("templates read", jobs=len(fresh.by_job), commit_number=fresh.commit_number)
             return
         for template in fresh.above(known.commit_number):
@@ -143,7 +156,15 @@ class TemplateCache:
         if opened or closed:
             self._store.alert({job: broken.reason for job, broken in opened.items()}, closed)
 
-    def _purge(self) -> None:
-        count = self._store.purge_samples(self._keep_samples_days)
-        self._purged_at = self._clock.monotonic()
-        log.info("old samples purged", samples=count)
+
+def _is_other_store(known: Templates, changes: Changes) -> bool:
+    return bool(known.store) and known.store != changes.incarnation
+
+
+def _check_newer(known: Templates | None, changes: Changes) -> None:
+    """No process takes an older commit than it has acted on. Raises TerminalError."""
+    if known is not None and changes.commit_number < known.commit_number:
+        raise TerminalError(
+            f"the job store went back from commit {known.commit_number} to {changes.commit_number}: after a restore or"
+            " a fail-over that lost commits, run `penstock restored`"
+        )

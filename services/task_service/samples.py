@@ -1,13 +1,16 @@
-"""From a task's report to a sample of its measurements. Pure. None is unknown; unknown never becomes zero."""
+"""From what a task reported last to a sample of its measurements. Pure. None is unknown; unknown never becomes zero."""
 
 from __future__ import annotations
 
-from penstock.model.reports import TaskProgress, TaskReport, TaskState
+from pydantic import ValidationError
+
+from penstock.model.reports import TaskProgress, TaskState
 from penstock.tasks.lag import lag_of
-from services.task_service.store.rows import MEASUREMENTS, TaskSample
+from services.task_service.store.rows import MEASUREMENTS, ReportedTask, TaskSample
 
 _UNKNOWN = TaskProgress()
 _MEASURED = MEASUREMENTS.keys() - {"lag_seconds"}
+_GREATEST = 2**63 - 1
 
 
 def least_lag_seconds(progress: TaskProgress) -> float | None:
@@ -16,15 +19,27 @@ def least_lag_seconds(progress: TaskProgress) -> float | None:
     return lag.at_least
 
 
-def sample(report: TaskReport) -> TaskSample:
-    """The sample of a report. The progress of a task that does not run is old, so all its values are unknown."""
-    is_running = report.state is TaskState.RUNNING
-    progress = report.progress if report.progress is not None and is_running else _UNKNOWN
+def sample(task: ReportedTask) -> TaskSample:
+    """The sample of a task. The progress of a task that does not run is old, so all its values are unknown. So are
+    those of a row that another version wrote, and a value that no column can hold: no task spoils the others' samples.
+    """
+    progress = _read(task.progress) if task.state == TaskState.RUNNING and task.progress else _UNKNOWN
     measured = progress.model_dump(include=_MEASURED)
     return TaskSample(
-        job=report.job,
-        index=report.index,
-        out_of_memory=report.out_of_memory,
+        job=task.job,
+        index=task.number,
+        out_of_memory=task.out_of_memory,
         lag_seconds=least_lag_seconds(progress),
-        **measured,
+        **{name: value if _fits(value) else None for name, value in measured.items()},
     )
+
+
+def _read(progress: str) -> TaskProgress:
+    try:
+        return TaskProgress.model_validate_json(progress)
+    except ValidationError:
+        return _UNKNOWN
+
+
+def _fits(value: float | None) -> bool:
+    return not isinstance(value, int) or abs(value) <= _GREATEST

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import hashlib
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from penstock.config.model import DesiredState, JobConfig
 from penstock.tasks.rollout import RunningRollout
 from penstock.tasks.spec import Before, TaskTemplate, expand
+from penstock.wire.cluster import DIGESTS
 from services.task_service.store.rows import Changes, StoredTemplate
+
+DIGEST_BYTES = 16
 
 
 @dataclass(frozen=True)
@@ -19,11 +24,19 @@ class Broken:
     reason: str
 
 
+class Row(NamedTuple):
+    """A template as JSON, and its digest."""
+
+    text: bytes
+    digest: int
+
+
 @dataclass(frozen=True)
 class Templates:
     """Templates by job, up to `commit_number`. `removed`: by forgotten job, the commit that forgot it.
 
-    A job whose newest row does not validate keeps its last valid template, so that its tasks run on.
+    A job whose newest row does not validate keeps its last valid template, so that its tasks run on. `store`: the
+    incarnation of the job store. `rows`: by job its template as it is sent. `digest`: of all templates together.
     """
 
     commit_number: int
@@ -31,6 +44,9 @@ class Templates:
     by_job: Mapping[str, TaskTemplate]
     removed: Mapping[str, int]
     broken: Mapping[str, Broken]
+    store: str
+    rows: Mapping[str, Row]
+    digest: int
 
     def above(self, after: int) -> tuple[TaskTemplate, ...]:
         """The templates that were committed above `after`."""
@@ -47,6 +63,66 @@ class Templates:
 
 def everything(known: Templates | None, changes: Changes) -> Templates:
     """The templates after a full read. Rows that did not change are not validated again."""
+    by_job, broken = _read(known, changes)
+    rows = {job: _row_of(job, template, known) for job, template in by_job.items()}
+    digest = digest_of(rows.values())
+    facts = (changes.removed, broken, changes.incarnation, rows, digest)
+    return Templates(changes.commit_number, changes.shard_count, by_job, *facts)
+
+
+def updated(known: Templates, changes: Changes) -> Templates:
+    """The templates after a read of all commits above `known.commit_number` of the same store."""
+    fresh, fresh_broken = _read(known, changes)
+    gone, named = changes.removed.keys(), fresh.keys() | fresh_broken.keys()
+    fresh_rows = {job: _row_of(job, template, known) for job, template in fresh.items()}
+    by_job, rows = {**known.by_job, **fresh}, {**known.rows, **fresh_rows}
+    for job in gone:
+        by_job.pop(job, None)
+        rows.pop(job, None)
+    broken = {job: reason for job, reason in known.broken.items() if job not in named and job not in gone}
+    removed = {job: number for job, number in known.removed.items() if job not in named}
+    return Templates(
+        changes.commit_number,
+        changes.shard_count,
+        by_job,
+        {**removed, **changes.removed},
+        {**broken, **fresh_broken},
+        changes.incarnation,
+        rows,
+        _digest_after(known, rows, fresh_rows.keys() | gone),
+    )
+
+
+def digest_of(rows: Iterable[Row]) -> int:
+    """The digest of all templates together, in any order."""
+    return sum(row.digest for row in rows) % DIGESTS
+
+
+def _digest_after(known: Templates, rows: Mapping[str, Row], changed: Collection[str]) -> int:
+    before = digest_of(known.rows[job] for job in changed if job in known.rows)
+    return (known.digest - before + digest_of(rows[job] for job in changed if job in rows)) % DIGESTS
+
+
+def _row_of(job: str, template: TaskTemplate, known: Templates | None) -> Row:
+    if known is not None and known.by_job.get(job) is template:
+        return known.rows[job]
+    return encoded(template, levels=True)
+
+
+def encoded(template: TaskTemplate, *, levels: bool) -> Row:
+    """A template as it is sent. `levels`: whether to those who know `level_ms`; others are told to take no more rows.
+
+    A Task Manager of the release before refuses fields that it does not know.
+    """
+    absent = {name for name in ("before", "quiescing") if not getattr(template, name)}
+    if not levels or template.level_ms is None:
+        absent.add("level_ms")
+    text = template.model_dump_json(exclude=absent).encode()
+    return Row(text, int.from_bytes(hashlib.blake2b(text, digest_size=DIGEST_BYTES).digest(), "big"))
+
+
+def _read(known: Templates | None, changes: Changes) -> tuple[dict[str, TaskTemplate], dict[str, Broken]]:
+    """The templates and the broken rows of what was read. A broken job keeps the template that is known."""
     old = known.by_job if known is not None else {}
     old_broken = known.broken if known is not None else {}
     by_job: dict[str, TaskTemplate] = {}
@@ -58,24 +134,7 @@ def everything(known: Templates | None, changes: Changes) -> Templates:
         kept = old.get(stored.job) if isinstance(template, Broken) else template
         if kept is not None:
             by_job[stored.job] = kept
-    return Templates(changes.commit_number, changes.shard_count, by_job, changes.removed, broken)
-
-
-def updated(known: Templates, changes: Changes) -> Templates:
-    """The templates after a read of all commits above `known.commit_number`."""
-    fresh = everything(known, changes)
-    gone = changes.removed.keys()
-    named = fresh.by_job.keys() | fresh.broken.keys()
-    kept = {job: template for job, template in known.by_job.items() if job not in gone}
-    broken = {job: reason for job, reason in known.broken.items() if job not in named and job not in gone}
-    removed = {job: number for job, number in known.removed.items() if job not in named}
-    return Templates(
-        changes.commit_number,
-        changes.shard_count,
-        {**kept, **fresh.by_job},
-        {**removed, **changes.removed},
-        {**broken, **fresh.broken},
-    )
+    return by_job, broken
 
 
 def _parse(stored: StoredTemplate, known: TaskTemplate | None, broken: Broken | None) -> TaskTemplate | Broken:

@@ -12,8 +12,10 @@ from penstock.store.election import Listener
 from penstock.store.engine import CHANGED_RUNNING, engine_of
 from services.task_service.api import build_app
 from services.task_service.cache import TemplateCache
+from services.task_service.sampler import Sampler
 from services.task_service.settings import TaskServiceSettings
 from services.task_service.store.port import TemplateStore
+from services.task_service.store.samples import SampleStore
 from services.task_service.waiters import Waiters
 
 
@@ -23,15 +25,18 @@ class TaskServiceProcess(NamedTuple):
     app: FastAPI
     cache: TemplateCache
     listener: Listener
+    sampler: Sampler
     engine: Engine
 
     def start(self) -> None:
-        """Begins to read the store."""
+        """Begins to read the store, and to take samples."""
         self.cache.start()
         self.listener.start()
+        self.sampler.start()
 
     def stop(self) -> None:
-        """Stops the reader and closes the connections."""
+        """Stops the threads and closes the connections."""
+        self.sampler.stop()
         self.listener.stop()
         self.cache.stop()
         self.engine.dispose()
@@ -40,15 +45,15 @@ class TaskServiceProcess(NamedTuple):
 def build(settings: TaskServiceSettings, clock: Clock | None = None) -> TaskServiceProcess:
     """Connects the parts and starts nothing."""
     engine = engine_of(settings)
-    waiters = Waiters()
+    waiters, chosen = Waiters(), clock or SystemClock()
     cache = TemplateCache(
         TemplateStore(engine),
-        clock or SystemClock(),
+        chosen,
         waiters,
         expiry_seconds=settings.task_service_cache_seconds,
         held_back_alert_seconds=settings.held_back_alert_seconds,
-        keep_samples_days=settings.keep_samples_days,
     )
-    listener = Listener(settings.database_url, (CHANGED_RUNNING,), cache.wake)
+    listener = Listener(settings.notifications_url(), (CHANGED_RUNNING,), cache.wake)
+    sampler = Sampler(SampleStore(engine), chosen, keep_days=settings.keep_samples_days)
     app = build_app(engine, cache, waiters, longest_wait_seconds=settings.longest_wait_seconds)
-    return TaskServiceProcess(app, cache, listener, engine)
+    return TaskServiceProcess(app, cache, listener, sampler, engine)

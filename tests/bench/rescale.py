@@ -3,7 +3,8 @@
 With `--concurrent 20` instead twenty small jobs at once, through the whole stack: `tests.bench.rescale_many`. With
 `--busy` instead jobs beside processes that burn all cores, and without them: `tests.bench.rescale_busy`.
 
-A job of `--keys` keys runs as 4 tasks on one host (`local[2]`), is redistributed to 8 and then to 3; rows keep coming.
+A job of `--keys` keys runs as 4 tasks on one host (`local[2]`), is redistributed to 8 and then to 3 (`--sizes`); rows
+keep coming.
 `copy_s`: the copy of the state while the tasks ran. With `--no-copy` all state moves after the stop.
 `downtime_s`: from the command to stop the old tasks until each new task has committed its first batch, without the
 time in which the bench itself writes rows for that.
@@ -79,6 +80,7 @@ def main() -> None:
     parser.add_argument("--keys", type=int, default=1_000_000)
     parser.add_argument("--small", type=int, default=10_000)
     parser.add_argument("--cases", default=",".join([*CASES, SPARK_OWN]))
+    parser.add_argument("--sizes", default=",".join(map(str, SIZES)), help="a longer list ends on a warm host")
     parser.add_argument("--concurrent", type=int, metavar="JOBS")
     parser.add_argument("--busy", action="store_true")
     parser.add_argument("--no-copy", action="store_true")
@@ -95,11 +97,11 @@ def main() -> None:
     try:
         with EmbeddedKafka(folder / "kafka") as kafka:
             bench = Bench(_settings(folder, kafka.bootstrap), copies=not arguments.no_copy)
-            cases = arguments.cases.split(",")
+            cases, sizes = arguments.cases.split(","), [int(size) for size in arguments.sizes.split(",")]
             for name in [case for case in cases if case != SPARK_OWN]:
                 keys = arguments.small if name in ("small", "stateless") else int(arguments.keys * CASES[name].share)
                 with running_host(unique(name), bench.settings, folder) as host:
-                    figures[name] = bench.measure(host, name, keys)
+                    figures[name] = bench.measure(host, name, keys, sizes)
                 say(f"{name}: {figures[name]}")
             if SPARK_OWN in cases:
                 with running_host(unique("own"), bench.settings, folder) as host:
@@ -128,6 +130,7 @@ class Bench:
         for generation, tasks in enumerate(sizes[1:], 2):
             after = self._layout(case, topic, generation, tasks)
             changes.append(self._change(host, RedistributionRequest(job=job, source=before, target=after)))
+            say(f"{name} to {tasks} tasks: down {changes[-1]['downtime_s']:.2f} s")
             before = after
         _stop(host, job, before)
         return {

@@ -13,7 +13,7 @@ from penstock.store.availability import set_availability
 from penstock.store.cluster import ask_for_shards
 from penstock.store.election import StoreElection
 from penstock.store.engine import transaction
-from penstock.store.running import RUNNING_COMMIT, CommitRow
+from penstock.store.running import RUNNING_COMMIT, UNASKED_STOP, CommitRow
 from penstock.tasks.ownership import DRAINING, OwnedShards
 from services.job_service.store.overview import alerts_page
 from services.shard_manager.store.port import LEASE, ShardStore
@@ -50,6 +50,11 @@ class PostgresForm:
             values = {"number": number, "name": RUNNING_COMMIT}
             connection.execute(text("UPDATE counters SET value = :number WHERE name = :name"), values)
 
+    def unasked_stop(self, number: int) -> None:
+        with transaction(self.engine) as connection:
+            values = {"number": number, "name": UNASKED_STOP}
+            connection.execute(text("UPDATE counters SET value = :number WHERE name = :name"), values)
+
     def renew_by_itself(self, container: str, incarnation: str) -> OwnedShards:
         return StoredLease(self.engine, container).renew(incarnation)
 
@@ -62,7 +67,7 @@ class PostgresForm:
 
     def report(self, batch: TaskReportBatch) -> None:
         with transaction(self.engine) as connection:
-            save_report(connection, batch, [])
+            save_report(connection, batch)
 
     def placements(self) -> dict[str, Any]:
         with transaction(self.engine) as connection:
@@ -95,6 +100,9 @@ class MemoryForm:
 
     def commit(self, number: int) -> None:
         self.memory.counters[RUNNING_COMMIT] = number
+
+    def unasked_stop(self, number: int) -> None:
+        self.memory.counters[UNASKED_STOP] = number
 
     def renew_by_itself(self, container: str, incarnation: str) -> OwnedShards:
         return MemoryLeaseStore(self.memory, container).renew(incarnation)

@@ -51,7 +51,7 @@ class PostgresForm:
 
     def report(self, batch: TaskReportBatch) -> None:
         with transaction(self.engine) as connection:
-            save_report(connection, batch, [])
+            save_report(connection, batch)
 
     def availability(self, name: str) -> tuple[str, bool]:
         """And whether a limit of its drain is over."""
@@ -86,6 +86,7 @@ class MemoryForm:
 
     def join(self, member: Member) -> None:
         self.memory.members[member.name] = member
+        self.memory.registered_at[member.name] = self.memory.now()
 
     def lose(self, member: Member) -> None:
         self.memory.declare_lost({member.name: member.incarnation}, 60.0)
@@ -229,3 +230,14 @@ def test_a_store_that_is_away_is_unavailable(form: Any) -> None:
     for call in calls:
         with pytest.raises(Unavailable):
             call()
+
+
+def test_the_age_of_a_report_counts_for_its_own_life_of_a_live_container(form: Any) -> None:
+    """One that has not reported yet is as old as its registration, and a lost container has no age."""
+    for name in ("a", "b", "c"):
+        form.join(member(name))
+    form.report(report("a", {}))
+    form.lose(member("c"))
+    ages = form.store.report_ages()
+    assert ages.keys() == {"a", "b"}
+    assert all(0 <= age < 60 for age in ages.values())

@@ -30,7 +30,7 @@ BOUNDED = settings(
     phases=[Phase.explicit, Phase.generate],
     suppress_health_check=list(HealthCheck),
 )
-KNOWN = {"job": "etl", "container": "c0", "layer": "oncall", "savepoint": "nightly"}
+KNOWN = {"job": "etl", "container": "c0", "layer": "oncall", "savepoint": "nightly", "alert": 1, "silence": 1}
 
 
 @pytest.fixture
@@ -75,10 +75,16 @@ def test_the_document_names_the_calls_of_the_design(document: BaseSchema) -> Non
         *(f"POST {one_job}/{what}" for what in ("plans", "rebalance", "release", "rescale", "restart", "restore")),
         f"GET {one_job}/rebalance",
         *(f"GET /v1/{what}" for what in ("jobs", "containers", "shards", "alerts", "fields", "layers", "tokens")),
-        *(f"POST /v1/{what}" for what in ("batches", "layers", "tokens")),
+        *(f"GET /v1/{what}" for what in ("leaders", "history", "silences")),
+        *(f"POST /v1/{what}" for what in ("batches", "layers", "tokens", "silences")),
         "GET /v1/containers/{container}",
         *(f"POST /v1/containers/{{container}}/{verb}" for verb in ("cordon", "drain", "uncordon")),
         "DELETE /v1/tokens/{name}",
+        "POST /v1/tokens/{name}/rotate",
+        "DELETE /v1/containers/{container}",
+        *(f"{method} /v1/layers/{{layer}}" for method in ("PUT", "DELETE")),
+        *(f"{method} /v1/alerts/{{alert}}/acknowledgement" for method in ("POST", "DELETE")),
+        "DELETE /v1/silences/{silence}",
         *(f"{method} {one_job}/savepoints" for method in ("POST", "GET")),
         *(f"{method} {one_job}/savepoints/{{savepoint}}" for method in ("GET", "DELETE")),
     }
@@ -150,6 +156,10 @@ def _fill(service: RunningJobService) -> None:
                         '[{"index": 0, "batch": 1, "taken_from": null, "why": null}]', 10, 'me');
                 INSERT INTO generations (job, generation, unused_since) VALUES ('etl', 1, now()), ('etl', 2, NULL);
                 INSERT INTO alerts (kind, subject, message) VALUES ('lag', 'etl', 'it lags');
+                INSERT INTO silences (kind, subject, subject_like, author, reason, expires_at)
+                    VALUES ('job_lagging', 'a*', 'a%', 'ann', 'release', now() + interval '1 day');
+                INSERT INTO leases (name, holder, epoch, url, expires_at)
+                    VALUES ('a', 'h', 1, 'http://a', now()), ('b', 'h', 1, 'http://b', '-infinity');
                 """
             )
         )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import timedelta
+from random import Random
 from typing import Any
 
 import pytest
@@ -13,12 +15,19 @@ from penstock.store.availability import set_availability
 from penstock.store.engine import transaction
 from penstock.store.running import RUNNING_COMMIT
 from penstock.tasks.ownership import DRAIN_GRACE, DRAINING, Member
+from penstock.wire.cluster import LeaseRequest
+from penstock.wire.task_client import TaskServiceClient
 from services.shard_manager.store import members as stored_members
 from services.shard_manager.store import owners as stored_owners
-from services.task_manager.membership.stored_lease import StoredLease
+from services.task_manager.membership.relayed_lease import RelayedLease
+from services.task_manager.membership.stored_lease import LeaseStore, StoredLease
+from services.task_service.store.leases import answer_all
+from tests.support.control.clock import FakeClock
 from tests.support.memory.ownership import MemoryLeaseStore
 from tests.support.memory.store import MemoryStore
-from tests.support.store.unreachable import unreachable_engine
+from tests.support.store.statements import counted_statements
+from tests.support.store.unreachable import NOWHERE, unreachable_engine
+from tests.support.task_service.service import task_service
 
 MEMBER = Member("c1", "one", "http://c1", "local", 1.0, 1, 1)
 FAIL_OVER_SECONDS = 60.0
@@ -28,7 +37,7 @@ class PostgresForm:
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
 
-    def store(self, container: str = "c1", *, away: bool = False) -> StoredLease:
+    def store(self, container: str = "c1", *, away: bool = False) -> LeaseStore:
         return StoredLease(unreachable_engine() if away else self.engine, container)
 
     def register(self, owned: list[int]) -> int:
@@ -58,6 +67,19 @@ class PostgresForm:
             connection.execute(text("UPDATE containers SET lease_renewed_at = lease_renewed_at - interval '1 hour'"))
 
 
+class TaskServiceForm(PostgresForm):
+    """By a real Task Service; the container's own way to the store is cut."""
+
+    def __init__(self, engine: Engine, url: str) -> None:
+        super().__init__(engine)
+        self.url = url
+
+    def store(self, container: str = "c1", *, away: bool = False) -> LeaseStore:
+        store: LeaseStore = super().store(container, away=True)
+        service = TaskServiceClient(NOWHERE if away else self.url)
+        return RelayedLease(container, service, store, lambda: 5.0, FakeClock(), Random(1), spread_seconds=10.0)
+
+
 class MemoryForm:
     def __init__(self, store: MemoryStore) -> None:
         self.memory = store
@@ -85,11 +107,17 @@ class MemoryForm:
         self.memory.renewed_at["c1"] -= 3600.0
 
 
-@pytest.fixture(params=["postgres", "memory"])
-def form(request: pytest.FixtureRequest) -> Any:
+@pytest.fixture(params=["postgres", "task service", "memory"])
+def form(request: pytest.FixtureRequest) -> Iterator[Any]:
+    if request.param == "memory":
+        yield MemoryForm(request.getfixturevalue("memory"))
+        return
+    engine = request.getfixturevalue("engine")
     if request.param == "postgres":
-        return PostgresForm(request.getfixturevalue("engine"))
-    return MemoryForm(request.getfixturevalue("memory"))
+        yield PostgresForm(engine)
+        return
+    with task_service(request.getfixturevalue("database_url")) as service:
+        yield TaskServiceForm(engine, service.has_read().url)
 
 
 def test_a_renewal_tells_what_the_container_owns(form: Any) -> None:
@@ -175,3 +203,33 @@ def test_a_store_that_is_away_is_unavailable_and_no_lease_is_lost(form: Any) -> 
         with pytest.raises(Unavailable):
             call()
     assert form.store().renew("one")[:2] == ({1: epoch}, epoch)
+
+
+def test_many_leases_are_renewed_at_once_each_by_its_own_row(engine: Engine) -> None:
+    """1. Three containers; one was declared lost. 2. All ask at once, and so does a former life. 3. Each that has a
+    lease gets its own shards, and nobody is refused for what another one asked."""
+    form = PostgresForm(engine)
+    epoch = form.register([1, 3])
+    with transaction(engine) as connection:
+        for name in ("c2", "c3"):
+            stored_members.register(connection, MEMBER._replace(name=name), empty=True)
+        assert stored_members.declare_lost(connection, {"c3": "one"}, FAIL_OVER_SECONDS)
+    asked = [("c1", None), ("c2", None), ("c3", None), ("c4", None)]
+    requests = [LeaseRequest(container=name, incarnation="one", former=former) for name, former in asked]
+    stale = LeaseRequest(container="c1", incarnation="zero")
+    answers = answer_all(engine, [*requests, stale])
+    assert [each.known for each in answers] == [True, True, False, False, False]
+    assert [dict(each.shards) for each in answers[:2]] == [{1: epoch, 3: epoch}, {}]
+    (adopted,) = answer_all(engine, [LeaseRequest(container="c1", incarnation="two", former="one")])
+    assert adopted.shards.keys() == {1, 3}
+    assert not answer_all(engine, requests[:1])[0].known
+
+
+def test_many_leases_take_one_statement_each_for_rows_and_shards(engine: Engine) -> None:
+    with transaction(engine) as connection:
+        for number in range(50):
+            stored_members.register(connection, MEMBER._replace(name=f"c{number}"), empty=True)
+    requests = [LeaseRequest(container=f"c{number}", incarnation="one") for number in range(50)]
+    with counted_statements(engine) as statements:
+        assert all(each.known for each in answer_all(engine, requests))
+    assert len(statements) == 3

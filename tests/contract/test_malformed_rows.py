@@ -8,6 +8,7 @@ import orjson
 import pytest
 from sqlalchemy import Engine, text
 
+from penstock.model.jobs import JobState
 from penstock.model.reports import TaskProgress
 from penstock.store.engine import transaction
 from penstock.store.running import CommitRow
@@ -16,7 +17,9 @@ from penstock.tasks.selectors import UNREADABLE
 from services.shard_manager.placement.needs import needs_of
 from services.shard_manager.store.port import ShardStore
 from services.state_syncer.decide.effects import PlanWrite
+from services.state_syncer.decide.view import SyncRecord, Unusable
 from services.state_syncer.inputs.reconciler import InputAlerts
+from services.state_syncer.store.states import SyncWrite
 from tests.contract.sync_store_forms import PostgresForm, write
 from tests.contract.test_sync_store_rollouts import PLAN, commit, report, rolling_job
 from tests.support.store.jobs import make_config, make_layer
@@ -61,6 +64,28 @@ def form(engine: Engine) -> PostgresForm:
             metrics = "INSERT INTO task_metrics (job, index, minute, state_rows) VALUES (:job, :index, now(), 7)"
             run(engine, metrics, **values)
     return form
+
+
+@pytest.mark.parametrize(
+    ("table", "column"), [("sync_state", "state"), ("sync_state", "change_kind"), ("tasks", "state")]
+)
+def test_a_word_of_another_release_harms_its_own_job_alone(form: PostgresForm, table: str, column: str) -> None:
+    """A state or a kind that this release does not know: the other job is read, also one that is quiesced."""
+    run(form.engine, "UPDATE sync_state SET plan = plan || '{\"step\": \"quiesce\"}' WHERE job = 'j'")
+    run(form.engine, "UPDATE running SET quiescing_commit = commit_number WHERE job = 'j'")
+    run(form.engine, f"ALTER TABLE {table} DROP CONSTRAINT {table}_{column}_check")
+    run(form.engine, f"UPDATE {table} SET {column} = 'newer' WHERE job = 'j'")
+    form.layer("good", "base", make_layer(task_count=2))
+    with form.store.read() as found:
+        assert found.rolling() is not None
+        views = {view.job: view for view in found.named(["good", "j"])}
+    assert views["good"].expected == make_config(task_count=2)
+    if table == "sync_state":
+        assert isinstance(views["j"].expected, Unusable)
+        write(form, states=[SyncWrite("j", SyncRecord(JobState.FAILED, 9), views["j"].sync)])
+        with transaction(form.engine) as connection:
+            kept = connection.execute(text(f"SELECT {column} FROM sync_state WHERE job = 'j'")).scalar_one()
+        assert kept == "newer", "nothing is written about it"
 
 
 @pytest.mark.parametrize("spoil", _SPOILED)

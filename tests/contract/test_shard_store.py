@@ -43,7 +43,7 @@ def join(store: ShardStore, epoch: int, name: str, incarnation: str = "one", *, 
 def own(store: ShardStore, epoch: int, container: str) -> dict[int, Owner]:
     """Gives every shard to a container."""
     owners = store.take_over(epoch).owners
-    return store.record({shard: Change(container, owner.epoch) for shard, owner in owners.items()}, epoch)
+    return store.record({shard: Change(container, owner.epoch) for shard, owner in owners.items()}, epoch).owners
 
 
 def test_a_leader_takes_over_what_is_there(form: Any) -> None:
@@ -59,7 +59,7 @@ def test_a_change_is_seen_above_the_epoch_before_it_and_not_above_its_own(form: 
     assert join(form.store, epoch, "c1") is Membership.NEW
     before = max(owner.epoch for owner in form.store.take_over(epoch).owners.values())
     recorded = own(form.store, epoch, "c1")
-    assert form.store.read(before)[1:] == ({"c1": member("c1")}, recorded, 0)
+    assert form.store.read(before)[1:] == ({"c1": member("c1")}, recorded, 0, 0)
     assert form.store.read(max(owner.epoch for owner in recorded.values())).owners == {}
 
 
@@ -67,8 +67,8 @@ def test_a_change_of_a_shard_that_has_moved_on_changes_nothing(form: Any) -> Non
     epoch = form.elect("a")
     join(form.store, epoch, "c1")
     old = form.store.take_over(epoch).owners[0].epoch
-    first = form.store.record({0: Change("c1", old)}, epoch)
-    assert form.store.record({0: Change("c2", old)}, epoch) == {}
+    first = form.store.record({0: Change("c1", old)}, epoch).owners
+    assert form.store.record({0: Change("c2", old)}, epoch).owners == {}
     assert form.store.read(-1).owners[0] == first[0]
 
 
@@ -80,7 +80,7 @@ def test_who_registers_is_new_restarted_or_refused(form: Any) -> None:
     assert join(form.store, epoch, "c1") is Membership.UNCHANGED
     owned = own(form.store, epoch, "c1")
     newest = max(owner.epoch for owner in owned.values())
-    decided, changed, _, _ = form.store.register(member("c1", "two"), empty=True, above=newest, leader_epoch=epoch)
+    decided, changed, *_ = form.store.register(member("c1", "two"), empty=True, above=newest, leader_epoch=epoch)
     assert decided is Membership.RESTARTED
     assert changed.keys() == owned.keys()
     assert {owner.container for owner in changed.values()} == {"c1"}
@@ -111,16 +111,31 @@ def test_the_shards_of_a_lost_container_go_to_its_heirs(form: Any) -> None:
         join(form.store, epoch, name)
     owners = form.store.take_over(epoch).owners
     given = {0: Change("c1", owners[0].epoch), 1: Change("c2", owners[1].epoch), 2: Change("c3", owners[2].epoch)}
-    recorded = form.store.record(given, epoch)
+    recorded = form.store.record(given, epoch).owners
     form.renew_by_itself("c2", "one")
     heirs = {f"c{shard + 1}": {shard: Change("heir", recorded[shard].epoch)} for shard in range(3)}
     candidates = {"c1": "one", "c2": "one", "c3": "zero"}
-    lost, inherited = form.store.fail_over(candidates, heirs, FAIL_OVER_SECONDS, epoch)
+    lost, inherited, _ = form.store.fail_over(candidates, heirs, FAIL_OVER_SECONDS, epoch)
     assert lost == {"c1"}
     assert {shard: owner.container for shard, owner in inherited.items()} == {0: "heir"}
-    _, members, found, _ = form.store.read(-1)
+    _, members, found, *_ = form.store.read(-1)
     assert [name for name, each in sorted(members.items()) if not each.live] == ["c1"]
     assert [found[shard].container for shard in range(3)] == ["heir", "c2", "c3"]
+
+
+def test_new_owners_come_with_the_newest_stop_that_was_not_asked_about(form: Any) -> None:
+    """By each call that tells owners: a move, a fail-over, a registration, a read, a take-over, a renewal by itself."""
+    epoch = form.elect("a")
+    for name in ("c1", "heir"):
+        join(form.store, epoch, name)
+    owners = own(form.store, epoch, "c1")
+    form.unasked_stop(7)
+    told = [form.renew_by_itself("c1", "one").unasked_stop]
+    told += [form.store.read(-1).unasked_stop, form.store.take_over(epoch).unasked_stop]
+    told.append(form.store.record({0: Change("c1", owners[0].epoch)}, epoch).unasked_stop)
+    told.append(form.store.register(member("c2"), empty=True, above=-1, leader_epoch=epoch).unasked_stop)
+    told.append(form.store.fail_over({"heir": "one"}, {}, 0.0, epoch).unasked_stop)
+    assert told == [7] * 6
 
 
 def test_a_former_leader_writes_nothing(form: Any) -> None:
@@ -143,7 +158,7 @@ def test_a_former_leader_writes_nothing(form: Any) -> None:
         with pytest.raises(Fenced):
             call()
     assert form.store.read(-1) == before
-    assert form.store.record(change, newest).keys() == {0}
+    assert form.store.record(change, newest).owners.keys() == {0}
 
 
 def test_a_store_that_is_away_is_unavailable(form: Any) -> None:
@@ -204,12 +219,12 @@ def test_fewer_shards_take_parts_that_have_one_owner(form: Any) -> None:
         join(form.store, epoch, name)
     owned = own(form.store, epoch, "c1")
     form.want(SHARDS // 2)
-    apart = form.store.record({0: Change("c2", owned[0].epoch)}, epoch)
+    apart = form.store.record({0: Change("c2", owned[0].epoch)}, epoch).owners
     before = form.store.take_over(epoch)
     with pytest.raises(Conflict):
         form.store.reshard(SHARDS // 2, epoch)
     assert form.store.take_over(epoch) == before
-    back = form.store.record({0: Change("c1", apart[0].epoch)}, epoch)
+    back = form.store.record({0: Change("c1", apart[0].epoch)}, epoch).owners
     cell = form.store.reshard(SHARDS // 2, epoch)
     assert cell.owners == {0: back[0], 1: owned[1]}
     assert (cell.facts.sharding.count, cell.facts.wanted) == (SHARDS // 2, SHARDS // 2)
@@ -221,7 +236,7 @@ def test_a_container_that_restarts_after_the_change_has_all_parts_under_a_new_ep
     own(form.store, epoch, "c1")
     form.want(2 * SHARDS)
     newest = form.store.reshard(2 * SHARDS, epoch).facts.version
-    _, changed, _, facts = form.store.register(member("c1", "two"), empty=True, above=newest, leader_epoch=epoch)
+    _, changed, _, facts, _ = form.store.register(member("c1", "two"), empty=True, above=newest, leader_epoch=epoch)
     assert changed == dict.fromkeys(range(2 * SHARDS), Owner("c1", newest + 1))
     assert facts.sharding.count == 2 * SHARDS
 

@@ -12,7 +12,7 @@ from penstock.model.jobs import JobState
 from penstock.model.reports import TaskProgress, TaskReport, TaskState
 from services.state_syncer.decide.budget import Waits
 from services.state_syncer.decide.effects import PlanWrite
-from services.state_syncer.decide.observe import Behind, Presence, Quiet, Unread
+from services.state_syncer.decide.observe import Behind, Quiet, Unread
 from services.state_syncer.decide.progress import Plan, Progress, Step
 from services.state_syncer.decide.view import SyncRecord, Unusable
 from services.state_syncer.store.port import Batch
@@ -152,33 +152,6 @@ def test_quarantine_raises_an_alert_until_the_job_recovers(form: Any) -> None:
     assert form.quarantined() == set()
 
 
-def test_tasks_are_gone_only_when_every_container_has_said_so(form: Any) -> None:
-    """1. A job that ran on a is stopping; nobody has reported: unknown. 2. a still lists it: present. 3. a reports
-    without it, b has not reported: unknown. 4. b has reported from before: unknown. 5. And after: absent."""
-    form.layer("j", "base", make_layer())
-    form.delete("j")
-    stop = write(form, commits=[commit(stopping=True)])
-    form.container("a")
-    form.container("b")
-    found = [view(form).presence]
-    for container, applied, jobs in (("a", stop, ("j",)), ("a", stop, ()), ("b", stop - 1, ()), ("b", stop, ())):
-        form.report(container, applied, *jobs)
-        found.append(view(form).presence)
-    unknown = Presence.UNKNOWN
-    assert found == [unknown, Presence.PRESENT, unknown, unknown, Presence.ABSENT]
-
-
-def test_what_a_lost_container_ran_is_gone_and_a_container_unheard_of_is_not(form: Any) -> None:
-    form.layer("j", "base", make_layer())
-    form.delete("j")
-    stop = write(form, commits=[commit(stopping=True)])
-    form.container("a", "lost")
-    form.report("a", stop - 1, "j")
-    assert view(form).presence is Presence.ABSENT
-    form.report("nobody", stop, "j")
-    assert view(form).presence is Presence.UNKNOWN
-
-
 PLAN = Plan(
     revision=1, restarts=0, config=make_config(), fields=("task_count",), begun_at="2026-01-01T00:00:00Z",
     step_at="2026-01-01T00:00:00Z",
@@ -208,6 +181,7 @@ def test_tasks_are_quiet_only_when_every_container_has_said_so(form: Any) -> Non
     )
     form.container("a")
     form.container("b")
+    form.own("b")
     assert view(form).running.quiescing
     found = [view(form).quiet]
     form.report("a", order - 1)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
-from fastapi import FastAPI, Header, Response
+from fastapi import FastAPI, Response
 from fastapi.responses import JSONResponse
 
 from penstock.control.errors import Unavailable
@@ -91,15 +91,10 @@ def test_specs_and_reports() -> None:
     app = FastAPI()
 
     @app.get("/v1/specs")
-    def specs(
-        response: Response, after: int | None = None, wait_seconds: float = 0, if_none_match: str = Header("")
-    ) -> object:
-        if after is not None:
-            return Snapshot(full=False, commit_number=after + int(wait_seconds), shard_count=8, templates=())
-        if if_none_match == '"7"':
-            return Response(status_code=304)
-        response.headers["ETag"] = '"7"'
-        return Snapshot(full=True, commit_number=7, shard_count=8, templates=())
+    def specs(after: int = -1, wait_seconds: float = 0, store: str = "", full: bool = False) -> Snapshot:
+        number = 7 if full or after < 0 else after + int(wait_seconds)
+        whole = full or after < 0
+        return Snapshot(full=whole, commit_number=number, shard_count=8, templates=(), store=store, digest=2**127 + 1)
 
     @app.post("/v1/reports", status_code=204)
     def reports(batch: TaskReportBatch) -> None:
@@ -108,10 +103,11 @@ def test_specs_and_reports() -> None:
     batch = TaskReportBatch(container="c1", incarnation="1", commit_number=7, version=4, tasks=())
     with serving(app, free_port()) as url:
         client = TaskServiceClient(url)
-        full = client.full()
-        assert full is not None
-        assert full.commit_number == 7
-        assert client.full() is None
-        assert client.delta(7, 2.0).commit_number == 9
+        full, again, delta = client.full(), client.full(7, "one"), client.delta(7, 2.0, "one")
+        assert [(each.full, each.commit_number, each.store, each.digest) for each in (full, again, delta)] == [
+            (True, 7, "", 2**127 + 1),
+            (True, 7, "one", 2**127 + 1),
+            (False, 9, "one", 2**127 + 1),
+        ]
         client.report(batch)
     assert taken == [batch]

@@ -130,7 +130,7 @@ def report(engine: Engine, container: str, crashes: int) -> None:
     )
     batch = TaskReportBatch(container=container, incarnation="1", commit_number=1, version=1, tasks=tasks)
     with transaction(engine) as connection:
-        save_report(connection, batch, [])
+        save_report(connection, batch)
 
 
 def test_a_container_whose_tasks_keep_crashing_is_cordoned_until_an_operator_opens_it(cell: ShardCell) -> None:

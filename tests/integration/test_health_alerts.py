@@ -18,10 +18,10 @@ from penstock.tasks.ownership import Member
 from services.job_service.store.overview import alerts_page
 from services.shard_manager.store.members import register
 from services.state_syncer.health.reconciler import HealthAlerts
-from services.task_service.samples import sample
-from services.task_service.store.reports import purge_samples, save_report
+from services.task_service.store.reports import purge_crashes, save_report
 from tests.support.state_syncer.cell import depose, elect
 from tests.support.store.running import commit_job, forget_job
+from tests.support.store.samples import take_samples
 from tests.support.store.statements import counted_statements
 
 RUNS_WELL = {"state": TaskState.RUNNING, "progress": TaskProgress(batch_id=4, backlog_records=0)}
@@ -44,7 +44,8 @@ def report(engine: Engine, container: str = "x", index: int = 0, **facts: Any) -
     tasks = (TaskReport(**(identity | facts)),) if facts else ()
     batch = TaskReportBatch(container=container, incarnation="1", commit_number=1, version=1, tasks=tasks)
     with transaction(engine) as connection:
-        save_report(connection, batch, [sample(task) for task in tasks])
+        save_report(connection, batch)
+    take_samples(engine)
 
 
 def execute(engine: Engine, statement: str) -> None:
@@ -77,7 +78,7 @@ def test_each_crash_is_noted_once_wherever_the_task_runs(engine: Engine) -> None
     report(engine, index=1, crashes=1, **CRASHED)
     execute(engine, "UPDATE task_crashes SET newest_at = newest_at - interval '25 hours' WHERE index = 0")
     with transaction(engine) as connection:
-        purge_samples(connection, keep_days=14)
+        assert purge_crashes(connection) == 1
     assert crashes(engine) == [(1, 1, "ValueError")]
     depose(engine)
     execute(engine, "UPDATE jobs SET deleting = true")

@@ -134,3 +134,20 @@ def test_the_index_comes_without_a_copy_of_the_table(engine: Engine) -> None:
         assert connection.execute(files).scalar_one() == before
         assert connection.execute(text("SHOW lock_timeout")).scalar_one() == "5s"
         assert connection.execute(text("SELECT job FROM tasks WHERE has_input_problems")).scalars().all() == ["a"]
+
+
+def test_of_two_containers_that_report_a_task_the_newer_assignment_counts(engine: Engine) -> None:
+    """Not the row that was written last: a container writes a row only when something of it changed."""
+    (not_read, *_) = INPUT_ALERTS
+    report(engine, "a", 0, {not_read: "5 of 8"}, container="new")
+    with transaction(engine) as connection:
+        connection.execute(text("UPDATE tasks SET epoch = 2"))
+    report(engine, "a", 0, {not_read: "4 of 8"}, container="former")
+    with transaction(engine) as connection:
+        connection.execute(
+            text("UPDATE tasks SET reported_at = now() + interval '1 minute' WHERE container = 'former'")
+        )
+    InputAlerts(engine, lambda: 0.0).round(elect(engine, "syncer"))
+    with transaction(engine) as connection:
+        (alert,) = alerts_page(connection, limit=9)
+    assert alert.message == "task 0: 5 of 8"

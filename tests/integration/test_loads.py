@@ -44,7 +44,7 @@ def report(engine: Engine, loads: Mapping[int, dict[str, float] | None], generat
     )
     batch = TaskReportBatch(container="x", incarnation="1", commit_number=1, version=1, tasks=tasks)
     with transaction(engine) as connection:
-        save_report(connection, batch, [])
+        save_report(connection, batch)
 
 
 def stored(engine: Engine) -> list[TaskLoad]:
@@ -90,7 +90,7 @@ def test_a_batch_with_rows_proves_the_package_of_the_revision_that_ran_it(
     batch = TaskReportBatch(container="x", incarnation="1", commit_number=1, version=1, tasks=(task,))
     for _ in range(2):
         with transaction(engine) as connection:
-            save_report(connection, batch, [])
+            save_report(connection, batch)
     with transaction(engine) as connection:
         found = connection.execute(text("SELECT p.job FROM proven p JOIN running r USING (job, code)")).scalars().all()
     assert found == (["a"] if is_proven else [])

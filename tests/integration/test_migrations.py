@@ -13,6 +13,7 @@ from sqlalchemy.exc import IntegrityError
 
 from penstock.config.declare import ChangeKind
 from penstock.control.errors import Conflict, TerminalError, Unavailable
+from penstock.model.cell import CellAction
 from penstock.model.jobs import ROLES, SYNC_STATES, Action
 from penstock.model.reports import TaskState
 from penstock.store import cluster
@@ -24,6 +25,7 @@ from services.job_service.store.layers import all_layers
 
 # The closed lists of values: a column, or an expression over it, and the values that the code knows.
 CLOSED: dict[tuple[str, str], Collection[str]] = {
+    ("cell_history", "action"): CellAction,
     ("containers", "availability"): (OPEN, CORDONED, DRAINING),
     ("containers", "state"): ("live", "lost"),
     ("history", "action"): Action,
@@ -108,6 +110,7 @@ def test_every_table_has_a_comment(engine: Engine) -> None:
 
 SEED = """
     INSERT INTO jobs (name, revision) VALUES ('a', 5);
+    INSERT INTO cell_history (author, action, subject) VALUES ('ann', 'token_created', 'bob');
     INSERT INTO history (job, layer, version, revision, action, author) VALUES ('a', 'base', 3, 5, 'put', 'ann');
     INSERT INTO expected_layers (job, layer, config, version, revision, author) VALUES ('a', 'base', '{}', 4, 6, 'ann');
     INSERT INTO running (job, config, revision, generation, restarts, commit_number, leader_epoch)
@@ -130,6 +133,18 @@ SEED = """
         "UPDATE history SET author = 'eve'",
         "DELETE FROM history",
         "TRUNCATE history",
+        "UPDATE cell_history SET author = 'eve'",
+        "DELETE FROM cell_history",
+        "TRUNCATE cell_history",
+        "INSERT INTO cell_history (author, action, subject) VALUES ('ann', 'guess', 'x')",
+        "INSERT INTO history_archive SELECT * FROM history; DELETE FROM history",
+        """INSERT INTO history (job, layer, version, revision, action, author) VALUES ('a', 'base', 4, 6, 'put', 'ann');
+        INSERT INTO history_archive SELECT * FROM history; UPDATE history_archive SET author = 'eve'""",
+        """INSERT INTO history (job, layer, version, revision, action, author) VALUES ('a', 'base', 4, 6, 'put', 'ann');
+        INSERT INTO history_archive (id, job, layer, version, revision, action, author, reason, at)
+            SELECT id, job, layer, version, revision, action, 'eve', reason, at FROM history;
+        DELETE FROM history WHERE version = 3""",
+        "INSERT INTO history_archive SELECT * FROM history; DELETE FROM history_archive",
         "UPDATE expected_layers SET version = 4, author = 'eve'",
         "UPDATE expected_layers SET version = 3",
         "INSERT INTO expected_layers (job, layer, version, revision, author) VALUES ('a', 'nowhere', 1, 1, 'x')",
@@ -180,13 +195,18 @@ def test_what_must_not_be_is_refused(engine: Engine, statement: str) -> None:
         "UPDATE tasks SET state = 'crashed'",
         "UPDATE containers SET availability = 'draining', drain_until = now()",
         "DELETE FROM jobs",
+        """INSERT INTO history (job, layer, version, revision, action, author) VALUES ('a', 'base', 4, 6, 'put', 'ann');
+        INSERT INTO history_archive SELECT * FROM history; DELETE FROM history WHERE version = 3""",
     ],
 )
 def test_what_may_be_is_not_refused(engine: Engine, statement: str) -> None:
     with transaction(engine) as connection:
         connection.exec_driver_sql(SEED)
+    *first, last = statement.split(";")
     with transaction(engine) as connection:
-        assert connection.exec_driver_sql(statement).rowcount == 1
+        for each in first:
+            connection.exec_driver_sql(each)
+        assert connection.exec_driver_sql(last).rowcount == 1
 
 
 def test_the_shard_count_waits_once_shards_are_assigned(engine: Engine) -> None:
@@ -197,3 +217,17 @@ def test_the_shard_count_waits_once_shards_are_assigned(engine: Engine) -> None:
         assert (asked.sharding.count, asked.wanted) == (64, 128)
         with pytest.raises(Conflict):
             cluster.ask_for_shards(connection, 100)
+
+
+def test_the_archive_has_the_columns_of_the_history(engine: Engine) -> None:
+    """A migration that adds a column to one adds it to the other, in the same place."""
+    statement = text(
+        "SELECT column_name, data_type FROM information_schema.columns WHERE table_name = :name"
+        " ORDER BY ordinal_position"
+    )
+    with transaction(engine) as connection:
+        history, archive = (
+            [tuple(row) for row in connection.execute(statement, {"name": name})]
+            for name in ("history", "history_archive")
+        )
+    assert history == archive

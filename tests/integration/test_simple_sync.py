@@ -15,7 +15,7 @@ from penstock.store.engine import connect, listen
 from services.state_syncer.decide.budget import Budget
 from services.state_syncer.store.port import Batch, SyncStore
 from tests.support.state_syncer.cell import Cell
-from tests.support.store.database import fresh_database
+from tests.support.store.database import address_of, fresh_database
 from tests.support.store.jobs import delete_job, make_config, make_layer, restart_job, write_layer
 
 NAMES = count()
@@ -201,9 +201,7 @@ def test_simple_changes_and_first_commits_are_made_without_deciding_about_a_job(
     write_layer(cell.engine, "j2", {"labels": {"a.b": "c"}}, layer="oncall")
     write_layer(cell.engine, "new", make_layer(desired_state="stopped"))
     cell.syncer = cell.make_syncer(NothingElse(cell.engine))
-    with listen(
-        str(cell.engine.url.render_as_string(hide_password=False)).replace("+psycopg", ""), ("penstock_running",)
-    ) as connection:
+    with listen(address_of(cell.engine), ("penstock_running",)) as connection:
         cell.round()
         assert [notice.payload for notice in connection.notifies(timeout=5, stop_after=1)] == ["2"]
     released = make_config(args={"limit": 3})

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import pytest
 from sqlalchemy import Engine
 
-from penstock.control.loop import LeaderLoop
 from penstock.control.process import wait_until
-from penstock.store.election import Listener
-from penstock.store.engine import CHANGED_EXPECTED
 from services.state_syncer.settings import StateSyncerSettings
-from services.state_syncer.wiring import build
+from tests.support.stack.loops import running_loop
 from tests.support.state_syncer.cell import Cell, depose, elect
 from tests.support.store.jobs import delete_job, make_layer, write_layer
 
@@ -50,17 +45,3 @@ def test_a_standby_takes_over_when_the_lease_ends(cell: Cell, database_url: str)
         wait_until(lambda: loop.status() == {"role": "standby", "epoch": None}, 5, "the standby")
         wait_until(lambda: cell.running() is not None, 10, "the commit")
         assert loop.status() == {"role": "leader", "epoch": cell.running()["leader_epoch"]}
-
-
-@contextmanager
-def running_loop(service: StateSyncerSettings) -> Iterator[LeaderLoop]:
-    """The process's loop and listener, without its HTTP side."""
-    loop = build(service)
-    listener = Listener(service.database_url, (CHANGED_EXPECTED,), loop.wake)
-    loop.start()
-    listener.start()
-    try:
-        yield loop
-    finally:
-        listener.stop()
-        loop.stop()

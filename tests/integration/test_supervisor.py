@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import sys
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from penstock.local.ports import free_port
 from penstock.local.settings import child_environment
 from penstock.local.supervisor import ProcessSpec, Supervisor
 from tests.support import calls
+from tests.support.local.told import Told
 
 WAIT_S = 20.0
 SERVER = """
@@ -32,28 +32,9 @@ http.server.HTTPServer(("127.0.0.1", int(sys.argv[1])), Handler).serve_forever()
 """
 
 
-class Told:
-    """What a supervisor told, in order."""
-
-    def __init__(self) -> None:
-        self.lines: list[str] = []
-        self._news = threading.Condition()
-
-    def __call__(self, text: str) -> None:
-        with self._news:
-            self.lines.append(text)
-            self._news.notify_all()
-
-    def wait_for(self, text: str, times: int = 1) -> None:
-        """Waits until so many lines hold the text."""
-        with self._news:
-            heard = self._news.wait_for(lambda: sum(text in line for line in self.lines) >= times, WAIT_S)
-        assert heard, self.lines
-
-
 @pytest.fixture
 def told() -> Told:
-    return Told()
+    return Told(WAIT_S)
 
 
 @pytest.fixture

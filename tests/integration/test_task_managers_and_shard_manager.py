@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from random import Random
+from typing import Any
 
 import pytest
 from sqlalchemy import Engine
@@ -76,17 +78,18 @@ class OneJob:
     def __init__(self) -> None:
         self.away = False
 
-    def full(self) -> Snapshot | None:
+    def full(self, after: int = -1, store: str = "") -> Snapshot:
         self._answer()
         return Snapshot(full=True, commit_number=1, shard_count=SHARDS, templates=(JOB,))
 
-    def delta(self, after: int, wait_seconds: float) -> Snapshot:
+    def delta(self, after: int, wait_seconds: float, store: str = "") -> Snapshot:
         self._answer()
         return Snapshot(full=False, commit_number=1, shard_count=SHARDS, templates=())
 
-    def report(self, batch: TaskReportBatch) -> None:
+    def report(self, batch: TaskReportBatch, number: int) -> bool:
         """Nobody reads it."""
         self._answer()
+        return False
 
     def _answer(self) -> None:
         if self.away:
@@ -96,8 +99,8 @@ class OneJob:
 class Member:
     """A container in this process; `hosts` shows what it runs."""
 
-    def __init__(self, name: str, engine: Engine, manager_url: str, folder: Path) -> None:
-        self.port, self.hosts, self.specs, clock = free_port(), PromptHosts(), OneJob(), SystemClock()
+    def __init__(self, name: str, engine: Engine, manager_url: str, folder: Path, specs: Any = None) -> None:
+        self.port, self.hosts, self.specs, clock = free_port(), PromptHosts(), specs or OneJob(), SystemClock()
         url = f"http://127.0.0.1:{self.port}"
         identity = Identity(container=name, url=url, region="local", capacity=CAPACITY)
         lives = iter(f"{name}-life-{number}" for number in range(1000))
@@ -111,6 +114,7 @@ class Member:
             self.specs,
             clock,
             SETTINGS,
+            Random(name),
         )
 
     def running(self) -> set[str]:

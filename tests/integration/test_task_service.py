@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -26,9 +27,10 @@ from penstock.wire.http import certificates
 from penstock.wire.task_client import TaskServiceClient
 from services.shard_manager.store.members import register
 from services.task_service.store.port import TemplateStore
-from services.task_service.store.reports import purge_samples
+from services.task_service.store.rows import Changes
 from tests.support.store.jobs import make_config
 from tests.support.store.running import break_row, commit_config, commit_job, forget_job
+from tests.support.store.samples import take_samples
 from tests.support.task_service.service import RunningTaskService, task_service
 
 
@@ -106,9 +108,31 @@ def test_entity_tag_and_compression(engine, client):
     assert client.get("/v1/specs", headers={"If-None-Match": first.headers["ETag"]}).status_code == 200
 
 
-def test_a_caller_that_knows_more_than_the_store_gets_everything(client):
-    snapshot = get(client, after=10**6, wait_seconds=20)
-    assert snapshot.full
+def test_a_read_that_began_before_a_request_does_not_answer_it(engine, database_url, monkeypatch):
+    """Another Task Service has served commit n + 1. 1. This one has just read commit n and is slow to say so. 2. Who
+    knows n + 1 asks this one: it reads again and answers with n + 1, though the read that was under way ends first."""
+    number = commit_job(engine, "a")
+    held, may_end, read = threading.Event(), threading.Event(), TemplateStore.read
+
+    def slow(store: TemplateStore, after: int = -1) -> Changes:
+        changes = read(store, after)
+        if changes.commit_number == number and not held.is_set():
+            held.set()
+            assert may_end.wait(10)
+        return changes
+
+    with task_service(database_url) as service:
+        service.has_read()
+        monkeypatch.setattr(TemplateStore, "read", slow)
+        service.process.listener.stop()
+        service.process.cache.wake()
+        assert held.wait(10)
+        newer = commit_job(engine, "b")
+        with calling(service) as client, ThreadPoolExecutor(1) as pool:
+            answer = pool.submit(get, client, after=newer)
+            wait_until(service.process.cache._woken.is_set, 5, "the request to be there")
+            may_end.set()
+            assert answer.result(10).commit_number == newer
 
 
 def test_stopped_and_deleted_jobs_are_served_without_tasks(engine, client):
@@ -273,27 +297,16 @@ def _mark(engine: Engine, payload: str) -> None:
         notify(connection, REPORTED_STOP, payload)
 
 
-def test_a_minute_keeps_its_last_known_values(engine, client):
-    """1. A backlog of 10. 2. An unknown one. 3. A known zero. Unknown never becomes zero, nor hides what was known."""
+def test_a_sample_has_what_is_known_and_no_more(engine, client):
+    """1. A backlog of 10. 2. An unknown one. 3. A known zero. Unknown never becomes zero."""
     join(engine, "x", "1")
     seen = []
     for backlog in (10, None, 0):
         post(client, batch("x", "1", 0, backlog=backlog))
+        assert take_samples(engine) == 1
         with transaction(engine) as connection:
             last = text(
                 "SELECT backlog_records, lag_seconds, state_rows FROM task_metrics ORDER BY minute DESC LIMIT 1"
             )
             seen.append(tuple(connection.execute(last).one()))
-    assert seen[0] == (10, 5.0, None)
-    assert seen[1] in {(10, 5.0, None), (None, None, None)}  # the latter when a minute began in between
-    assert seen[2] == (0, 0.0, None)
-
-
-def test_old_samples_are_purged(engine, client):
-    join(engine, "x", "1")
-    post(client, batch("x", "1", 0))
-    with transaction(engine) as connection:
-        connection.execute(text("UPDATE task_metrics SET minute = minute - interval '15 days'"))
-    post(client, batch("x", "1", 1))
-    with transaction(engine) as connection:
-        assert purge_samples(connection, keep_days=14) == 1
+    assert seen == [(10, 5.0, None), (None, None, None), (0, 0.0, None)]

@@ -93,14 +93,14 @@ def test_caught_by_the_rules_of_a_write(wrong: WrongJob) -> None:
 @pytest.mark.parametrize("wrong", SPARK, ids=lambda wrong: wrong.name)
 def test_caught_by_the_analysis(wrong: WrongJob, spark: SparkSession, settings: SparkSettings) -> None:
     config = check_merged(changed(wrong.change, settings))
-    found = analyse(spark, settings, config)
+    found = analyse(spark, settings, "wrong", config)
     assert wrong.text in told(wrong, found.problems)
     assert not found.unchecked
 
 
 @pytest.mark.parametrize("change", [change for _, change in RIGHT], ids=[name for name, _ in RIGHT])
 def test_a_right_job_has_no_problem(change: dict[str, Any], spark: SparkSession, settings: SparkSettings) -> None:
-    found = analyse(spark, settings, check_merged(changed(change, settings)))
+    found = analyse(spark, settings, "wrong", check_merged(changed(change, settings)))
     # The topics of the table do not exist, which another job may end.
     assert ([p for p in found.problems if p.rule not in MAY_COME_LATER], found.unchecked) == ([], [])
     assert found.report().columns
@@ -132,14 +132,14 @@ def test_what_a_broker_denies_is_told(spark: SparkSession, settings: SparkSettin
         check_merged(changed(source, settings)),
         check_merged(changed({"output": {"topic": TOPIC}}, settings)),
     )
-    assert analyse(spark, settings, reading).problems == []
+    assert analyse(spark, settings, "wrong", reading).problems == []
     for config, operation, field in (
         (reading, AclOperation.READ, "inputs.flights.topic"),
         (reading, AclOperation.DESCRIBE, "inputs.flights.topic"),
         (writing, AclOperation.WRITE, "output.topic"),
     ):
         with denied(settings.kafka_bootstrap, ResourceType.TOPIC, TOPIC, operation):
-            found = {problem.field: problem for problem in analyse(spark, settings, config).problems}
+            found = {problem.field: problem for problem in analyse(spark, settings, "wrong", config).problems}
         assert found[field].rule == ("topic_writable" if config is writing else "topic_readable")
         assert f"account may not {'write' if config is writing else 'read'} the topic {TOPIC}" in found[field].detail
 
@@ -147,7 +147,7 @@ def test_what_a_broker_denies_is_told(spark: SparkSession, settings: SparkSettin
 def test_something_that_does_not_answer_says_nothing_against_a_query(
     spark: SparkSession, settings: SparkSettings
 ) -> None:
-    found = analyse(spark, settings, check_merged(changed(python("unreachable"), settings)))
+    found = analyse(spark, settings, "wrong", check_merged(changed(python("unreachable"), settings)))
     assert {problem.rule for problem in found.problems} <= MAY_COME_LATER
     (why,) = found.unchecked
     assert why.startswith(
@@ -200,7 +200,7 @@ def test_state_over_a_kafka_key_of_several_columns_is_of_one_task(spark: SparkSe
         config = check_merged(
             job({"query": query, "inputs": {"flights": keys}, "task_count": task_count, "tables": None} | UPDATE)
         )
-        found = {problem.rule for problem in analyse(spark, settings, config).problems}
+        found = {problem.rule for problem in analyse(spark, settings, "wrong", config).problems}
         assert found - MAY_COME_LATER == rules
 
 

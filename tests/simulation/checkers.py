@@ -124,6 +124,13 @@ class Checkers(Watcher):
         if first != container:
             self.complain(f"{first} and {container} both write generation {generation} of {job}")
 
+    # ---- told by Task Managers
+
+    def took_specs(self, container: str, before: int, after: int) -> None:
+        """No Task Manager takes an older commit than it has acted on, whoever answers."""
+        if after < before:
+            self.complain(f"{container} goes back from commit {before} to {after}")
+
     # ---- told by Shard Managers
 
     def took_over(self) -> None:

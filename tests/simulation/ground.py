@@ -132,6 +132,9 @@ class Watcher:
     def ordered(self, verb: str, order: ShardOrders) -> None:
         """A Shard Manager sends an order."""
 
+    def took_specs(self, container: str, before: int, after: int) -> None:
+        """A Task Manager takes the specs of commit `after`; it had those of `before`."""
+
 
 @dataclass
 class Ground:

@@ -22,7 +22,11 @@ from services.state_syncer.decide.progress import Step
 from services.state_syncer.store import recorded as store
 from services.task_manager import container as task_manager
 from services.task_manager.membership.membership import Membership
+from services.task_manager.specs import spec_cache
 from services.task_manager.state import State
+from services.task_service.api import SpecAnswers
+from services.task_service.encoding import Asked
+from services.task_service.templates import Templates
 from tests.support.memory.store import MemoryStore
 
 Mutation = Callable[[pytest.MonkeyPatch], None]
@@ -60,6 +64,16 @@ def no_answer_is_a_yes(patch: pytest.MonkeyPatch) -> None:
 def unknown_is_gone(patch: pytest.MonkeyPatch) -> None:
     """A container that did not report is taken to have stopped everything."""
     patch.setattr(observe, "_applied", lambda _: NO_CONTAINERS_APPLIED)
+
+
+def silent_owner_counts_as_told(patch: pytest.MonkeyPatch) -> None:
+    """Also a container that owns a shard of a job, and reports nothing, is taken to have stopped its tasks."""
+    patch.setattr(observe.ClusterView, "owners_know", lambda *_: True)
+
+
+def silent_container_starts_what_was_stopped(patch: pytest.MonkeyPatch) -> None:
+    """Who gets a shard starts its tasks from any specs, also from those of before a stop that did not wait for it."""
+    patch.setattr(Membership, "too_early", lambda *_: frozenset())
 
 
 def everybody_leads(patch: pytest.MonkeyPatch) -> None:
@@ -142,11 +156,29 @@ def releases_interleave(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(rollout, "_rollout", careless)
 
 
+def older_snapshot_accepted(patch: pytest.MonkeyPatch) -> None:
+    """A Task Service that is behind answers with what it has, and a Task Manager believes it."""
+
+    async def as_it_is(self: SpecAnswers, *_: Any) -> Templates:
+        return self._known()
+
+    def in_full(self: SpecAnswers, templates: Templates, asked: Asked) -> Any:
+        is_behind = asked.after is not None and asked.after > templates.commit_number
+        return encoded(self, templates, asked._replace(after=None) if is_behind else asked)
+
+    encoded = SpecAnswers._encoded
+    patch.setattr(SpecAnswers, "_at_least", as_it_is)
+    patch.setattr(SpecAnswers, "_encoded", in_full)
+    patch.setattr(spec_cache, "is_older", lambda *_: False)
+
+
 MUTATIONS: tuple[Mutation, ...] = (
     no_fence,
     move_before_drop_is_answered,
     no_answer_is_a_yes,
     unknown_is_gone,
+    silent_owner_counts_as_told,
+    silent_container_starts_what_was_stopped,
     everybody_leads,
     no_wait_after_an_election,
     tasks_outlive_the_lease,
@@ -158,4 +190,5 @@ MUTATIONS: tuple[Mutation, ...] = (
     all_tasks_in_one_wave,
     next_wave_unseen,
     releases_interleave,
+    older_snapshot_accepted,
 )

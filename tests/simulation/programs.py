@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import count
+from random import Random
 from typing import Any
 
 from penstock.control.loop import LeaderLoop, Leadership
-from penstock.model.reports import TaskReportBatch
+from penstock.model.reports import TaskReportBatch, TaskReportChanges
 from penstock.store.running import STATE_SYNCER
 from penstock.tasks.spec import TaskTemplate
-from penstock.wire.cluster import Identity, ShardOrders, Snapshot
+from penstock.wire.cluster import Identity, LeaseAnswer, LeaseRequest, ShardOrders, Snapshot
 from penstock.wire.host_task_client import HostTaskClient
 from penstock.wire.job_client import JobClient
 from penstock.wire.shard_client import ShardManagerClient
@@ -33,6 +34,7 @@ from services.task_manager.container import Container
 from services.task_manager.loops.heartbeats import HeartbeatLoop
 from services.task_manager.loops.specs import SpecLoop
 from services.task_manager.loops.task_manager import TaskManager
+from services.task_manager.membership.relayed_lease import RelayedLease
 from services.task_manager.settings import TaskManagerSettings
 from services.task_manager.specs.files import IncarnationFile, Incarnations
 from services.task_manager.specs.spec_cache import SpecCache
@@ -43,12 +45,12 @@ from tests.simulation.clock import VirtualClock
 from tests.simulation.ground import Ground, Watcher
 from tests.simulation.hosts import SimulatedHost, SimulatedHosts
 from tests.simulation.network import Network
-from tests.simulation.processes import Process
+from tests.simulation.processes import Machine, Process
 from tests.simulation.store import Database, SyncPort
 from tests.support.memory.election import MemoryElection
 from tests.support.memory.health import MemoryHealthStore
 from tests.support.memory.housekeeping import MemoryHousekeepingStore
-from tests.support.memory.ownership import MemoryLeaseStore
+from tests.support.memory.ownership import MemoryLeaseStore, renewed
 from tests.support.memory.rollbacks import MemoryBatches, MemoryRollbackStore
 from tests.support.memory.shards import MemoryShardStore
 from tests.support.memory.specs import MemoryTaskService, MemoryTemplateStore
@@ -190,17 +192,26 @@ def task_service(around: Surroundings, process: Process) -> None:
         waiters,
         expiry_seconds=90.0,
         held_back_alert_seconds=300.0,
-        keep_samples_days=14,
     )
     specs = SpecAnswers(cache, waiters, longest_wait_seconds=60.0)
     reports = database.port(MemoryTaskService(database.memory), process)
 
-    def save(batch: TaskReportBatch) -> None:
-        reports.report(batch)
+    def save(batch: TaskReportBatch, number: int) -> None:
+        reports.report(batch, number)
         if database.memory.plans:
             database.news.notify_all()
 
-    around.network.listen(process.machine.name, process, servers.of_task_service(specs, save))
+    def save_changes(changes: TaskReportChanges) -> bool:
+        stored: bool = reports.report_changes(changes)
+        if database.memory.plans:
+            database.news.notify_all()
+        return stored
+
+    def renew_lease(request: LeaseRequest) -> LeaseAnswer:
+        return renewed(database.port(MemoryLeaseStore(database.memory, request.container), process), request)
+
+    handler = servers.of_task_service(specs, save, save_changes, renew_lease)
+    around.network.listen(process.machine.name, process, handler)
     database.listen(process, cache.wake)
     cache.start()
 
@@ -233,14 +244,24 @@ def task_manager(around: Surroundings, process: Process) -> None:
     around.containers[name] = container
     authority = ShardManagerClient(around.shard_managers)
     store = database.port(MemoryLeaseStore(database.memory, name), process)
-    tasks = TaskServiceClient(around.task_services)
+    tasks, random = TaskServiceClient(around.task_services), Random(f"{name} {life}")
+    leases = RelayedLease(
+        name,
+        tasks,
+        store,
+        lambda: container.summary().lease_seconds_left,
+        clock,
+        random,
+        spread_seconds=settings.lease_spread_seconds,
+    )
     manager = TaskManager(
         container,
-        HeartbeatLoop(container, authority, store, DiskIncarnations(machine.disk), clock, settings),
-        SpecLoop(container, tasks, DiskSnapshot(machine.disk), clock, settings),
+        HeartbeatLoop(container, authority, leases, DiskIncarnations(machine.disk), clock, settings),
+        SpecLoop(container, tasks, DiskSnapshot(machine, around.ground.watcher), clock, settings),
         tasks,
         clock,
         settings,
+        random,
     )
     around.network.listen(name, process, servers.of_task_manager(container))
     manager.start()
@@ -274,19 +295,26 @@ class WatchedOrders(Orders):
 class DiskSnapshot:
     """As `services.task_manager.specs.snapshot_file.SnapshotFile`, on a simulated disk: written out when it is read."""
 
-    def __init__(self, disk: dict[str, Any]) -> None:
-        self._disk = disk
+    def __init__(self, machine: Machine, watcher: Watcher) -> None:
+        self._disk, self._name, self._watcher = machine.disk, machine.name, watcher
 
     def load(self) -> Snapshot | None:
         specs: SpecCache | None = self._disk.get("specs")
         if specs is None:
             return None
         texts = [job.template.model_dump_json() for job in specs.jobs.values()]
-        templates = tuple(map(TaskTemplate.model_validate_json, texts))
-        count = specs.sharding.count
-        return Snapshot(full=True, commit_number=specs.commit_number, shard_count=count, templates=templates)
+        return Snapshot(
+            full=True,
+            commit_number=specs.commit_number,
+            shard_count=specs.sharding.count,
+            store=specs.store,
+            templates=tuple(map(TaskTemplate.model_validate_json, texts)),
+            row_digests=tuple(job.digest for job in specs.jobs.values()),
+        )
 
     def save(self, specs: SpecCache) -> None:
+        known: SpecCache | None = self._disk.get("specs")
+        self._watcher.took_specs(self._name, 0 if known is None else known.commit_number, specs.commit_number)
         self._disk["specs"] = specs
 
 

@@ -6,9 +6,17 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from penstock.control.errors import NotFound, NotLeader, RetryableError
-from penstock.model.reports import TaskReportBatch
+from penstock.model.reports import TaskReportBatch, TaskReportChanges
 from penstock.tasks.host_task import HostTask
-from penstock.wire.cluster import KNOWS_HEADER, KNOWS_LEVELS, HeartbeatRequest, ShardOrders
+from penstock.wire.cluster import (
+    KNOWS_HEADER,
+    REPORT_NUMBER_HEADER,
+    ChangesAnswer,
+    HeartbeatRequest,
+    LeaseAnswer,
+    LeaseRequest,
+    ShardOrders,
+)
 from penstock.wire.jobs import Batch, BatchResults
 from services.shard_manager.leader.heartbeats import Heartbeats
 from services.task_manager.container import Container
@@ -63,18 +71,33 @@ def of_task_manager(container: Container) -> Callable[[Request], Response]:
 
 
 def of_task_service(
-    specs: SpecAnswers, save_report: Callable[[TaskReportBatch], None]
+    specs: SpecAnswers,
+    save_report: Callable[[TaskReportBatch, int], None],
+    save_changes: Callable[[TaskReportChanges], bool],
+    renew_lease: Callable[[LeaseRequest], LeaseAnswer],
 ) -> Callable[[Request], Response]:
     """As `services.task_service.api`, uncompressed."""
 
     def handle(request: Request) -> Response:
         if request.path == "/v1/reports":
-            save_report(TaskReportBatch.model_validate_json(request.body))
-            return Response(204)
-        after = request.query.get("after")
-        wait_seconds = float(request.query.get("wait_seconds", 0.0))
-        levels = KNOWS_LEVELS in request.headers.get(KNOWS_HEADER, "")
-        encoded = run(specs.full(levels) if after is None else specs.delta(int(after), wait_seconds, levels))
+            number = int(request.query["number"])
+            save_report(TaskReportBatch.model_validate_json(request.body), number)
+            return Response(204, headers={REPORT_NUMBER_HEADER: str(number)})
+        if request.path == "/v1/leases":
+            return _json(renew_lease(LeaseRequest.model_validate_json(request.body)))
+        if request.path == "/v1/reports/changes":
+            changes = TaskReportChanges.model_validate_json(request.body)
+            return _json(ChangesAnswer(stored=save_changes(changes)))
+        after, query = request.query.get("after"), request.query
+        knows, wait_seconds = request.headers.get(KNOWS_HEADER, ""), float(query.get("wait_seconds", 0.0))
+        answer = specs.answer(
+            knows,
+            None if after is None else int(after),
+            wait_seconds,
+            query.get("store", ""),
+            full=bool(query.get("full")),
+        )
+        encoded = run(answer)
         headers = {"ETag": encoded.etag, "content-type": "application/json"}
         if encoded.etag == request.headers.get("If-None-Match"):
             return Response(304, headers=headers)

@@ -33,6 +33,12 @@ CASES: dict[Mutation, Case] = {
     mutations.move_before_drop_is_answered: Case(2),
     mutations.no_answer_is_a_yes: Case(2, _under("switch off", "weather", "stop", every=6.0, at="c")),
     mutations.unknown_is_gone: Case(23, _under("switch off", "stop", every=5.0, at="tasks", changes=("rescale",))),
+    mutations.silent_owner_counts_as_told: Case(
+        2, _under("switch off", "cut a service", every=6.0, at="c", changes=("rescale",))
+    ),
+    mutations.silent_container_starts_what_was_stopped: Case(
+        15, _under("switch off", "cut a service", every=6.0, at="c", changes=("rescale",))
+    ),
     mutations.everybody_leads: Case(0),
     mutations.no_wait_after_an_election: Case(
         5, _under("kill", "store away", "store in trouble", every=4.0, at="shards")
@@ -48,6 +54,9 @@ CASES: dict[Mutation, Case] = {
     mutations.all_tasks_in_one_wave: Case(0),
     mutations.next_wave_unseen: Case(0),
     mutations.releases_interleave: Case(0),
+    mutations.older_snapshot_accepted: Case(
+        3, _under("cut", "cut a service", "stop", "store in trouble", every=3.0, at=("tasks", "c"))
+    ),
     placement_mutations.capacity_is_ignored: Case(2),
     placement_mutations.the_budget_is_ignored: Case(3),
     placement_mutations.a_cordon_is_ignored: Case(0),

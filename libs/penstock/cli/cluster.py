@@ -1,4 +1,4 @@
-"""Commands about the cluster: shards, alerts, the field table, decisions of the Auto Scaler."""
+"""Commands about the cluster: shards, the field table, decisions of the Auto Scaler."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Annotated
 
 import typer
 
-from penstock.cli.arguments import AsJson, Job
+from penstock.cli.arguments import AsJson, Job, Reason
 from penstock.cli.connection import client, say_more
-from penstock.cli.output import Whole, cell, say, show_json, table
+from penstock.cli.output import cell, say, show_json, table
 from penstock.config.tree import FIELD_TABLE, FieldRow, find
 from penstock.config.tree import rows as field_rows
 from penstock.control.errors import NotFound
@@ -23,13 +23,14 @@ def shards(
     wanted: Annotated[
         int | None, typer.Option("--set", min=1, help="the new number: a multiple or a divisor of the present one")
     ] = None,
+    reason: Reason = "",
 ) -> None:
     """Show how many shards each container owns, or change the number of shards.
 
     `--json` lists every shard.
     """
     if wanted is not None:
-        asked = client().ask_for_shards(wanted)
+        asked = client().ask_for_shards(wanted, reason=reason)
         return show_json(asked) if as_json else say(_count(asked))
     page = client().shards()
     if as_json:
@@ -45,16 +46,6 @@ def _count(shown: ShardCount) -> str:
     if shown.wanted_shard_count == shown.shard_count:
         return present
     return f"{present}, changing to {shown.wanted_shard_count}"
-
-
-def alerts(as_json: AsJson = False) -> None:
-    """List open alerts, newest first."""
-    page = client().alerts()
-    if as_json:
-        return show_json(page)
-    rows = [(a.kind, a.subject, Whole(a.message), a.times, a.raised_at) for a in page.alerts]
-    table(("kind", "subject", "message", "times", "raised"), rows)
-    return say_more(page.next)
 
 
 def fields(

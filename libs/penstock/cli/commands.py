@@ -6,7 +6,8 @@ from penstock.cli.lazy import Command
 
 GROUPS = {
     "jobs": "Create, change, list and delete jobs.",
-    "layers": "Read and write the configuration layers of a job.",
+    "layers": "Read and write the configuration layers of a job; list, add, change and remove layers of the cell.",
+    "silences": "Leave alerts out of the list for a while.",
     "savepoint": "Take, list, restore and delete savepoints of a job.",
     "tokens": "Manage the tokens with which tools and people call the Job Service.",
     "packages": "Pack Python code for jobs.",
@@ -35,6 +36,16 @@ COMMANDS = (
     Command("layers show", "layers:show", "Show one layer of a job as JSON."),
     Command("layers patch", "layers:patch", "Merge a change into a layer. A null removes a key."),
     Command("layers drop", "layers:drop", "Remove a layer from a job. The values that it hid apply again."),
+    Command("layers list", "cell:layers", "List the layers of the cell, lowest first."),
+    Command("layers add", "cell:add_layer", "Add a layer to the cell."),
+    Command(
+        "layers change",
+        "cell:change_layer",
+        "Change a layer of the cell. A rank is refused that would change the configuration of a job.",
+    ),
+    Command(
+        "layers remove", "cell:remove_layer", "Remove a layer from the cell. Refused while a job has something in it."
+    ),
     Command(
         "override", "layers:override", "Override settings of a job in the `oncall` layer, with a reason and an expiry."
     ),
@@ -44,7 +55,11 @@ COMMANDS = (
         "Show for each field its value, who set it, when and why, and which values it hides.",
     ),
     Command("plan", "layers:plan", "Show what a change would do, without making it."),
-    Command("history", "layers:history", "Show who changed what, when and why, newest first."),
+    Command(
+        "history",
+        "layers:history",
+        "Show who changed what, when and why, newest first: of a job, or of the cell without one.",
+    ),
     Command("revert", "layers:revert", "Set a layer back to its content at an earlier version."),
     Command("restart", "jobs:restart", "Restart the tasks of a job. Their state is kept."),
     Command("release", "jobs:release", "Release a job from quarantine: the State Syncer tries its change again."),
@@ -70,7 +85,23 @@ COMMANDS = (
     ),
     Command("savepoint delete", "savepoint:delete", "Delete a savepoint and its files."),
     Command("shards", "cluster:shards", "Show how many shards each container owns, or change the number of shards."),
-    Command("alerts", "cluster:alerts", "List open alerts, newest first."),
+    Command("alerts", "alerts:alerts", "List open alerts, newest first."),
+    Command(
+        "acknowledge", "alerts:acknowledge", "Say that you work on an alert. It stays in the list, with your name."
+    ),
+    Command("silences list", "alerts:silences", "List silences, newest first."),
+    Command(
+        "silences create",
+        "alerts:create_silence",
+        "Leave alerts out of the list for a while. They are raised and recorded as always.",
+    ),
+    Command("silences end", "alerts:end_silence", "End a silence. The alerts that it left out are listed again."),
+    Command(
+        "leaders",
+        "cell:leaders",
+        "List the leader of each loop: its address, its epoch, since when it leads, when its lease ends.",
+    ),
+    Command("status", "status:status", "Show whether all parts of Penstock are well. Exit code 1: one is not."),
     Command(
         "fields",
         "cluster:fields",
@@ -88,7 +119,13 @@ COMMANDS = (
     Command(
         "uncordon", "containers:uncordon", "Let a container take shards again. If it is being drained, the drain ends."
     ),
+    Command("forget", "containers:forget", "Forget a container that is lost. If it comes back, it is new."),
     Command("tokens create", "tokens:create", "Create a token and print it. It cannot be shown again."),
+    Command(
+        "tokens rotate",
+        "tokens:rotate",
+        "Give a token a new secret and print it. The one before stays good for a while.",
+    ),
     Command("tokens list", "tokens:list_", "List all tokens, without their secrets."),
     Command("tokens revoke", "tokens:revoke", "Revoke a token. Calls with it are refused from now on."),
     Command(
@@ -111,6 +148,11 @@ COMMANDS = (
         "topics delete", "topics:delete", "Delete a topic and all its records. Refused while a job reads or writes it."
     ),
     Command("init", "init:init", "Create or upgrade the job store, and print the first admin token once."),
+    Command(
+        "restored",
+        "restored:restored",
+        "After a restore of the job store, or a fail-over that lost commits: let no number be used twice.",
+    ),
     Command(
         "up",
         "up:up",

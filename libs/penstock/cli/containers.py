@@ -12,8 +12,8 @@ from penstock.cli.arguments import AsJson, Reason
 from penstock.cli.connection import client
 from penstock.cli.output import cell, figure, say, show_json, span, table
 from penstock.cli.parse import duration_seconds, name_of
+from penstock.cli.patience import await_cluster
 from penstock.control.errors import Conflict
-from penstock.control.process import wait_until
 from penstock.tasks.ownership import DRAINING, OPEN
 from penstock.wire.containers import ContainerPage, ContainerView
 from penstock.wire.job_client import JobClient
@@ -78,11 +78,19 @@ def uncordon(container: Container, reason: Reason = "") -> None:
     _say_availability(client().uncordon(container, reason=reason))
 
 
+def forget(container: Container, reason: Reason = "") -> None:
+    """Forget a container that is lost. If it comes back, it is new."""
+    client().forget_container(container, reason=reason)
+    say(f"forgot {container}")
+
+
 def _watch(connection: JobClient, container: str, seconds: float) -> None:
     """Says the progress and the container's alerts, each once. Raises Conflict when somebody ended the drain."""
     said: set[str] = set()
     is_empty = partial(_is_empty, connection, container, said)
-    wait_until(is_empty, seconds, f"{container} to be empty: see `penstock containers`", poll_s=_POLL_SECONDS)
+    await_cluster(
+        connection, is_empty, seconds, f"{container} to be empty: see `penstock containers`", poll_s=_POLL_SECONDS
+    )
     say(f"{container} is empty")
 
 

@@ -9,10 +9,11 @@ from typing import Annotated, Any
 import typer
 
 from penstock.cli.arguments import AsJson, Config, IfMatch, Job, Layer, Reason, Verify, WholeLayer
+from penstock.cli.cell import cell_history
 from penstock.cli.connection import client, definition, say_more, say_written
 from penstock.cli.errors import required
 from penstock.cli.output import cell, changes, say, show_json, table
-from penstock.cli.parse import expiry_seconds
+from penstock.cli.parse import expiry_seconds, name_of
 from penstock.wire.job_client import Expiring, JobClient
 from penstock.wire.jobs import AnalysisView, ExplainedLeafView, FieldChangeView, HiddenValueView, PlanView
 
@@ -72,8 +73,18 @@ def override(
     return say_written(connection.patch_layer(job, "oncall", change, if_match=version, **given))
 
 
-def history(job: Job, as_json: AsJson = False) -> None:
-    """Show who changed what, when and why, newest first."""
+def history(
+    job: Annotated[
+        str | None, typer.Argument(help="name of the job; default: the cell", callback=name_of("job"))
+    ] = None,
+    subject: Annotated[
+        str | None, typer.Option(help="of the cell: only about this token, layer, container, alert or silence")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show who changed what, when and why, newest first: of a job, or of the cell without one."""
+    if job is None:
+        return cell_history(as_json, subject)
     page = client().history(job)
     if as_json:
         return show_json(page)

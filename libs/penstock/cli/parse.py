@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +13,7 @@ import orjson
 
 from penstock.config.declare import NAME, NAME_RULE
 from penstock.control.errors import UserError
+from penstock.control.unique_keys import DuplicateKey, unique_keys
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 
@@ -29,6 +31,9 @@ def json_object(text: str, *, names: dict[str, str] | None = None) -> dict[str, 
         source = Template(path.read_text()).safe_substitute(names or {})
     try:
         value = orjson.loads(source)
+        json.loads(source, object_pairs_hook=unique_keys)
+    except DuplicateKey as error:
+        raise UserError(str(error), field=error.key, rule="duplicate_key") from error
     except orjson.JSONDecodeError as error:
         raise UserError(f"this is not JSON: {error}", field="config", rule="json_object") from error
     if not isinstance(value, dict):

@@ -11,9 +11,9 @@ from penstock.cli.connection import client, say_written
 from penstock.cli.layers import plan_outcome
 from penstock.cli.output import figure, say, table
 from penstock.cli.parse import duration_seconds, expiry_seconds
+from penstock.cli.patience import await_cluster
 from penstock.cli.waiting import GIVEN_UP, POLL_SECONDS
 from penstock.control.errors import Conflict
-from penstock.control.process import wait_until
 from penstock.model.jobs import JobState
 from penstock.wire.balance import BalanceView, LoadView
 from penstock.wire.job_client import Expiring, JobClient
@@ -63,7 +63,9 @@ def watch(connection: JobClient, job: str, revision: int, seconds: float) -> Non
             say(f"{view.state}: {view.detail}")
         return _has_ended(view, revision)
 
-    wait_until(has_ended, seconds, f"{job} to run revision {revision}: see `penstock sync`", poll_s=POLL_SECONDS)
+    await_cluster(
+        connection, has_ended, seconds, f"{job} to run revision {revision}: see `penstock sync`", poll_s=POLL_SECONDS
+    )
     view = connection.sync(job)
     if view.state in GIVEN_UP:
         raise Conflict(

@@ -10,9 +10,9 @@ from penstock.cli.arguments import AsJson, Job, NoWait, Reason, Timeout
 from penstock.cli.connection import client, say_written
 from penstock.cli.output import figure, say, show_json, table
 from penstock.cli.parse import duration_seconds, name_of
+from penstock.cli.patience import await_cluster
 from penstock.cli.rescale import watch
 from penstock.control.errors import Conflict
-from penstock.control.process import wait_until
 
 _POLL_SECONDS = 0.3
 Name = Annotated[str, typer.Argument(help="name of the savepoint", callback=name_of("savepoint"))]
@@ -34,8 +34,12 @@ def create(
     say(f"savepoint {asked.name} of {job} is requested")
     if no_wait:
         return
-    wait_until(
-        lambda: connection.savepoint(job, asked.name).state != "asked", seconds, "the savepoint", poll_s=_POLL_SECONDS
+    await_cluster(
+        connection,
+        lambda: connection.savepoint(job, asked.name).state != "asked",
+        seconds,
+        "the savepoint",
+        poll_s=_POLL_SECONDS,
     )
     view = connection.savepoint(job, asked.name)
     if view.state != "ready":

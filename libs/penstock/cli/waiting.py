@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from penstock.cli.output import say
+from penstock.cli.patience import await_cluster
 from penstock.control.errors import Conflict, NotFound
-from penstock.control.process import wait_until
 from penstock.model.health import AGAIN, Health
 from penstock.model.jobs import JobState
 from penstock.model.reports import TaskState
@@ -43,7 +43,7 @@ def wait_for(connection: JobClient, job: str, revision: int, seconds: float) -> 
         return now if now.done or now.failed else None
 
     try:
-        found = wait_until(has_ended, seconds, job, poll_s=POLL_SECONDS)
+        found = await_cluster(connection, has_ended, seconds, job, poll_s=POLL_SECONDS)
     except TimeoutError as error:
         raise TimeoutError(f"not done after {seconds:g} s, Penstock continues: {list(said)[-1]}") from error
     if found is not None and found.failed:
@@ -60,7 +60,7 @@ def wait_until_gone(connection: JobClient, job: str, seconds: float) -> None:
             return True
         return False
 
-    wait_until(is_gone, seconds, f"{job} to go: see `penstock tasks {job}`", poll_s=POLL_SECONDS)
+    await_cluster(connection, is_gone, seconds, f"{job} to go: see `penstock tasks {job}`", poll_s=POLL_SECONDS)
     say(f"{job} is gone")
 
 

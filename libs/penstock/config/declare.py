@@ -41,6 +41,16 @@ class Model(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
+class Carried(Model):
+    """Base of what another release may have written: stored documents, and messages between processes.
+
+    A field that this release does not know is kept, and stands in what this release writes from the model. What users
+    send is a `Model`, or is checked against the field table, so a mistyped field is refused.
+    """
+
+    model_config = ConfigDict(extra="allow")
+
+
 NAME_RULE = (
     "has 1 to 100 lower case letters, digits, dots, dashes and underscores, and begins and ends with a letter or digit"
 )

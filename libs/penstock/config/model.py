@@ -13,6 +13,7 @@ from typing import Annotated, Literal
 from pydantic import ConfigDict, Field
 
 from penstock.config.declare import DECLARED_BY_USER, OF_THE_PACKAGE, Identifier, Name, Topic, declare
+from penstock.config.declare import Carried as Carried
 from penstock.config.declare import ChangeKind as ChangeKind
 from penstock.config.declare import Model as Model
 from penstock.config.spark_settings import ALLOWED_TEXT
@@ -31,7 +32,7 @@ class DesiredState(StrEnum):
     STOPPED = "stopped"
 
 
-class DeclaredModel(Model):
+class DeclaredModel(Carried):
     """A part of a job's configuration. The docstring below a field is its documentation."""
 
     model_config = ConfigDict(use_attribute_docstrings=True)
@@ -126,6 +127,8 @@ class DeltaOutput(DeclaredModel):
     """Hadoop path of the Delta table."""
     partition_columns: tuple[Identifier, ...] = Field((), max_length=32, **declare(FORBIDDEN, DECLARED_BY_USER))
     """Columns that partition the table."""
+    allow_other_writers: bool = Field(False, **declare(RESTART, DECLARED_BY_USER))
+    """Accept that this job and others write to the table although one replaces it whole (output_mode complete)."""
 
 
 class FilesOutput(DeclaredModel):
@@ -155,6 +158,9 @@ class PostgresOutput(DeclaredModel):
     """Table to write to; it is created with the columns of the query when it is missing."""
     upsert_columns: tuple[Identifier, ...] = Field((), max_length=32, **declare(RESTART, DECLARED_BY_USER))
     """Columns of a unique key: a row replaces the row with the same key. Default: rows are appended."""
+    allow_other_writers: bool = Field(False, **declare(RESTART, DECLARED_BY_USER))
+    """Accept that other jobs with upsert_columns write to the table too: each may replace rows of the others. They need
+    the same setting."""
 
 
 Output = Annotated[KafkaOutput | DeltaOutput | FilesOutput | PostgresOutput, Field(discriminator="type")]

@@ -11,7 +11,7 @@ from penstock.config.model import DeltaOutput, FilesOutput, Input, JobConfig, Ka
 from penstock.config.paths import PLACEHOLDER
 from penstock.config.problems import Problem
 from penstock.config.query_rules import query_problems
-from penstock.config.spark_settings import is_allowed
+from penstock.config.spark_settings import ALLOWED_VALUES, is_allowed
 from penstock.config.value_schema import SchemaError, column_names
 
 Rule = Callable[[JobConfig], Iterator[Problem]]
@@ -243,14 +243,17 @@ def _own_loop(config: JobConfig) -> Iterator[Problem]:
 
 
 def _spark_settings(config: JobConfig) -> Iterator[Problem]:
-    for setting in config.spark_settings:
+    for setting, value in config.spark_settings.items():
+        field = f"spark_settings.{setting}"
         if not is_allowed(setting):
-            field = f"spark_settings.{setting}"
             detail = (
                 f"{field}: a job may not set this Spark setting; `penstock fields spark_settings` lists those that it "
                 "may set"
             )
             yield Problem(field, "spark_setting_not_allowed", detail)
+        elif not ALLOWED_VALUES[setting].accepts(value):
+            detail = f"{field}: {value!r} is not allowed; allowed: {ALLOWED_VALUES[setting].text}"
+            yield Problem(field, "spark_setting_value", detail)
 
 
 RULES: tuple[Rule, ...] = (

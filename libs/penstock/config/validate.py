@@ -42,28 +42,43 @@ def check_job_name(name: str) -> None:
         )
 
 
-def check_layer(layer_name: str, config: Mapping[str, Any]) -> None:
-    """Checks one layer's partial configuration (JSON).
+def check_layer(layer_name: str, config: Mapping[str, Any], stored: Mapping[str, Any] | None = None) -> None:
+    """Checks one layer's partial configuration (JSON). Fields of a newer release that `stored`, the layer's present
+    content, has with the same values may stay.
 
     Raises InvalidConfig, with every problem in `extra["errors"]`: `unknown_field`, `layer_may_not_set`,
     `null_in_layer`, `map_expected`, `bad_key`, or the name that pydantic gives the broken type or limit.
     """
-    problems = tuple(_layer_problems(ROOT, config, (), layer_name))
+    problems = tuple(_layer_problems(ROOT, _without_carried(ROOT, config, stored), (), layer_name))
     if problems:
         raise refusal(problems)
 
 
-def check_merged(merged: Mapping[str, Any]) -> JobConfig:
-    """The merged configuration (JSON) as a `JobConfig` that keeps every rule.
+def _without_carried(node: Node, config: Any, stored: Any) -> Any:
+    """The content of a layer without what this release does not know and does not change."""
+    if isinstance(node, Leaf) or not isinstance(config, dict) or not isinstance(stored, dict):
+        return config
+    return {
+        key: value if below is None else _without_carried(below, value, stored.get(key))
+        for key, value in config.items()
+        if (below := child(node, key)) is not None or key not in stored or stored[key] != value
+    }
+
+
+def check_merged(merged: Mapping[str, Any], *, carries: bool = False) -> JobConfig:
+    """The merged configuration (JSON) as a `JobConfig` that keeps every rule. With `carries`, for layers that were
+    checked when they were written, it keeps fields of a newer release.
 
     Types and limits are strict: `"4"` is no task count. Raises InvalidConfig with every problem in
     `extra["errors"]`; rules between fields are looked at once types and limits are right. `key_group_bounds` that
     are not in force are left out, so configurations differ in them only where that moves key groups.
     """
     try:
-        config = JobConfig.model_validate_json(json.dumps(merged), strict=True)
+        config = JobConfig.model_validate_json(json.dumps(merged), strict=True, extra="forbid")
     except ValidationError as error:
-        raise refusal(_shape_problems(error)) from None
+        if not (carries and _is_only_newer(error)):
+            raise refusal(_shape_problems(error)) from None
+        config = JobConfig.model_validate_json(json.dumps(merged), strict=True)
     problems = broken_rules(config)
     if problems:
         raise refusal(problems)
@@ -149,6 +164,14 @@ def _shape_problems(error: ValidationError) -> tuple[Problem, ...]:
     """Pydantic's errors, one a field: it reports each member of a union (`args.x`) by itself."""
     found = [_shape_problem(detail) for detail in error.errors(include_url=False, include_context=False)]
     return tuple({problem.field: problem for problem in reversed(found)}.values())[::-1]
+
+
+def _is_only_newer(error: ValidationError) -> bool:
+    """Whether all that is wrong is that no release up to this one has such fields."""
+    return all(
+        detail["type"] == "extra_forbidden" and find(tuple(_field_path(detail["loc"]))) is None
+        for detail in error.errors(include_url=False, include_context=False)
+    )
 
 
 def _shape_problem(detail: ErrorDetails) -> Problem:

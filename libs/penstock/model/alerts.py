@@ -26,7 +26,12 @@ class AlertKind(StrEnum):
     CONTAINER_FAILING = "container_failing"
     CONTAINER_OUTLIER = "container_outlier"
     DRAIN_OVERDUE = "drain_overdue"
+    ADMIN_TOKEN_ENDING = "admin_token_ending"
+    REPORTS_OLD = "reports_old"
+    LOOP_STALLED = "loop_stalled"
 
 
 INPUT_ALERTS = (AlertKind.PARTITIONS_NOT_READ, AlertKind.KEY_FUNCTION_MISMATCH, AlertKind.MALFORMED_RECORDS)
 """The kinds about the inputs of tasks that run."""
+CONTAINER_ALERTS = (AlertKind.CONTAINER_FAILING, AlertKind.CONTAINER_OUTLIER, AlertKind.DRAIN_OVERDUE)
+"""The kinds about one container."""

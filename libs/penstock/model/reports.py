@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
-from penstock.config.declare import Model
+from penstock.config.declare import Carried
 from penstock.control.texts import Text
 
 
@@ -21,7 +21,7 @@ class TaskState(StrEnum):
     HELD = "held"
 
 
-class KeyGroupRates(Model):
+class KeyGroupRates(Carried):
     """Records per second into each of a task's key groups, from `first` on, over the last `seconds`.
 
     Offsets are counted, so markers of transactions count too. Topics of several inputs are summed.
@@ -35,7 +35,7 @@ class KeyGroupRates(Model):
 _NEW_FIELDS = frozenset(["quiesced", "level_ms", "watermark_ms", "caught_up", "silent_seconds"])
 
 
-class TaskProgress(Model):
+class TaskProgress(Carried):
     """Measurements of a task's last micro-batches; None is unknown, never zero.
 
     Rates are those of the last minute: `input_rows_per_second` by the clock, `processed_rows_per_second` while batches
@@ -93,7 +93,7 @@ def _is_default(value: Any) -> bool:
     return value is None or value is False
 
 
-class TaskReport(Model):
+class TaskReport(Carried):
     """One task as its container runs it. `epoch` is the assignment epoch under which it was started.
 
     `load`: its use by dimension (`penstock.tasks.dimensions`); a missing dimension is unknown. None: unchanged since
@@ -114,7 +114,7 @@ class TaskReport(Model):
     load: dict[Text, float] | None = None
 
 
-class TaskReportBatch(Model):
+class TaskReportBatch(Carried):
     """ALL tasks of a container at one moment: a task not listed does not run there.
 
     `commit_number` is the newest commit of the running table that the container has applied, `version` the newest
@@ -126,3 +126,26 @@ class TaskReportBatch(Model):
     commit_number: int
     version: int
     tasks: tuple[TaskReport, ...]
+
+
+class TaskReportChanges(Carried):
+    """What changed in a container since its report with the number `after`: a task that is neither in `tasks` nor in
+    `ended` is as that report left it. Without either: nothing new.
+
+    `number`: each report of an incarnation has a higher one than the report before. `ended`: job and index of the tasks
+    that no longer run there. It counts only on the report `after`; on any other it says nothing about any task.
+    """
+
+    container: str
+    incarnation: str
+    commit_number: int
+    version: int
+    number: int = Field(ge=1, le=2**63 - 1)
+    after: int = Field(ge=1, le=2**63 - 1)
+    tasks: tuple[TaskReport, ...] = ()
+    ended: tuple[tuple[Text, int], ...] = ()
+
+    @property
+    def has_news(self) -> bool:
+        """Whether any task changed."""
+        return bool(self.tasks or self.ended)

@@ -24,7 +24,7 @@ def initialize(runtime: Runtime, request: SinkRequest) -> None:
     that another job makes later is waited for by the tasks.
     """
     config = request.config
-    require_no_problem(analyse(runtime.spark, runtime.settings, config).problems, ignored=MAY_COME_LATER)
+    require_no_problem(analyse(runtime.spark, runtime.settings, request.job, config).problems, ignored=MAY_COME_LATER)
     spec = TaskSpec(
         job=request.job,
         index=0,

@@ -7,8 +7,16 @@ from datetime import datetime
 from sqlalchemy import Connection, text
 
 from penstock.control.errors import NotFound
+from penstock.model.cell import CellAction, CellEntry
+from penstock.store.cell_history import record
+from penstock.tasks.ownership import CORDONED, DRAINING, OPEN
 
 SHARD_MANAGER = "shard_manager"
+_ACTIONS = {
+    OPEN: CellAction.CONTAINER_UNCORDONED,
+    CORDONED: CellAction.CONTAINER_CORDONED,
+    DRAINING: CellAction.CONTAINER_DRAINED,
+}
 
 _PRESENT = text("SELECT availability FROM containers WHERE name = :name FOR UPDATE")
 _SET = text(
@@ -34,7 +42,8 @@ def set_availability(
     """Makes a container, live or lost, OPEN, CORDONED or DRAINING (`penstock.tasks.ownership`); whether it changed it.
 
     `drain_until` is for DRAINING only. `only_if`: changes nothing if the container has another availability by now. A
-    repeated call replaces reason, author and limit, and keeps `availability_at`. Raises NotFound.
+    repeated call replaces reason, author and limit, and keeps `availability_at`. It is recorded in the history of the
+    cell. Raises NotFound.
     """
     present = connection.execute(_PRESENT, {"name": name}).scalar()
     if present is None:
@@ -43,4 +52,6 @@ def set_availability(
         return False
     values = {"name": name, "availability": availability, "drain_until": drain_until}
     connection.execute(_SET, {**values, "reason": reason, "author": author})
+    sides = {"old": {"availability": present}, "new": {"availability": availability, "drain_until": drain_until}}
+    record(connection, CellEntry(author, _ACTIONS[availability], name, reason, **sides))
     return True

@@ -21,6 +21,7 @@ SHARD_COUNT = "shard_count"
 WANTED_SHARD_COUNT = "wanted_shard_count"
 SELECTORS = "selectors"
 SHARDING_VERSION = "sharding_version"
+INCARNATION = "incarnation"
 
 FACTS = "(SELECT jsonb_object_agg(key, value) FROM cluster)"
 """All facts in the form of `facts_of`, for a statement that also reads shards."""
@@ -35,18 +36,23 @@ _IS_ASSIGNED = text("SELECT EXISTS (SELECT FROM assignment)")
 
 
 class ShardingFacts(NamedTuple):
-    """`version`: the assignment number of the newest change. `wanted`: the shard count that was asked for."""
+    """`version`: the assignment number of the newest change. `wanted`: the shard count that was asked for.
+
+    `incarnation`: that of the store (`penstock.store.incarnation`).
+    """
 
     sharding: Sharding
     version: int
     wanted: int
+    incarnation: str = ""
 
 
 def facts_of(rows: Mapping[str, Any]) -> ShardingFacts:
     """The facts from their rows by key."""
     count = int(rows[SHARD_COUNT])
     sharding = Sharding(count, tuple(rows.get(SELECTORS, ())))
-    return ShardingFacts(sharding, int(rows.get(SHARDING_VERSION, 0)), int(rows.get(WANTED_SHARD_COUNT, count)))
+    version, wanted = int(rows.get(SHARDING_VERSION, 0)), int(rows.get(WANTED_SHARD_COUNT, count))
+    return ShardingFacts(sharding, version, wanted, str(rows.get(INCARNATION, "")))
 
 
 def read_facts(connection: Connection, *, hold: bool = False) -> ShardingFacts:

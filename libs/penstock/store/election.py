@@ -16,6 +16,7 @@ from penstock.control.logs import logger
 from penstock.control.loop import LeaderLoop, Leadership
 from penstock.store import leases
 from penstock.store.engine import listen, transaction
+from penstock.store.rounds import RoundNotes
 
 log = logger(__name__)
 RECONNECT_SECONDS = 1.0
@@ -55,7 +56,8 @@ class LoopTimes(NamedTuple):
 def build_loop(
     name: str, round_: Callable[[int], None], engine: Engine, clock: Clock, times: LoopTimes, *, holder: str, url: str
 ) -> LeaderLoop:
-    """A loop whose leader holds the lease row `name`; `holder` is unique to this run of the process."""
+    """A loop whose leader holds the lease row `name`, and notes its rounds; `holder` is unique to this run of the
+    process."""
     election = StoreElection(engine, name, holder, url=url, lease_seconds=times.lease)
     leadership = Leadership(name, election, times.lease, clock.monotonic)
     return LeaderLoop(
@@ -66,13 +68,17 @@ def build_loop(
         period_seconds=times.period,
         renew_seconds=times.renew,
         gather_seconds=times.gather,
+        on_end=RoundNotes(engine, name, times.period, clock.monotonic).note,
     )
 
 
 class Listener:
-    """A daemon thread that calls `wake` on every NOTIFY of `channels`, and after every reconnect."""
+    """A daemon thread that calls `wake` on every NOTIFY of `channels`, and after every reconnect.
 
-    def __init__(self, database_url: str, channels: tuple[str, ...], wake: Callable[[], None]) -> None:
+    Without a `database_url` (`CommonSettings.notifications_url`) nothing wakes: only the periodic rounds see changes.
+    """
+
+    def __init__(self, database_url: str | None, channels: tuple[str, ...], wake: Callable[[], None]) -> None:
         self._database_url = database_url
         self._channels = channels
         self._wake = wake
@@ -83,6 +89,8 @@ class Listener:
 
     def start(self) -> None:
         """Begins to listen."""
+        if self._database_url is None:
+            log.warning("a pooler passes no notifications on: set PENSTOCK_DATABASE_LISTEN_URL", seen="in periods")
         self._thread.start()
 
     def stop(self) -> None:
@@ -93,15 +101,15 @@ class Listener:
         self._stop_reader.close()
 
     def _run(self) -> None:
-        while not self._stopping.is_set():
+        while self._database_url is not None and not self._stopping.is_set():
             try:
-                self._listen_until_broken()
+                self._listen_until_broken(self._database_url)
             except psycopg.Error as error:
                 log.warning("not listening to the store", error=str(error).strip())
                 self._stopping.wait(RECONNECT_SECONDS)
 
-    def _listen_until_broken(self) -> None:
-        with listen(self._database_url, self._channels) as connection, selectors.DefaultSelector() as news:
+    def _listen_until_broken(self, database_url: str) -> None:
+        with listen(database_url, self._channels) as connection, selectors.DefaultSelector() as news:
             news.register(connection.fileno(), selectors.EVENT_READ)
             news.register(self._stop_reader, selectors.EVENT_READ)
             self._wake()

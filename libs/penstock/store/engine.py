@@ -9,16 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import orjson
 import psycopg
-from sqlalchemy import Connection, Engine, create_engine, text
+from psycopg.abc import Buffer
+from psycopg.types.string import StrDumper, StrDumperUnknown
+from sqlalchemy import Connection, Engine, TextClause, create_engine, event, text
 from sqlalchemy.exc import DBAPIError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from penstock.control.errors import StatementTimedOut, Unavailable
 from penstock.control.settings import CommonSettings
+from penstock.control.texts import clean
+from penstock.store import dialect
+from penstock.store.address import connection_parameters, with_options
 from penstock.store.json import as_json
 
 CHANGED_EXPECTED = "penstock_expected"
@@ -34,25 +38,15 @@ STATEMENT_SECONDS = 30.0
 _WAIT_FOR_A_CONNECTION_SECONDS = 10.0
 _LIMIT = "statement_timeout_seconds"
 _SHOWN_CHARACTERS = 160
-# A machine that vanishes closes no connection. Without these limits the client would wait for hours instead of 15 s.
-_VANISHED: dict[str, Any] = {
-    "keepalives_idle": 6,
-    "keepalives_interval": 3,
-    "keepalives_count": 3,
-    "tcp_user_timeout": 15_000,
-}
-
-
-def sqlalchemy_url(url: str) -> str:
-    """Any `postgres://` or `postgresql://` URL with the psycopg 3 driver named."""
-    scheme, _, rest = url.partition("://")
-    return f"postgresql+psycopg://{rest}" if scheme.split("+")[0] in ("postgres", "postgresql") else url
-
-
-def libpq_url(url: str) -> str:
-    """The same URL in the plain form that libpq takes."""
-    scheme, _, rest = url.partition("://")
-    return f"postgresql://{rest}" if scheme.split("+")[0] in ("postgres", "postgresql") else url
+_SESSION = "session_settings"
+_AS_OF_ONE_MOMENT = text("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+_PREPARE = text(
+    """
+    SELECT set_config('statement_timeout', :statement_timeout, true), set_config('timezone', :timezone, true),
+        set_config('idle_in_transaction_session_timeout', :idle_in_transaction_session_timeout, true),
+        pg_is_in_recovery() OR CAST(current_setting('default_transaction_read_only') AS bool) AS takes_no_writes
+    """
+)
 
 
 def engine_of(settings: CommonSettings, *, connections: int | None = None) -> Engine:
@@ -61,6 +55,7 @@ def engine_of(settings: CommonSettings, *, connections: int | None = None) -> En
         settings.database_url,
         connections=connections or settings.database_connections,
         statement_timeout_seconds=settings.database_statement_seconds,
+        pooled=settings.database_pooled,
     )
 
 
@@ -70,54 +65,116 @@ def connect(
     connections: int = CONNECTIONS,
     statement_timeout_seconds: float = STATEMENT_SECONDS,
     idle_transaction_timeout_seconds: float = 10.0,
+    pooled: bool = False,
 ) -> Engine:
-    """An engine with a pool of at most `connections`, which opens one when it is needed.
+    """An engine with a pool of at most `connections`, which opens one when it is needed, to a server that takes writes.
 
     The server ends a statement that takes longer than its time-out. The server also ends a transaction whose client is
     silent for `idle_transaction_timeout_seconds`: a process that was stopped inside a transaction would otherwise keep
-    its row locks, such as that of a lease, for ever.
+    its row locks, such as that of a lease, for ever. `pooled`: the URL leads to a pooler that gives each transaction
+    another server connection (PgBouncer in transaction mode), so the limits are set in each transaction. Raises
+    UserError for a URL that `connection_parameters` refuses.
     """
-    options = " ".join(
-        (
-            f"-c statement_timeout={int(statement_timeout_seconds * 1000)}",
-            f"-c idle_in_transaction_session_timeout={int(idle_transaction_timeout_seconds * 1000)}",
-            "-c timezone=UTC",
-        )
-    )
-    return create_engine(
-        sqlalchemy_url(url),
+    session = {
+        "statement_timeout": str(int(statement_timeout_seconds * 1000)),
+        "idle_in_transaction_session_timeout": str(int(idle_transaction_timeout_seconds * 1000)),
+        "timezone": "UTC",
+    }
+    parameters = connection_parameters(url)
+    # A pooler refuses options, its servers do not know statements that another of them prepared, and it repeats what a
+    # server said of itself long ago: each transaction asks whether its server takes writes.
+    of_pool = {**parameters, "prepare_threshold": None, "target_session_attrs": "any"}
+    engine = create_engine(
+        dialect.URL,
         pool_size=connections,
         max_overflow=0,
         pool_timeout=_WAIT_FOR_A_CONNECTION_SECONDS,
         pool_pre_ping=True,
         hide_parameters=True,
-        connect_args={"connect_timeout": 5, "options": options, **_VANISHED},
-        execution_options={_LIMIT: statement_timeout_seconds},
+        connect_args=of_pool if pooled else with_options(parameters, session),
+        execution_options={_LIMIT: statement_timeout_seconds, _SESSION: session if pooled else None},
         json_serializer=as_json,
         json_deserializer=orjson.loads,
     )
+    event.listen(engine, "connect", _clean_texts)
+    return engine
+
+
+class _CleanText(StrDumperUnknown):
+    """A text parameter, with U+FFFD in place of each NUL and lone surrogate. Postgres would refuse the statement, which
+    often is about all jobs of a cell. JSON is cleaned by `as_json`."""
+
+    def dump(self, obj: str) -> Buffer | None:
+        """The text as the server takes it."""
+        try:
+            return super().dump(obj)
+        except (psycopg.DataError, UnicodeEncodeError):
+            return super().dump(clean(obj))
+
+
+class _CleanElement(_CleanText, StrDumper):
+    """The same for the elements of an array, which have a type."""
+
+
+def _clean_texts(connection: psycopg.Connection, _: object) -> None:
+    for kind in (_CleanElement, _CleanText):
+        connection.adapters.register_dumper(str, kind)
 
 
 @contextmanager
 def transaction(engine: Engine) -> Iterator[Connection]:
     """A transaction.
 
-    Raises Unavailable when the store cannot be reached or broke the connection, or no connection of the pool becomes
-    free in time; StatementTimedOut when the server ended a statement at its time limit.
+    Raises Unavailable when the store cannot be reached, broke the connection or takes no writes, or no connection of
+    the pool becomes free in time; StatementTimedOut when the server ended a statement at its time limit.
     """
+    with _begun(engine) as connection:
+        yield connection
+
+
+@contextmanager
+def _begun(engine: Engine, *first: TextClause) -> Iterator[Connection]:
+    """A transaction with these statements before all others."""
+    with _told_apart(engine), engine.begin() as connection:
+        for statement in first:
+            connection.execute(statement)
+        _prepare(connection)
+        yield connection
+
+
+@contextmanager
+def _told_apart(engine: Engine) -> Iterator[None]:
     try:
-        with engine.begin() as connection:
-            yield connection
+        yield
     except PoolTimeout as error:
         raise Unavailable("the job store's connections are all in use") from error
     except OperationalError as error:
         if isinstance(error.orig, psycopg.errors.QueryCanceled):
             raise _timed_out(error, engine) from error
-        raise Unavailable("the job store cannot be reached") from error
+        raise unreachable(error) from error
     except DBAPIError as error:
+        if isinstance(error.orig, psycopg.errors.ReadOnlySqlTransaction):
+            raise Unavailable("the job store takes no writes: its server became a replica or is read-only") from error
         if error.connection_invalidated:
             raise Unavailable("the job store broke the connection") from error
         raise
+
+
+def _prepare(connection: Connection) -> None:
+    """What a connection has from its start where no pooler is between: limits, and a server that takes writes."""
+    session = connection.get_execution_options().get(_SESSION)
+    if session is not None and connection.execute(_PREPARE, session).one().takes_no_writes:
+        raise Unavailable("the pooler of the job store leads to a server that takes no writes")
+
+
+def unreachable(error: OperationalError) -> Unavailable:
+    """What an error of the connection is to callers. It says nothing about what the store holds."""
+    told = str(error.orig)
+    if "unsupported startup parameter" in told:
+        return Unavailable("the job store is behind a pooler: set PENSTOCK_DATABASE_POOLED=true")
+    if "session is read-only" in told:
+        return Unavailable("the job store cannot be reached: no server of its address takes writes")
+    return Unavailable("the job store cannot be reached")
 
 
 def _timed_out(error: OperationalError, engine: Engine) -> StatementTimedOut:
@@ -133,8 +190,7 @@ def _timed_out(error: OperationalError, engine: Engine) -> StatementTimedOut:
 @contextmanager
 def snapshot(engine: Engine) -> Iterator[Connection]:
     """A transaction that only reads, and whose statements all see the same moment. Raises what `transaction` raises."""
-    with transaction(engine) as connection:
-        connection.execute(text("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"))
+    with _begun(engine, _AS_OF_ONE_MOMENT) as connection:
         yield connection
 
 
@@ -156,8 +212,8 @@ def notify(connection: Connection, channel: str, payload: str = "") -> None:
 
 
 def listen(url: str, channels: tuple[str, ...]) -> psycopg.Connection:
-    """A connection of its own that listens; read it with `connection.notifies(timeout=...)`."""
-    connection = psycopg.connect(libpq_url(url), autocommit=True, connect_timeout=5, **_VANISHED)
+    """A connection of its own that listens; read it with `connection.notifies(timeout=...)`. Not through a pooler."""
+    connection = psycopg.connect(autocommit=True, **connection_parameters(url))
     for channel in channels:
         connection.execute(f"LISTEN {channel}".encode())
     return connection

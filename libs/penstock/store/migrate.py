@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 from importlib.resources import files
+from typing import Any
 
 import psycopg
 from alembic import command
@@ -15,11 +16,15 @@ from sqlalchemy.exc import OperationalError
 
 from penstock.control.errors import TerminalError, Unavailable
 from penstock.control.logs import logger
-from penstock.store.engine import sqlalchemy_url
+from penstock.store import dialect
+from penstock.store.address import connection_parameters
+from penstock.store.engine import unreachable
+from penstock.store.lock_waits import watched
 
 log = logger(__name__)
 _LOCK_KEY = 7_070_001
-_CONNECT_TIMEOUT_SECONDS = 5
+LOCK_TIMEOUT_SECONDS = 5
+"""How long a migration waits for the lock of a table before it gives up and changes nothing."""
 # As Postgres numbers its releases: 18.0. Older ones lack `RETURNING old`.
 _OLDEST_SERVER = 180_000
 
@@ -28,21 +33,19 @@ def upgrade(url: str) -> None:
     """Brings the database at `url` to `head()`, in one transaction. Quick if the database is there already.
 
     Any number of processes may call this at once: an advisory lock lets one work, and the others find the work done.
-    Raises Unavailable when the database cannot be reached or a table is in use for long, and TerminalError when its
-    Postgres is too old.
+    Raises Unavailable when the database cannot be reached, or when a table is in use for longer than
+    `LOCK_TIMEOUT_SECONDS` (the error says by whom): nothing has changed then, and the call may be repeated. Raises
+    UserError for an address that is none, and TerminalError when its Postgres is too old.
     """
-    engine = create_engine(
-        sqlalchemy_url(url), poolclass=NullPool, connect_args={"connect_timeout": _CONNECT_TIMEOUT_SECONDS}
-    )
+    parameters = connection_parameters(url)
+    engine = create_engine(dialect.URL, poolclass=NullPool, connect_args={**parameters, "prepare_threshold": None})
     try:
         with engine.begin() as connection:
             _check_server(connection)
             if _current(connection) != head():
-                _upgrade_under_lock(connection)
+                _upgrade_under_lock(connection, parameters)
     except OperationalError as error:
-        if isinstance(error.orig, psycopg.errors.LockNotAvailable):
-            raise Unavailable("the schema is not upgraded: a table is in use for long. Start again") from error
-        raise Unavailable("the job store cannot be reached") from error
+        raise unreachable(error) from error
 
 
 @lru_cache(maxsize=1)
@@ -61,14 +64,23 @@ def _check_server(connection: Connection) -> None:
         raise TerminalError(f"the job store needs Postgres {oldest} or newer, and the server is {present}")
 
 
-def _upgrade_under_lock(connection: Connection) -> None:
+def _upgrade_under_lock(connection: Connection, parameters: dict[str, Any]) -> None:
     connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _LOCK_KEY})
     before = _current(connection)
     if before == head() or _is_newer_than_this_code(before):
         return
+    # For all migrations: whoever waits for the lock of a table holds up all who come after. The transaction ends it.
+    connection.execute(text(f"SET LOCAL lock_timeout = '{LOCK_TIMEOUT_SECONDS}s'"))
     config = _config()
     config.attributes["connection"] = connection
-    command.upgrade(config, "head")
+    with watched(connection, parameters) as wait:
+        try:
+            command.upgrade(config, "head")
+        except OperationalError as error:
+            if isinstance(error.orig, psycopg.errors.LockNotAvailable):
+                why = wait.words or "a table is in use for long"
+                raise Unavailable(f"the schema is not upgraded: {why}. Start again") from error
+            raise
     log.info("schema upgraded", before=before, after=head())
 
 

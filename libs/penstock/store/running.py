@@ -11,10 +11,14 @@ from sqlalchemy import Connection, text
 from penstock.store import leases
 from penstock.store.engine import CHANGED_RUNNING, next_number, notify
 from penstock.store.json import as_json
+from penstock.store.reports import want_full_reports
 from penstock.tasks.digests import digests_of
 
 STATE_SYNCER = "state_syncer"
 RUNNING_COMMIT = "running_commit"
+UNASKED_STOP = "unasked_stop"
+"""The newest commit of a stop that the State Syncer took as done although a container had not reported since. Who gets
+a shard later starts its tasks only from specs that are at least as new."""
 
 # A running row never goes back to an older revision. `started` stays true once any commit asked for tasks.
 _COMMIT = text(
@@ -142,6 +146,7 @@ def forget_many(connection: Connection, jobs: Sequence[str], leader_epoch: int) 
         return ()
     leases.check_epoch(connection, STATE_SYNCER, leader_epoch)
     number = next_number(connection, RUNNING_COMMIT)
+    want_full_reports(connection, of_jobs=jobs)
     found = connection.execute(_FORGET, {"jobs": list(jobs), "commit_number": number, "author": STATE_SYNCER})
     gone = tuple(found.scalars())
     notify(connection, CHANGED_RUNNING, str(number))

@@ -6,7 +6,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from penstock.config.declare import Model
+from penstock.config.declare import Carried, Model
 from penstock.config.model import JobConfig
 from penstock.config.problems import Problem
 from penstock.tasks.host_request import HostRequest
@@ -15,7 +15,7 @@ MAY_COME_LATER = frozenset({"topic_exists", "table_exists"})
 """The rules of problems that end by themselves, when another job has made its output."""
 
 
-class Operator(Model):
+class Operator(Carried):
     """An operator of the query that brings rows together. `by`: the columns that the rows share."""
 
     operation: str
@@ -24,7 +24,7 @@ class Operator(Model):
     colocated: bool
 
 
-class AnalysisReport(Model):
+class AnalysisReport(Carried):
     """`columns`: the types of the query's result by name; None when it could not be analysed.
 
     `unchecked`: why a check could not be made, as when a server did not answer.

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from penstock.config.declare import Model
+from penstock.config.declare import Carried, Model
 from penstock.config.model import JobConfig
 
 
-class HostRequest(Model):
+class HostRequest(Carried):
     """The request of one kind of host task; a kind overrides what differs.
 
     `kind` is the tag of the union in `penstock.tasks.host_task`. `Report` is the model of the answer, None without one.

@@ -23,13 +23,14 @@ class OwnedShards(NamedTuple):
     """A full map: a container's shards with their epochs, the highest epoch and the sharding, all of one moment.
 
     `commit_number`: a commit of the running table that is no older than the map. Only the first map of an incarnation
-    uses it.
+    uses it. `unasked_stop`: specs must be at least as new before they start tasks of shards that are new in the map.
     """
 
     shards: Mapping[int, int]
     version: int
     sharding: Sharding
     commit_number: int
+    unasked_stop: int = 0
 
 
 class Member(NamedTuple):

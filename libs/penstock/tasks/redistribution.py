@@ -6,13 +6,13 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from penstock.config.declare import Model
+from penstock.config.declare import Carried, Model
 from penstock.config.keygroups import KeyGroupRange
 from penstock.config.model import JobConfig
 from penstock.tasks.host_request import HostRequest
 
 
-class SavepointName(Model):
+class SavepointName(Carried):
     """A savepoint, by the job it was taken of and its name. `number` distinguishes it from others that have had this
     name; it is None in older records."""
 
@@ -21,7 +21,7 @@ class SavepointName(Model):
     number: int | None = None
 
 
-class Layout(Model):
+class Layout(Carried):
     """One generation of a job's checkpoints: the configuration it runs with and each task's key groups, by index.
 
     With `savepoint` it is the immutable copy of that generation in a savepoint, perhaps of another job.
@@ -33,7 +33,7 @@ class Layout(Model):
     savepoint: SavepointName | None = None
 
 
-class RedistributionReport(Model):
+class RedistributionReport(Carried):
     """What was done, after it was verified.
 
     `settled`: tasks whose pending batch had to be finished first. `levelled`: tasks that read on to a common
@@ -102,7 +102,7 @@ class RedistributionRequest(LayoutChange):
         return self.stopped_at
 
 
-class CopyReport(Model):
+class CopyReport(Carried):
     """What was copied and verified: nothing when the tasks have no state, or state that can only move at once.
 
     `changed`: the rows of each round of changes after the first.

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from penstock.config.classify import Difference
-from penstock.config.model import Model
+from penstock.config.model import Carried
 from penstock.control.texts import Text
 
 ROLLOUT_SHARE = 0.25
@@ -17,7 +17,7 @@ ROLLOUT_SHARE = 0.25
 PACKAGE, QUERY = "package", "query"
 
 
-class RanBefore(Model):
+class RanBefore(Carried):
     """What the tasks that are not upgraded run; `config` as JSON."""
 
     config: dict[str, Any]
@@ -25,7 +25,7 @@ class RanBefore(Model):
     restarts: int
 
 
-class RunningRollout(Model):
+class RunningRollout(Carried):
     """`running.rollout`: the tasks from index `upgraded` on run `before`. Of no account in a row of another
     `revision`."""
 
@@ -34,7 +34,7 @@ class RunningRollout(Model):
     before: RanBefore
 
 
-class LeafChange(Model):
+class LeafChange(Carried):
     """A leaf of the package or of the query; JSON values, None where it is null."""
 
     path: tuple[str, ...]
@@ -42,7 +42,7 @@ class LeafChange(Model):
     new: Any
 
 
-class Rejected(Model):
+class Rejected(Carried):
     """`sync_state.rejected`: the leaves of a package that was not healthy, their good values being `old`.
 
     `layer_version`: that of the layer `rollback` when it was rejected; a higher one says that the layer was written.

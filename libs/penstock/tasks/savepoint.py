@@ -6,13 +6,13 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from penstock.config.declare import Model
+from penstock.config.declare import Carried, Model
 from penstock.control.texts import Text
 from penstock.tasks.host_request import HostRequest
 from penstock.tasks.redistribution import Layout
 
 
-class SavedTask(Model):
+class SavedTask(Carried):
     """One task in a savepoint: its last finished batch, None when it had finished none.
 
     `taken_from`: the savepoint that its copy is from, when its own checkpoint could not be copied; `why` that was.
@@ -24,7 +24,7 @@ class SavedTask(Model):
     why: Text | None = None
 
 
-class SavepointReport(Model):
+class SavepointReport(Carried):
     """A savepoint that is whole and was verified. `bytes`: of all its files, also where they are links."""
 
     tasks: tuple[SavedTask, ...]
@@ -72,7 +72,7 @@ class SavepointRemoval(HostRequest):
         return self.number
 
 
-class SavepointManifest(Model):
+class SavepointManifest(Carried):
     """What a savepoint says of itself: `savepoint.json` in its folder."""
 
     job: str

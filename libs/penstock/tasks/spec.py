@@ -7,10 +7,10 @@ What travels between the Task Service and Task Managers is one `TaskTemplate` a 
 from __future__ import annotations
 
 from penstock.config.keygroups import KeyGroupRange, ranges
-from penstock.config.model import DesiredState, JobConfig, Model
+from penstock.config.model import Carried, DesiredState, JobConfig, Model
 
 
-class Before(Model):
+class Before(Carried):
     """What the tasks from index `upgraded` on still run while a new package goes out in waves."""
 
     upgraded: int
@@ -19,7 +19,7 @@ class Before(Model):
     config: JobConfig
 
 
-class TaskTemplate(Model):
+class TaskTemplate(Carried):
     """A row of the running table, as Task Managers see it.
 
     `commit_number` orders the rows: it is taken anew at every commit of the State Syncer, so a delta is "all

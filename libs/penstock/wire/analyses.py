@@ -8,7 +8,7 @@ from __future__ import annotations
 import httpx
 from pydantic import Field
 
-from penstock.config.declare import Model
+from penstock.config.declare import Carried
 from penstock.control.errors import Unavailable
 from penstock.tasks.analysis import AnalysisReport, AnalysisRequest
 from penstock.wire.cluster import as_json
@@ -19,7 +19,7 @@ _MARGIN_SECONDS = 2.0
 _CONNECT_SECONDS = 0.5
 
 
-class AnalysisCall(Model):
+class AnalysisCall(Carried):
     """`start_host`: a host is started when none with the job's package is ready."""
 
     request: AnalysisRequest

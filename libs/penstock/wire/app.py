@@ -13,12 +13,16 @@ from anyio import CapacityLimiter
 from anyio.to_thread import run_sync
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse
+from fastapi.responses import HTMLResponse, JSONResponse
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from starlette.exceptions import HTTPException
+from starlette.routing import compile_path
 
 from penstock.control.errors import PenstockError, RetryableError, Unauthenticated, UserError
 from penstock.control.logs import logger
+from penstock.control.settings import CommonSettings, HttpLimits
+from penstock.wire import docs
+from penstock.wire.slow_clients import guarded
 
 log = logger(__name__)
 PROBLEM = "application/problem+json"
@@ -45,13 +49,13 @@ class OwnThreads:
 
 
 def create_app(service: str, *, ready: Callable[[], dict[str, Any]], **kwargs: Any) -> FastAPI:
-    """A FastAPI application with `/healthz`, `/readyz`, `/metrics` and problems for every error.
+    """A FastAPI application with `/healthz`, `/readyz`, `/metrics`, `/docs` and problems for every error.
 
     `ready` gives the body of `/readyz`, or raises a PenstockError when the service cannot work now. These three calls
     have threads of their own, so they are answered even while all other threads wait for the store.
     """
     # A redirect would lead to whatever host the request names.
-    app = FastAPI(title=f"penstock {service}", redirect_slashes=False, **kwargs)
+    app = FastAPI(title=f"penstock {service}", redirect_slashes=False, docs_url=None, redoc_url=None, **kwargs)
     _add_error_handlers(app)
     threads = OwnThreads(_OPERATIONS_THREADS)
 
@@ -66,6 +70,10 @@ def create_app(service: str, *, ready: Callable[[], dict[str, Any]], **kwargs: A
     @app.get("/metrics", tags=["operations"], response_class=Response)
     async def metrics() -> Response:
         return Response(await threads.run(generate_latest), media_type=CONTENT_TYPE_LATEST)
+
+    @app.get("/docs", include_in_schema=False)
+    async def documentation() -> HTMLResponse:
+        return HTMLResponse(docs.page(app.openapi()), headers=docs.HEADERS)
 
     return app
 
@@ -98,10 +106,19 @@ def _invalid_request(_: Request, error: RequestValidationError) -> JSONResponse:
     return problem(422, "InvalidRequest", f"{field}: {first['msg']}", field=field, rule=first["type"])
 
 
-def _http_error(_: Request, error: HTTPException) -> JSONResponse:
+def _http_error(request: Request, error: HTTPException) -> JSONResponse:
     response = problem(error.status_code, str(error.detail), str(error.detail))
     response.headers.update(error.headers or {})
+    if error.status_code == 405 and (methods := _methods(request)):
+        response.headers["Allow"] = ", ".join(sorted(methods))
     return response
+
+
+def _methods(request: Request) -> set[str]:
+    """All methods of the path of a request, by the document. A route knows only its own, and each method has one."""
+    paths = request.app.openapi()["paths"]
+    found = [calls for path, calls in paths.items() if compile_path(path)[0].match(request.scope["path"])]
+    return {method.upper() for calls in found for method in calls}
 
 
 def _bug(request: Request, error: Exception) -> JSONResponse:
@@ -121,13 +138,26 @@ class Part(Protocol):
         ...
 
 
-def serve(app: FastAPI, host: str, port: int, *parts: Part, grace_seconds: float = 3.0) -> None:
+def serve(
+    app: FastAPI,
+    host: str,
+    port: int,
+    *parts: Part,
+    grace_seconds: float = 3.0,
+    limits: HttpLimits | None = None,
+) -> None:
     """Starts `parts`, serves until SIGTERM or SIGINT, then stops them, last first, and returns.
 
-    Requests under way get `grace_seconds` to end.
+    Requests under way get `grace_seconds` to end. `limits` of slow clients: by default those of the settings.
     """
     config = uvicorn.Config(
-        app, host=host, port=port, log_level="warning", access_log=False, timeout_graceful_shutdown=int(grace_seconds)
+        app,
+        host=host,
+        port=port,
+        http=guarded(limits or CommonSettings().http_limits()),
+        log_level="warning",
+        access_log=False,
+        timeout_graceful_shutdown=int(grace_seconds),
     )
     with ExitStack() as started:
         for part in parts:

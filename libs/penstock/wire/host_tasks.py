@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from penstock.config.declare import Model
+from penstock.config.declare import Carried
 from penstock.control.texts import Json, Text
 
 MOST_WAIT_SECONDS = 5.0
@@ -30,7 +30,7 @@ class HostTaskState(StrEnum):
     FAILED = "failed"
 
 
-class HostTaskAnswer(Model):
+class HostTaskAnswer(Carried):
     """`progress` is how far a task is, in words, where its host reports it. `report` is the kind's `Report` as JSON of
     a task that is done; `error` and `error_kind` are those of a failure.
 

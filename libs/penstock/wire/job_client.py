@@ -3,31 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Literal, TypedDict, TypeVar, Unpack
+from typing import Any, Literal, Unpack
 
 from penstock.model.health import Health
-from penstock.model.jobs import JobState, Role
+from penstock.model.jobs import JobState
 from penstock.wire import jobs, overview
 from penstock.wire.balance import BalanceView, Rebalanced
-from penstock.wire.containers import DEFAULT_DRAIN_SECONDS, ContainerPage, ContainerView
-from penstock.wire.http import HttpClient, path_of
+from penstock.wire.cell_client import CellClient
 from penstock.wire.savepoints import SavepointPage, SavepointView
-from penstock.wire.secrets import Secrets, SecretView, SecretWrite
-from penstock.wire.tokens import TokenCreated, Tokens, TokenView, TokenWrite
-
-ViewType = TypeVar("ViewType", bound=jobs.View)
-PageType = TypeVar("PageType", jobs.JobPage, ContainerPage)
+from penstock.wire.service_client import Noted, Paging, path
 
 _PLAN_SECONDS = 40.0
-# The store looks at all jobs, and then waits for writes that are under way.
-_DELETE_PACKAGE_SECONDS = 60.0
-
-
-class Noted(TypedDict, total=False):
-    """Options of most writes. `reason`: kept in the history. `idempotency_key`: makes the write safe to send again."""
-
-    reason: str
-    idempotency_key: str | None
 
 
 class Expiring(Noted, total=False):
@@ -38,14 +24,7 @@ class Expiring(Noted, total=False):
     whole_layer: bool
 
 
-class Paging(TypedDict, total=False):
-    """Which page of a list: `cursor` is `next` of the page before, `limit` the most items of it."""
-
-    cursor: str | None
-    limit: int
-
-
-class JobClient(HttpClient):
+class JobClient(CellClient):
     """All calls of the Job Service. Methods raise the errors of `penstock.control.errors`.
 
     `if_match` is the version of the layer that was read, 0 when it was never written: VersionConflict carries the
@@ -258,139 +237,10 @@ class JobClient(HttpClient):
         """Measurements of the job's tasks."""
         return self._read(overview.Series, _job(job, "metrics"), minutes=minutes)
 
-    def fields(self) -> list[jobs.FieldView]:
-        """The field table."""
-        return self._read(jobs.Fields, "/v1/fields").fields
-
-    def layers(self) -> list[jobs.LayerRowView]:
-        """The layers of the cell, lowest first."""
-        return self._read(jobs.Layers, "/v1/layers").layers
-
-    def add_layer(self, layer: jobs.LayerAdd) -> jobs.LayerRowView:
-        """Adds a layer; for admins."""
-        return self._write("POST", "/v1/layers", jobs.LayerRowView, layer.model_dump(mode="json"))
-
-    def shards(self, *, container: str | None = None, **page: Unpack[Paging]) -> overview.ShardPage:
-        """A page of shards by number."""
-        return self._read(overview.ShardPage, "/v1/shards", container=container, **page)
-
-    def ask_for_shards(self, count: int) -> overview.ShardCount:
-        """Asks for another number of shards; for admins. Raises Conflict unless it is a multiple or a divisor."""
-        return self._write("PUT", "/v1/shards", overview.ShardCount, {"shard_count": count})
-
-    def alerts(
-        self,
-        *,
-        kind: str | None = None,
-        subject: str | None = None,
-        include_cleared: bool = False,
-        **page: Unpack[Paging],
-    ) -> overview.AlertPage:
-        """A page of alerts, newest first."""
-        filters = {"kind": kind, "subject": subject, "include_cleared": include_cleared}
-        return self._read(overview.AlertPage, "/v1/alerts", **filters, **page)
-
-    def containers(self, **page: Unpack[Paging]) -> ContainerPage:
-        """A page of containers by name."""
-        return self._read(ContainerPage, "/v1/containers", **page)
-
-    def all_containers(self) -> Iterator[ContainerView]:
-        """All containers by name, read page by page."""
-        for page in self._pages(ContainerPage, "/v1/containers"):
-            yield from page.containers
-
-    def container(self, name: str) -> ContainerView:
-        """One container."""
-        return self._read(ContainerView, _path("containers", name))
-
-    def cordon(self, name: str, **noted: Unpack[Noted]) -> ContainerView:
-        """The container keeps its shards and gets no new ones. Ends a drain. May be repeated."""
-        return self._write("POST", _path("containers", name, "cordon"), ContainerView, noted)
-
-    def drain(
-        self, name: str, *, limit_seconds: int | None = DEFAULT_DRAIN_SECONDS, **noted: Unpack[Noted]
-    ) -> ContainerView:
-        """Moves the container's shards to others. What remains after `limit_seconds` leaves at once; None: never."""
-        body = {"limit_seconds": limit_seconds, **noted}
-        return self._write("POST", _path("containers", name, "drain"), ContainerView, body)
-
-    def uncordon(self, name: str, **noted: Unpack[Noted]) -> ContainerView:
-        """Lets a container take shards again. May be repeated."""
-        return self._write("POST", _path("containers", name, "uncordon"), ContainerView, noted)
-
-    def delete_package(self, name: str, version: str) -> None:
-        """Records that no job uses this version, so that its file may be deleted. Raises Conflict with the jobs."""
-        self.send("DELETE", _path("packages", name, version), timeout=_DELETE_PACKAGE_SECONDS)
-
-    def create_token(self, name: str, role: Role, layers: Sequence[str] | None = None) -> str:
-        """A new token, seen only now; for admins."""
-        body = TokenWrite(name=name, role=role, layers=None if layers is None else list(layers))
-        return str(self._write("POST", "/v1/tokens", TokenCreated, body.model_dump(mode="json")).token)
-
-    def tokens(self) -> list[TokenView]:
-        """All tokens without their secrets; for admins."""
-        return self._read(Tokens, "/v1/tokens").tokens
-
-    def revoke_token(self, name: str) -> None:
-        """Ends a token; for admins."""
-        self.send("DELETE", _path("tokens", name))
-
-    def put_secret(self, name: str, jobs: Sequence[str]) -> None:
-        """Says which jobs may use a secret, by name or beginning (`team-a.*`); for admins."""
-        self.send("PUT", _path("secrets", name), json=SecretWrite(jobs=list(jobs)).model_dump(mode="json"))
-
-    def secrets(self) -> list[SecretView]:
-        """All secrets without their values; for admins."""
-        return self._read(Secrets, "/v1/secrets").secrets
-
-    def delete_secret(self, name: str) -> None:
-        """From now on no job may use it; for admins. Raises Conflict while one does."""
-        self.send("DELETE", _path("secrets", name))
-
-    def _read(self, kind: type[ViewType], path: str, /, **query: Any) -> ViewType:
-        return kind.model_validate_json(self.read(path, **query).content)
-
-    def _pages(self, kind: type[PageType], path: str, /, **query: Any) -> Iterator[PageType]:
-        cursor: str | None = None
-        while True:
-            page = self._read(kind, path, cursor=cursor, **query)
-            yield page
-            cursor = page.next
-            if cursor is None:
-                return
-
-    def _write(
-        self,
-        method: str,
-        path: str,
-        kind: type[ViewType],
-        content: Mapping[str, Any],
-        *,
-        if_match: int | None = None,
-        headers: Mapping[str, str] | None = None,
-        **options: Any,
-    ) -> ViewType:
-        """`content` becomes the body, or the query of a DELETE; the options in it go where the API wants them.
-        `options` are httpx's."""
-        sent = dict(content)
-        key = sent.pop("idempotency_key", None)
-        if sent.get("expires_in_seconds") == "default":
-            del sent["expires_in_seconds"]
-        if sent.get("whole_layer") is False:
-            del sent["whole_layer"]
-        named = {"If-Match": None if if_match is None else f'"{if_match}"', "Idempotency-Key": key, **(headers or {})}
-        given = {name: value for name, value in named.items() if value is not None}
-        where = "params" if method == "DELETE" else "json"
-        return kind.model_validate_json(self.send(method, path, headers=given, **{where: sent}, **options).content)
-
 
 def _unless(verify: bool) -> dict[str, Any]:
     return {} if verify else {"params": {"verify": "false"}}
 
 
-def _path(*parts: str) -> str:
-    return path_of("v1", *parts)
-
-
 def _job(job: str, *parts: str) -> str:
-    return _path("jobs", job, *parts)
+    return path("jobs", job, *parts)

@@ -119,12 +119,17 @@ class BatchAction(StrEnum):
     PUT = "put"
     PATCH = "patch"
     DROP = "drop"
+    REVERT = "revert"
+    RESTART = "restart"
+    RELEASE = "release"
+    RESCALE = "rescale"
 
 
 class BatchWrite(Expiring):
-    """One write of a batch. `put`, `patch` and `drop` need `layer` and `if_match`.
+    """One write of a batch. `put`, `patch`, `drop` and `revert` need `layer` and `if_match`; `revert` also `version`.
 
-    For `put_job`, `if_match` is the base layer's version; 0: create only; absent: create or replace.
+    For `put_job`, `if_match` is the base layer's version; 0: create only; absent: create or replace. `rescale` needs
+    `task_count`, and takes what the call of this name takes.
     """
 
     action: BatchAction
@@ -132,21 +137,16 @@ class BatchWrite(Expiring):
     layer: Name | None = None
     config: JsonObject = Field(default_factory=dict)
     if_match: int | None = Field(None, ge=0, le=2**62)
+    version: int | None = Field(None, ge=0, le=2**62)
+    task_count: int | None = Field(None, ge=1, le=10_000)
+    balance: bool = False
+    within_seconds: float | None = Field(None, gt=0, le=86_400)
 
 
 class Batch(Model):
     """`POST /v1/batches`: many writes, each with its own result; one transaction."""
 
     writes: list[BatchWrite] = Field(min_length=1, max_length=LARGEST_BATCH)
-
-
-class LayerAdd(Model):
-    """`POST /v1/layers`: another layer, at any free rank."""
-
-    name: Name
-    rank: int = Field(ge=-1_000_000, le=1_000_000)
-    default_expiry_seconds: int | None = Field(None, ge=1, le=LONGEST_EXPIRY_SECONDS)
-    documentation: str = Field("", max_length=2000)
 
 
 class Written(View):
@@ -366,18 +366,3 @@ class Fields(View):
     """The field table."""
 
     fields: list[FieldView]
-
-
-class LayerRowView(View):
-    """A layer of the cell."""
-
-    name: str
-    rank: int
-    default_expiry_seconds: int | None
-    documentation: str
-
-
-class Layers(View):
-    """The layers of the cell, lowest first."""
-
-    layers: list[LayerRowView]

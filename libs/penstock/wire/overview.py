@@ -8,9 +8,8 @@ from typing import Any
 
 from pydantic import Field
 
-from penstock.config.declare import Model
 from penstock.tasks.shards import MOST_SHARDS
-from penstock.wire.jobs import JsonObject, View
+from penstock.wire.jobs import JsonObject, View, WithReason
 
 
 class TaskView(View):
@@ -155,7 +154,7 @@ class ShardView(View):
     moved_at: datetime
 
 
-class ShardCountWrite(Model):
+class ShardCountWrite(WithReason):
     """`PUT /v1/shards`: the number of shards that is wanted, a multiple or a divisor of the present one."""
 
     shard_count: int = Field(ge=1, le=MOST_SHARDS)
@@ -176,7 +175,11 @@ class ShardPage(ShardCount):
 
 
 class AlertView(View):
-    """An alert; `cleared_at` null while it is open."""
+    """An alert; `cleared_at` null while it is open.
+
+    `acknowledged_by` null: nobody said that they work on it; `acknowledged_until` null: until it closes. `silence`: the
+    number of the silence that leaves it out of lists; null: none.
+    """
 
     id: int
     kind: str
@@ -187,6 +190,11 @@ class AlertView(View):
     raised_at: datetime
     last_at: datetime
     cleared_at: datetime | None
+    acknowledged_by: str | None = None
+    acknowledged_at: datetime | None = None
+    acknowledged_until: datetime | None = None
+    acknowledged_reason: str | None = None
+    silence: int | None = None
 
 
 class AlertPage(View):
@@ -194,3 +202,24 @@ class AlertPage(View):
 
     alerts: list[AlertView]
     next: str | None = None
+
+
+class LeaderView(View):
+    """Who leads a loop, and at which address it is reached.
+
+    `epoch` grows with each new leader. `expires_in_seconds`: when its lease runs out unless it is renewed; 0 or less:
+    nobody leads. `leads_for_seconds`: since it became the leader; null: unknown.
+    """
+
+    loop: str
+    holder: str
+    url: str
+    epoch: int
+    expires_in_seconds: float
+    leads_for_seconds: float | None = None
+
+
+class Leaders(View):
+    """The leaders by the name of their loop, and the last leader of a loop without one."""
+
+    leaders: list[LeaderView]

@@ -10,12 +10,17 @@ from sqlalchemy import Connection
 
 from penstock.control.errors import NotFound
 from penstock.control.logs import logger
+from penstock.model.alerts import CONTAINER_ALERTS
+from penstock.model.cell import CellAction, CellEntry
+from penstock.store.alerts import clear_alerts
 from penstock.store.availability import set_availability
+from penstock.store.cell_history import record
 from penstock.store.engine import snapshot
 from penstock.tasks.ownership import CORDONED, DRAINING, OPEN
 from penstock.wire.containers import ContainerPage, ContainerView, DrainWrite
 from services.job_service import access, requests
 from services.job_service.answers import Answer, answer
+from services.job_service.forgetting import require_forgettable
 from services.job_service.requests import CallOf, PageOf1000, PartsOf, ReasonBody, respond
 from services.job_service.store import fleet
 from services.job_service.writer import Call
@@ -63,6 +68,27 @@ def uncordon_container(container: ContainerName, body: ReasonBody, call: CallOf)
     return _set(call, container, OPEN, body.reason)
 
 
+@router.delete("/v1/containers/{container}", status_code=204, response_class=Response)
+def forget_container(container: ContainerName, call: CallOf, reason: requests.Text = "") -> Response:
+    """Forgets a container that is lost, or was silent for five minutes, and owns no shard. 409 for any other one. A
+    container that comes back is new, and open."""
+    access.require_role(call.principal, access.MAY_OPERATE)
+
+    def work(connection: Connection) -> Answer:
+        found = fleet.standing(connection, container)
+        if found is None:
+            raise _unknown(container)
+        require_forgettable(container, found.state, found.shards, found.silent_seconds)
+        fleet.forget(connection, container)
+        for kind in CONTAINER_ALERTS:
+            clear_alerts(connection, kind, [container])
+        entry = CellEntry(call.author, CellAction.CONTAINER_FORGOTTEN, container, reason, old=found._asdict())
+        record(connection, entry)
+        return Answer(204, None)
+
+    return respond(call.run(work))
+
+
 def _set(
     call: Call,
     container: str,
@@ -87,5 +113,9 @@ def _set(
 def _view(connection: Connection, container: str) -> ContainerView:
     found = fleet.container(connection, container)
     if found is None:
-        raise NotFound(f"there is no container {container}", field="container", rule="known")
+        raise _unknown(container)
     return found
+
+
+def _unknown(container: str) -> NotFound:
+    return NotFound(f"there is no container {container}", field="container", rule="known")

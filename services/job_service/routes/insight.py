@@ -108,7 +108,7 @@ def _before(stored: StoredJob, layers: Layers) -> Config:
     """The merge of the layers. An invalid merge is returned unchecked, since the write may repair it."""
     merged = merged_of(stored, layers)
     try:
-        return check_merged(merged)
+        return check_merged(merged, carries=True)
     except InvalidConfig:
         return merged
 

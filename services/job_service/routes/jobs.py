@@ -8,7 +8,7 @@ from fastapi import APIRouter, Response
 from sqlalchemy import Connection
 
 from penstock.config.validate import check_merged
-from penstock.control.errors import Conflict, NotFound
+from penstock.control.errors import NotFound
 from penstock.model.health import Health
 from penstock.model.jobs import Action, JobState
 from penstock.store.engine import snapshot
@@ -80,7 +80,7 @@ def get_job(job: JobName, parts: PartsOf, response: Response) -> JobView:
     return JobView(
         **dict(status),
         created_at=stored.created_at,
-        config=check_merged(merged_of(stored, layers)).model_dump(mode="json"),
+        config=check_merged(merged_of(stored, layers), carries=True).model_dump(mode="json"),
         layers=layer_versions(stored),
     )
 
@@ -104,15 +104,4 @@ def restart_job(job: JobName, body: ReasonBody, call: CallOf) -> Response:
 def release_job(job: JobName, body: ReasonBody, call: CallOf) -> Response:
     """Lets a job that failed too often be tried again."""
     access.require_role(call.principal, access.MAY_OPERATE)
-
-    def work(connection: Connection) -> Answer:
-        done = call.write_in(connection, Write(Action.RELEASE, job, call.author, reason=body.reason))
-        if not jobs.release(connection, job, done.revision):
-            raise Conflict(
-                f"the job {job} is neither quarantined nor failed: there is nothing to release",
-                field="job",
-                rule="quarantined",
-            )
-        return answer(202, done)
-
-    return respond(call.run(work))
+    return respond(call.write(202, Write(Action.RELEASE, job, call.author, reason=body.reason)))

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
 from sqlalchemy import Connection
@@ -13,7 +12,7 @@ from penstock.model.jobs import Action
 from penstock.store.engine import snapshot
 from penstock.wire.jobs import LayerView, LayerWrite, RevertWrite, Written
 from services.job_service import access, requests
-from services.job_service.answers import Answer, answer, etag, layer_view
+from services.job_service.answers import etag, layer_view
 from services.job_service.layer_expiry import expiry_of
 from services.job_service.requests import (
     CallOf,
@@ -95,13 +94,8 @@ def revert_layer(
 ) -> Response:
     """Sets a layer back to its content at an earlier version. This is a new write with a new version."""
     access.require_layer(call.principal, layer)
-
-    def work(connection: Connection) -> Answer:
-        content = _content_at(connection, job, layer, body.version)
-        given = (content, body.reason, precondition, expiry_of(body))
-        return answer(200, call.write_in(connection, Write(Action.REVERT, job, call.author, layer, *given)))
-
-    return respond(call.run(work))
+    given = (None, body.reason, precondition, expiry_of(body))
+    return respond(call.write(200, Write(Action.REVERT, job, call.author, layer, *given, version=body.version)))
 
 
 def _written(call: Call, write: Write, verify: bool) -> Response:
@@ -116,12 +110,3 @@ def _past(connection: Connection, job: str, layer: str, revision: int) -> LayerV
         raise NotFound(f"{job} had no layer {layer} at revision {revision}", field="revision", rule="known")
     changed = {"layer": layer, "version": row.version or 0, "written_at": row.at, "config": row.new}
     return LayerView(**{**dict(row), **changed})
-
-
-def _content_at(connection: Connection, job: str, layer: str, version: int) -> Mapping[str, Any] | None:
-    if version == 0:
-        return None
-    row = history.at_version(connection, job, layer, version)
-    if row is None:
-        raise NotFound(f"the layer {layer} of {job} had no version {version}", field="version", rule="known")
-    return row.new

@@ -18,7 +18,7 @@ from penstock.wire.balance import BalanceView, MeasuredSeconds, Rebalanced, Reba
 from penstock.wire.jobs import RescaleWrite, Written
 from services.job_service import access, balance, requests
 from services.job_service.answers import Answer, answer
-from services.job_service.layer_expiry import Expiry, expiry_of, staying
+from services.job_service.layer_expiry import Expiry, expiry_of
 from services.job_service.requests import CallOf, JobName, PartsOf, expected_config, respond
 from services.job_service.store import expected, overview
 from services.job_service.store.layers import all_layers
@@ -43,14 +43,21 @@ def rescale_job(job: JobName, body: RescaleWrite, call: CallOf) -> Response:
 
     def work(connection: Connection) -> Answer:
         layer = access.highest_layer(call.principal, all_layers(connection))
-        patch: dict[str, Any] = {"task_count": body.task_count}
-        if body.within_seconds is not None:
-            patch["rescale_within_seconds"] = body.within_seconds
-        if body.balance and body.task_count > 1:
-            patch["key_group_bounds"] = _bounds(connection, job, body.task_count, call.clock.now())
-        return answer(202, write_patch(connection, call, job, layer, patch, body.reason, expiry_of(body)))
+        expected.lock(connection, [job])
+        write = rescale_write(connection, call, job, layer, body)
+        return answer(202, call.write_in(connection, write))
 
     return respond(call.run(work))
+
+
+def rescale_write(connection: Connection, call: Call, job: str, layer: str, body: RescaleWrite) -> Write:
+    """The write that a rescale is. Raises InvalidConfig, NotFound, and Conflict when too little traffic is measured."""
+    patch: dict[str, Any] = {"task_count": body.task_count}
+    if body.within_seconds is not None:
+        patch["rescale_within_seconds"] = body.within_seconds
+    if body.balance and body.task_count > 1:
+        patch["key_group_bounds"] = _bounds(connection, job, body.task_count, call.clock.now())
+    return _patch(call, job, layer, patch, body.reason, expiry_of(body))
 
 
 @router.get("/v1/jobs/{job}/rebalance", response_model=BalanceView)
@@ -105,11 +112,12 @@ def write_patch(
 
     Without `given` the patch does not expire. Raises Conflict when the layer has an expiry and `given` is None.
     """
-    stored = expected.lock(connection, [job]).get(job)
-    present = None if stored is None else stored.layers.get(layer)
-    version = Precondition(if_match=0 if present is None else present.version)
-    write = Write(Action.PATCH, job, call.author, layer, patch, reason, version, staying(given, present))
-    return call.write_in(connection, write)
+    return call.write_in(connection, _patch(call, job, layer, patch, reason, given))
+
+
+def _patch(call: Call, job: str, layer: str, patch: Mapping[str, Any], reason: str, given: Expiry | None) -> Write:
+    any_version = Precondition(any_version=True)
+    return Write(Action.PATCH, job, call.author, layer, patch, reason, any_version, given, stays=True)
 
 
 def _bounds(connection: Connection, job: str, task_count: int, now: datetime) -> list[int]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from datetime import datetime
+from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 from sqlalchemy import Connection, text
 
+from penstock.store.rows import read_first
 from penstock.tasks.dimensions import CPU, DISK, MEMORY
 from penstock.wire.containers import ContainerView, PlacementView
 
@@ -27,6 +29,42 @@ _ROWS = """
 """
 _PAGE = text(_ROWS.format(chosen="name > :after ORDER BY name LIMIT :limit"))
 _ONE = text(_ROWS.format(chosen="name = :name"))
+_STANDING = text(
+    """
+    SELECT url, region, incarnation, state, registered_at,
+        (SELECT count(*) FROM assignment WHERE assignment.container = containers.name) AS shards,
+        CAST(extract(epoch FROM clock_timestamp() - greatest(registered_at, heartbeat_at, lease_renewed_at))
+            AS double precision) AS silent_seconds
+    FROM containers WHERE name = :name FOR UPDATE
+    """
+)
+_FORGET = [
+    text(f"DELETE FROM {table} WHERE {column} = :name")
+    for table, column in (("tasks", "container"), ("reports", "container"), ("containers", "name"))
+]
+
+
+class Standing(NamedTuple):
+    """What decides whether a container may be forgotten, and what the history keeps of it."""
+
+    url: str
+    region: str
+    incarnation: str
+    state: str
+    registered_at: datetime
+    shards: int
+    silent_seconds: float
+
+
+def standing(connection: Connection, name: str) -> Standing | None:
+    """How a container stands, locked until the transaction ends; None when there is none of that name."""
+    return read_first(connection, Standing, _STANDING, {"name": name})
+
+
+def forget(connection: Connection, name: str) -> None:
+    """Removes a container with what it reported."""
+    for statement in _FORGET:
+        connection.execute(statement, {"name": name})
 
 
 def containers_page(connection: Connection, *, limit: int, after: str = "") -> list[ContainerView]:

@@ -1,14 +1,25 @@
-"""The append-only history: who wrote what, when and why."""
+"""The append-only histories, of jobs and of the cell: who wrote what, when and why."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from sqlalchemy import Connection, text
 
+from penstock.store.json import as_json
 from penstock.store.rows import columns, read_first, read_page
+from penstock.wire.cell_history import CellHistoryEntry
 from penstock.wire.jobs import HistoryEntry
 
 _OF_LAYER = f"SELECT {columns(HistoryEntry)} FROM history WHERE job = :job AND layer = :layer"
-_AT_VERSION = text(f"{_OF_LAYER} AND version = :version")
+_AT_VERSIONS = text(
+    """
+    SELECT asked.position, history.new FROM jsonb_to_recordset(CAST(:asked AS jsonb)) AS asked (
+        position integer, job text, layer text, version bigint)
+    JOIN history ON history.job = asked.job AND history.layer = asked.layer AND history.version = asked.version
+    """
+)
 _AS_OF = text(f"{_OF_LAYER} AND revision <= :revision ORDER BY version DESC LIMIT 1")
 _IS_KNOWN = text("SELECT EXISTS (SELECT FROM history WHERE job = :job)")
 
@@ -27,11 +38,32 @@ def is_known(connection: Connection, job: str) -> bool:
     return bool(connection.execute(_IS_KNOWN, {"job": job}).scalar_one())
 
 
-def at_version(connection: Connection, job: str, layer: str, version: int) -> HistoryEntry | None:
-    """The write that gave the layer this version; None when there was none."""
-    return read_first(connection, HistoryEntry, _AT_VERSION, {"job": job, "layer": layer, "version": version})
+def at_versions(
+    connection: Connection, asked: Mapping[int, tuple[str, str, int]]
+) -> dict[int, Mapping[str, Any] | None]:
+    """The contents of layers, asked for by job, layer and version. What there never was is left out; None: dropped."""
+    rows = [
+        {"position": position, "job": job, "layer": layer, "version": version}
+        for position, (job, layer, version) in asked.items()
+    ]
+    if not rows:
+        return {}
+    return {row.position: row.new for row in connection.execute(_AT_VERSIONS, {"asked": as_json(rows)})}
 
 
 def as_of(connection: Connection, job: str, layer: str, revision: int) -> HistoryEntry | None:
     """The layer's newest write that is no newer than `revision`; None when there was none."""
     return read_first(connection, HistoryEntry, _AS_OF, {"job": job, "layer": layer, "revision": revision})
+
+
+def cell_page(
+    connection: Connection,
+    *,
+    limit: int,
+    before_id: int | None = None,
+    action: str | None = None,
+    subject: str | None = None,
+) -> list[CellHistoryEntry]:
+    """At most `limit` entries of the cell's history, newest first, from below `before_id`."""
+    where = {"action": action, "subject": subject}
+    return read_page(connection, CellHistoryEntry, "cell_history", where, key="id", limit=limit, below=before_id)

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, text
@@ -18,11 +18,13 @@ from penstock.wire.jobs import JobSummary
 # Health is decided of jobs that were read. So a page of one health reads up to so many jobs, a part at a time.
 READ_AT_ONCE = 1_000
 MOST_READ = 5_000
+_BLOCKED = text("SELECT job FROM sync_state WHERE job = ANY(:names) AND state IN ('quarantined', 'failed')")
 _RELEASE = text(
     """
     UPDATE sync_state SET state = 'pending', detail = 'released', failures = 0, next_attempt_at = NULL,
-        revision = :revision
-    WHERE job = :name AND state IN ('quarantined', 'failed')
+        revision = released.revision
+    FROM unnest(CAST(:names AS text[]), CAST(:revisions AS bigint[])) AS released (job, revision)
+    WHERE sync_state.job = released.job AND state IN ('quarantined', 'failed')
     """
 )
 
@@ -94,6 +96,12 @@ def _in_a_line(job: JobSummary) -> JobSummary:
     return job.model_copy(update={"reason": job.reason.partition("\n")[0]})
 
 
-def release(connection: Connection, name: str, revision: int) -> bool:
-    """Lets the State Syncer try the job again at `revision`; False if the job was neither quarantined nor failed."""
-    return connection.execute(_RELEASE, {"name": name, "revision": revision}).rowcount > 0
+def blocked(connection: Connection, names: Sequence[str]) -> set[str]:
+    """The jobs among `names` that the State Syncer tries no more, or only later: there is something to release."""
+    return set(connection.execute(_BLOCKED, {"names": list(names)}).scalars()) if names else set()
+
+
+def release(connection: Connection, revisions: Mapping[str, int]) -> None:
+    """Lets the State Syncer try jobs again, each at its revision."""
+    if revisions:
+        connection.execute(_RELEASE, {"names": list(revisions), "revisions": list(revisions.values())})

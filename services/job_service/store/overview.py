@@ -11,7 +11,7 @@ from sqlalchemy import Connection, text
 
 from penstock.store.health import ALIVE_AT, FAILED_OVER, REPORTED_AT, SIGHTINGS
 from penstock.store.rows import columns, read_all, read_first, read_page
-from penstock.wire.overview import AlertView, DecisionView, GenerationView, SampleView, ShardView
+from penstock.wire.overview import AlertView, DecisionView, GenerationView, LeaderView, SampleView, ShardView
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +108,26 @@ _SAMPLES = text(
     ORDER BY minute DESC, index LIMIT :limit
     """
 )
+# An acknowledgement that has ended is none.
+_ALERTS = """(
+    SELECT id, kind, subject, message, details, times, raised_at, last_at, cleared_at,
+        CASE WHEN is_acknowledged THEN acknowledged_by END AS acknowledged_by,
+        CASE WHEN is_acknowledged THEN acknowledged_at END AS acknowledged_at,
+        CASE WHEN is_acknowledged THEN acknowledged_until END AS acknowledged_until,
+        CASE WHEN is_acknowledged THEN acknowledged_reason END AS acknowledged_reason,
+        (SELECT max(silences.id) FROM silences WHERE silences.expires_at > now()
+            AND (silences.kind IS NULL OR silences.kind = alerts.kind) AND alerts.subject LIKE subject_like) AS silence
+    FROM (SELECT alerts.*, acknowledged_at IS NOT NULL AND coalesce(acknowledged_until > now(), true) AS is_acknowledged
+        FROM alerts) AS alerts) AS shown"""
+_LEADERS = text(
+    """
+    SELECT name AS loop, holder, url, epoch,
+        CASE WHEN isfinite(expires_at) THEN extract(epoch FROM expires_at - clock_timestamp()) ELSE 0 END
+            AS expires_in_seconds,
+        extract(epoch FROM clock_timestamp() - taken_at) AS leads_for_seconds
+    FROM leases ORDER BY name
+    """
+)
 _OWNERS = text("SELECT shard, container FROM assignment WHERE shard = ANY(:shards)")
 
 
@@ -152,13 +172,20 @@ def alerts_page(
     limit: int,
     before_id: int | None = None,
     include_cleared: bool = False,
-    kind: str | None = None,
-    subject: str | None = None,
+    include_silenced: bool = False,
+    **where: int | str | None,
 ) -> list[AlertView]:
-    """At most `limit` alerts, newest first, from below `before_id`; only open ones unless asked otherwise."""
-    table = "alerts" if include_cleared else "(SELECT * FROM alerts WHERE cleared_at IS NULL) AS open"
-    where = {"kind": kind, "subject": subject}
+    """At most `limit` alerts, newest first, from below `before_id`; only open ones that no silence leaves out, unless
+    asked otherwise. `where`: by `id`, `kind` or `subject`."""
+    shown = [] if include_cleared else ["cleared_at IS NULL"]
+    shown += [] if include_silenced else ["silence IS NULL"]
+    table = f"(SELECT * FROM {_ALERTS} WHERE {' AND '.join(shown) or 'true'}) AS asked"
     return read_page(connection, AlertView, table, where, key="id", limit=limit, below=before_id)
+
+
+def leaders(connection: Connection) -> list[LeaderView]:
+    """The leader of each loop by its name, and the last one of a loop without a leader."""
+    return read_all(connection, LeaderView, _LEADERS)
 
 
 def shards_page(

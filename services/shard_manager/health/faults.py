@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from penstock.model.alerts import AlertKind
 from services.shard_manager.health.failing import Late
 
-KINDS = (AlertKind.CONTAINER_FAILING, AlertKind.CONTAINER_OUTLIER)
+KINDS = (AlertKind.CONTAINER_FAILING, AlertKind.CONTAINER_OUTLIER, AlertKind.REPORTS_OLD)
 
 
 class Fault(NamedTuple):
@@ -26,3 +26,9 @@ def fault_of_failing(container: str, late: Late) -> Fault:
     return Fault(
         AlertKind.CONTAINER_FAILING, container, message, {"shards": late.shards, "seconds": round(late.seconds, 1)}
     )
+
+
+def fault_of_reports(container: str, age_seconds: float) -> Fault:
+    """The fault of a container that sends heartbeats but no reports. It holds up the changes of jobs of its shards."""
+    message = f"the container sends heartbeats, but the Task Service has had no report of it for {age_seconds:.0f} s"
+    return Fault(AlertKind.REPORTS_OLD, container, message, {"age_seconds": round(age_seconds, 1)})

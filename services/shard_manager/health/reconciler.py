@@ -2,7 +2,8 @@
 
 A container that does not take its shards (`failing`) is drained: its shards move by DROP and ADD, with or without room
 elsewhere. If it does not answer either, its lease is not renewed after `drain_grace_seconds`, and it is declared lost.
-An outlier (`outliers`) keeps its shards and gets no new ones. Only people open a container again; an alert tells them.
+An outlier (`outliers`) keeps its shards and gets no new ones. So does a container that sends no reports for long. Only
+people open a container again; an alert tells them.
 At most one container, or a share of them, is set aside at a time. Beyond that there are only alerts.
 """
 
@@ -18,7 +19,7 @@ from penstock.tasks.ownership import CORDONED, DRAINING, OPEN, Member, drain_is_
 from services.shard_manager import metrics
 from services.shard_manager.health.failing import Late, may_set_aside, most_aside
 from services.shard_manager.health.failure_stats import FailureStats
-from services.shard_manager.health.faults import Fault, fault_of_failing
+from services.shard_manager.health.faults import Fault, fault_of_failing, fault_of_reports
 from services.shard_manager.health.outliers import FAILING_TASKS, outliers_by_failures, outliers_by_speed
 from services.shard_manager.leader.view import View
 from services.shard_manager.moves.moves import Verb
@@ -45,6 +46,7 @@ class HealthReconciler:
         self._stats = FailureStats(self._settings.outlier_window_seconds)
         self._checked_at = float("-inf")
         self._outliers: list[Fault] = []
+        self._report_ages: dict[str, float] = {}
         self._aside: frozenset[str] = frozenset()
         self._opened_at: dict[str, float] = {}
         self._synced_alerts: object = None
@@ -71,8 +73,10 @@ class HealthReconciler:
         if now - self._checked_at >= self._settings.outlier_check_seconds:
             self._stats.add_crashes(self._store.crashed(), now)
             self._outliers = self._find_outliers(live, now)
+            self._report_ages = self._store.report_ages()
             self._checked_at, self._synced_alerts = now, None
         only_alert = self._drain(late, live, now, leader_epoch) + self._cordon(live, leader_epoch)
+        only_alert += self._cordon_silent(live, leader_epoch)
         self._sync_alerts(only_alert, leader_epoch)
 
     def _forgive_opened(self, members: Mapping[str, Member], now: float) -> None:
@@ -143,6 +147,22 @@ class HealthReconciler:
         """Cordons outliers; returns the faults that only get an alert."""
         faults = [each for each in self._outliers if each.container in live and each.container not in self._aside]
         return self._set_aside(faults, (), live, CORDONED, leader_epoch)
+
+    def _cordon_silent(self, live: Mapping[str, Member], leader_epoch: int) -> list[Fault]:
+        """Cordons containers without reports for long; returns the faults that only get an alert.
+
+        When many have none, the Task Service or the way to it is the cause, and none is cordoned.
+        """
+        settings = self._settings
+        old = {
+            name: age
+            for name, age in self._report_ages.items()
+            if name in live and name not in self._aside and age > settings.reports_old_seconds
+        }
+        long = [name for name, age in old.items() if age > settings.reports_failing_seconds]
+        faults = [fault_of_reports(name, old[name]) for name in long]
+        only_alert = [fault_of_reports(name, age) for name, age in old.items() if name not in long]
+        return only_alert + self._set_aside(faults, old.keys(), live, CORDONED, leader_epoch)
 
     def _set_aside(
         self,

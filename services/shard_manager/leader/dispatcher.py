@@ -54,6 +54,7 @@ class OrderDispatcher:
             leader_epoch=leader_epoch,
             shard_count=self._view.sharding.count,
             deadline_seconds=self._deadline_seconds,
+            unasked_stop=self._view.unasked_stop,
         )
         log.info("order sent", order=verb, container=container, shards=len(epochs), version=order.version)
         answers, kind = self._answers, Added if verb == "add" else Dropped

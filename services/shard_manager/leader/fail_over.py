@@ -24,11 +24,13 @@ def fail_over(parts: Parts, leader_epoch: int) -> list[Order]:
     if not candidates:
         return []
     heirs, view = _choose_heirs(parts, candidates), parts.view
-    gone, recorded = parts.store.fail_over(candidates, heirs, parts.settings.fail_over_seconds, leader_epoch)
+    gone, recorded, unasked_stop = parts.store.fail_over(
+        candidates, heirs, parts.settings.fail_over_seconds, leader_epoch
+    )
     with view.lock:
         view.mark_lost(gone)
         view.failing_over = frozenset()
-        view.apply_owners(recorded)
+        view.apply_owners(recorded, unasked_stop)
     for name in gone:
         metrics.fail_overs.inc()
         log.warning("container lost", container=name, orphans=len(recorded))

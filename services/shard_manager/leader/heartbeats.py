@@ -106,14 +106,14 @@ class Heartbeats:
     def _register(self, request: HeartbeatRequest, leader_epoch: int) -> Membership:
         member = _member(request)
         empty, above = not request.held and not request.dropped, self._view.read_up_to
-        decided, changed, commit, facts = self._store.register(
+        decided, changed, commit, facts, unasked_stop = self._store.register(
             member, empty=empty, above=above, leader_epoch=leader_epoch
         )
         if facts.sharding.count != self._view.sharding.count:
             self._wake()
             raise Unavailable("the number of shards has just changed; ask again")
         with self._view.lock:
-            self._view.apply_read(changed)
+            self._view.apply_read(changed, unasked_stop)
             self._view.apply_facts(facts)
             self._view.commit_number = commit
             if decided is not Membership.REFUSED:
@@ -142,6 +142,7 @@ class Heartbeats:
             lease_seconds=self._lease_seconds,
             shards=self._view.shards_in_answer(container) if known else {},
             commit_number=self._view.commit_number,
+            unasked_stop=self._view.unasked_stop,
         )
 
     def _is_news(self, request: HeartbeatRequest) -> bool:

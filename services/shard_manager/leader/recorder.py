@@ -19,9 +19,9 @@ def record_owners(parts: Parts, leader_epoch: int) -> list[Order]:
     changes = _changes(parts)
     if not changes:
         return []
-    recorded = parts.store.record(changes, leader_epoch)
+    recorded, unasked_stop = parts.store.record(changes, leader_epoch)
     with parts.view.lock:
-        parts.view.apply_owners(recorded)
+        parts.view.apply_owners(recorded, unasked_stop)
     metrics.shards_moved.labels("placement").inc(len(recorded))
     log.info("shards moved", shards=len(recorded), version=parts.view.version)
     events = [

@@ -45,6 +45,8 @@ class View:
         self.sharding = Sharding(0)
         self.wanted_shard_count = 0
         self.commit_number = 0
+        self.incarnation = ""
+        self.unasked_stop = 0
         self.members: dict[str, Member] = {}
         self.owners: dict[int, Owner] = {}
         self.version = 0
@@ -123,18 +125,23 @@ class View:
         """Replaces everything that comes from the store. The shards may be numbered under another count."""
         self.members, self.commit_number = cell.members, cell.commit_number
         self.sharding, self.wanted_shard_count = cell.facts.sharding, cell.facts.wanted
+        self.incarnation = cell.facts.incarnation
         self.owners, self._shards_of, self.last_heartbeats, self.withheld = {}, {}, {}, frozenset()
         self.untaken = UntakenShards(self._add_limit_seconds)
-        self.apply_read(cell.owners)
+        self.apply_read(cell.owners, cell.unasked_stop)
         self.version = max(self.version, cell.facts.version)
 
-    def apply_read(self, changed: Mapping[int, Owner]) -> None:
+    def apply_read(self, changed: Mapping[int, Owner], unasked_stop: int) -> None:
         """Applies all owners that the store has above `read_up_to`."""
-        self.apply_owners(changed)
+        self.apply_owners(changed, unasked_stop)
         self.read_up_to = max([self.read_up_to, *(owner.epoch for owner in changed.values())])
 
-    def apply_owners(self, changed: Mapping[int, Owner]) -> None:
-        """Applies owners that this leader recorded; one with an older epoch than the known owner changes nothing."""
+    def apply_owners(self, changed: Mapping[int, Owner], unasked_stop: int) -> None:
+        """Applies owners that this leader recorded; one with an older epoch than the known owner changes nothing.
+
+        `unasked_stop`: as the store has it, no older than these owners: whoever is told of them must know it.
+        """
+        self.unasked_stop = max(self.unasked_stop, unasked_stop)
         for shard, owner in changed.items():
             known = self.owners.get(shard)
             if known is not None and known.epoch >= owner.epoch:

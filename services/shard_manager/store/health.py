@@ -34,6 +34,14 @@ _COUNT_OTHERS_ASIDE = text(
     WHERE name <> :name AND state = 'live' AND availability <> :open AND availability_by = :author
     """
 )
+_REPORT_AGES = text(
+    """
+    SELECT c.name, CAST(extract(epoch FROM clock_timestamp() - GREATEST(r.reported_at, c.registered_at))
+        AS double precision) AS age_seconds
+    FROM containers c LEFT JOIN reports r ON r.container = c.name AND r.incarnation = c.incarnation
+    WHERE c.state = 'live'
+    """
+)
 _NOW = text("SELECT clock_timestamp()")
 
 
@@ -53,6 +61,11 @@ class HealthStore:
         """The number of tasks of live containers in the last reports, by job and container."""
         with transaction(self._engine) as connection:
             return {(job, container): count for job, container, count in connection.execute(_COUNTS)}
+
+    def report_ages(self) -> dict[str, float]:
+        """Seconds since the newest report of each live container, or since it registered when it has none."""
+        with transaction(self._engine) as connection:
+            return {row.name: row.age_seconds for row in connection.execute(_REPORT_AGES)}
 
     def set_aside(self, fault: Fault, availability: str, *, before: str, most: int, leader_epoch: int) -> bool:
         """Makes a container CORDONED, or DRAINING with a limit that has passed, and raises the alert.

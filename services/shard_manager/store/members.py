@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from sqlalchemy import Connection, text
 
 from penstock.store.json import as_jsonb
+from penstock.store.reports import want_full_reports
 from penstock.store.rows import read_all, read_first
 from penstock.store.shards import reissue
 from penstock.tasks.ownership import Member, Membership, membership
@@ -95,6 +96,7 @@ def declare_lost(connection: Connection, candidates: Mapping[str, str], interval
         "seconds": interval_seconds,
     }
     lost = set(connection.execute(_DECLARE_LOST, values).scalars())
+    want_full_reports(connection, containers=lost)
     connection.execute(_DELETE_TASKS, {"containers": list(lost)})
     return lost
 

@@ -14,30 +14,17 @@ from penstock.store.cluster import ShardingFacts, read_facts
 from penstock.store.engine import present_number, transaction
 from penstock.store.json import as_json
 from penstock.store.loads import read_loads
-from penstock.store.running import RUNNING_COMMIT
-from penstock.store.selectors import selector_in
+from penstock.store.running import RUNNING_COMMIT, UNASKED_STOP
 from penstock.tasks.loads import JobTasks, TaskLoad
 from penstock.tasks.ownership import Member, Membership, Owner
 from penstock.tasks.selectors import meets
 from services.shard_manager.placement.alerts import KINDS, PlacementAlert
 from services.shard_manager.store import members, owners, sharding
+from services.shard_manager.store.jobs import RunningJobs
 from services.shard_manager.store.owners import Change
 
 LEASE = "shard_manager"
 
-# A row without a task count is left out. No row may end the statement: a malformed one counts as one that says nothing.
-_JOBS = text(
-    f"""
-    SELECT job, CAST(config->>'task_count' AS integer), generation, COALESCE(config->>'isolation' = 'process', false),
-        CASE jsonb_typeof(config->'resources') WHEN 'object' THEN config->'resources' ELSE '{{}}' END,
-        {selector_in("config")},
-        CASE WHEN config->>'priority' ~ '^-?[0-9]{{1,9}}$' THEN CAST(config->>'priority' AS integer) ELSE 0 END
-    FROM running
-    WHERE NOT stopping AND config->>'desired_state' IS DISTINCT FROM 'stopped'
-        AND config->>'task_count' ~ '^[1-9][0-9]{{0,8}}$'
-    ORDER BY job
-    """
-)
 _SAVE_HEARTBEATS = text(
     """
     UPDATE containers SET heartbeat_at = heard.at
@@ -56,19 +43,29 @@ _SAVE_PLACEMENTS = text(
 
 class Cell(NamedTuple):
     """A cell at one moment: all containers by name, lost ones too; owners by shard, all or only those that changed; and
-    the newest commit of the running table."""
+    the newest commit of the running table. `unasked_stop`: as of every call that tells owners, no older than they."""
 
     facts: ShardingFacts
     members: dict[str, Member]
     owners: dict[int, Owner]
     commit_number: int
+    unasked_stop: int = 0
+
+
+class NewOwners(NamedTuple):
+    """The shards that were given to others, and the newest stop that was taken as done before. Later stops find the
+    new owners."""
+
+    owners: dict[int, Owner]
+    unasked_stop: int = 0
 
 
 class FailedOver(NamedTuple):
-    """The containers that are lost now, and the new owners of their shards."""
+    """The containers that are lost now, and the new owners of their shards. `unasked_stop`: as of `NewOwners`."""
 
     lost: frozenset[str]
     owners: dict[int, Owner]
+    unasked_stop: int = 0
 
 
 class Registered(NamedTuple):
@@ -82,6 +79,7 @@ class Registered(NamedTuple):
     owners: dict[int, Owner]
     commit_number: int
     facts: ShardingFacts
+    unasked_stop: int = 0
 
 
 class ShardStore:
@@ -92,13 +90,15 @@ class ShardStore:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
+        self._jobs = RunningJobs()
 
     def take_over(self, leader_epoch: int) -> Cell:
         """Reads everything. Shards that were never assigned are added first, without an owner."""
+        self._jobs.forget()
         with leases.fenced(self._engine, LEASE, leader_epoch) as connection:
             owners.ensure_shards(connection, read_facts(connection, hold=True).sharding.count)
             regions = {member.region for member in members.read_members(connection).values() if member.live}
-            sharding.give_slots(connection, regions | _selectors_that_are_met(connection))
+            sharding.give_slots(connection, regions | self._selectors_that_are_met(connection))
             return _cell(connection)
 
     def read(self, above: int) -> Cell:
@@ -115,7 +115,8 @@ class ShardStore:
             facts = sharding.give_slots(connection, {member.region})
             decided = members.register(connection, member, empty=empty)
             changed = owners.read_owners(connection, above=above)
-            return Registered(decided, changed, present_number(connection, RUNNING_COMMIT, hold=True), facts)
+            commit = present_number(connection, RUNNING_COMMIT, hold=True)
+            return Registered(decided, changed, commit, facts, _unasked_stop(connection))
 
     def fail_over(
         self,
@@ -131,12 +132,12 @@ class ShardStore:
         with leases.fenced(self._engine, LEASE, leader_epoch) as connection:
             lost = members.declare_lost(connection, candidates, interval_seconds)
             changes = {shard: change for name in lost for shard, change in heirs.get(name, {}).items()}
-            return FailedOver(frozenset(lost), owners.record_owners(connection, changes))
+            return FailedOver(frozenset(lost), *_record(connection, changes))
 
-    def record(self, changes: Mapping[int, Change], leader_epoch: int) -> dict[int, Owner]:
+    def record(self, changes: Mapping[int, Change], leader_epoch: int) -> NewOwners:
         """Gives shards new owners; returns those that were changed. A shard with a newer epoch is left alone."""
         with leases.fenced(self._engine, LEASE, leader_epoch) as connection:
-            return owners.record_owners(connection, changes)
+            return _record(connection, changes)
 
     def reshard(self, count: int, leader_epoch: int) -> Cell:
         """Changes the number of shards to `count`, a multiple or a divisor, if that is what is wanted now.
@@ -151,7 +152,7 @@ class ShardStore:
     def give_slots_to_jobs(self, leader_epoch: int) -> None:
         """Gives the selectors of running jobs a slot, if a known container meets them; the next `read` shows it."""
         with leases.fenced(self._engine, LEASE, leader_epoch) as connection:
-            sharding.give_slots(connection, _selectors_that_are_met(connection))
+            sharding.give_slots(connection, self._selectors_that_are_met(connection))
 
     def save_heartbeats(self, heard_at: Mapping[str, datetime], leader_epoch: int) -> None:
         """Writes the times of the containers' last heartbeats, for people."""
@@ -161,7 +162,7 @@ class ShardStore:
     def jobs(self) -> list[JobTasks]:
         """The jobs whose tasks should run, by name."""
         with transaction(self._engine) as connection:
-            return [JobTasks(*row) for row in connection.execute(_JOBS)]
+            return self._jobs.with_tasks(connection)
 
     def loads(self) -> list[TaskLoad]:
         """The loads of tasks as last reported."""
@@ -178,6 +179,13 @@ class ShardStore:
             connection.execute(_SAVE_PLACEMENTS, {"rows": as_json(rows)})
             replace_alerts(connection, KINDS, found, refresh=True)
 
+    def _selectors_that_are_met(self, connection: Connection) -> set[str]:
+        """The selectors of running jobs that a known container meets. Others get no slot: slots are few and never
+        freed."""
+        offers = {member.offers() for member in members.read_members(connection).values()}
+        selectors = self._jobs.selectors(connection)
+        return {each for each in selectors if any(meets(offer, each) for offer in offers)}
+
     def leader_url(self) -> str | None:
         """The URL of the leader; None when it is unknown."""
         with transaction(self._engine) as connection:
@@ -189,11 +197,14 @@ def _cell(connection: Connection, *, above: int = -1) -> Cell:
     """Reads the facts first, so that the owners are not older than the facts."""
     facts = read_facts(connection)
     known, changed = members.read_members(connection), owners.read_owners(connection, above=above)
-    return Cell(facts, known, changed, present_number(connection, RUNNING_COMMIT))
+    commit = present_number(connection, RUNNING_COMMIT)
+    return Cell(facts, known, changed, commit, present_number(connection, UNASKED_STOP))
 
 
-def _selectors_that_are_met(connection: Connection) -> set[str]:
-    """The selectors of running jobs that a known container meets. Others get no slot: slots are few and never freed."""
-    offers = {member.offers() for member in members.read_members(connection).values()}
-    selectors = sharding.selectors_of_jobs(connection)
-    return {each for each in selectors if any(meets(offer, each) for offer in offers)}
+def _record(connection: Connection, changes: Mapping[int, Change]) -> NewOwners:
+    return NewOwners(owners.record_owners(connection, changes), _unasked_stop(connection))
+
+
+def _unasked_stop(connection: Connection) -> int:
+    """A stop that is taken as done later waits until this transaction has ended, and so sees its owners."""
+    return present_number(connection, UNASKED_STOP, hold=True)

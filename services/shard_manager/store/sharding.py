@@ -15,7 +15,6 @@ from penstock.model.alerts import AlertKind
 from penstock.store.alerts import raise_alert
 from penstock.store.cluster import SELECTORS, SHARD_COUNT, SHARDING_VERSION, ShardingFacts, read_facts, write_fact
 from penstock.store.engine import CHANGED_ASSIGNMENT, next_number, notify
-from penstock.store.selectors import selector_in
 from penstock.store.shards import ASSIGNMENT_COUNTER
 from penstock.tasks.selectors import in_words
 from penstock.tasks.shards import SLOTS, Sharding
@@ -45,7 +44,6 @@ _MERGE = text(
     """
 )
 _DELETE_MERGED = text("DELETE FROM assignment WHERE shard >= :count")
-_SELECTORS_OF_JOBS = text(f"SELECT DISTINCT {selector_in('config')} FROM running")
 
 
 def reshard(connection: Connection, count: int) -> ShardingFacts:
@@ -88,12 +86,6 @@ def give_slots(connection: Connection, selectors: set[str]) -> ShardingFacts:
         write_sharding(connection, sharding, next_number(connection, ASSIGNMENT_COUNTER))
         notify(connection, CHANGED_ASSIGNMENT)
     return read_facts(connection)
-
-
-def selectors_of_jobs(connection: Connection) -> set[str]:
-    """The selectors of running configurations."""
-    found = connection.execute(_SELECTORS_OF_JOBS).scalars()
-    return {selector for selector in found if selector is not None}
 
 
 def write_sharding(connection: Connection, sharding: Sharding, version: int) -> None:

@@ -43,7 +43,8 @@ COMMITTED, FAILED, FORGOTTEN = "job committed", "job failed to sync", "job forgo
 RESCALE, ROLLOUT = "rescale", "rollout"
 _AWAITING = {
     Presence.PRESENT: "stopping: tasks still run",
-    Presence.UNKNOWN: "stopping: not every container has reported since",
+    Presence.UNKNOWN: "stopping: a container that may run its tasks has not reported since",
+    Presence.UNTOLD: "stopping: its tasks are gone; containers that have not reported since are to be told",
     Presence.ABSENT: "stopping: its tasks are gone",
 }
 

@@ -4,24 +4,34 @@
   it was made after the stopping commit was applied, and it lists no task of the job. The container then starts none.
 - A lost container was failed over: its lease had run out, so it had stopped every task before.
   Its last report no longer counts.
-- Anything else is unknown: a container that has not reported since, or that only the assignment or a task's row names.
+- A live container that owns no shard of the job's tasks runs none: a shard gets another owner only after its former one
+  said that it stopped the shard's tasks. What such a container reported before the stop is out of date. But it may get
+  a shard later, and have old specs. So the stop is first written down as `unasked_stop`. Whoever gets a shard after
+  that starts its tasks only from specs that are at least as new as this commit.
+- Anything else is unknown: an owner that has not reported since, or one that only the assignment or a task's row names.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import Enum
 from typing import NamedTuple
 
 from penstock.model.reports import TaskState
+from penstock.tasks.shards import Sharding
+from penstock.tasks.spec import task_id
 
 
 class Presence(Enum):
-    """What is known of the tasks of a job that is to stop."""
+    """What is known of the tasks of a job that is to stop.
+
+    UNTOLD: they are gone, and absent once the store has the stop as `unasked_stop`.
+    """
 
     ABSENT = "absent"
+    UNTOLD = "untold"
     PRESENT = "present"
     UNKNOWN = "unknown"
 
@@ -162,32 +172,99 @@ class Sighting(NamedTuple):
     applied_commit: int | None
 
 
+class JobsTasks(NamedTuple):
+    """The tasks that a job may have, in the shards of its `selector`."""
+
+    job: str
+    task_count: int
+    selector: str | None
+
+
+class ListedTask(NamedTuple):
+    """A task that the newest report of a container lists."""
+
+    container: str
+    number: int
+
+
+class Assignment(NamedTuple):
+    """The owner of each shard, None for nobody, of the moment of the sightings. `unasked_stop`: as the store has it."""
+
+    owners: Mapping[int, str | None]
+    sharding: Sharding
+    unasked_stop: int = 0
+
+    def owner_of(self, tasks: JobsTasks, number: int) -> str | None:
+        """The container that may run a task. Raises LookupError when it is unknown which shard the task is in."""
+        shard = self.sharding.shard_of(task_id(tasks.job, number), tasks.selector)
+        if shard is None:
+            raise LookupError(tasks.job)
+        return self.owners[shard]
+
+
+NO_ASSIGNMENT = Assignment({}, Sharding(1))
+
+
 @dataclass(frozen=True, slots=True)
 class ClusterView:
     """All containers at one moment.
 
     `reporting`: live ones with a report of their present incarnation. `lost`: failed over. `applied_commit`: the newest
     commit that every live container has applied. None while one has not reported, or owns shards but is not listed.
+    `applied`: the newest commit that each live one has applied; None: it has not reported in its present incarnation.
     """
 
     reporting: frozenset[str]
     lost: frozenset[str]
     applied_commit: int | None
+    applied: Mapping[str, int | None] = field(default_factory=dict)
+    assignment: Assignment = NO_ASSIGNMENT
+
+    def everyone_knows(self, commit_number: int) -> bool:
+        """Whether every live container has applied a commit."""
+        return self.applied_commit is not None and self.applied_commit >= commit_number
+
+    def owners_know(self, tasks: JobsTasks | None, commit_number: int) -> bool:
+        """Whether every container that may run one of the tasks has applied a commit, or is lost."""
+        if tasks is None:
+            return False
+        try:
+            owners = {self.assignment.owner_of(tasks, number) for number in range(tasks.task_count)}
+        except LookupError:
+            return False
+        return all(self._knows(owner, commit_number) for owner in owners if owner is not None)
+
+    def is_out_of_date(self, held: ListedTask, tasks: JobsTasks | None, commit_number: int) -> bool:
+        """Whether a live container's report from before a commit lists a task that another container owns since."""
+        is_live = held.container in self.applied
+        if tasks is None or not is_live or self._knows(held.container, commit_number):
+            return False
+        try:
+            return self.assignment.owner_of(tasks, held.number) != held.container
+        except LookupError:
+            return False
+
+    def _knows(self, container: str, commit_number: int) -> bool:
+        applied = self.applied.get(container)
+        return container in self.lost or (applied is not None and applied >= commit_number)
 
 
 NO_CONTAINERS_APPLIED = 2**63 - 1
 
 
-def survey(sightings: Iterable[Sighting], owners: Collection[str]) -> ClusterView:
-    """The cluster's view; `owners` are the containers that own a shard by the stored assignment."""
+def survey(sightings: Iterable[Sighting], assignment: Assignment) -> ClusterView:
+    """The cluster's view, by what was seen of the containers and by the stored assignment of the same moment."""
     seen = tuple(sightings)
     applied = {sighting.container: _applied(sighting) for sighting in seen if sighting.live}
     known = {container: commit for container, commit in applied.items() if commit is not None}
+    owners = {owner for owner in assignment.owners.values() if owner is not None}
     complete = len(known) == len(applied) and {sighting.container for sighting in seen}.issuperset(owners)
     return ClusterView(
         reporting=frozenset(known),
         lost=frozenset(sighting.container for sighting in seen if not sighting.live),
         applied_commit=min(known.values(), default=NO_CONTAINERS_APPLIED) if complete else None,
+        applied=applied,
+        assignment=assignment,
     )
 
 
@@ -199,15 +276,19 @@ AWAITED_CRASHES = 3
 """A task that crashed fewer times in a row starts again within seconds."""
 
 
-def observe_quiet(cluster: ClusterView, tasks: Collection[ReportedTask], order: Order) -> Quiet:
+def observe_quiet(
+    cluster: ClusterView, reported: Collection[ReportedTask], order: Order, of: JobsTasks | None = None
+) -> Quiet:
     """Whether the tasks under an order have finished their batches, and are level.
 
-    `tasks`: those that any container's newest report lists. A task that crashed or is held has no batch to finish. Nor
+    `reported`: those that any container's newest report lists. `of`: the job's tasks, None when these are unknown; then
+    every container must have reported since the order. A task that crashed or is held has no batch to finish. Nor
     has one that no live container lists: it runs nowhere. But a task that crashed finishes its batch and reads on as
     soon as it runs again; so does, while tasks read on, one that runs nowhere. One that is held, or crashes again and
     again, will not run soon.
     """
-    everyone_knows = cluster.applied_commit is not None and cluster.applied_commit >= order.commit_number
+    everyone_knows = cluster.everyone_knows(order.commit_number) or cluster.owners_know(of, order.commit_number)
+    tasks = tuple(_up_to_date(cluster, reported, order, of))
     placed = all(task.container in cluster.reporting or task.container in cluster.lost for task in tasks)
     present = [task for task in tasks if task.container in cluster.reporting]
     busy = [task for task in present if _is_busy(task, order)]
@@ -215,6 +296,14 @@ def observe_quiet(cluster: ClusterView, tasks: Collection[ReportedTask], order: 
     found = Quiet(len(busy), unheard, level_ms=order.level_ms, furthest=_furthest(busy, order))
     found = found._replace(crashed=_crashed(present, order), missing=_missing(present, order))
     return found if busy or unheard else _with_goal(found, present)
+
+
+def _up_to_date(
+    cluster: ClusterView, reported: Iterable[ReportedTask], order: Order, of: JobsTasks | None
+) -> Iterator[ReportedTask]:
+    for task in reported:
+        if not cluster.is_out_of_date(ListedTask(task.container, task.number), of, order.commit_number):
+            yield task
 
 
 def _is_busy(task: ReportedTask, order: Order) -> bool:
@@ -260,14 +349,21 @@ def _with_goal(quiet: Quiet, tasks: Collection[ReportedTask]) -> Quiet:
     return quiet._replace(goal_ms=goal, behind=tuple(told))
 
 
-def observe_stopped(cluster: ClusterView, holders: Collection[str], commit_number: int) -> Presence:
+def observe_stopped(
+    cluster: ClusterView, held: Iterable[ListedTask], commit_number: int, tasks: JobsTasks | None = None
+) -> Presence:
     """Whether the tasks that the commit `commit_number` stops are gone.
 
-    `holders` are the containers whose newest report lists a task of the job.
+    `held`: the job's tasks that newest reports list. `tasks`: those that the job may have; None when these are unknown.
+    Then every container must have reported since the stop.
     """
-    if any(holder in cluster.reporting for holder in holders):
+    holders = {each.container for each in held if not cluster.is_out_of_date(each, tasks, commit_number)}
+    if not holders.isdisjoint(cluster.reporting):
         return Presence.PRESENT
-    everyone_knows = cluster.applied_commit is not None and cluster.applied_commit >= commit_number
-    if everyone_knows and cluster.lost.issuperset(holders):
+    if not cluster.lost.issuperset(holders):
+        return Presence.UNKNOWN
+    if cluster.everyone_knows(commit_number):
         return Presence.ABSENT
+    if cluster.owners_know(tasks, commit_number):
+        return Presence.ABSENT if cluster.assignment.unasked_stop >= commit_number else Presence.UNTOLD
     return Presence.UNKNOWN

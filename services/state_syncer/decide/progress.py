@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple
 
 from pydantic import Field, field_serializer
 
-from penstock.config.model import Model
+from penstock.config.model import Carried
 from penstock.tasks import host_task
 from penstock.tasks.redistribution import SavepointName
 from services.state_syncer.host_tasks.outcomes import UNANSWERED, Outcome
@@ -51,7 +51,7 @@ RUNNING_STEPS = (Step.COPY, *QUIESCED_STEPS)
 """The steps in which the tasks of the old generation still run."""
 
 
-class Restore(Model):
+class Restore(Carried):
     """A savepoint that a job must start from. `number` identifies the request. `generation` and `config` are those of
     the job that the savepoint was taken of."""
 
@@ -61,7 +61,7 @@ class Restore(Model):
     config: dict[str, Any]
 
 
-class Plan(Model):
+class Plan(Carried):
     """The intent of a rescale, or of a restore, recorded before anything is done about it."""
 
     kind: Literal["rescale"] = "rescale"

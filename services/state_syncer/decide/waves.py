@@ -10,7 +10,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from penstock.config.model import Model
+from penstock.config.model import Carried
 from penstock.model.reports import TaskState
 from penstock.tasks.rollout import ROLLOUT_SHARE, LeafChange, SeenTask
 
@@ -25,7 +25,7 @@ class Stage(StrEnum):
     ROLL_BACK = "roll_back"
 
 
-class Rollout(Model):
+class Rollout(Carried):
     """The intent of a rollout. The running row has what is committed so far.
 
     `revision`, `restarts`: what an upgraded task must report. `fields`: all that the write changes; `leaves`: those

@@ -34,14 +34,14 @@ TO_LOOK_AT = text(
     ORDER BY job LIMIT :most
     """
 )
-# After a fail-over two containers may report a task: it counts once, by the newer report.
+# After a fail-over two containers may report a task: it counts once, by the newer assignment.
 _REPORTED = text(
     """
     WITH told AS (
         SELECT DISTINCT ON (job, kind, index) job, kind, index, reason
         FROM tasks CROSS JOIN LATERAL jsonb_each_text(progress -> 'input_problems') AS problem(kind, reason)
         WHERE has_input_problems AND job = ANY(:jobs)
-        ORDER BY job, kind, index, reported_at DESC
+        ORDER BY job, kind, index, epoch DESC, reported_at DESC
     )
     SELECT job, kind, count(*), (array_agg(index ORDER BY index))[ : CAST(:tasks AS integer)],
         (array_agg(reason ORDER BY index))[1]

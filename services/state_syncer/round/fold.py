@@ -16,6 +16,7 @@ from services.state_syncer.decide.change import awaits_sink, wait
 from services.state_syncer.decide.decisions import Commit, Decision, Fail, Record, StartRescale, StartRollout, Wait
 from services.state_syncer.decide.effects import Effects, LogEvent, effects, plan_effects
 from services.state_syncer.decide.next_step import next_step
+from services.state_syncer.decide.observe import Presence
 from services.state_syncer.decide.progress import Plan
 from services.state_syncer.decide.rescale import begin_rescale
 from services.state_syncer.decide.rollout import begin_rollout, carry_on, watch_rollout
@@ -82,6 +83,9 @@ class Round:
     def add(self, unwatched: JobView) -> None:
         """Decides about a job. A bug that it meets fails this job alone."""
         self.jobs += 1
+        if unwatched.presence is Presence.UNTOLD and unwatched.running is not None:
+            self.batch.unasked_stop = max(self.batch.unasked_stop, unwatched.running.commit_number)
+            self.look_soon = True
         view, decision = self._decide(unwatched)
         try:
             waits = self._has_to_wait(view, decision)

@@ -7,10 +7,12 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import NamedTuple, Protocol
 
-from penstock.control.errors import Fenced, StatementTimedOut
+from penstock.control.errors import StatementTimedOut
 from penstock.control.logs import logger
+from penstock.control.steps import run_each
 from penstock.model.jobs import SYNC_STATES
 from services.state_syncer import metrics
 from services.state_syncer.decide.budget import Budget, Room, Waits
@@ -193,16 +195,9 @@ def run_parts(parts: Sequence[Part], leader_epoch: int, look_soon: Callable[[], 
 
     Further errors are logged. Raises Fenced at once: nothing may be written any more.
     """
-    first: Exception | None = None
-    for part in parts:
-        try:
-            if part.round(leader_epoch):
-                look_soon()
-        except Fenced:
-            raise
-        except Exception as error:  # the loop handles it, once the other parts had their round
-            if first is not None:
-                log.exception("another part of the round failed", part=type(part).__name__)
-            first = first or error
-    if first is not None:
-        raise first
+
+    def step(part: Part, leader_epoch: int) -> None:
+        if part.round(leader_epoch):
+            look_soon()
+
+    run_each([partial(step, part) for part in parts], leader_epoch)

@@ -23,19 +23,29 @@ from services.state_syncer.store.plans import read_live_containers
 
 log = logger(__name__)
 
-_EXPIRE = text(
+# The jobs of the next savepoints by job, by an index: how many of a cell there are does not matter.
+PAGE = text(
+    """
+    SELECT job, count(*) AS savepoints FROM (
+        SELECT job FROM savepoints WHERE state IN ('ready', 'failed') AND job > :after ORDER BY job LIMIT :most) AS page
+    GROUP BY job ORDER BY job
+    """
+)
+EXPIRE = text(
     """
     UPDATE savepoints SET
         state = 'deleting', container = NULL, attempts = 0, next_attempt_at = NULL, detail = 'kept long enough'
     WHERE number IN (
         SELECT number FROM (
             SELECT number, created_at, state, rank() OVER (PARTITION BY job, state ORDER BY number DESC) AS place
-            FROM savepoints WHERE state IN ('ready', 'failed')) AS kept
+            FROM savepoints WHERE job = ANY(:jobs) AND state IN ('ready', 'failed')) AS kept
         WHERE NOT EXISTS (SELECT FROM restores WHERE restores.savepoint = kept.number) AND (place > :count
             OR (CAST(:seconds AS double precision) IS NOT NULL
                 AND created_at < now() - make_interval(secs => CAST(:seconds AS double precision)))))
     """
 )
+MOST_RANKED = 1_000
+"""Savepoints in one look. When a cell has more, the next looks go on with the jobs after them."""
 _OPEN = text(
     f"""
     SELECT {columns(SavepointRow)} FROM savepoints
@@ -83,16 +93,24 @@ class Decided(NamedTuple):
 class SavepointStore:
     """What the reconciler asks of the job store."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, most_ranked: int = MOST_RANKED) -> None:
         self._engine = engine
+        self._most_ranked = most_ranked
+        self._last = ""
 
     def expire(self, leader_epoch: int, *, count: int, seconds: float | None) -> int:
         """Those go that are older than the newest `count` of their job, or than `seconds` if that is given; how many.
 
-        Raises Fenced, Unavailable.
+        Looks at the next jobs by name, and after the last one begins again. Raises Fenced, Unavailable.
         """
         with leases.fenced(self._engine, STATE_SYNCER, leader_epoch) as connection:
-            return connection.execute(_EXPIRE, {"count": count, "seconds": seconds}).rowcount
+            values = {"after": self._last, "most": self._most_ranked}
+            page = connection.execute(PAGE, values).all()
+            jobs = [row.job for row in page]
+            self._last = jobs[-1] if sum(row.savepoints for row in page) == self._most_ranked else ""
+            if not jobs:
+                return 0
+            return connection.execute(EXPIRE, {"jobs": jobs, "count": count, "seconds": seconds}).rowcount
 
     def read(self) -> OpenSavepoints:
         """All that a round reads, of one moment. Raises Unavailable."""

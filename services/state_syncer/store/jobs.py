@@ -6,15 +6,23 @@ configurations. Jobs that wait for room are read in the order in which they are 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Row, text
 
 from penstock.model.reports import TaskState
+from penstock.store.cluster import read_facts as read_sharding
+from penstock.store.engine import present_number
+from penstock.store.running import UNASKED_STOP
 from penstock.tasks.redistribution import SavepointName
+from penstock.tasks.rollout import SeenTask
+from penstock.tasks.selectors import selector_of
 from services.state_syncer.decide.observe import (
+    Assignment,
     ClusterView,
+    JobsTasks,
+    ListedTask,
     Order,
     Presence,
     Quiet,
@@ -33,6 +41,8 @@ from services.state_syncer.store.states import sync_record
 
 # So many jobs are read at once: few enough to be found by their keys.
 PAGE = 500
+# A row with more tasks than any job may have was changed by hand.
+MOST_TASKS = 10_000
 
 # Nothing was asked of the job since it was told to wait for room.
 _WAITS_FOR_ROOM = "(s.state = 'queued' AND s.revision >= j.revision AND NOT j.deleting)"
@@ -119,8 +129,9 @@ _READ_CONTAINERS = text(
     FROM containers c LEFT JOIN reports r ON r.container = c.name
     """
 )
-_READ_OWNERS = text("SELECT DISTINCT container FROM assignment WHERE container IS NOT NULL")
+_READ_OWNERS = text("SELECT shard, container FROM assignment")
 _READ_HOLDERS = text("SELECT DISTINCT job, container FROM tasks WHERE job = ANY(:jobs)")
+_READ_HELD = text("SELECT job, container, index FROM tasks WHERE job = ANY(:jobs)")
 _READ_STOPPING = text("SELECT job FROM running WHERE stopping")
 _READ_RESTORES = text("SELECT job, number, savepoint, savepoint_job, savepoint_name, generation, config FROM restores")
 _READ_QUIESCED = text(
@@ -143,10 +154,10 @@ class Survey(NamedTuple):
 
 
 class Facts(NamedTuple):
-    """What belongs to the jobs beside their rows. `cluster` None: no job is being stopped or quiesced. `quiesced`: the
-    tasks of jobs that are quiesced."""
+    """What belongs to the jobs beside their rows. `held`: the tasks of jobs that are being stopped. `cluster` None: no
+    job is being stopped or quiesced. `quiesced`: the tasks of jobs that are quiesced."""
 
-    holders: Mapping[str, set[str]]
+    held: Mapping[str, Sequence[ListedTask]]
     quiesced: Mapping[str, Sequence[ReportedTask]]
     cluster: ClusterView | None
     restores: Mapping[str, Restore | Unusable]
@@ -170,11 +181,11 @@ def read_queue(connection: Connection, *, rescales: int, rollouts: int) -> list[
 
 def read_facts(connection: Connection) -> Facts:
     """What `read_views` needs beside the rows."""
-    holders = read_holders(connection, list(connection.execute(_READ_STOPPING).scalars()))
+    held = _read_held(connection, list(connection.execute(_READ_STOPPING).scalars()))
     is_quiescing = bool(connection.execute(_ANY_QUIESCING).scalar_one())
     quiesced = _read_quiesced(connection) if is_quiescing else {}
-    cluster = _read_cluster(connection) if holders or is_quiescing else None
-    return Facts(holders, quiesced, cluster, _read_restores(connection))
+    cluster = _read_cluster(connection) if held or is_quiescing else None
+    return Facts(held, quiesced, cluster, _read_restores(connection))
 
 
 def read_views(connection: Connection, names: Sequence[str], basis: str, facts: Facts) -> Iterator[JobView]:
@@ -184,7 +195,7 @@ def read_views(connection: Connection, names: Sequence[str], basis: str, facts: 
         rolling = [row.name for row in rows if (plan := _plan(row)) is not None and plan.is_rollout]
         tasks = read_wave_tasks(connection, rolling)
         for row in rows:
-            yield with_recorded(_view(row, facts), row.rollout, _plan(row), tasks.get(row.name, {}))
+            yield _whole_view(row, facts, tasks.get(row.name, {}))
 
 
 def read_holders(connection: Connection, jobs: Sequence[str]) -> dict[str, set[str]]:
@@ -194,6 +205,24 @@ def read_holders(connection: Connection, jobs: Sequence[str]) -> dict[str, set[s
         for job, container in connection.execute(_READ_HOLDERS, {"jobs": list(holders)}):
             holders[job].add(container)
     return holders
+
+
+def _read_held(connection: Connection, jobs: Sequence[str]) -> dict[str, list[ListedTask]]:
+    held: dict[str, list[ListedTask]] = {job: [] for job in jobs}
+    if held:
+        for job, container, number in connection.execute(_READ_HELD, {"jobs": list(held)}):
+            held[job].append(ListedTask(container, number))
+    return held
+
+
+def _whole_view(row: Row[Any], facts: Facts, tasks: Mapping[int, SeenTask]) -> JobView:
+    """A job whose sync state this version cannot read is left as it is. Nothing is written about it either: a write
+    names the state that it replaces."""
+    try:
+        return with_recorded(_view(row, facts), row.rollout, _plan(row), tasks)
+    except ValueError as error:
+        unusable = Unusable(f"its sync state cannot be read: {error}", "state")
+        return JobView(row.name, row.revision, row.restarts, False, None, expected=unusable)
 
 
 def _view(row: Row[Any], facts: Facts) -> JobView:
@@ -240,17 +269,22 @@ def _running(row: Row[Any]) -> Running | None:
 def _presence(row: Row[Any], facts: Facts) -> Presence:
     if facts.cluster is None or not row.stopping:
         return Presence.UNKNOWN
-    holders: Collection[str] = facts.holders.get(row.name, set())
-    return observe_stopped(facts.cluster, holders, row.commit_number)
+    return observe_stopped(facts.cluster, facts.held.get(row.name, ()), row.commit_number, _tasks_of(row))
 
 
 def _quiet(row: Row[Any], facts: Facts) -> Quiet:
     if facts.cluster is None or not row.quiescing:
         return Quiet()
+    tasks = _tasks_of(row)
+    order = Order(row.commit_number, row.level_ms, 1 if tasks is None else tasks.task_count)
+    return observe_quiet(facts.cluster, facts.quiesced.get(row.name, ()), order, tasks)
+
+
+def _tasks_of(row: Row[Any]) -> JobsTasks | None:
+    """The tasks that the running configuration asks for; None when it cannot be read."""
     config = row.running_config
-    task_count = _number(config.get("task_count")) if isinstance(config, dict) else None
-    order = Order(row.commit_number, row.level_ms, task_count or 1)
-    return observe_quiet(facts.cluster, facts.quiesced.get(row.name, ()), order)
+    count = _number(config.get("task_count")) if isinstance(config, dict) else None
+    return None if count is None or not 0 < count <= MOST_TASKS else JobsTasks(row.name, count, selector_of(config))
 
 
 def _read_quiesced(connection: Connection) -> dict[str, list[ReportedTask]]:
@@ -265,7 +299,7 @@ def _reported(row: Row[Any]) -> ReportedTask:
     return ReportedTask(
         row.container,
         row.number,
-        TaskState(row.state),
+        _state_of(row.state),
         quiesced=row.quiesced is True,
         level_ms=_number(row.level_ms),
         watermark_ms=_number(row.watermark_ms),
@@ -276,13 +310,24 @@ def _reported(row: Row[Any]) -> ReportedTask:
     )
 
 
+def _state_of(state: str) -> TaskState:
+    """A task in a state that this version does not know may be in a batch."""
+    try:
+        return TaskState(state)
+    except ValueError:
+        return TaskState.RUNNING
+
+
 def _number(value: Any) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def _read_cluster(connection: Connection) -> ClusterView:
+    """The caller's transaction sees one moment: containers, reports, owners and sharding belong together."""
     sightings = (Sighting(*row) for row in connection.execute(_READ_CONTAINERS))
-    return survey(sightings, frozenset(connection.execute(_READ_OWNERS).scalars()))
+    owners = {row.shard: row.container for row in connection.execute(_READ_OWNERS)}
+    unasked_stop = present_number(connection, UNASKED_STOP)
+    return survey(sightings, Assignment(owners, read_sharding(connection).sharding, unasked_stop))
 
 
 def _read_restores(connection: Connection) -> dict[str, Restore | Unusable]:

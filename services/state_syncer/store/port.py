@@ -16,7 +16,7 @@ from penstock.store import leases
 from penstock.store.alerts import clear_alerts
 from penstock.store.engine import transaction
 from penstock.store.json import as_json
-from penstock.store.running import STATE_SYNCER, CommitRow, commit_many, forget_many
+from penstock.store.running import STATE_SYNCER, UNASKED_STOP, CommitRow, commit_many, forget_many
 from services.state_syncer.decide.budget import Waits
 from services.state_syncer.decide.effects import PlanWrite
 from services.state_syncer.decide.progress import PlanRow
@@ -34,6 +34,7 @@ RanOn = Callable[[Sequence[str]], Mapping[str, Collection[str]]]
 StateBytes = Callable[[Sequence[str]], Mapping[str, int]]
 Named = Callable[[Sequence[str]], Iterator[JobView]]
 
+_RAISE_UNASKED_STOP = text("UPDATE counters SET value = :commit WHERE name = :name AND value < :commit")
 _RESTORES_DONE = text(
     """
     DELETE FROM restores USING json_to_recordset(CAST(:rows AS json)) AS done(job text, number bigint)
@@ -91,7 +92,8 @@ class Batch:
     """All that a round writes.
 
     `remade`: committed jobs that have the name of a forgotten one. `restored`: the numbers of the restores
-    that were done, by job.
+    that were done, by job. `unasked_stop`: the newest commit of a stop that will be taken as done without a report of
+    every container; 0: of none.
     """
 
     commits: list[CommitRow] = field(default_factory=list)
@@ -101,6 +103,7 @@ class Batch:
     plans: list[PlanWrite] = field(default_factory=list)
     restored: dict[str, int] = field(default_factory=dict)
     ranks: Ranks | None = None
+    unasked_stop: int = 0
 
     def __bool__(self) -> bool:
         """Whether there is anything to write."""
@@ -154,6 +157,8 @@ class SyncStore:
             clear_alerts(connection, AlertKind.QUARANTINED, batch.forget)
             if batch.ranks is not None:
                 states.write_synced_ranks(connection, batch.ranks)
+            if batch.unasked_stop:
+                connection.execute(_RAISE_UNASKED_STOP, {"name": UNASKED_STOP, "commit": batch.unasked_stop})
             return number
 
     def count_states(self) -> dict[str, int]:

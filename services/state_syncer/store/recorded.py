@@ -23,7 +23,7 @@ def expected_config(layers: Sequence[Config]) -> Config | Unusable:
     if not all(isinstance(layer, dict) for layer in layers):
         return Unusable("one of its recorded layers is no map of fields", None)
     try:
-        return check_merged(reduce(overlay, layers)).model_dump(mode="json")
+        return check_merged(reduce(overlay, layers), carries=True).model_dump(mode="json")
     except InvalidConfig as error:
         return Unusable(f"the layers merge to no valid configuration: {error.detail}", error.field)
 

@@ -79,7 +79,7 @@ def read_rolling_jobs(connection: Connection, basis: str) -> RollingJobs:
 
 def _rolling_job(row: Row[Any], tasks: Mapping[int, SeenTask]) -> RollingJob | None:
     try:
-        rolling = Rolling(Rollout.model_validate(row.plan), tasks)
+        rolling, sync = Rolling(Rollout.model_validate(row.plan), tasks), sync_record(row)
     except ValueError:
         return None
     return RollingJob(
@@ -87,7 +87,7 @@ def _rolling_job(row: Row[Any], tasks: Mapping[int, SeenTask]) -> RollingJob | N
         row.revision,
         row.restarts,
         row.deleting,
-        sync_record(row),
+        sync,
         generation=row.generation,
         rolling=rolling,
         changed=row.changed,

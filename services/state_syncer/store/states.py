@@ -103,9 +103,14 @@ def count_states(connection: Connection) -> dict[str, int]:
 
 
 def sync_record(row: Row[Any]) -> SyncRecord | None:
-    """The sync state of a joined row with `sync_revision`; None where the job has none."""
+    """The sync state of a joined row with `sync_revision`; None where the job has none.
+
+    Raises ValueError when another release wrote a state or a kind that this one does not know.
+    """
     if row.state is None:
         return None
+    if row.state not in _STATES or row.change_kind not in _KINDS:
+        raise ValueError(f"the state {row.state} with the kind of change {row.change_kind} is of another release")
     return SyncRecord(
         _STATES[row.state],
         row.sync_revision,

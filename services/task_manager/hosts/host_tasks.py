@@ -127,6 +127,14 @@ class AcceptedHostTasks:
         elif entry is not None:
             del self._entries[key]
 
+    def forget(self) -> None:
+        """Forgets all answers and what no host has, and marks what a host has: they are of another incarnation of the
+        job store, where a key may mean other work. The leader epoch stays, as in `Membership.forget`."""
+        self._entries = {key: entry for key, entry in self._entries.items() if entry.is_sent}
+        for entry in self._entries.values():
+            entry.cancelled = True
+        self._never_again = {}
+
     def key_for(self, task: HostTask, capacity_bytes: float, observed: Observed, limits: Limits) -> HostKey:
         """The key of the host for a task, chosen once. Raises Conflict when there is no memory for work that can be
         left out."""

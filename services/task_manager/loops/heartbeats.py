@@ -9,7 +9,7 @@ from penstock.tasks.ownership import OwnedShards
 from penstock.wire.shard_client import ShardManagerClient
 from services.task_manager.container import Container
 from services.task_manager.loops.worker import Outage
-from services.task_manager.membership.stored_lease import StoredLease
+from services.task_manager.membership.stored_lease import LeaseStore
 from services.task_manager.settings import TaskManagerSettings
 from services.task_manager.specs.files import IncarnationFile
 
@@ -23,7 +23,7 @@ class HeartbeatLoop:
         self,
         container: Container,
         authority: ShardManagerClient,
-        store: StoredLease,
+        store: LeaseStore,
         incarnations: IncarnationFile,
         clock: Clock,
         settings: TaskManagerSettings,

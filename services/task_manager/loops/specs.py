@@ -1,4 +1,8 @@
-"""The loop that keeps the specs: a full snapshot once a period, deltas in between, the stored snapshot at the start."""
+"""The loop that keeps the specs: the stored ones at the start, then deltas, each with a digest of all specs.
+
+A full snapshot is fetched by a container without specs, and when the digest says that its specs are not those of the
+Task Service. No snapshot takes the container back: of one incarnation of the job store only newer commits count.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +11,10 @@ from penstock.control.logs import logger
 from penstock.wire.cluster import Snapshot
 from penstock.wire.task_client import TaskServiceClient
 from services.task_manager.container import Container
+from services.task_manager.metrics import DIFFERENCES, FULL_SNAPSHOTS
 from services.task_manager.settings import TaskManagerSettings
 from services.task_manager.specs.snapshot_file import SnapshotFile
-from services.task_manager.specs.spec_cache import SpecCache, updated
+from services.task_manager.specs.spec_cache import SpecCache, is_older, is_other_store, updated
 
 log = logger(__name__)
 _QUICK_ANSWER_SECONDS = 0.5
@@ -52,24 +57,31 @@ class SpecLoop:
 
     def _fetch(self, now: float) -> bool:
         known = self._specs
-        if known is None or now >= self._full_due_at:
-            snapshot = self._source.full()
-            self._full_due_at = now + self._settings.full_fetch_seconds
-            return snapshot is not None and self._take(known, snapshot)
-        snapshot = self._source.delta(
-            known.commit_number, min(self._settings.delta_wait_seconds, self._full_due_at - now)
-        )
-        if snapshot.full and snapshot.commit_number < known.commit_number:
-            # The store itself was restored: a Task Service that is only behind would catch up before it answers.
-            log.error("job store went back", commit_number=snapshot.commit_number, known=known.commit_number)
-            return self._take(None, snapshot)
-        return self._take(known, snapshot)
+        if known is None:
+            return self._take(None, self._source.full())
+        if known.is_proven() or now < self._full_due_at:
+            seconds = self._settings.delta_wait_seconds
+            if not known.is_proven():
+                seconds = min(seconds, self._full_due_at - now)
+            return self._take(known, self._source.delta(known.commit_number, seconds, known.store))
+        DIFFERENCES.inc()
+        log.error("specs differ from the task service's", commit_number=known.commit_number, jobs=len(known.jobs))
+        # Not again at once: when a Task Service and this one do not agree on digests, each answer would be a full one.
+        self._full_due_at = now + self._settings.full_fetch_seconds
+        return self._take(known, self._source.full(known.commit_number, known.store))
 
     def _take(self, known: SpecCache | None, snapshot: Snapshot) -> bool:
+        if known is not None and is_other_store(known, snapshot):
+            log.error("job store has another incarnation", incarnation=snapshot.store, known=known.store)
+            self._container.start_afresh("the job store has another incarnation")
+        elif known is not None and is_older(known, snapshot):
+            log.warning("older specs refused", commit_number=snapshot.commit_number, known=known.commit_number)
+        if snapshot.full:
+            FULL_SNAPSHOTS.inc()
         specs = updated(known, snapshot, self._container.sharding())
-        if specs == self._specs:
+        before, self._specs = self._specs, specs
+        if specs == before:
             return False
-        self._specs = specs
         # Stored before anything is reported: after a restart no older specs than the reported ones may be used.
         self._file.save(specs)
         self._container.take_specs(specs)

@@ -7,14 +7,17 @@ An event only ends the pause. No step waits for another loop, so none can delay 
 from __future__ import annotations
 
 from functools import partial
+from random import Random
 
 from penstock.control.clock import Clock
+from penstock.control.errors import RetryableError
 from penstock.control.logs import logger
 from penstock.wire.task_client import TaskServiceClient
 from services.task_manager.container import Container
 from services.task_manager.loops.heartbeats import HeartbeatLoop
 from services.task_manager.loops.specs import SpecLoop
 from services.task_manager.loops.worker import Worker
+from services.task_manager.report_log import Outgoing, ReportLog
 from services.task_manager.settings import TaskManagerSettings
 
 log = logger(__name__)
@@ -31,11 +34,16 @@ class TaskManager:
         tasks: TaskServiceClient,
         clock: Clock,
         settings: TaskManagerSettings,
+        random: Random,
     ) -> None:
         self.container = container
         self._specs = specs
         self._tasks = tasks
+        self._clock = clock
         self._settings = settings
+        self._reported = ReportLog(
+            figures_seconds=settings.report_figures_seconds, full_seconds=settings.full_report_seconds, random=random
+        )
         worker = partial(Worker, clock=clock, retry_seconds=settings.retry_pause_seconds)
         gap_seconds = settings.report_gap_seconds
         self._reconcile = worker("reconcile", self._tick, due=container.wake)
@@ -62,11 +70,26 @@ class TaskManager:
         self._reports.step()
 
     def report(self) -> float:
-        """Reports to the Task Service. Each report has the whole present state, so none is kept for later."""
-        batch = self.container.report()
-        self._tasks.report(batch)
-        self.container.reported(batch)
+        """Tells the Task Service what changed, or everything. Each report is of the present, so none is kept for
+        later."""
+        report = self._reported.next(self.container.report(), self._clock.monotonic())
+        try:
+            is_stored, takes_changes = self._send(report)
+        except RetryableError:
+            self._reported.failed()
+            raise
+        if not is_stored:
+            self._reported.refused()
+            return 0.0
+        self._reported.stored(report, self._clock.monotonic(), takes_changes=takes_changes)
+        self.container.reported(report.batch)
         return self._settings.report_seconds
+
+    def _send(self, report: Outgoing) -> tuple[bool, bool]:
+        """Whether the report is stored, and whether changes to it may follow. Raises Unavailable."""
+        if report.changes is None:
+            return True, self._tasks.report(report.batch, report.number)
+        return self._tasks.report_changes(report.changes), True
 
     def _tick(self) -> float:
         self.container.tick()

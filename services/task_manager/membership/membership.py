@@ -6,13 +6,22 @@ No I/O, no clock. Not thread-safe: `container.Container` guards it with its lock
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from penstock.control.errors import Conflict
 from penstock.control.logs import logger
 from penstock.tasks.ownership import OwnedShards
 from penstock.wire.cluster import ShardOrders
-from services.task_manager.membership.ownership import Epochs, Ownership, given_up, with_adds, with_drops, with_map
+from services.task_manager.decide.model import DesiredTask
+from services.task_manager.membership.ownership import (
+    Epochs,
+    Ownership,
+    given_up,
+    needs,
+    with_adds,
+    with_drops,
+    with_map,
+)
 
 log = logger(__name__)
 
@@ -30,6 +39,7 @@ class Membership:
         self._new_incarnation = new_incarnation
         self._leader_epoch = 0
         self._needs_commit = 0
+        self._needs_of_shards: dict[int, int] = {}
         self.incarnation = new_incarnation()
         self.lease_until = -math.inf
         self.ownership = Ownership()
@@ -56,6 +66,7 @@ class Membership:
         self.lease_until = max(self.lease_until, sent_at + seconds)
         before = self.ownership
         self.ownership = with_map(before, owned.shards, owned.version, reported, owned.sharding)
+        self._needs_of_shards = needs(self._needs_of_shards, before, self.ownership, owned.unasked_stop)
         if before.shards != self.ownership.shards:
             shards, version = len(self.ownership.shards), owned.version
             log.info("shards changed", shards=shards, before=len(before.shards), version=version)
@@ -70,16 +81,40 @@ class Membership:
             self._needs_commit = 0
         return self._needs_commit == 0
 
+    def ready(self, owned: Mapping[str, DesiredTask], commit_number: int) -> Mapping[str, DesiredTask]:
+        """Those of the owned tasks that specs of this commit are new enough for."""
+        if not self.may_start_from(commit_number):
+            return {}
+        early = self.too_early(commit_number)
+        return {name: task for name, task in owned.items() if task.shard not in early} if early else owned
+
+    def too_early(self, commit_number: int) -> frozenset[int]:
+        """The shards of which specs of this commit start no task, since they may be older than a stop.
+
+        Such a stop was taken as done while the shard was another container's, so this one was not asked.
+        """
+        return frozenset(shard for shard, needed in self._needs_of_shards.items() if needed > commit_number)
+
     def restart(self) -> None:
         """Begins a new incarnation without lease and shards. The known versions of the map stay valid."""
+        self._needs_of_shards = {}
         self.incarnation = self._new_incarnation()
         self.lease_until = -math.inf
         self.ownership = Ownership(version=self.ownership.version, sharding=self.ownership.sharding)
 
+    def forget(self) -> None:
+        """Forgets all versions too: those of another incarnation of the job store say nothing here.
+
+        The leader epoch stays, so that late orders of former leaders are refused: `penstock restored` raises it.
+        """
+        self.ownership = Ownership()
+
     def drop(self, order: ShardOrders) -> frozenset[int]:
         """Applies DROP_SHARD orders. Returns the shards given up; older orders are ignored. Raises Conflict."""
         self._check(order)
-        self.ownership, applied = with_drops(self.ownership, order.shards, order.version)
+        before = self.ownership
+        self.ownership, applied = with_drops(before, order.shards, order.version)
+        self._needs_of_shards = needs(self._needs_of_shards, before, self.ownership, order.unasked_stop)
         log.info("shards dropped", shards=sorted(applied), asked=len(order.shards), version=order.version)
         return applied
 
@@ -88,7 +123,9 @@ class Membership:
         self._check(order)
         if not self.has_lease(now):
             raise Conflict("this container has no lease", rule="lease")
-        self.ownership, applied = with_adds(self.ownership, order.shards, order.version)
+        before = self.ownership
+        self.ownership, applied = with_adds(before, order.shards, order.version)
+        self._needs_of_shards = needs(self._needs_of_shards, before, self.ownership, order.unasked_stop)
         log.info("shards added", shards=sorted(applied), asked=len(order.shards), version=order.version)
         return applied
 

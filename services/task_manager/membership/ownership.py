@@ -128,3 +128,29 @@ def _is_newer(known: Ownership, shard: int, epoch: int) -> bool:
 def given_up(known: Ownership, shard: int, epoch: int) -> Ownership:
     """The ownership without a shard that has a newer owner; unchanged when the shard was assigned here again since."""
     return with_drops(known, {shard: epoch}, version=0).ownership
+
+
+def needs(known: Mapping[int, int], before: Ownership, after: Ownership, unasked_stop: int) -> dict[int, int]:
+    """Of each owned shard: the commit that specs need before they start a task of it.
+
+    `known`: the same before the change from one ownership to another. A shard that was owned before keeps its own; for
+    a new one it is `unasked_stop`. After a change of the shard count, a shard is new unless all its parts were owned,
+    and none of them needed anything.
+    """
+    if before.shard_count == after.shard_count:
+        kept = {shard: needed for shard, needed in known.items() if shard in before.shards and shard in after.shards}
+        return kept | dict.fromkeys(after.shards.keys() - before.shards.keys(), unasked_stop)
+    needed = max(unasked_stop, *known.values(), 0)
+    return {
+        shard: needed
+        for shard in after.shards
+        if not (parts := _parts(shard, before.shard_count, after.shard_count))
+        or any(part not in before.shards or part in known for part in parts)
+    }
+
+
+def _parts(shard: int, before: int, after: int) -> tuple[int, ...]:
+    """The numbers, under the shard count before, of what has this number after; none when they are not known."""
+    if before and after % before == 0:
+        return (shard % before,)
+    return tuple(range(shard, before, after)) if before % after == 0 else ()

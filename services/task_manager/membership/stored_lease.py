@@ -1,10 +1,11 @@
-"""The container's own lease row in the job store, used while no Shard Manager answers."""
+"""The container's own lease row in the job store, used while neither a Shard Manager nor a Task Service answers."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
+from typing import Protocol
 
 from sqlalchemy import Connection, Engine
 
@@ -12,6 +13,18 @@ from penstock.control.errors import Unavailable
 from penstock.store.engine import transaction
 from penstock.store.shards import adopt_own_lease, renew_own_lease
 from penstock.tasks.ownership import OwnedShards
+
+
+class LeaseStore(Protocol):
+    """Who renews the lease of a container that no Shard Manager answers. Raises LeaseLost, Unavailable."""
+
+    def renew(self, incarnation: str) -> OwnedShards:
+        """Renews the lease of an incarnation that has one."""
+        ...
+
+    def adopt(self, former: str, incarnation: str) -> OwnedShards:
+        """Renews the lease for an incarnation that replaces a `former` one."""
+        ...
 
 
 class StoredLease:
@@ -54,3 +67,6 @@ class StoredLease:
             answer.set_result(owned)
         except BaseException as error:  # noqa: BLE001 -- the caller raises it
             answer.set_exception(error)
+        finally:
+            # Thousands of containers cannot each keep a connection.
+            self._engine.dispose()

@@ -6,8 +6,6 @@ import sqlite3
 from functools import cached_property
 from pathlib import Path
 
-from pydantic import ValidationError
-
 from penstock.control.logs import logger
 from penstock.control.private import keep_private
 from penstock.tasks.spec import TaskTemplate
@@ -15,12 +13,20 @@ from penstock.wire.cluster import Snapshot
 from services.task_manager.specs.spec_cache import SpecCache
 
 log = logger(__name__)
-_VERSION = 1
+_VERSION = 2
 """Of the tables: to be raised when they change."""
 _PRAGMAS = "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;"
-_TABLES = (
+_FORMER_TABLES = (
     "CREATE TABLE facts (commit_number INTEGER NOT NULL, shard_count INTEGER NOT NULL)",
     "CREATE TABLE templates (job TEXT PRIMARY KEY, template TEXT NOT NULL)",
+)
+_TABLES = (
+    "CREATE TABLE facts (commit_number INTEGER NOT NULL, shard_count INTEGER NOT NULL, store TEXT NOT NULL DEFAULT '')",
+    "CREATE TABLE templates (job TEXT PRIMARY KEY, template TEXT NOT NULL, digest TEXT NOT NULL DEFAULT '0')",
+)
+_UPGRADE = (
+    "BEGIN IMMEDIATE; ALTER TABLE facts ADD COLUMN store TEXT NOT NULL DEFAULT '';"
+    f" ALTER TABLE templates ADD COLUMN digest TEXT NOT NULL DEFAULT '0'; PRAGMA user_version = {_VERSION}; COMMIT"
 )
 _CREATE = "; ".join(("BEGIN IMMEDIATE", *_TABLES, f"PRAGMA user_version = {_VERSION}", "COMMIT"))
 
@@ -30,7 +36,7 @@ class SnapshotFile:
 
     A write stores only what changed. The first write of a process is whole, as is one after somebody else wrote or
     deleted the file. A file of another version counts as a damaged one: it is not read, and the next write replaces it.
-    Version 0 is an older release's: its tables are the same.
+    Files of versions 0 and 1, of older releases, are brought to this one: they lack the store and the digests.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -43,13 +49,19 @@ class SnapshotFile:
     def load(self) -> Snapshot | None:
         """The stored specs as a full snapshot; None when no readable ones are stored."""
         try:
-            facts = self._store.execute("SELECT commit_number, shard_count FROM facts").fetchone()
-            rows = self._store.execute("SELECT template FROM templates").fetchall()
-            templates = tuple(TaskTemplate.model_validate_json(text) for (text,) in rows)
+            facts = self._store.execute("SELECT commit_number, shard_count, store FROM facts").fetchone()
+            rows = self._store.execute("SELECT template, digest FROM templates").fetchall()
             if facts is None:
                 return None
-            return Snapshot(full=True, commit_number=facts[0], shard_count=facts[1], templates=templates)
-        except (sqlite3.Error, OSError, ValidationError) as error:
+            return Snapshot(
+                full=True,
+                commit_number=facts[0],
+                shard_count=facts[1],
+                store=facts[2],
+                templates=tuple(TaskTemplate.model_validate_json(text) for text, _ in rows),
+                row_digests=tuple(digest for _, digest in rows),
+            )
+        except (sqlite3.Error, OSError, ValueError) as error:
             self._failed("load", error)
             return None
 
@@ -80,13 +92,14 @@ class SnapshotFile:
             gone = [(name,) for name in before.keys() - specs.jobs.keys()]
             store.executemany("DELETE FROM templates WHERE job = ?", gone)
             rows = (
-                (name, job.template.model_dump_json())
+                (name, job.template.model_dump_json(), f"{job.digest:032x}")
                 for name, job in specs.jobs.items()
-                if name not in before or before[name].template is not job.template
+                if job is not (old := before.get(name)) and (old is None or old.template is not job.template)
             )
-            store.executemany("INSERT OR REPLACE INTO templates VALUES (?, ?)", rows)
+            store.executemany("INSERT OR REPLACE INTO templates VALUES (?, ?, ?)", rows)
             store.execute("DELETE FROM facts")
-            store.execute("INSERT INTO facts VALUES (?, ?)", (specs.commit_number, specs.sharding.count))
+            facts = (specs.commit_number, specs.sharding.count, specs.store)
+            store.execute("INSERT INTO facts VALUES (?, ?, ?)", facts)
         self._written, self._data_version = specs, version
 
     def _present_inodes(self) -> list[int]:
@@ -108,7 +121,9 @@ class SnapshotFile:
             tables = store.execute("SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY name").fetchall()
             if not tables:
                 store.executescript(_CREATE)
-            elif version != _VERSION and (version, tables) != (0, [(table,) for table in _TABLES]):
+            elif version in (0, 1) and tables == [(table,) for table in _FORMER_TABLES]:
+                store.executescript(_UPGRADE)
+            elif version != _VERSION:
                 raise sqlite3.DatabaseError(f"the file has version {version}, not {_VERSION}")
         except BaseException:
             store.close()

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain, repeat
 
@@ -11,7 +11,7 @@ from penstock.config.model import DesiredState
 from penstock.tasks.selectors import in_words, meets, offered, selector
 from penstock.tasks.shards import Sharding
 from penstock.tasks.spec import TaskSpec, TaskTemplate, expand, task_id
-from penstock.wire.cluster import Identity, Snapshot
+from penstock.wire.cluster import DIGESTS, Identity, Snapshot
 from services.task_manager.decide.model import DesiredTask
 
 
@@ -19,12 +19,13 @@ from services.task_manager.decide.model import DesiredTask
 class PlacedJob:
     """A job's template, and the shard of each of its tasks in order of index; none when it is stopped.
 
-    A task that no shard contains has the shard None. `former`: the specs of an earlier
-    template, so that unchanged tasks keep their object.
+    A task that no shard contains has the shard None. `digest`: of the template, by the Task Service. `former`: specs
+    of an earlier template, so that unchanged tasks keep their object.
     """
 
     template: TaskTemplate
     shards: tuple[int | None, ...]
+    digest: int = 0
     former: tuple[TaskSpec, ...] = field(default=(), compare=False, repr=False)
 
     @cached_property
@@ -40,12 +41,26 @@ class PlacedJob:
 
 @dataclass(frozen=True, slots=True)
 class SpecCache:
-    """The jobs of the cell up to `commit_number`, under the sharding of the container's shards."""
+    """The jobs of the cell up to `commit_number`, under the sharding of the container's shards.
+
+    `store`: the incarnation of the job store; empty when an older Task Service did not say it. `digest`: the sum of the
+    digests of all jobs, modulo 2^128. `told`: that sum by the newest snapshot, which leaves `unreadable` jobs out; None
+    when it said none.
+    """
 
     commit_number: int
     sharding: Sharding
     jobs: Mapping[str, PlacedJob]
     _jobs_of_shard: Mapping[int, set[str]] = field(compare=False)
+    store: str = ""
+    digest: int = 0
+    told: int | None = field(default=None, compare=False)
+    unreadable: tuple[str, ...] = field(default=(), compare=False)
+
+    def is_proven(self) -> bool:
+        """Whether these are the jobs of the Task Service, by the digest in its newest answer. True without one."""
+        left_out = sum(self.jobs[job].digest for job in self.unreadable if job in self.jobs)
+        return self.told is None or (self.digest - left_out) % DIGESTS == self.told
 
     def desired(self, owned: Mapping[int, int], here: Identity) -> dict[str, DesiredTask]:
         """The tasks of owned shards (shard to epoch) by id. Tasks that need another container have a refusal."""
@@ -66,8 +81,12 @@ class SpecCache:
         """The same templates under another sharding; None leaves the sharding as it is."""
         if sharding in (None, self.sharding):
             return self
-        templates = {name: job.template for name, job in self.jobs.items()}
-        return _build(self, self.commit_number, sharding, templates)
+        assert sharding is not None
+        jobs = {
+            name: PlacedJob(job.template, _shards(job.template, sharding), job.digest, job.latest_specs())
+            for name, job in self.jobs.items()
+        }
+        return replace(self, sharding=sharding, jobs=jobs, _jobs_of_shard=_moved({}, {}, jobs))
 
     def _of_shard(self, shard: int) -> Iterator[TaskSpec]:
         for name in sorted(self._jobs_of_shard.get(shard, ())):
@@ -86,16 +105,30 @@ def _refusal(spec: TaskSpec, here: Identity, offers: frozenset[str]) -> str | No
 def updated(known: SpecCache | None, snapshot: Snapshot, sharding: Sharding | None = None) -> SpecCache:
     """The cache after a snapshot; what is unchanged is carried over from the `known` cache.
 
-    A snapshot that is older than the known cache changes nothing (a Task Service may be behind another one).
-    `sharding` is that of the container's shards. While it is None, the number of shards in the snapshot is used.
-    Raises ValueError for a delta without a known cache.
+    A snapshot that is older than the known cache changes nothing, whoever sent it. Commit numbers of another
+    incarnation of the store cannot be compared: its full snapshot replaces everything. `sharding` is that of the
+    container's shards. While it is None, the number of shards in the snapshot is used. Raises ValueError for a delta
+    without a known cache of its store.
     """
+    if known is not None and is_other_store(known, snapshot):
+        sharding, known = sharding or known.sharding, None
     if known is None and not snapshot.full:
         raise ValueError("a delta needs a full snapshot before it")
-    if known is not None and snapshot.commit_number < known.commit_number:
+    if known is not None and is_older(known, snapshot):
         return known
     sharding = sharding or (known.sharding if known is not None else Sharding(snapshot.shard_count))
-    return _build(known, snapshot.commit_number, sharding, _templates(known, snapshot))
+    fresh, gone = _changes(known, snapshot)
+    return _build(known, snapshot, sharding, fresh, gone)
+
+
+def is_other_store(known: SpecCache, snapshot: Snapshot) -> bool:
+    """Whether a snapshot is of another incarnation of the job store. False where one of them does not say."""
+    return "" not in (known.store, snapshot.store) and known.store != snapshot.store
+
+
+def is_older(known: SpecCache, snapshot: Snapshot) -> bool:
+    """Whether a snapshot is older than what is known."""
+    return snapshot.commit_number < known.commit_number
 
 
 def stops_jobs(known: SpecCache | None, fresh: SpecCache) -> bool:
@@ -106,18 +139,22 @@ def stops_jobs(known: SpecCache | None, fresh: SpecCache) -> bool:
     return any(job.shards and name not in running for name, job in known.jobs.items())
 
 
-def _templates(known: SpecCache | None, snapshot: Snapshot) -> dict[str, TaskTemplate]:
-    fresh = {template.job: template for template in snapshot.templates}
-    old = {} if known is None else {name: job.template for name, job in known.jobs.items()}
-    if snapshot.full:
-        kept = {job: old[job] for job in snapshot.unreadable if job in old}
-        return kept | {job: _same_if_equal(old.get(job), template) for job, template in fresh.items()}
-    merged = {**old, **fresh}
-    return {job: template for job, template in merged.items() if job not in snapshot.removed}
+Fresh = Mapping[str, tuple[TaskTemplate, int]]
 
 
-def _same_if_equal(old: TaskTemplate | None, new: TaskTemplate) -> TaskTemplate:
-    return old if old is not None and old.commit_number == new.commit_number else new
+def _changes(known: SpecCache | None, snapshot: Snapshot) -> tuple[Fresh, Collection[str]]:
+    """The templates that differ from the known ones, with their digests, and the jobs that are gone."""
+    digests = snapshot.row_digests or repeat(0)
+    told = {template.job: (template, digest) for template, digest in zip(snapshot.templates, digests, strict=False)}
+    if known is None:
+        return told, ()
+    fresh = {job: told_of for job, told_of in told.items() if not _is_known(known.jobs.get(job), *told_of)}
+    gone = known.jobs.keys() - told.keys() - set(snapshot.unreadable) if snapshot.full else snapshot.removed
+    return fresh, gone
+
+
+def _is_known(job: PlacedJob | None, template: TaskTemplate, digest: int) -> bool:
+    return job is not None and (job.template.commit_number, job.digest) == (template.commit_number, digest)
 
 
 def _same_spec(new: TaskSpec, old: TaskSpec | None) -> TaskSpec:
@@ -127,20 +164,41 @@ def _same_spec(new: TaskSpec, old: TaskSpec | None) -> TaskSpec:
 
 
 def _build(
-    known: SpecCache | None, commit_number: int, sharding: Sharding, templates: Mapping[str, TaskTemplate]
+    known: SpecCache | None, snapshot: Snapshot, sharding: Sharding, fresh: Fresh, gone: Collection[str]
 ) -> SpecCache:
     """Only jobs that changed since the known cache are computed anew."""
+    known = None if known is None else known.with_sharding(sharding)
     before: Mapping[str, PlacedJob] = {} if known is None else known.jobs
-    is_renumbered = known is None or known.sharding != sharding
-    jobs: dict[str, PlacedJob] = {}
-    for name, template in templates.items():
-        job = before.get(name)
-        if job is None or is_renumbered or job.template is not template:
-            job = PlacedJob(template, _shards(template, sharding), () if job is None else job.latest_specs())
-        jobs[name] = job
-    if known is None or is_renumbered:
-        return SpecCache(commit_number, sharding, jobs, _moved({}, {}, jobs))
-    return SpecCache(commit_number, sharding, jobs, _moved(known._jobs_of_shard, before, jobs))
+    changed: dict[str, PlacedJob] = {}
+    for name, (template, digest) in fresh.items():
+        old = before.get(name)
+        former = () if old is None else old.latest_specs()
+        changed[name] = PlacedJob(template, _shards(template, sharding), digest, former)
+    left = {name: before[name] for name in {*fresh, *gone} if name in before}
+    digest = (0 if known is None else known.digest) + _sum(changed) - _sum(left)
+    return SpecCache(
+        snapshot.commit_number,
+        sharding,
+        _replaced(before, left, changed) if changed or left else before,
+        _moved({} if known is None else known._jobs_of_shard, left, changed),
+        snapshot.store or ("" if known is None else known.store),
+        digest % DIGESTS,
+        snapshot.digest,
+        snapshot.unreadable,
+    )
+
+
+def _replaced(
+    before: Mapping[str, PlacedJob], left: Mapping[str, PlacedJob], changed: Mapping[str, PlacedJob]
+) -> Mapping[str, PlacedJob]:
+    jobs = {**before, **changed}
+    for name in left.keys() - changed.keys():
+        del jobs[name]
+    return jobs
+
+
+def _sum(jobs: Mapping[str, PlacedJob]) -> int:
+    return sum(job.digest for job in jobs.values())
 
 
 def _shards(template: TaskTemplate, sharding: Sharding) -> tuple[int | None, ...]:
@@ -154,11 +212,9 @@ def _shards(template: TaskTemplate, sharding: Sharding) -> tuple[int | None, ...
 def _moved(
     known: Mapping[int, set[str]], before: Mapping[str, PlacedJob], after: Mapping[str, PlacedJob]
 ) -> Mapping[int, set[str]]:
-    """The jobs of each shard after some jobs changed; the entries of other shards stay."""
+    """The jobs of each shard after some jobs, `before`, became those of `after`; the entries of other shards stay."""
     fresh: dict[int, set[str]] = {}
     for name in before.keys() | after.keys():
-        if before.get(name) is after.get(name):
-            continue
         old, new = (_shards_of(jobs.get(name)) for jobs in (before, after))
         for shard in old ^ new:
             names = fresh.setdefault(shard, set(known.get(shard, ())))

@@ -9,8 +9,7 @@ from sqlalchemy import Engine, text
 from penstock.model.alerts import AlertKind
 from penstock.store.alerts import clear_alerts, raise_alert, replace_alerts
 from penstock.store.cluster import read_facts
-from penstock.store.engine import transaction
-from services.task_service.store.reports import purge_samples
+from penstock.store.engine import snapshot, transaction
 from services.task_service.store.rows import Changes, StoredTemplate
 
 # One statement reads one moment, so no commit up to the counter's value is missed. `forgotten` is never purged (it also
@@ -45,14 +44,15 @@ class TemplateStore:
 
     def read(self, after: int = -1) -> Changes:
         """Everything that was committed above `after`, read at one moment; by default all."""
-        with transaction(self._engine) as connection:
+        with snapshot(self._engine) as connection:
             rows = connection.execute(_CHANGES, {"after": after}).all()
-            shard_count = read_facts(connection).sharding.count
+            facts = read_facts(connection)
         return Changes(
             commit_number=next(row.commit_number for row in rows if row.job is None),
-            shard_count=shard_count,
+            shard_count=facts.sharding.count,
             stored=tuple(StoredTemplate._make(row) for row in rows if row.config is not None),
             removed={row.job: row.commit_number for row in rows if row.job is not None and row.config is None},
+            incarnation=facts.incarnation,
         )
 
     def alert(self, broken: Mapping[str, str], mended: Collection[str]) -> None:
@@ -76,8 +76,3 @@ class TemplateStore:
                 for row in rows
             }
             replace_alerts(connection, [AlertKind.HELD_BACK], found)
-
-    def purge_samples(self, keep_days: int) -> int:
-        """Deletes samples and loads older than `keep_days`. Returns the number of samples."""
-        with transaction(self._engine) as connection:
-            return purge_samples(connection, keep_days=keep_days)

@@ -1,5 +1,5 @@
-"""Task reports: the tasks of each container, one sample for each task and minute, and the newest load and the newest
-crashes of each task, which are kept when its container is lost."""
+"""Task reports: the tasks of each container, whole or what changed, and the newest load and the newest crashes of each
+task, which are kept when its container is lost."""
 
 from __future__ import annotations
 
@@ -8,24 +8,32 @@ from collections.abc import Sequence
 from sqlalchemy import Connection, text
 
 from penstock.control.errors import Conflict
-from penstock.model.reports import TaskReport, TaskReportBatch
+from penstock.model.reports import TaskReport, TaskReportBatch, TaskReportChanges
 from penstock.store.engine import REPORTED_STOP
 from penstock.store.json import as_json
-from services.task_service.store.rows import MEASUREMENTS, TaskSample
 
-_LOCK_CONTAINER = text(
-    """
-    SELECT c.incarnation, r.commit_number FROM containers c LEFT JOIN reports r ON r.container = c.name
-    WHERE c.name = :container FOR SHARE OF c
-    """
-)
-# The first write of the transaction, so that two reports of one container are stored one after the other.
+_LOCK_CONTAINER = text("SELECT incarnation FROM containers WHERE name = :container FOR SHARE")
+# The first write of the transaction, so that two reports of one container are stored one after the other. Numbered
+# reports of an incarnation that come late change nothing.
 _WRITE_REPORT = text(
     """
-    INSERT INTO reports (container, incarnation, commit_number, version, reported_at)
-    VALUES (:container, :incarnation, :commit_number, :version, clock_timestamp())
+    INSERT INTO reports AS known (container, incarnation, commit_number, version, number, base, reported_at)
+    VALUES (:container, :incarnation, :commit_number, :version, :number, :number, clock_timestamp())
     ON CONFLICT (container) DO UPDATE SET incarnation = excluded.incarnation,
-        commit_number = excluded.commit_number, version = excluded.version, reported_at = excluded.reported_at
+        commit_number = excluded.commit_number, version = excluded.version, number = excluded.number,
+        base = excluded.base, reported_at = excluded.reported_at
+    WHERE known.incarnation <> excluded.incarnation OR (known.number >= excluded.number) IS NOT TRUE
+    RETURNING old.commit_number
+    """
+)
+# Without a lock on the container: the incarnation of the row stays, and a later one is not taken for this one.
+_NOTE_CHANGES = text(
+    """
+    UPDATE reports SET commit_number = :commit_number, version = :version, number = :number,
+        base = CASE WHEN :has_news THEN :number ELSE base END, reported_at = clock_timestamp()
+    WHERE container = :container AND incarnation = :incarnation AND base = :after AND number < :number
+        AND EXISTS (SELECT FROM containers WHERE name = :container AND incarnation = :incarnation)
+    RETURNING old.commit_number
     """
 )
 _WRITE_TASKS = text(
@@ -51,7 +59,7 @@ _WRITE_TASKS = text(
 )
 
 # By the revision that a task reports it is told what it ran: a report of another revision proves nothing about the row.
-# In order of key, as the samples below.
+# In order of key, as the loads below.
 _WRITE_PROVEN = text(
     """
     INSERT INTO proven (job, code)
@@ -72,24 +80,17 @@ _DELETE_UNLISTED = text(
     """
 )
 
-# In order of key, so that two containers that report the same task (it moved) do not lock each other out.
-_WRITE_SAMPLES = text(
-    f"""
-    INSERT INTO task_metrics AS known (job, index, minute, out_of_memory, {", ".join(MEASUREMENTS)})
-    SELECT job, index, date_trunc('minute', clock_timestamp()), out_of_memory, {", ".join(MEASUREMENTS)}
-    FROM json_to_recordset(CAST(:rows AS json)) AS new(job text, index int, out_of_memory bool,
-        {", ".join(f"{name} {kind}" for name, kind in MEASUREMENTS.items())})
-    ORDER BY job, index
-    ON CONFLICT (job, index, minute) DO UPDATE SET
-        {", ".join(f"{name} = COALESCE(excluded.{name}, known.{name})" for name in MEASUREMENTS)},
-        out_of_memory = excluded.out_of_memory OR known.out_of_memory
+_DELETE_ENDED = text(
+    """
+    DELETE FROM tasks USING json_to_recordset(CAST(:rows AS json)) AS ended(job text, index int)
+    WHERE tasks.job = ended.job AND tasks.index = ended.index AND tasks.container = :container
     """
 )
 
 # A partial index on plans makes this cheap: few jobs have a plan at a time.
 _WAKE_PLANS = text("SELECT pg_notify(:channel, '') WHERE EXISTS (SELECT FROM sync_state WHERE plan IS NOT NULL)")
 
-# In order of key, as the samples.
+# In order of key, so that two containers that report the same task (it moved) do not lock each other out.
 _WRITE_LOADS = text(
     """
     INSERT INTO task_loads (job, index, generation, load, measured_at)
@@ -103,7 +104,7 @@ _WRITE_LOADS = text(
 
 # Reports count crashes in a row: what is new since the container's report before. A count that fell was forgotten in
 # between, as the task ran well. Read before the report replaces it. A crash after a change that restarted the task
-# begins a new series. In order of key, as the samples.
+# begins a new series. In order of key, as the loads.
 _WRITE_CRASHES = text(
     """
     INSERT INTO task_crashes AS known (job, index, crashed_at, newest_at, revision, error, task_run)
@@ -129,34 +130,75 @@ _WRITE_CRASHES = text(
 )
 _CRASHES_KEPT = 5
 
-_PURGE = text("DELETE FROM task_metrics WHERE minute < clock_timestamp() - make_interval(days => :days)")
-_PURGE_CRASHES = text("DELETE FROM task_crashes WHERE newest_at < clock_timestamp() - interval '1 day'")
-# Only loads of tasks that no longer run become old: the others are reported every few minutes.
-_PURGE_LOADS = text("DELETE FROM task_loads WHERE measured_at < clock_timestamp() - make_interval(days => :days)")
-
-
-def save_report(connection: Connection, batch: TaskReportBatch, samples: Sequence[TaskSample]) -> None:
-    """Replaces the container's last report, updates its tasks' samples of this minute, and stores new loads.
-
-    A sample keeps the last *known* value of each measurement in the minute. Listeners of `REPORTED_STOP` are notified
-    when a plan is recorded and the container has applied a newer commit or has fewer tasks than before.
-
-    Raises Conflict when the container is not registered or has another incarnation now. The report of a container that
-    was declared lost is stored, since tasks may still run there.
+_MOST_PURGED = 5_000
+_PURGE_CRASHES = text(
     """
-    commit_before = _commit_before(connection, batch.container, batch.incarnation)
+    DELETE FROM task_crashes WHERE (job, index) IN (
+        SELECT job, index FROM task_crashes WHERE newest_at < clock_timestamp() - interval '1 day' LIMIT :most)
+    """
+)
+# Only loads of tasks that no longer run become old: the others are reported every few minutes.
+_PURGE_LOADS = text(
+    """
+    DELETE FROM task_loads WHERE (job, index) IN (
+        SELECT job, index FROM task_loads WHERE measured_at < clock_timestamp() - make_interval(days => :days)
+        LIMIT :most)
+    """
+)
+
+
+def save_report(connection: Connection, batch: TaskReportBatch, number: int | None = None) -> None:
+    """Replaces the container's last report, and stores new loads. Changes can follow a report that has a number.
+
+    Listeners of `REPORTED_STOP` are notified when a plan is recorded and the container has applied a newer commit or
+    has fewer tasks than before.
+
+    Raises Conflict when the container is not registered or has another incarnation now, and when a report of it with a
+    higher number is stored. The report of a container that was declared lost is stored, since tasks may still run
+    there.
+    """
+    _lock(connection, batch.container, batch.incarnation)
     newest = batch.model_dump(include={"container", "incarnation", "commit_number", "version"})
-    connection.execute(_WRITE_REPORT, newest)
-    rows = as_json([task.model_dump(mode="json") for task in batch.tasks])
+    before = connection.execute(_WRITE_REPORT, newest | {"number": number}).one_or_none()
+    if before is None:
+        raise Conflict(f"a newer report of {batch.container} is stored", field="number", rule="newest_report")
+    listed = as_json([{"job": task.job, "index": task.index} for task in batch.tasks])
     save_crashes(connection, batch.container, batch.tasks)
-    ended = connection.execute(_DELETE_UNLISTED, {"container": batch.container, "rows": rows}).rowcount
-    connection.execute(_WRITE_TASKS, {"container": batch.container, "rows": rows})
-    save_proven(connection, batch.tasks)
-    if samples:
-        connection.execute(_WRITE_SAMPLES, {"rows": as_json(list(samples))})
-    save_loads(connection, batch.tasks)
-    has_quiet = any(task.progress is not None and task.progress.quiesced for task in batch.tasks)
-    if ended or has_quiet or commit_before != batch.commit_number:
+    ended = connection.execute(_DELETE_UNLISTED, {"container": batch.container, "rows": listed}).rowcount
+    _save_tasks(connection, batch.container, batch.tasks)
+    _wake_plans(connection, batch.tasks, is_awaited=bool(ended) or before.commit_number != batch.commit_number)
+
+
+def save_changes(connection: Connection, changes: TaskReportChanges) -> bool:
+    """Applies the changes to the report that they build on. False, and nothing is stored, when that is not the newest
+    one with news of the container's present incarnation, or these changes come late.
+
+    So a lost, repeated or late report never changes what is known of a task. Notifies as `save_report` does.
+    """
+    note = changes.model_dump(exclude={"tasks", "ended"}) | {"has_news": changes.has_news}
+    before = connection.execute(_NOTE_CHANGES, note).one_or_none()
+    if before is None:
+        return False
+    if changes.has_news:
+        ended = as_json([{"job": job, "index": index} for job, index in changes.ended])
+        save_crashes(connection, changes.container, changes.tasks)
+        connection.execute(_DELETE_ENDED, {"container": changes.container, "rows": ended})
+        _save_tasks(connection, changes.container, changes.tasks)
+    is_awaited = bool(changes.ended) or before.commit_number != changes.commit_number
+    _wake_plans(connection, changes.tasks, is_awaited=is_awaited)
+    return True
+
+
+def _save_tasks(connection: Connection, container: str, tasks: Sequence[TaskReport]) -> None:
+    if tasks:
+        rows = as_json([task.model_dump(mode="json") for task in tasks])
+        connection.execute(_WRITE_TASKS, {"container": container, "rows": rows})
+        save_proven(connection, tasks)
+        save_loads(connection, tasks)
+
+
+def _wake_plans(connection: Connection, tasks: Sequence[TaskReport], *, is_awaited: bool) -> None:
+    if is_awaited or any(task.progress is not None and task.progress.quiesced for task in tasks):
         connection.execute(_WAKE_PLANS, {"channel": REPORTED_STOP})
 
 
@@ -192,25 +234,20 @@ def save_proven(connection: Connection, tasks: Sequence[TaskReport]) -> None:
 
 
 def purge_loads(connection: Connection, *, keep_days: int) -> int:
-    """Deletes loads older than `keep_days`. Returns their number."""
-    return connection.execute(_PURGE_LOADS, {"days": keep_days}).rowcount
+    """Deletes some loads older than `keep_days`. Returns their number."""
+    return connection.execute(_PURGE_LOADS, {"days": keep_days, "most": _MOST_PURGED}).rowcount
 
 
-def purge_samples(connection: Connection, *, keep_days: int) -> int:
-    """Deletes samples and loads older than `keep_days`, and old crashes. Returns the number of samples."""
-    purge_loads(connection, keep_days=keep_days)
-    connection.execute(_PURGE_CRASHES)
-    return connection.execute(_PURGE, {"days": keep_days}).rowcount
+def purge_crashes(connection: Connection) -> int:
+    """Deletes some crashes that were followed by a day without one. Returns the number of tasks."""
+    return connection.execute(_PURGE_CRASHES, {"most": _MOST_PURGED}).rowcount
 
 
-def _commit_before(connection: Connection, container: str, incarnation: str) -> int | None:
-    """The commit number of the container's last report; None when it has none. Raises Conflict, see `save_report`.
-
-    Locks the container's row until the transaction ends, so that a later incarnation cannot register meanwhile.
-    """
+def _lock(connection: Connection, container: str, incarnation: str) -> None:
+    """Locks the container's row until the transaction ends, so that a later incarnation cannot register meanwhile.
+    Raises Conflict, see `save_report`."""
     row = connection.execute(_LOCK_CONTAINER, {"container": container}).one_or_none()
     if row is None:
         raise Conflict(f"{container} is not registered", field="container", rule="registered")
     if row.incarnation != incarnation:
         raise Conflict(f"{container} has another incarnation now", field="incarnation", rule="current_incarnation")
-    return None if row.commit_number is None else int(row.commit_number)

@@ -23,12 +23,25 @@ class StoredTemplate(NamedTuple):
 
 
 class Changes(NamedTuple):
-    """All commits above a given number, up to `commit_number`. `removed`: forgotten job to its commit."""
+    """All commits above a given number, up to `commit_number`. `removed`: forgotten job to its commit. `incarnation`:
+    that of the store (`penstock.store.incarnation`)."""
 
     commit_number: int
     shard_count: int
     stored: tuple[StoredTemplate, ...]
     removed: dict[str, int]
+    incarnation: str = ""
+
+
+class ReportedTask(NamedTuple):
+    """What a task reported last. `progress`: JSON of `penstock.model.reports.TaskProgress`, without what is no
+    measurement."""
+
+    job: str
+    number: int
+    state: str
+    out_of_memory: bool
+    progress: str | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.bench import cli_start, job_pages, placement, sync, upgrade
+from tests.bench import cli_start, fleet, job_pages, placement, reports, sync, upgrade
 from tests.support.bench.figures import unmeasured
 
 
@@ -36,3 +36,20 @@ def test_job_pages():
     figures = job_pages.measure(2000)
     assert unmeasured(figures) == set()
     assert (figures["jobs"], figures["crashing"]) == (2000, 2)
+
+
+def test_fleet():
+    """Real services, and a release to all jobs at once."""
+    figures = fleet.measure(
+        4, 6, 4, rest_seconds=2.0, release_limit=90.0, spread_seconds=0.2, healthy_seconds=0.5, blast_share=1.0
+    )
+    assert unmeasured(figures, may_be_zero={"failed_calls"}) == set()
+    assert (figures["containers"], figures["tasks"]) == (4, 24)
+
+
+def test_reports():
+    """Changes write fewer rows than full reports do; all tasks leave a sample, all leases are renewed."""
+    figures = reports.measure(containers=4, tasks=50)
+    assert unmeasured(figures, may_be_zero={"cpu_s_per_min", "full_cpu_s_per_min"}) == set()
+    assert (figures["sampled"], figures["renewed"]) == (200, 4)
+    assert figures["rows_per_s"] < figures["full_rows_per_s"] / 4

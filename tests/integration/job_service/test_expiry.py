@@ -41,7 +41,7 @@ def clock() -> HandClock:
 @pytest.fixture
 def expiry(service: RunningJobService, clock: HandClock) -> Expiry:
     _lead(service.engine, "me")
-    return Expiry(service.engine, clock, answers_kept=timedelta(hours=1))
+    return Expiry(service.engine, clock, answers_kept=timedelta(hours=1), admin_warning=timedelta(days=14))
 
 
 def test_an_override_ends_by_a_recorded_write(client: JobClient, expiry: Expiry, clock: HandClock) -> None:

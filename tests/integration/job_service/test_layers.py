@@ -14,10 +14,11 @@ from penstock.config.validate import check_merged
 from penstock.control.errors import Conflict, InvalidConfig, NotFound, VersionConflict
 from penstock.store.engine import CHANGED_EXPECTED, listen, transaction
 from penstock.wire.job_client import JobClient
-from penstock.wire.jobs import LayerAdd
+from penstock.wire.layers import LayerAdd
 from services.job_service.store.layers import all_layers
 from tests.support import calls
 from tests.support.job_service.service import CONFIG, RunningJobService
+from tests.support.store.database import address_of
 
 KEYS_OF_A_PROBLEM = {"type", "title", "status", "detail"}
 
@@ -247,7 +248,7 @@ def test_a_job_that_has_run_cannot_change_its_key_groups(service: RunningJobServ
 
 
 def test_a_write_wakes_the_listeners(client: JobClient, service: RunningJobService) -> None:
-    with listen(service.engine.url.render_as_string(hide_password=False), (CHANGED_EXPECTED,)) as connection:
+    with listen(address_of(service.engine), (CHANGED_EXPECTED,)) as connection:
         client.put_job("etl", CONFIG)
         woken = [notification.payload for notification in connection.notifies(timeout=10, stop_after=1)]
     assert woken == ["etl"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -33,7 +34,8 @@ UP_SECONDS = 60.0
 
 def test_two_processes_on_an_empty_database(empty_database_url: str, tmp_path: Path) -> None:
     """1. Both bring the schema up at once and serve. 2. What one writes the other shows. 3. One of them drops what
-    expired. 4. When the leader is killed the other goes on dropping. 5. SIGTERM ends it at once."""
+    expired. 4. When the leader is killed the other goes on dropping. 5. A client that sends no headers is cut off. 6.
+    SIGTERM ends it at once."""
     with (
         _running(empty_database_url, tmp_path) as (first, one),
         _running(empty_database_url, tmp_path) as (second, two),
@@ -52,6 +54,9 @@ def test_two_processes_on_an_empty_database(empty_database_url: str, tmp_path: P
             left.put_layer("etl", "oncall", {"priority": 1}, if_match=2, expires_in_seconds=1)
             wait_until(lambda: left.get_layer("etl", "oncall").config is None, UP_SECONDS, "the override to end")
             assert [entry.action for entry in left.history("etl").entries[:2]] == ["expire", "put"]
+        with socket.create_connection(("127.0.0.1", int((two if leads else one).rpartition(":")[2])), 30) as slow:
+            slow.sendall(b"GET /healthz HTTP/1.1\r\nHost:")
+            assert slow.recv(1000).startswith(b"HTTP/1.1 408 ")
         assert stop_group(second if leads else first, 20.0) == 0
 
 
@@ -71,6 +76,7 @@ def _running(database_url: str, folder: Path) -> Iterator[tuple[subprocess.Popen
         "PENSTOCK_PORT": str(port),
         "PENSTOCK_EXPIRY_PERIOD_SECONDS": "0.2",
         "PENSTOCK_EXPIRY_LEASE_SECONDS": "1",
+        "PENSTOCK_HTTP_HEADER_SECONDS": "1",
     }
     process = start_child(COMMAND, env=environment, cwd=ROOT, log_path=folder / f"{port}.log")
     try:

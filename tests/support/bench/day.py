@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from contextlib import suppress
+from queue import Empty
 from typing import Any, NamedTuple
 
 from confluent_kafka import Producer
 
 from penstock.config.keygroups import ranges
 from penstock.config.model import JobConfig
-from penstock.spark.channel import Command, Stop
+from penstock.control.process import wait_until
+from penstock.spark.channel import Command, Stop, TaskEnded
 from penstock.spark.redistribute.positions import task_specs
 from penstock.tasks.redistribution import CopyRequest, GenerationRemoval, Layout, RedistributionRequest, SealRequest
 from tests.support.spark.hosts import REPLY_SECONDS, Supervisor, make_topic, run_host_task
@@ -20,6 +23,7 @@ from tests.support.spark.spark_hash import key_group
 KEY_GROUPS = 4
 KEYS = tuple(f"key-{number}" for number in range(200))
 POISON = -1
+_BREAK_S = 5.0
 
 
 class Kind(NamedTuple):
@@ -108,13 +112,21 @@ class DayJob:
         self.start()
 
     def crash(self, rows: Rows) -> None:
-        """A row breaks its query. It starts anew behind that row."""
-        rows.send(self.topic, POISON)
-        ended = self._host.ended.get(timeout=REPLY_SECONDS)
+        """A row breaks its query. It starts anew behind that row.
+
+        A query that began just now may not have asked yet what the latest offsets are: it does not read the first row.
+        """
+        ended = wait_until(lambda: self._ended_by(rows), REPLY_SECONDS, f"{self._name} to break")
         if "poison" not in ended.error:
             raise RuntimeError(f"{ended.task_id} ended: {ended.error}")
         self._generation += 1
         self.start()
+
+    def _ended_by(self, rows: Rows) -> TaskEnded | None:
+        rows.send(self.topic, POISON)
+        with suppress(Empty):
+            return self._host.ended.get(timeout=_BREAK_S)
+        return None
 
     def _ask(self, *commands: Command) -> None:
         _require_ok([self._host.host.send(command) for command in commands])

@@ -17,7 +17,6 @@ from typing import Any
 
 from sqlalchemy.engine import make_url
 
-from penstock.control.process import kill_group
 from penstock.local.kafka import EmbeddedKafka
 from penstock.local.ports import LOOPBACK, free_port
 from penstock.local.services import task_manager_name
@@ -52,12 +51,9 @@ class ChaosStack(MortalStack):
 
     def crash(self, server: str) -> Callable[[], None]:
         """`kill -9` of Postgres or Kafka; what starts it again on its data."""
-        found = {"postgres": self._postgres_server, "kafka": self._kafka_server}[server]
-        assert found is not None
-        assert found._process is not None
-        kill_group(found._process)
-        found.stop()
-        return lambda: _forget(found.start())
+        watch = self.watches[server]
+        watch.take_down()
+        return watch.bring_up
 
     def links_of(self, target: str) -> list[tuple[Link, bool]]:
         """The links that a name stands for; of each whether the target is at its far end, so that ways turn round."""
@@ -145,10 +141,6 @@ class ManyFacedKafka(EmbeddedKafka):
 
 def _extend(properties: dict[str, str], name: str, more: Iterable[str]) -> None:
     properties[name] = ",".join([properties[name], *more])
-
-
-def _forget(_: object) -> None:
-    return None
 
 
 def _host_and_port(link: Link) -> str:

@@ -11,12 +11,17 @@ from typing import Any
 import uvicorn
 
 from penstock.control.process import wait_until
+from penstock.control.settings import HttpLimits
+from penstock.wire.slow_clients import guarded
 
 
 @contextmanager
-def serving(app: Any, port: int = 0) -> Iterator[str]:
-    """Serves `app` until the end of the block, on a free port unless told otherwise; its url."""
-    server = uvicorn.Server(uvicorn.Config(app, log_level="error", access_log=False, timeout_graceful_shutdown=3))
+def serving(app: Any, port: int = 0, limits: HttpLimits | None = None) -> Iterator[str]:
+    """Serves `app` until the end of the block, on a free port unless told otherwise; its url. `limits`: of slow
+    clients, as in the services."""
+    http = guarded(limits or HttpLimits())
+    config = uvicorn.Config(app, http=http, log_level="error", access_log=False, timeout_graceful_shutdown=3)
+    server = uvicorn.Server(config)
     with _tcp_socket(port) as listening:
         thread = threading.Thread(target=server.run, args=([listening],), name="serving", daemon=True)
         thread.start()

@@ -11,7 +11,7 @@ from sqlalchemy import Engine
 
 from penstock.control.clock import SystemClock
 from penstock.store import tokens
-from penstock.store.engine import connect, transaction
+from penstock.store.engine import engine_of, transaction
 from penstock.wire.job_client import JobClient
 from services.job_service.api import create_api
 from services.job_service.settings import JobServiceSettings
@@ -43,14 +43,10 @@ class RunningJobService:
 @contextmanager
 def job_service(database_url: str, **settings: Any) -> Iterator[RunningJobService]:
     """Serves on a free port until the end of the block; tokens are not remembered, so a revoked one ends at once."""
-    chosen: dict[str, Any] = {
-        "database_url": database_url,
-        "job_service_token_cache_seconds": 0.0,
-        "path_roots": ("/",),
-    }
-    chosen |= settings
-    engine = connect(database_url, connections=40)
-    app = create_api(engine, SystemClock(), JobServiceSettings(**chosen))
+    chosen: dict[str, Any] = {"database_url": database_url, "job_service_token_cache_seconds": 0.0} | settings
+    service = JobServiceSettings(**chosen)
+    engine = engine_of(service, connections=40)
+    app = create_api(engine, SystemClock(), service)
     with serving(app) as url:
         with transaction(engine) as connection:
             admin = tokens.create_first_admin(connection)

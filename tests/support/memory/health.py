@@ -23,6 +23,17 @@ class MemoryHealthStore(MemoryPort):
     def counts(self) -> dict[Place, int]:
         return Counter((task.job, name) for name, task in self._tasks())
 
+    def report_ages(self) -> dict[str, float]:
+        with self._transaction() as store:
+            ages: dict[str, float] = {}
+            for member in store.members.values():
+                told = store.reports.get(member.name)
+                is_of_this_life = told is not None and told.incarnation == member.incarnation
+                reported_at = told.reported_at if told is not None and is_of_this_life else 0.0
+                if member.live:
+                    ages[member.name] = store.now() - max(reported_at, store.registered_at.get(member.name, 0.0))
+            return ages
+
     def _tasks(self) -> list[tuple[str, TaskReport]]:
         with self._transaction() as store:
             live = [name for name in store.tasks if name in store.members and store.members[name].live]

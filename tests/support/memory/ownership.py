@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from penstock.control.errors import LeaseLost
-from penstock.store.running import RUNNING_COMMIT
+from penstock.store.running import RUNNING_COMMIT, UNASKED_STOP
 from penstock.tasks.ownership import Member, Membership, OwnedShards, drain_is_over, joined, membership
-from penstock.wire.cluster import HeartbeatAnswer, HeartbeatRequest
+from penstock.wire.cluster import HeartbeatAnswer, HeartbeatRequest, LeaseAnswer, LeaseRequest
 from tests.support.memory.store import MemoryPort, MemoryStore
 
 
@@ -39,7 +39,17 @@ class MemoryLeaseStore(MemoryPort):
     def _stored(self, store: MemoryStore) -> OwnedShards:
         counters = store.counters
         shards = store.shards_of(self._container)
-        return OwnedShards(shards, counters["assignment"], store.facts.sharding, counters[RUNNING_COMMIT])
+        numbers = (counters[RUNNING_COMMIT], counters[UNASKED_STOP])
+        return OwnedShards(shards, counters["assignment"], store.facts.sharding, *numbers)
+
+
+def renewed(store: MemoryLeaseStore, request: LeaseRequest) -> LeaseAnswer:
+    """As `services.task_service.store.leases.answer_all`, for one container."""
+    former, incarnation = request.former, request.incarnation
+    try:
+        return LeaseAnswer.of(store.renew(incarnation) if former is None else store.adopt(former, incarnation))
+    except LeaseLost:
+        return LeaseAnswer(known=False)
 
 
 class MemoryShardAuthority(MemoryPort):
@@ -63,6 +73,7 @@ class MemoryShardAuthority(MemoryPort):
                 selectors=store.facts.sharding.selectors,
                 lease_seconds=self._lease_seconds,
                 shards=store.shards_of(request.container) if known else {},
+                unasked_stop=store.counters[UNASKED_STOP],
             )
 
 

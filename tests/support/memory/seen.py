@@ -5,11 +5,16 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 
 from penstock.model.reports import TaskProgress, TaskReport
+from penstock.store.running import UNASKED_STOP
 from penstock.tasks.ownership import Member
 from penstock.tasks.rollout import SeenTask
 from penstock.tasks.selectors import selector_of
 from penstock.tasks.spec import task_id
 from services.state_syncer.decide.observe import (
+    Assignment,
+    ClusterView,
+    JobsTasks,
+    ListedTask,
     Order,
     Presence,
     Quiet,
@@ -58,19 +63,28 @@ def presence(store: MemoryStore, entry: RunningEntry | None) -> Presence:
     """Whether tasks of a job that must stop are still there."""
     if entry is None or not entry.row.stopping:
         return Presence.UNKNOWN
-    owners = {owner.container for owner in store.owners.values() if owner.container is not None}
-    holders = {name for name, tasks in store.tasks.items() if any(task.job == entry.row.job for task in tasks)}
-    return observe_stopped(survey(_sightings(store), owners), holders, entry.commit_number)
+    job = entry.row.job
+    listed = [ListedTask(name, each.index) for name, tasks in store.tasks.items() for each in tasks if each.job == job]
+    return observe_stopped(_cluster(store), listed, entry.commit_number, _tasks_of(entry))
 
 
 def quiet(store: MemoryStore, entry: RunningEntry | None) -> Quiet:
     """Whether the tasks of a job that takes no more rows have finished their batches."""
     if entry is None or not entry.row.quiescing:
         return Quiet()
-    owners = {owner.container for owner in store.owners.values() if owner.container is not None}
     held = [_held(name, task) for name, tasks in store.tasks.items() for task in tasks if task.job == entry.row.job]
     order = Order(entry.commit_number, entry.row.level_ms, entry.config.get("task_count", 1))
-    return observe_quiet(survey(_sightings(store), owners), held, order)
+    return observe_quiet(_cluster(store), held, order, _tasks_of(entry))
+
+
+def _cluster(store: MemoryStore) -> ClusterView:
+    owners = {shard: owner.container for shard, owner in store.owners.items()}
+    assignment = Assignment(owners, store.facts.sharding, store.counters[UNASKED_STOP])
+    return survey(_sightings(store), assignment)
+
+
+def _tasks_of(entry: RunningEntry) -> JobsTasks:
+    return JobsTasks(entry.row.job, entry.config.get("task_count", 1), selector_of(entry.config))
 
 
 def _held(container: str, task: TaskReport) -> ReportedTask:

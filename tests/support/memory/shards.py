@@ -8,12 +8,13 @@ from typing import Any
 
 import orjson
 
+from penstock.store.running import UNASKED_STOP
 from penstock.tasks.loads import JobTasks, TaskLoad
 from penstock.tasks.ownership import Member, Owner
 from penstock.tasks.selectors import meets, selector_of
 from services.shard_manager.placement.alerts import KINDS, PlacementAlert
 from services.shard_manager.store.owners import Change
-from services.shard_manager.store.port import LEASE, Cell, FailedOver, Registered
+from services.shard_manager.store.port import LEASE, Cell, FailedOver, NewOwners, Registered
 from tests.support.memory.ownership import register
 from tests.support.memory.store import AlertEntry, MemoryPort, MemoryStore
 
@@ -30,14 +31,14 @@ class MemoryShardStore(MemoryPort):
 
     def read(self, above: int) -> Cell:
         with self._transaction() as store:
-            return Cell(store.facts, dict(store.members), _owners(store, above), _commit(store))
+            return Cell(store.facts, dict(store.members), _owners(store, above), _commit(store), _unasked(store))
 
     def register(self, member: Member, *, empty: bool, above: int, leader_epoch: int) -> Registered:
         with self._transaction() as store:
             store.check_epoch(LEASE, leader_epoch)
             store.give_slots({member.region})
             decided = register(store, member, empty=empty)
-            return Registered(decided, _owners(store, above), _commit(store), store.facts)
+            return Registered(decided, _owners(store, above), _commit(store), store.facts, _unasked(store))
 
     def fail_over(
         self,
@@ -50,12 +51,12 @@ class MemoryShardStore(MemoryPort):
             store.check_epoch(LEASE, leader_epoch)
             lost = store.declare_lost(candidates, interval_seconds)
             changes = {shard: change for name in sorted(lost) for shard, change in heirs.get(name, {}).items()}
-            return FailedOver(frozenset(lost), store.record_owners(changes))
+            return FailedOver(frozenset(lost), store.record_owners(changes), _unasked(store))
 
-    def record(self, changes: Mapping[int, Change], leader_epoch: int) -> dict[int, Owner]:
+    def record(self, changes: Mapping[int, Change], leader_epoch: int) -> NewOwners:
         with self._transaction() as store:
             store.check_epoch(LEASE, leader_epoch)
-            return store.record_owners(changes)
+            return NewOwners(store.record_owners(changes), _unasked(store))
 
     def reshard(self, count: int, leader_epoch: int) -> Cell:
         with self._transaction() as store:
@@ -111,7 +112,7 @@ class MemoryShardStore(MemoryPort):
 
 
 def _cell(store: MemoryStore) -> Cell:
-    return Cell(store.facts, dict(store.members), dict(store.owners), _commit(store))
+    return Cell(store.facts, dict(store.members), dict(store.owners), _commit(store), _unasked(store))
 
 
 def _selectors_that_are_met(store: MemoryStore) -> set[str]:
@@ -122,6 +123,10 @@ def _selectors_that_are_met(store: MemoryStore) -> set[str]:
 
 def _commit(store: MemoryStore) -> int:
     return store.counters["running_commit"]
+
+
+def _unasked(store: MemoryStore) -> int:
+    return store.counters[UNASKED_STOP]
 
 
 def _owners(store: MemoryStore, above: int) -> dict[int, Owner]:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 import orjson
 
 from penstock.control.errors import Unavailable
-from penstock.model.reports import TaskReportBatch
+from penstock.model.reports import TaskReport, TaskReportBatch, TaskReportChanges
 from penstock.tasks.loads import TaskLoad
 from penstock.wire.cluster import Snapshot
+from services.task_service.encoding import Asked, encode
 from services.task_service.store.rows import Changes, StoredTemplate
 from services.task_service.templates import Templates, everything
 from tests.support.memory.store import MemoryPort, MemoryStore, ReportEntry, RunningEntry
@@ -21,40 +22,72 @@ class MemoryTaskService(MemoryPort):
     def __init__(self, store: MemoryStore) -> None:
         super().__init__(store)
         self._templates: Templates | None = None
-        self._last_full: Snapshot | None = None
 
-    def full(self) -> Snapshot | None:
-        with self._transaction() as store:
-            snapshot = snapshot_of(self._read(store), None)
-        if snapshot == self._last_full:
-            return None
-        self._last_full = snapshot
-        return snapshot
+    def full(self, after: int = -1, store: str = "") -> Snapshot:
+        with self._transaction() as cell:
+            return self._answer(cell, after, store, full=True)
 
-    def delta(self, after: int, wait_seconds: float) -> Snapshot:
-        with self._transaction() as store:
-            if after <= self._read(store).commit_number:
-                store.news.wait_for(lambda: self._read(store).commit_number > after, wait_seconds)
-            return snapshot_of(self._read(store), after)
+    def delta(self, after: int, wait_seconds: float, store: str = "") -> Snapshot:
+        with self._transaction() as cell:
+            if after <= self._read(cell).commit_number and store in ("", cell.incarnation):
+                cell.news.wait_for(lambda: self._read(cell).commit_number > after, wait_seconds)
+            return self._answer(cell, after, store, full=False)
 
-    def report(self, batch: TaskReportBatch) -> None:
-        """A report of a former incarnation is refused, which a client sees as Unavailable."""
+    def _answer(self, cell: MemoryStore, after: int, store: str, *, full: bool) -> Snapshot:
+        templates = self._read(cell)
+        is_same = store in ("", cell.incarnation)
+        if is_same and after > templates.commit_number:
+            raise Unavailable(f"the job store is at commit {templates.commit_number}, the caller at {after}")
+        return snapshot_of(templates, after if is_same and not full else None)
+
+    def report(self, batch: TaskReportBatch, number: int | None = None) -> bool:
+        """A report of a former incarnation, or one that comes late, is refused, which a client sees as Unavailable."""
         with self._transaction() as store:
             member = store.members.get(batch.container)
             if member is None or member.incarnation != batch.incarnation:
                 raise Unavailable(f"{batch.container} is not registered, or has another life now")
-            store.reports[batch.container] = ReportEntry(batch.incarnation, batch.commit_number)
+            known = store.reports.get(batch.container)
+            is_same_life = known is not None and known.incarnation == batch.incarnation
+            if is_same_life and number is not None and (known.number or 0) >= number:
+                raise Unavailable(f"a newer report of {batch.container} is stored")
+            store.reports[batch.container] = ReportEntry(
+                batch.incarnation, batch.commit_number, number, number, store.now()
+            )
             store.tasks[batch.container] = batch.tasks
-            for task in batch.tasks:
-                if task.load is not None:
-                    load = TaskLoad(task.job, task.index, task.generation, task.load)
-                    store.loads[task.job, task.index] = load
+            _keep_loads(store, batch.tasks)
+        return number is not None
+
+    def report_changes(self, changes: TaskReportChanges) -> bool:
+        """As `services.task_service.store.reports.save_changes`."""
+        with self._transaction() as store:
+            name = changes.container
+            member, known = store.members.get(name), store.reports.get(name)
+            if member is None or known is None or {member.incarnation, known.incarnation} != {changes.incarnation}:
+                return False
+            if known.base != changes.after or (known.number or 0) >= changes.number:
+                return False
+            base = changes.number if changes.has_news else known.base
+            store.reports[name] = ReportEntry(known.incarnation, changes.commit_number, changes.number, base)
+            told = {(task.job, task.index): task for task in changes.tasks}
+            kept = (task for task in store.tasks[name] if (task.job, task.index) not in {*told, *changes.ended})
+            store.tasks[name] = (*kept, *told.values())
+            _keep_loads(store, changes.tasks)
+        return True
 
     def _read(self, store: MemoryStore) -> Templates:
         commit_number = store.counters["running_commit"]
-        if self._templates is None or self._templates.commit_number != commit_number:
-            self._templates = everything(self._templates, changes(store))
-        return self._templates
+        known = self._templates
+        if known is not None and known.store != store.incarnation:
+            known = None
+        if known is None or known.commit_number != commit_number:
+            self._templates = known = everything(known, changes(store))
+        return known
+
+
+def _keep_loads(store: MemoryStore, tasks: Iterable[TaskReport]) -> None:
+    for task in tasks:
+        if task.load is not None:
+            store.loads[task.job, task.index] = TaskLoad(task.job, task.index, task.generation, task.load)
 
 
 class MemoryTemplateStore(MemoryPort):
@@ -77,16 +110,13 @@ class MemoryTemplateStore(MemoryPort):
         with self._transaction():
             return
 
-    def purge_samples(self, keep_days: int) -> int:
-        with self._transaction():
-            return 0
-
 
 def changes(store: MemoryStore, after: int = -1) -> Changes:
     """As `services.task_service.store.port.TemplateStore.read`."""
     stored = tuple(stored_template(entry) for entry in store.running.values() if entry.commit_number > after)
     removed = {job: number for job, (number, _) in store.forgotten.items() if number > after}
-    return Changes(store.counters["running_commit"], store.facts.sharding.count, stored, removed)
+    shard_count = store.facts.sharding.count
+    return Changes(store.counters["running_commit"], shard_count, stored, removed, store.incarnation)
 
 
 def stored_template(entry: RunningEntry) -> StoredTemplate:
@@ -107,14 +137,5 @@ def stored_template(entry: RunningEntry) -> StoredTemplate:
 
 
 def snapshot_of(templates: Templates, after: int | None) -> Snapshot:
-    """The answer of a Task Service: full without `after`, and when its store is behind `after`."""
-    if after is not None and after > templates.commit_number:
-        after = None
-    return Snapshot(
-        full=after is None,
-        commit_number=templates.commit_number,
-        shard_count=templates.shard_count,
-        templates=templates.above(-1 if after is None else after),
-        removed=() if after is None else templates.removed_above(after),
-        unreadable=templates.unreadable(),
-    )
+    """The answer of a Task Service: full without `after`."""
+    return Snapshot.model_validate_json(encode(templates, Asked(after)).body)

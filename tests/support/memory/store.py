@@ -74,10 +74,13 @@ class RunningEntry:
 
 @dataclass(frozen=True)
 class ReportEntry:
-    """The newest report of a container, without its tasks."""
+    """The newest report of a container, without its tasks. `base`: the newest numbered one that had news of tasks."""
 
     incarnation: str
     commit_number: int
+    number: int | None = None
+    base: int | None = None
+    reported_at: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -95,6 +98,7 @@ class MemoryStore:
     def __init__(self, now: Callable[[], float], shard_count: int) -> None:
         self.now = now
         self.news = threading.Condition(threading.RLock())
+        self.incarnation = "first"
         self.counters: Counter[str] = Counter()
         self.leases: dict[str, LeaseEntry] = {}
         self.ranks = dict(RANKS)
@@ -161,7 +165,7 @@ class MemoryStore:
 
     def reshard(self, count: int) -> None:
         """As `services.shard_manager.store.sharding.reshard`."""
-        before, _, wanted = self.facts
+        before, _, wanted, _ = self.facts
         if count == before.count or count != wanted:
             return
         if count % before.count == 0:
@@ -183,7 +187,7 @@ class MemoryStore:
 
     def give_slots(self, selectors: set[str]) -> None:
         """As `services.shard_manager.store.sharding.give_slots`."""
-        before, _, wanted = self.facts
+        before, _, wanted, _ = self.facts
         sharding = before.with_selectors(selectors)
         if sharding != before:
             self.facts = ShardingFacts(sharding, self.next_number("assignment"), wanted)
@@ -194,7 +198,13 @@ class MemoryStore:
         for name in lost:
             self.members[name] = self.members[name]._replace(live=False)
             self.tasks.pop(name, None)
+            self.want_full_report(name)
         return lost
+
+    def want_full_report(self, container: str) -> None:
+        """As `penstock.store.reports.want_full_reports`."""
+        if container in self.reports:
+            self.reports[container] = replace(self.reports[container], base=None)
 
     def remove_lost(self, older_than_seconds: float) -> set[str]:
         """As `services.shard_manager.store.members.remove_lost`."""

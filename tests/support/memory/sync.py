@@ -12,7 +12,7 @@ import orjson
 
 from penstock.config.declare import ROLLBACK_LAYER, ChangeKind
 from penstock.model.jobs import JobState
-from penstock.store.running import STATE_SYNCER, CommitRow
+from penstock.store.running import STATE_SYNCER, UNASKED_STOP, CommitRow
 from services.state_syncer.decide.budget import Waits
 from services.state_syncer.decide.effects import PlanWrite
 from services.state_syncer.decide.progress import Plan, PlanRow
@@ -79,6 +79,7 @@ class MemorySyncStore(MemoryPort):
                     del store.restores[job]
             if batch.ranks is not None:
                 store.synced_ranks = dict(batch.ranks)
+            store.counters[UNASKED_STOP] = max(store.counters[UNASKED_STOP], batch.unasked_stop)
             if number is not None or batch.forget:
                 store.news.notify_all()
             return number
@@ -249,6 +250,9 @@ def _forget_one(store: MemoryStore, job: str, number: int) -> None:
     store.restores.pop(job, None)
     store.rejected.pop(job, None)
     store.clear_rejected(job)
+    for name, tasks in store.tasks.items():
+        if any(task.job == job for task in tasks):
+            store.want_full_report(name)
     store.tasks = {name: tuple(task for task in tasks if task.job != job) for name, tasks in store.tasks.items()}
     entry = store.running.pop(job, None)
     if entry is not None:

@@ -13,7 +13,7 @@ from penstock.control.errors import NotFound
 from penstock.control.process import wait_until
 from penstock.local.stack import LocalStack
 from penstock.local.topics import create_topics
-from penstock.store.engine import libpq_url
+from penstock.store.address import libpq_url
 from penstock.wire.jobs import Written
 from tests.support.stack.feeding import feeding, producer
 

@@ -11,7 +11,8 @@ from sqlalchemy import Connection, Engine, text
 
 from penstock.control.process import wait_until
 from penstock.local.postgres import create_database
-from penstock.store.engine import libpq_url, transaction
+from penstock.store.address import libpq_url
+from penstock.store.engine import transaction
 from penstock.store.migrate import upgrade
 
 TEMPLATE = "penstock_template"
@@ -34,6 +35,14 @@ def fresh_database(server_url: str, template: str | None = None) -> Iterator[str
     finally:
         with psycopg.connect(libpq_url(server_url), autocommit=True) as connection:
             connection.execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
+
+
+def address_of(engine: Engine) -> str:
+    """The address of the database that an engine leads to, without its password."""
+    with transaction(engine) as connection:
+        driver = connection.connection.driver_connection
+        assert isinstance(driver, psycopg.Connection)
+        return driver.info.dsn
 
 
 def wait_for_lock_waiters(engine: Engine, connections: int) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import psycopg
 from sqlalchemy import Engine, text
 
-from penstock.store.engine import libpq_url, transaction
+from penstock.store.address import libpq_url
+from penstock.store.engine import transaction
 
 _REMEMBER = """
     DO $$

@@ -58,7 +58,9 @@ class World:
         self.container.take_specs(updated(None, snapshot))
         return self
 
-    def heartbeat(self, shards: Mapping[int, int] | None = None, *, known: bool = True) -> HeartbeatRequest | None:
+    def heartbeat(
+        self, shards: Mapping[int, int] | None = None, *, known: bool = True, unasked_stop: int = 0
+    ) -> HeartbeatRequest | None:
         """One heartbeat, answered at once with these shards (default: the held ones). None when none is sent."""
         request = self.container.heartbeat_request()
         if request is None:
@@ -72,6 +74,7 @@ class World:
             selectors=REGIONS,
             lease_seconds=LEASE_SECONDS,
             shards=owned if known else {},
+            unasked_stop=unasked_stop,
         )
         self.container.heartbeat_answered(request, answer, self.clock.monotonic())
         return request

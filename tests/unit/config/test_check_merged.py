@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from penstock.config.model import DeltaOutput, JobConfig
-from penstock.config.spark_settings import ALLOWED_PREFIXES, ALLOWED_SETTINGS
+from penstock.config.spark_settings import ALLOWED_VALUES
 from penstock.config.tree import FIELD_TABLE
 from penstock.config.validate import check_merged
 from penstock.control.errors import InvalidConfig
@@ -200,4 +200,4 @@ def test_a_spark_setting_that_is_refused_names_where_the_others_are_listed() -> 
     detail = refusal(job({"spark_settings": {"spark.executor.memory": "1g"}})).detail
     assert "`penstock fields spark_settings`" in detail
     documented = next(row.documentation for row in FIELD_TABLE if row.path == "spark_settings.*")
-    assert all(name in documented for name in (*ALLOWED_SETTINGS, *ALLOWED_PREFIXES))
+    assert all(name in documented for name in ALLOWED_VALUES)

@@ -217,7 +217,7 @@ def test_each_part_says_for_itself_what_it_wants(bench: Bench) -> None:
 
 
 def test_a_report_that_cannot_be_read_is_a_failure(bench: Bench) -> None:
-    outcome = bench.once(HostTaskAnswer(state=HostTaskState.DONE, report={"rows": "many"}))
+    outcome = bench.once(HostTaskAnswer(state=HostTaskState.DONE, report={"state_rows": "many"}))
     assert isinstance(outcome, Failed)
 
 

@@ -4,10 +4,22 @@ from __future__ import annotations
 
 import pytest
 
-from services.state_syncer.decide.observe import Presence, Sighting, observe_stopped, survey
+from penstock.tasks.shards import Sharding, shard_of
+from penstock.tasks.spec import task_id
+from services.state_syncer.decide.observe import (
+    Assignment,
+    JobsTasks,
+    ListedTask,
+    Presence,
+    Sighting,
+    observe_stopped,
+    survey,
+)
 
-ABSENT, PRESENT, UNKNOWN = Presence.ABSENT, Presence.PRESENT, Presence.UNKNOWN
+ABSENT, PRESENT, UNKNOWN, UNTOLD = Presence.ABSENT, Presence.PRESENT, Presence.UNKNOWN, Presence.UNTOLD
 STOP = 10
+SHARDING = Sharding(64)
+TASKS = JobsTasks("j", 2, None)
 
 
 def live(name: str, commit: int | None = STOP, *, reported_by: str | None = "life-1") -> Sighting:
@@ -41,4 +53,42 @@ CASES = {
 def test_observe_stopped(
     sightings: list[Sighting], owners: tuple[str, ...], holders: tuple[str, ...], expected: Presence
 ) -> None:
-    assert observe_stopped(survey(sightings, owners), holders, STOP) is expected
+    """Of a job whose tasks are unknown: all containers count."""
+    assignment = Assignment(dict(enumerate(owners)), SHARDING)
+    assert observe_stopped(survey(sightings, assignment), [ListedTask(each, 0) for each in holders], STOP) is expected
+
+
+OWNED = {
+    "both owners have reported, a third is silent": (["a", "b"], [live("a"), live("b"), live("c", 3)], (), UNTOLD),
+    "the third never reported": (["a", "b"], [live("a"), live("b"), live("c", None)], (), UNTOLD),
+    "the third has a former life's report": (["a"] * 2, [live("a"), live("c", 12, reported_by="old")], (), UNTOLD),
+    "an owner is silent": (["a", "b"], [live("a"), live("b", 9)], (), UNKNOWN),
+    "an owner never reported": (["a", "b"], [live("a"), live("b", None)], (), UNKNOWN),
+    "an owner nobody knows": (["a", "ghost"], [live("a"), live("c", 3)], (), UNKNOWN),
+    "nobody owns a shard": ([None, "a"], [live("a"), live("c", 3)], (), UNTOLD),
+    "an owner was lost": (["a", "b"], [live("a"), lost("b"), live("c", 3)], (), UNTOLD),
+    "the silent one had the task before it moved": (["a", "b"], [live("a"), live("b"), live("c", 3)], ("c",), UNTOLD),
+    "a silent owner listed it": (["a", "b"], [live("a", 9), live("b"), live("c", 3)], ("a",), PRESENT),
+    "the other one still lists it since": (["a", "a"], [live("a"), live("b"), live("c", 3)], ("b",), PRESENT),
+    "a container nobody knows listed it": (["a", "a"], [live("a"), live("c", 3)], ("ghost",), UNKNOWN),
+}
+
+
+def _owners(names: list[str | None]) -> dict[int, str | None]:
+    """Each task's shard has its owner; container c has all other shards."""
+    others: dict[int, str | None] = dict.fromkeys(range(SHARDING.count), "c")
+    return others | {shard_of(task_id("j", number), SHARDING.count): name for number, name in enumerate(names)}
+
+
+@pytest.mark.parametrize(("names", "sightings", "holders", "expected"), OWNED.values(), ids=OWNED.keys())
+def test_only_containers_that_may_have_had_a_shard_of_the_job_count(
+    names: list[str | None], sightings: list[Sighting], holders: tuple[str, ...], expected: Presence
+) -> None:
+    """What is untold is absent once the stop is written down for those who get a shard later."""
+    held = [ListedTask(each, 0) for each in holders]
+    for unasked_stop in (STOP - 1, STOP):
+        cluster = survey(sightings, Assignment(_owners(names), SHARDING, unasked_stop))
+        told = ABSENT if expected is UNTOLD and unasked_stop >= STOP else expected
+        assert observe_stopped(cluster, held, STOP, TASKS) is told
+    unreadable = TASKS._replace(selector="eu")
+    assert observe_stopped(cluster, held, STOP, unreadable) in (UNKNOWN, PRESENT), "its shards are unknown"

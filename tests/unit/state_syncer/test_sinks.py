@@ -81,7 +81,7 @@ def test_no_more_than_so_many_are_made_at_once_the_oldest_write_first() -> None:
 
 def test_a_configuration_that_cannot_be_read_is_no_request() -> None:
     sinks = OutputTasks(CONTAINERS, lambda _: Unanswered(), 2)
-    config = {**make_config(output=SIZED), "from_the_future": 1}
+    config = {**make_config(output=SIZED), "task_count": "many"}
     sinks.offer(JobView("j", 1, 0, False, expected=config), Commit(config, 1, 1, 0))
     (ask,) = sinks.attempts()
     assert (ask.key.job, isinstance(ask.request, Failed)) == ("j", True)

@@ -319,3 +319,36 @@ def test_tasks_that_ask_for_another_region_are_held_and_others_of_the_shard_run(
     world.jobs(template("a", task_count=1, revision=3), template("b", task_count=1))
     world.settle()
     assert world.running() == {"a/0", "b/0"}
+
+
+def test_a_shard_that_is_new_starts_no_task_from_specs_older_than_a_stop_that_was_not_asked_about() -> None:
+    """
+    1. The task of one shard runs. 2. Another shard comes, after a stop that this container has no specs of yet: its
+    task does not start, the first one runs on. 3. The same shard by an order: still not. 4. New specs: it starts.
+    """
+    first, other = shards_of("flights", [0]), shards_of("flights", [1])
+    world = World()
+    world.jobs(template())
+    world.heartbeat(first)
+    world.settle()
+    assert world.running() == {"flights/0"}
+    stop = world.commit_number + 1
+    world.heartbeat(first | other, unasked_stop=stop)
+    world.settle()
+    assert world.running() == {"flights/0"}
+    world.container.add(world.order(other, unasked_stop=stop))
+    world.heartbeat(unasked_stop=stop)
+    world.settle()
+    assert world.running() == {"flights/0"}
+    world.jobs(template())
+    world.settle()
+    assert world.running() == {"flights/0", "flights/1"}
+
+
+def test_a_shard_that_is_kept_needs_no_newer_specs() -> None:
+    """The stop waits for the report of its owner."""
+    world = running_world(template())
+    before = world.running()
+    world.heartbeat(unasked_stop=world.commit_number + 1)
+    world.settle()
+    assert world.running() == before

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import gzip
+import json
 
 import pytest
 
 from penstock.tasks.spec import expand
 from penstock.wire.cluster import Snapshot
-from services.task_service.encoding import Encoder
+from services.task_service.encoding import Asked, encode
 from services.task_service.store.rows import Changes
 from services.task_service.templates import Templates, everything
 from tests.unit.task_service.test_templates import BAD, changes, mixed, row
@@ -20,7 +21,7 @@ def read(*jobs: str) -> Templates:
 
 
 def test_the_full_snapshot_reads_back():
-    encoded = Encoder().encode(read("a", "b", "c"), None)
+    encoded = encode(read("a", "b", "c"), Asked())
     snapshot = Snapshot.model_validate_json(encoded.body)
     assert (snapshot.full, snapshot.commit_number, snapshot.shard_count, snapshot.removed) == (True, 3, 16, ())
     assert [template.job for template in snapshot.templates] == ["a", "b", "c"]
@@ -30,21 +31,10 @@ def test_the_full_snapshot_reads_back():
 def test_what_tasks_ran_before_travels_only_while_there_is_any():
     """A Task Manager of the release before knows no such field, and would refuse the whole snapshot."""
     for stored, travels in ((row("a", 1), False), (mixed(1), True)):
-        body = Encoder().encode(everything(None, changes(1, stored)), None).body
+        body = encode(everything(None, changes(1, stored)), Asked()).body
         assert (b'"before"' in body) is travels
         (template,) = Snapshot.model_validate_json(body).templates
         assert (template.before is not None) is travels
-
-
-def test_of_each_job_only_the_newest_template_is_kept_in_the_forms_that_are_asked_for():
-    """An order with a level has two: for those who know levels, and for those who do not."""
-    encoder = Encoder()
-    ordered = row("a", 1)._replace(quiescing=True, level_ms=5_000)
-    for stored, forms in ((ordered, 2), (row("a", 2), 1), (ordered._replace(commit_number=3), 2)):
-        templates = everything(None, changes(stored.commit_number, stored))
-        for levels in (True, False):
-            encoder.encode(templates, None, levels=levels)
-        assert len(encoder._templates) == forms
 
 
 @pytest.mark.parametrize("levels", [True, False])
@@ -52,8 +42,7 @@ def test_an_order_to_take_no_more_rows_travels_only_while_it_stands_and_its_leve
     """For the same reason. The level 0 is one."""
     for order in ({}, {"quiescing": True}, {"quiescing": True, "level_ms": 0}, {"quiescing": True, "level_ms": 5_000}):
         templates = everything(None, changes(1, row("a", 1)._replace(**order)))
-        encoder = Encoder()
-        bodies = {known: encoder.encode(templates, None, levels=known).body for known in (True, False)}
+        bodies = {known: encode(templates, Asked(levels=known)).body for known in (True, False)}
         assert {name: f'"{name}"'.encode() in bodies[levels] for name in ("quiescing", "level_ms")} == {
             "quiescing": "quiescing" in order,
             "level_ms": levels and "level_ms" in order,
@@ -66,22 +55,27 @@ def test_an_order_to_take_no_more_rows_travels_only_while_it_stands_and_its_leve
 
 
 def test_a_delta_has_what_came_after():
-    snapshot = Snapshot.model_validate_json(Encoder().encode(read("a", "b", "c"), 1).body)
+    snapshot = Snapshot.model_validate_json(encode(read("a", "b", "c"), Asked(1)).body)
     assert not snapshot.full
     assert [template.job for template in snapshot.templates] == ["b", "c"]
     assert snapshot.removed == ("gone",)
 
 
-def test_the_same_answer_is_made_once_and_tags_tell_contents_apart():
-    encoder, first, second = Encoder(), read("a"), read("a", "b")
-    once = encoder.encode(first, None)
-    assert encoder.encode(first, None) is once
-    assert encoder.encode(read("a"), None).etag == once.etag
-    assert encoder.encode(second, None).etag != once.etag
+def test_tags_tell_contents_apart():
+    first, second = encode(read("a"), Asked()), encode(read("a", "b"), Asked())
+    assert encode(read("a"), Asked()).etag == first.etag != second.etag
+
+
+def test_digests_and_the_incarnation_travel_only_to_those_who_know_them():
+    for knows in (True, False):
+        head = json.loads(encode(read("a"), Asked(digests=knows)).body)
+        assert {"store", "digest", "row_digests"} & head.keys() == (
+            {"store", "digest", "row_digests"} if knows else set()
+        )
 
 
 def test_a_full_snapshot_names_the_jobs_that_cannot_be_read():
     known = everything(None, changes(2, row("good", 1), row("bad", 2, BAD)))
-    snapshot = Snapshot.model_validate_json(Encoder().encode(known, None).body)
+    snapshot = Snapshot.model_validate_json(encode(known, Asked()).body)
     assert [template.job for template in snapshot.templates] == ["good"]
     assert snapshot.unreadable == ("bad",)

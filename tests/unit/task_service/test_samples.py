@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.model.reports import TaskProgress, TaskReport, TaskState
+from penstock.model.reports import TaskProgress, TaskState
 from services.task_service.samples import least_lag_seconds, sample
+from services.task_service.store.rows import ReportedTask
 
 
 @pytest.mark.parametrize(
@@ -29,18 +30,28 @@ def test_the_least_lag(progress, expected):
     assert least_lag_seconds(TaskProgress(**progress)) == expected
 
 
-def report(state: TaskState, progress: TaskProgress | None, **values: object) -> TaskReport:
-    identity = {"job": "j", "index": 1, "revision": 1, "generation": 1, "restarts": 0, "epoch": 1}
-    return TaskReport.model_validate({**identity, "state": state, "progress": progress, **values})
+def task(progress: str | None, state: TaskState = TaskState.RUNNING, *, out_of_memory: bool = False) -> ReportedTask:
+    return ReportedTask("j", 1, state, out_of_memory, progress)
 
 
 def test_the_sample_of_a_running_task():
     progress = TaskProgress(backlog_records=10, processed_rows_per_second=5.0, state_rows=3)
-    got = sample(report(TaskState.RUNNING, progress))
+    got = sample(task(progress.model_dump_json()))
     assert (got.job, got.index, got.lag_seconds, got.state_rows, got.backlog_bytes) == ("j", 1, 2.0, 3, None)
 
 
 @pytest.mark.parametrize("state", [TaskState.STARTING, TaskState.STOPPING, TaskState.CRASHED])
 def test_old_progress_of_a_task_that_does_not_run_is_unknown(state):
-    got = sample(report(state, TaskProgress(backlog_records=0), out_of_memory=True))
+    got = sample(task('{"backlog_records": 0}', state, out_of_memory=True))
     assert (got.backlog_records, got.lag_seconds, got.out_of_memory) == (None, None, True)
+
+
+@pytest.mark.parametrize("progress", [None, "[]", '{"backlog_records": "many"}', '{"state_rows": 1e400}'])
+def test_what_cannot_be_read_is_unknown(progress):
+    got = sample(task(progress))
+    assert (got.backlog_records, got.lag_seconds, got.state_rows) == (None, None, None)
+
+
+def test_a_number_that_no_column_holds_is_unknown_and_the_others_are_kept():
+    got = sample(task('{"state_rows": 9223372036854775808, "state_memory_bytes": 7}'))
+    assert (got.state_rows, got.state_memory_bytes) == (None, 7)

@@ -19,7 +19,7 @@ from deltalake import DeltaTable
 from penstock.control.errors import Unavailable
 from penstock.local.demo import data
 from penstock.local.demo.feed import ENRICHED
-from penstock.store.engine import libpq_url
+from penstock.store.address import libpq_url
 
 EXPECTED = {
     "enrich": """

@@ -83,13 +83,13 @@ class Analysis:
 def analyse_job(runtime: Runtime, request: AnalysisRequest) -> AnalysisReport:
     """The findings about a job, for who writes it. The tasks of the host go on."""
     try:
-        return analyse(runtime.spark, runtime.settings, request.config).report()
+        return analyse(runtime.spark, runtime.settings, request.job, request.config).report()
     finally:
         # A frame and its session refer to each other; without this the JVM would keep them until a task stops.
         gc.collect()
 
 
-def analyse(spark: SparkSession, settings: SparkSettings, config: JobConfig) -> Analysis:
+def analyse(spark: SparkSession, settings: SparkSettings, job: str, config: JobConfig) -> Analysis:
     """Analyses a job in a session of its own. Raises nothing that is the job's fault."""
     found = Analysis("query.sql" if config.query.sql is not None else "query.python")
     for make in CHECKS:
@@ -100,7 +100,7 @@ def analyse(spark: SparkSession, settings: SparkSettings, config: JobConfig) -> 
         inputs = _inputs(session, config, settings, found)
         tables = _tables(session, config, settings, found)
         if len(inputs) == len(config.inputs) and tables:
-            _query(session, inputs, config, settings, found)
+            _query(session, inputs, job, config, settings, found)
     return found
 
 
@@ -124,7 +124,12 @@ def _tables(session: SparkSession, config: JobConfig, settings: SparkSettings, f
 
 
 def _query(
-    session: SparkSession, inputs: dict[str, DataFrame], config: JobConfig, settings: SparkSettings, found: Analysis
+    session: SparkSession,
+    inputs: dict[str, DataFrame],
+    job: str,
+    config: JobConfig,
+    settings: SparkSettings,
+    found: Analysis,
 ) -> None:
     with found.catching(found.query):
         found.frame = result_of(session, inputs, config, settings)
@@ -137,7 +142,7 @@ def _query(
         require_supported(found.frame, config.output_mode)
     with found.catching("output"):
         require_allowed_paths(config, settings.path_roots)
-        check(found.frame, config, settings)
+        check(found.frame, job, config, settings)
 
 
 def require_supported(frame: DataFrame, output_mode: str) -> None:

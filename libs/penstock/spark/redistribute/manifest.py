@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pydantic import ValidationError
 
-from penstock.config.declare import Model
+from penstock.config.declare import Carried
 from penstock.control.logs import logger
 from penstock.spark.redistribute.keys import KeyFunction
 from penstock.spark.redistribute.stores import StateStoreInfo
@@ -19,7 +19,7 @@ log = logger(__name__)
 MANIFEST = "COPIED"
 
 
-class CopyManifest(Model):
+class CopyManifest(Carried):
     """A finished, verified copy. The stores of `target`, at their version `version`, hold the state that each source
     task had after the versions `copied` (by index; 0: no finished batch). `rows`: number of rows copied.
     """

@@ -15,7 +15,7 @@ from penstock.spark.sinks.context import require_distinct_columns
 from penstock.tasks.spec import TaskSpec
 
 
-def check(frame: DataFrame, config: JobConfig, settings: SparkSettings) -> None:
+def check(frame: DataFrame, job: str, config: JobConfig, settings: SparkSettings) -> None:
     """Checks what `writer` does for the rows of a job's query. Nothing is created.
 
     Raises BrokenTask or Spark's errors when the output cannot take the rows, Unavailable when its server does not
@@ -26,11 +26,11 @@ def check(frame: DataFrame, config: JobConfig, settings: SparkSettings) -> None:
         case KafkaOutput() as output:
             kafka.check(frame, output, settings.kafka_bootstrap)
         case DeltaOutput() as output:
-            delta.check(frame, config, output)
+            delta.check(frame, job, config, output)
         case FilesOutput() as output:
             files.check(frame, config, output)
         case PostgresOutput() as output:
-            postgres.check(frame, config, output, settings.connections)
+            postgres.check(frame, job, config, output, settings.connections)
 
 
 def writer(frame: DataFrame, spec: TaskSpec, settings: SparkSettings) -> DataStreamWriter:

@@ -19,6 +19,7 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait
 from penstock.config.model import DeltaOutput, JobConfig
 from penstock.control.errors import BrokenTask, Unavailable
 from penstock.spark.sinks.context import require_columns, require_output_mode, require_writable
+from penstock.spark.sinks.delta_writers import note_of, require_free, take_table
 from penstock.tasks.spec import TaskSpec
 
 _PARTITION_HEADING = "# Partition Information"
@@ -35,7 +36,7 @@ def writer(frame: DataFrame, spec: TaskSpec, output: DeltaOutput) -> DataStreamW
     Raises BrokenTask when the table has other columns or partitions, or the output mode cannot be served.
     """
     _require_supported(frame, spec.config, output)
-    ensure_table(frame, output)
+    ensure_table(frame, spec.job, spec.config, output)
     stream = (
         frame.writeStream.outputMode(spec.config.output_mode)
         .format("delta")
@@ -45,24 +46,26 @@ def writer(frame: DataFrame, spec: TaskSpec, output: DeltaOutput) -> DataStreamW
     return stream.partitionBy(*output.partition_columns) if output.partition_columns else stream
 
 
-def ensure_table(frame: DataFrame, output: DeltaOutput) -> None:
+def ensure_table(frame: DataFrame, job: str, config: JobConfig, output: DeltaOutput) -> None:
     """Creates the table unless it is there, and checks it; safe when several tasks do it at once.
 
-    Raises BrokenTask when the table's columns or partitions are not the query's, Unavailable when creating it fails
-    again and again because of others.
+    Raises BrokenTask when the table's columns or partitions are not the query's, or other jobs write to it that it
+    cannot be shared with; Unavailable when creating it fails again and again because of others.
     """
     session = frame.sparkSession
     if not DeltaTable.isDeltaTable(session, output.path):
-        _create(session, frame.schema.toNullable(), output)
+        _create(session, frame.schema.toNullable(), output, note_of(job, config))
     _require_fit(frame, output)
+    take_table(session, job, config, output)
 
 
-def check(frame: DataFrame, config: JobConfig, output: DeltaOutput) -> None:
+def check(frame: DataFrame, job: str, config: JobConfig, output: DeltaOutput) -> None:
     """Checks what `writer` does, and creates nothing. Raises BrokenTask."""
     _require_supported(frame, config, output)
     require_writable(frame.sparkSession, f"{output.path}/_delta_log")
     if DeltaTable.isDeltaTable(frame.sparkSession, output.path):
         _require_fit(frame, output)
+        require_free(frame.sparkSession, job, config, output)
 
 
 def _require_fit(frame: DataFrame, output: DeltaOutput) -> None:
@@ -98,9 +101,9 @@ def _require_supported(frame: DataFrame, config: JobConfig, output: DeltaOutput)
         raise BrokenTask("output_mode: complete replaces the whole Delta table, so the job must have one task")
 
 
-def _create(session: SparkSession, schema: StructType, output: DeltaOutput) -> None:
+def _create(session: SparkSession, schema: StructType, output: DeltaOutput, note: tuple[str, str]) -> None:
     """Several tasks may create the table at once: the losers see that it is there now, or soon."""
-    builder = DeltaTable.createIfNotExists(session).location(output.path).addColumns(schema)
+    builder = DeltaTable.createIfNotExists(session).location(output.path).addColumns(schema).property(*note)
     builder = builder.partitionedBy(*output.partition_columns)
     for attempt in Retrying(
         retry=retry_if_exception_type(Unavailable),

@@ -30,6 +30,7 @@ from penstock.spark.sinks.copy_text import copy_line, postgres_type
 from penstock.spark.sinks.interrupts import interruptible
 from penstock.spark.sinks.postgres_connections import ConnectionPool, Link, pool_of
 from penstock.spark.sinks.postgres_target import MarkerKey, Target, claim_marker, read_marker, write_marker
+from penstock.spark.sinks.postgres_writers import take_table
 from penstock.spark.sinks.spool import spooled
 from penstock.tasks.spec import TaskSpec, task_id
 
@@ -51,16 +52,27 @@ def writer(
     pool, target = _pool_and_target(frame, spec.config, output, connections)
     sink = PostgresSink(pool, target, MarkerKey(spec.job, spec.index, spec.generation), copy_line(frame.schema))
     sink.prepare()
+    with pool.link() as link:
+        _take_table(link, target, spec.job, output)
     return frame.writeStream.outputMode(spec.config.output_mode).foreachBatch(sink.write)
 
 
-def check(frame: DataFrame, config: JobConfig, output: PostgresOutput, connections: Mapping[str, str]) -> None:
+def check(
+    frame: DataFrame, job: str, config: JobConfig, output: PostgresOutput, connections: Mapping[str, str]
+) -> None:
     """Has Postgres check all that `writer` does, in a transaction that is rolled back. Raises as it does."""
     pool, target = _pool_and_target(frame, config, output, connections)
     with pool.link() as link, link.transaction(force_rollback=True):
         target.ensure(link)
         target.make_stage(link)
         target.check_insert(link)
+        _take_table(link, target, job, output)
+
+
+def _take_table(link: Link, target: Target, job: str, output: PostgresOutput) -> None:
+    """Rows that are only appended replace none, so such a job needs no note."""
+    if output.upsert_columns:
+        take_table(link, target.quoted(link), job, shared=output.allow_other_writers)
 
 
 def _pool_and_target(

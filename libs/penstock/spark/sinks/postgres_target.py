@@ -136,15 +136,17 @@ class Target:
         """Moves the stage's rows into the target; returns how many were inserted or replaced."""
         return connection.execute(self._insert()).rowcount
 
+    def quoted(self, connection: psycopg.Connection) -> str:
+        """The table's name as SQL has it."""
+        return self._identifier.as_string(connection)
+
     def _exist(self, connection: psycopg.Connection) -> bool:
-        names = ("penstock_batches", self._identifier.as_string(connection))
+        names = ("penstock_batches", self.quoted(connection))
         row = connection.execute("SELECT to_regclass(%s), to_regclass(%s)", names).fetchone()
         return row is not None and None not in row
 
     def _require_columns(self, connection: psycopg.Connection) -> None:
-        found: dict[str, str] = dict(
-            connection.execute(_READ_COLUMNS, (self._identifier.as_string(connection),)).fetchall()
-        )
+        found: dict[str, str] = dict(connection.execute(_READ_COLUMNS, (self.quoted(connection),)).fetchall())
         missing = sorted(self._columns.keys() - found.keys())
         if missing:
             raise BrokenTask(f"output.table: the table {self.table} has no column {', '.join(missing)}")

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
 from pathlib import Path
+from random import Random
 
 import pytest
 
-from penstock.model.reports import TaskReport
+from penstock.model.reports import TaskReport, TaskReportChanges
 from penstock.store.running import RUNNING_COMMIT, CommitRow
 from penstock.tasks.dimensions import CPU
 from penstock.wire.cluster import Snapshot
@@ -17,6 +20,7 @@ from services.task_manager.loops.worker import Worker
 from services.task_manager.settings import TaskManagerSettings
 from services.task_manager.specs.files import IncarnationFile
 from services.task_manager.specs.snapshot_file import SnapshotFile
+from services.task_manager.specs.spec_cache import SpecCache, updated
 from tests.support.control.clock import FakeClock
 from tests.support.memory.ownership import MemoryLeaseStore, MemoryShardAuthority
 from tests.support.memory.specs import MemoryTaskService
@@ -35,16 +39,23 @@ class RecordingTaskService(MemoryTaskService):
     def __init__(self, store: MemoryStore, clock: FakeClock) -> None:
         super().__init__(store)
         self.asked: list[str] = []
+        self.lies = False
+        self.told: tuple[TaskReport, ...] = ()
         self._clock = clock
 
-    def full(self) -> Snapshot | None:
+    def full(self, after: int = -1, store: str = "") -> Snapshot:
         self.asked.append("full")
-        return super().full()
+        return super().full(after, store)
 
-    def delta(self, after: int, wait_seconds: float) -> Snapshot:
+    def delta(self, after: int, wait_seconds: float, store: str = "") -> Snapshot:
         self.asked.append("delta")
         self._clock.seconds += wait_seconds
-        return super().delta(after, 0.0)
+        snapshot = super().delta(after, 0.0, store)
+        return snapshot.model_copy(update={"digest": 1}) if self.lies else snapshot
+
+    def report_changes(self, changes: TaskReportChanges) -> bool:
+        self.told = changes.tasks
+        return super().report_changes(changes)
 
 
 class Loops:
@@ -62,7 +73,9 @@ class Loops:
         )
         self.spec_loop = SpecLoop(container, self.task_service, SnapshotFile(folder), clock, SETTINGS)
         self.spec_loop.load()
-        manager = TaskManager(container, self.heartbeat_loop, self.spec_loop, self.task_service, clock, SETTINGS)
+        manager = TaskManager(
+            container, self.heartbeat_loop, self.spec_loop, self.task_service, clock, SETTINGS, Random(1)
+        )
         steps = (self.heartbeat_loop.step, self.spec_loop.step, manager.report)
         self.heartbeats, self.specs, self.reports = (
             Worker("loop", step, clock, SETTINGS.retry_seconds) for step in steps
@@ -88,6 +101,12 @@ class Loops:
     def epochs(self) -> dict[str, int]:
         """The epochs under which the tasks run, by task id."""
         return {name: start.epoch for name, start in self.world.hosts.running().items()}
+
+    def specs_here(self) -> SpecCache:
+        """What the container knows."""
+        specs = self.spec_loop._specs
+        assert specs is not None
+        return specs
 
     def reported(self) -> tuple[TaskReport, ...]:
         """The tasks of the newest report."""
@@ -213,30 +232,68 @@ def test_a_container_that_nobody_knows_does_nothing(loops: Loops) -> None:
     assert loops.world.container.summary().lease_seconds_left == 0
 
 
-def test_specs_are_fetched_in_full_once_a_minute_and_by_deltas_in_between(loops: Loops) -> None:
-    """
-    1. Deltas wait up to 20 s each, so every minute has one full fetch and three deltas.
-    """
+def test_specs_are_fetched_in_full_once_and_by_deltas_from_then_on(loops: Loops) -> None:
+    """1. Deltas for minutes. 2. A process that has them on disk asks for deltas alone."""
     for _ in range(9):
         loops.specs.step()
-    assert loops.task_service.asked == ["full", "delta", "delta", "delta"] * 2 + ["full"]
+    assert loops.task_service.asked == ["full", *["delta"] * 8]
 
 
-def test_a_store_that_went_back_is_believed_when_a_delta_says_so(loops: Loops) -> None:
+def test_specs_that_differ_by_their_digest_are_fetched_in_full(loops: Loops) -> None:
     """
-    1. The cache of specs is at commit 9; a full fetch from an older cache, at commit 4, changes nothing.
-    2. A delta is answered in full at commit 4: the store itself was restored, and that is what runs now.
+    1. A row is changed by hand: no commit says so, but the digest in the next delta does. 2. A full snapshot follows.
+    3. A Task Service with whose digests nothing ever agrees is asked for everything once a minute only.
+    """
+    loops.specs.step()
+    before = loops.memory.running[JOB]
+    by_hand = json.loads(before.row.config) | {"priority": 5}
+    loops.memory.running[JOB] = replace(before, row=before.row._replace(config=json.dumps(by_hand).encode()))
+    loops.task_service._templates = None
+    for _ in range(3):
+        loops.specs.step()
+    assert loops.task_service.asked == ["full", "delta", "full", "delta"]
+    assert loops.specs_here().jobs[JOB].template.config.priority == 5
+    loops.task_service.lies = True
+    loops.task_service.asked.clear()
+    for _ in range(9):
+        loops.specs.step()
+    assert loops.task_service.asked == [*["delta"] * 2, "full", *["delta"] * 3, "full", *["delta"] * 2]
+
+
+def test_an_older_snapshot_changes_nothing_whoever_sends_it(loops: Loops) -> None:
+    """
+    1. The specs are at commit 9. 2. The store goes back to commit 4 and nobody says that it was restored: no answer,
+    neither in full nor as a delta, is taken.
     """
     commit(loops.memory, 9)
     loops.specs.step()
     commit(loops.memory, 4, job="old")
-    loops.world.clock.seconds += 60
-    loops.specs.step()
-    assert loops.task_service.asked == ["full", "full"]
+    assert loops.specs.step() == SETTINGS.retry_seconds
+    snapshot = MemoryTaskService(loops.memory).full()
+    assert snapshot.commit_number == 4
+    assert updated(loops.specs_here(), snapshot) is loops.specs_here()
     assert loops.world.container.summary().commit_number == 9
+
+
+def test_another_incarnation_of_the_store_is_a_fresh_start(loops: Loops) -> None:
+    """
+    1. Tasks run. 2. The store is restored: its commits count again from a lower number, and mean other rows.
+    3. Tasks stop, shards and versions are forgotten, and another life joins. 4. It runs what the new store says.
+    """
+    loops.begin()
+    former = loops.world.container.summary()
+    loops.memory.running.pop(JOB)
+    commit(loops.memory, former.commit_number or 0, job="other")
+    loops.memory.incarnation = "second"
     loops.specs.step()
-    assert loops.task_service.asked[-1] == "delta"
-    assert loops.world.container.summary().commit_number == 4
+    now = loops.world.container.summary()
+    assert (now.lease_seconds_left, now.shards, now.version) == (0, {}, 0)
+    assert now.incarnation != former.incarnation
+    assert loops.specs_here().jobs.keys() == {"other"}
+    loops.world.settle()
+    assert loops.world.running() == set()
+    loops.beat()
+    assert {name.partition("/")[0] for name in loops.world.running()} == {"other"}
 
 
 def test_reports_are_of_the_newest_state(loops: Loops) -> None:
@@ -251,6 +308,20 @@ def test_reports_are_of_the_newest_state(loops: Loops) -> None:
     loops.begin()
     loops.reports.step()
     assert len(loops.reported()) == 2
+
+
+def test_only_what_changed_is_reported(loops: Loops) -> None:
+    """1. All tasks. 2. Nothing new. 3. The store has lost its place, and the rows: all tasks, at once."""
+    loops.begin()
+    loops.reports.step()
+    assert loops.memory.reports[CONTAINER].base == 1
+    loops.reports.step()
+    assert (loops.memory.reports[CONTAINER].number, loops.memory.reports[CONTAINER].base) == (2, 1)
+    loops.memory.want_full_report(CONTAINER)
+    loops.memory.tasks[CONTAINER] = ()
+    assert loops.reports.step() == 0.0
+    assert loops.reports.step() == SETTINGS.report_seconds
+    assert {f"{task.job}/{task.index}" for task in loops.reported()} == BOTH
 
 
 def test_a_load_is_told_until_the_task_service_has_taken_it(loops: Loops) -> None:
@@ -270,7 +341,7 @@ def test_a_load_is_told_until_the_task_service_has_taken_it(loops: Loops) -> Non
     loops.reports.step()
     assert [task.load for task in loops.reported()] == [{CPU: 0.5}, None]
     loops.reports.step()
-    assert [task.load for task in loops.reported()] == [None, None]
+    assert loops.task_service.told == ()
     world.container.drop(world.order(loops.memory.shards_of(CONTAINER)))
     world.settle()
     assert world.container.report().tasks == ()

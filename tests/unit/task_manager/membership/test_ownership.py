@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.tasks.shards import Sharding
-from services.task_manager.membership.ownership import Ownership, given_up, with_adds, with_drops, with_map
+from services.task_manager.membership.ownership import Ownership, given_up, needs, with_adds, with_drops, with_map
 
 OF_8 = Sharding(8)
 
@@ -120,3 +120,36 @@ def test_a_late_map_of_a_count_that_was_in_between_undoes_no_order() -> None:
     again = with_map(known, {1: 6, 9: 6}, 8, {}, Sharding(16))
     assert again.shards == {}
     assert with_map(again, {1: 6, 9: 9}, 9, {}, Sharding(16)).shards == {9: 9}
+
+
+@pytest.mark.parametrize(
+    ("known", "before", "after", "needed"),
+    [
+        pytest.param({}, {}, {1: 5}, {1: 9}, id="a first shard"),
+        pytest.param({}, {1: 5}, {1: 6, 2: 6}, {2: 9}, id="one is kept, one is new"),
+        pytest.param({1: 4}, {1: 5}, {1: 6}, {1: 4}, id="one that is kept needs what it needed"),
+        pytest.param({1: 4, 2: 4}, {1: 5, 2: 5}, {1: 5}, {1: 4}, id="one that is gone needs nothing"),
+        pytest.param({1: 4}, {}, {1: 7}, {1: 9}, id="one that was gone is new"),
+    ],
+)
+def test_new_shards_need_specs_as_new_as_a_stop_that_was_not_asked_about(
+    known: dict[int, int], before: dict[int, int], after: dict[int, int], needed: dict[int, int]
+) -> None:
+    assert needs(known, Ownership(before, sharding=OF_8), Ownership(after, sharding=OF_8), 9) == needed
+
+
+@pytest.mark.parametrize(
+    ("count", "known", "before", "after", "needed"),
+    [
+        pytest.param(16, {}, {1: 5}, {1: 5, 9: 5}, {}, id="the parts of an owned shard"),
+        pytest.param(16, {}, {1: 5}, {1: 5, 9: 5, 2: 6}, {2: 9}, id="and a new one"),
+        pytest.param(16, {1: 12}, {1: 5}, {1: 5, 9: 5}, {1: 12, 9: 12}, id="the parts of one that waits"),
+        pytest.param(4, {}, {1: 5, 5: 5}, {1: 5}, {}, id="a shard of parts that were owned"),
+        pytest.param(4, {}, {1: 5}, {1: 5}, {1: 9}, id="a shard with a part that was not"),
+        pytest.param(3, {}, {1: 5}, {1: 5}, {1: 9}, id="a count with other numbers"),
+    ],
+)
+def test_needs_follow_the_shards_to_other_numbers(
+    count: int, known: dict[int, int], before: dict[int, int], after: dict[int, int], needed: dict[int, int]
+) -> None:
+    assert needs(known, Ownership(before, sharding=OF_8), Ownership(after, sharding=Sharding(count)), 9) == needed

@@ -26,6 +26,7 @@ class SlowStore:
     def __init__(self) -> None:
         self.let_go = threading.Event()
         self.asked: list[tuple[str, ...]] = []
+        self.disposed = 0
 
     def answer(self, _: Any, container: str, *lives: str) -> OwnedShards:
         self.asked.append(lives)
@@ -35,7 +36,10 @@ class SlowStore:
         return OWNED
 
     def lease(self, timeout_seconds: float) -> StoredLease:
-        return StoredLease(None, "c", timeout_seconds)
+        return StoredLease(self, "c", timeout_seconds)  # type: ignore[arg-type]
+
+    def dispose(self) -> None:
+        self.disposed += 1
 
 
 @pytest.fixture
@@ -52,6 +56,7 @@ def test_answers_and_refusals_come_through(store: SlowStore) -> None:
     store.let_go.set()
     lease = store.lease(PATIENCE_S)
     assert lease.renew("one") == lease.adopt("one", "two") == OWNED
+    wait_until(lambda: store.disposed == 2, PATIENCE_S, "the connections to be closed")
     with pytest.raises(LeaseLost):
         lease.renew("lost")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from contextlib import closing
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,15 @@ from tests.support.task_manager.world import SHARDS, template
 
 def full(commit_number: int, *jobs: str) -> Snapshot:
     templates = tuple(template(job, revision=commit_number) for job in jobs)
-    return Snapshot(full=True, commit_number=commit_number, shard_count=SHARDS, templates=templates)
+    return Snapshot(
+        full=True,
+        commit_number=commit_number,
+        shard_count=SHARDS,
+        templates=templates,
+        store="one",
+        digest=1,
+        row_digests=tuple(int.from_bytes(sha256(job.encode()).digest()[:16]) for job in jobs),
+    )
 
 
 def delta(commit_number: int, *jobs: str, removed: tuple[str, ...] = ()) -> Snapshot:
@@ -161,7 +170,7 @@ def test_a_damaged_file_that_cannot_be_removed_is_no_error(tmp_path: Path, monke
     written(tmp_path, full(1, "a"), file=file)
 
 
-@pytest.mark.parametrize("version", [0, 2])
+@pytest.mark.parametrize("version", [0, 1, 3])
 def test_a_file_of_another_version_is_none_and_is_replaced(tmp_path: Path, version: int) -> None:
     """Whether its tables fit or not."""
     written(tmp_path, full(1, "a", "b"))
@@ -187,25 +196,31 @@ def version_of(folder: Path) -> int:
     return found
 
 
-def test_a_file_of_the_release_without_versions_is_read_and_the_next_write_gives_it_one(tmp_path: Path) -> None:
+@pytest.mark.parametrize("version", [0, 1])
+def test_a_file_of_an_older_release_is_read_and_gets_this_version(tmp_path: Path, version: int) -> None:
+    """It says neither its store nor digests: the first answer with a digest shows that all is to be fetched."""
     with closing(sqlite3.connect(tmp_path / "specs.db")) as store, store:
         store.executescript(RELEASED)
         store.execute("INSERT INTO facts VALUES (1, ?)", (SHARDS,))
+        store.execute(f"PRAGMA user_version = {version}")
         rows = [(job, template(job, revision=1).model_dump_json()) for job in "ab"]
         store.executemany("INSERT INTO templates VALUES (?, ?)", rows)
-    assert stored(tmp_path) == updated(None, full(1, "a", "b"))
+    known = stored(tmp_path)
+    assert known == updated(None, full(1, "a", "b").model_copy(update={"row_digests": (), "store": ""}))
+    assert known is not None
+    assert not updated(known, delta(1)).is_proven()
     specs = written(tmp_path, full(2, "a", "c"))
-    assert (stored(tmp_path), version_of(tmp_path)) == (specs, 1)
+    assert (stored(tmp_path), version_of(tmp_path)) == (specs, 2)
 
 
 def test_a_file_that_cannot_be_read_stays_until_there_is_something_to_write(tmp_path: Path) -> None:
     """1. A newer release wrote it; this one reads nothing. 2. The newer one is back and finds it. 3. Files beside it
     that are not SQLite's stay in any case."""
     specs = written(tmp_path, full(1, "a", "b"))
-    for version in (2, 1):
+    for version in (3, 2):
         with closing(sqlite3.connect(tmp_path / "specs.db")) as store:
             store.execute(f"PRAGMA user_version = {version}")
-        assert stored(tmp_path) == (specs if version == 1 else None)
+        assert stored(tmp_path) == (specs if version == 2 else None)
     (tmp_path / "specs.db").write_bytes(b"x" * 9000)
     (tmp_path / "specs.db.bak").write_text("kept")
     specs = written(tmp_path, full(2, "c"))
@@ -255,3 +270,30 @@ def test_a_file_that_was_deleted_before_the_first_write_is_written_anew(tmp_path
         path.unlink()
     specs = written(tmp_path, full(2, "b"), file=file)
     assert stored(tmp_path) == specs
+
+
+def test_a_file_that_was_cut_anywhere_gives_what_was_stored_once_or_nothing(tmp_path: Path) -> None:
+    """As by `kill -9`, or the end of the machine's power, in the middle of any write: of the log, before it is taken
+    into the file, and of the file. The next write makes it whole again."""
+    folder, specs, known = tmp_path / "whole", None, []
+    folder.mkdir()
+    file = SnapshotFile(folder)
+    for number in range(1, 9):
+        specs = updated(specs, delta(number, f"job-{number}", "a") if number > 1 else full(1, "a", "b"))
+        file.save(specs)
+        known.append(specs)
+    contents = {path.name: path.read_bytes() for path in folder.glob("specs.db*")}
+    assert len(contents["specs.db-wal"]) > 20_000
+    found = set()
+    for name in ("specs.db-wal", "specs.db"):
+        for size in range(0, len(contents[name]), 997):
+            cut = tmp_path / f"{name}-{size}"
+            cut.mkdir()
+            for each in ("specs.db", "specs.db-wal"):
+                (cut / each).write_bytes(contents[each][:size] if each == name else contents[each])
+            read = stored(cut)
+            assert read is None or read in known
+            found.add(None if read is None else read.commit_number)
+            again = written(cut, full(9, "z"))
+            assert stored(cut) == again
+    assert {1, 4, 7} <= found

@@ -1,4 +1,4 @@
-"""Who may use which secret, and what the Task Managers' role may do. The SQL file has the statements."""
+"""Reports carry what changed; samples are kept by day. The SQL file has the statements."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from pathlib import Path
 
 from alembic import op
 
-revision = "0009"
-down_revision = "0007"
+revision = "0010"
+down_revision = "0009"
 branch_labels = None
 depends_on = None
 

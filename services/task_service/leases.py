@@ -1,0 +1,55 @@
+"""Renews the lease rows of containers that no Shard Manager answers: all that ask at a time, in one transaction.
+
+So 3,000 containers need one connection. One batch is under way at a time; whoever asks meanwhile is in the next one.
+Used by one event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+from penstock.wire.app import OwnThreads
+from penstock.wire.cluster import LeaseAnswer, LeaseRequest
+
+_MOST_AT_ONCE = 1_000
+Answerer = Callable[[Sequence[LeaseRequest]], Sequence[LeaseAnswer]]
+
+
+class LeaseDesk:
+    """`answer_all` answers many requests, in the same order."""
+
+    def __init__(self, answer_all: Answerer) -> None:
+        self._answer_all = answer_all
+        # Its own thread: while the store does not answer, reports may occupy all others.
+        self._threads = OwnThreads(1)
+        self._waiting: list[tuple[LeaseRequest, asyncio.Future[LeaseAnswer]]] = []
+        self._serving: asyncio.Task[None] | None = None
+
+    async def renew(self, request: LeaseRequest) -> LeaseAnswer:
+        """The answer to one request. Raises what `answer_all` raises."""
+        answer: asyncio.Future[LeaseAnswer] = asyncio.get_running_loop().create_future()
+        self._waiting.append((request, answer))
+        if self._serving is None or self._serving.done():
+            self._serving = asyncio.create_task(self._serve())
+        return await answer
+
+    async def _serve(self) -> None:
+        while self._waiting:
+            batch, self._waiting = self._waiting[:_MOST_AT_ONCE], self._waiting[_MOST_AT_ONCE:]
+            # Who does not wait any more counts no lease from the answer: none is taken for it.
+            asked = [(request, answer) for request, answer in batch if not answer.done()]
+            try:
+                found = await self._threads.run(self._answer_all, [request for request, _ in asked])
+            except Exception as error:  # noqa: BLE001 -- each caller raises it
+                _fail([answer for _, answer in asked], error)
+                continue
+            for (_, answer), each in zip(asked, found, strict=True):
+                if not answer.done():
+                    answer.set_result(each)
+
+
+def _fail(answers: Sequence[asyncio.Future[LeaseAnswer]], error: Exception) -> None:
+    for answer in answers:
+        if not answer.done():
+            answer.set_exception(error)

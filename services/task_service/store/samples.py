@@ -1,0 +1,122 @@
+"""Samples of all tasks, once a minute, and what goes by age: parts of `task_metrics`, loads, crashes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import astuple, fields
+
+from psycopg import Cursor, OperationalError, errors
+from sqlalchemy import Connection, Engine, text
+
+from penstock.control.errors import Unavailable
+from penstock.control.logs import logger
+from penstock.store.engine import transaction
+from services.task_service.samples import sample
+from services.task_service.store.reports import purge_crashes, purge_loads
+from services.task_service.store.rows import ReportedTask, TaskSample
+
+log = logger(__name__)
+DAYS_AHEAD = 7
+_PAGE = 5_000
+_MINUTE = "CAST(extract(epoch FROM date_trunc('minute', clock_timestamp())) / 60 AS bigint)"
+# Two processes that ask at the same time ask one after the other, and the second finds the number set.
+_CLAIM = text(
+    f"""
+    UPDATE counters SET value = {_MINUTE} WHERE name = 'sampled_minute' AND value < {_MINUTE}
+    RETURNING to_timestamp(value * 60) AS minute
+    """
+)
+# Of a task that two containers report (it moves) the newer assignment counts. A container that has not been heard for a
+# minute says nothing about this one.
+_TASKS = text(
+    """
+    SELECT DISTINCT ON (tasks.job, tasks.index) tasks.job, tasks.index, tasks.state, tasks.out_of_memory,
+        CASE WHEN jsonb_typeof(tasks.progress) = 'object'
+            THEN CAST(tasks.progress - CAST(:others AS text[]) AS text) END
+    FROM tasks JOIN reports ON reports.container = tasks.container
+        AND reports.reported_at > clock_timestamp() - interval '1 minute'
+    WHERE (tasks.job, tasks.index) > (:job, :index)
+    ORDER BY tasks.job, tasks.index, tasks.epoch DESC LIMIT :most
+    """
+)
+_NO_MEASUREMENTS = ["offsets", "key_group_rates", "input_problems"]
+_COLUMNS = ", ".join(field.name for field in fields(TaskSample))
+_COPY = f"COPY task_metrics ({_COLUMNS}, minute) FROM STDIN".encode()
+
+_ADD_DAYS = text("SELECT add_sample_days(:ahead)")
+_DROP_OLDEST = text("SELECT drop_oldest_samples(:days)")
+_KEEP_FORMER = text("SELECT keep_former_samples()")
+
+
+class SampleStore:
+    """The job store for the sampler. Every call raises Unavailable and StatementTimedOut."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    def take(self) -> int | None:
+        """Stores the samples of this minute; how many. None when they were taken before, by any process.
+
+        A Task Service of the release before writes samples too. If it has written one of this minute, these are not
+        stored.
+        """
+        try:
+            with transaction(self._engine) as connection:
+                minute = connection.execute(_CLAIM).scalar_one_or_none()
+                if minute is None:
+                    return None
+                return sum(_copy(connection, page, minute) for page in _pages(connection))
+        except errors.UniqueViolation:
+            log.warning("samples not stored: a Task Service of another release stores them")
+            return None
+        except OperationalError as error:
+            raise Unavailable(f"the job store did not take the samples: {error}") from error
+
+    def add_days(self) -> None:
+        """Makes room for the samples of today and of the days after it."""
+        with transaction(self._engine) as connection:
+            _bound_locks(connection)
+            connection.execute(_ADD_DAYS, {"ahead": DAYS_AHEAD})
+
+    def drop_oldest(self, keep_days: int) -> str | None:
+        """Drops the oldest day, if all of it is older than `keep_days`. Its table; None when there was none."""
+        with transaction(self._engine) as connection:
+            _bound_locks(connection)
+            dropped: str | None = connection.execute(_DROP_OLDEST, {"days": keep_days}).scalar_one()
+            return dropped
+
+    def keep_former(self) -> bool:
+        """Makes the samples of releases before parts had days readable; whether it did. May take long, once."""
+        with transaction(self._engine) as connection:
+            connection.execute(text("SET LOCAL statement_timeout = 0"))
+            _bound_locks(connection)
+            return bool(connection.execute(_KEEP_FORMER).scalar_one())
+
+    def purge(self, keep_days: int) -> int:
+        """Deletes some loads that are older than `keep_days`, and some old crashes; how many. 0: none are left."""
+        with transaction(self._engine) as connection:
+            return purge_loads(connection, keep_days=keep_days) + purge_crashes(connection)
+
+
+def _bound_locks(connection: Connection) -> None:
+    """Who waits for a lock on the table holds up all who come after."""
+    connection.execute(text("SET LOCAL lock_timeout = '1s'"))
+
+
+def _pages(connection: Connection) -> Iterator[Sequence[TaskSample]]:
+    after = {"job": "", "index": -1}
+    while True:
+        rows = connection.execute(_TASKS, {**after, "others": _NO_MEASUREMENTS, "most": _PAGE}).all()
+        yield [sample(ReportedTask(*row)) for row in rows]
+        if len(rows) < _PAGE:
+            return
+        after = {"job": rows[-1].job, "index": rows[-1].index}
+
+
+def _copy(connection: Connection, samples: Sequence[TaskSample], minute: object) -> int:
+    cursor = connection.connection.cursor()
+    assert isinstance(cursor, Cursor)
+    with cursor, cursor.copy(_COPY) as copy:
+        for each in samples:
+            copy.write_row((*astuple(each), minute))
+    return len(samples)

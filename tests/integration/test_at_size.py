@@ -1,0 +1,115 @@
+"""What rounds read of a cell with 100,000 jobs, by the plans of Postgres: rows, not time."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from sqlalchemy import Engine, TextClause, text
+
+from penstock.store.engine import transaction
+from penstock.store.running import RUNNING_COMMIT
+from services.shard_manager.store.jobs import CHANGES, RunningJobs
+from services.state_syncer.savepoints.store import EXPIRE, PAGE, SavepointStore
+from tests.support.state_syncer.cell import elect
+from tests.support.store.running import commit_job, forget_job
+
+JOBS = 100_000
+_FILL = f"""
+    SET LOCAL session_replication_role = 'replica';
+    INSERT INTO running (job, config, revision, generation, restarts, stopping, started, commit_number, leader_epoch)
+        SELECT 'j' || lpad(n::text, 6, '0'), '{{"task_count": 1, "region": "east"}}', 1, 1, 0, false, true, n, 1
+        FROM generate_series(1, {JOBS}) n;
+    UPDATE counters SET value = {JOBS} WHERE name = 'running_commit';
+    INSERT INTO savepoints (job, name, state, author)
+        SELECT 'j' || lpad((1 + mod(n, {JOBS}))::text, 6, '0'), 's' || n, 'ready', 'ann'
+        FROM generate_series(0, {JOBS - 1}) n;
+"""
+
+
+@pytest.fixture
+def large(engine: Engine) -> Engine:
+    with engine.begin() as connection:
+        connection.exec_driver_sql(_FILL)
+    with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+        connection.exec_driver_sql("VACUUM ANALYZE running, savepoints, forgotten")
+    return engine
+
+
+def rows_read(engine: Engine, statement: TextClause, values: Mapping[str, Any]) -> int:
+    """The rows that the scans of a statement read, also those that a filter left out. Its changes are undone."""
+    with engine.connect() as connection:
+        analysed = text(f"EXPLAIN (ANALYZE, TIMING OFF, SUMMARY OFF) {statement.text}")
+        plan = list(connection.execute(analysed, values).scalars())
+        connection.rollback()
+    read = 0
+    for line, following in zip(plan, [*plan[1:], ""], strict=True):
+        found = re.search(r"(?:Scan|Seq Scan).*actual rows=([\d.]+) loops=(\d+)", line)
+        if found and "Subquery" not in line and "CTE" not in line:
+            removed = re.search(r"Rows Removed by Filter: (\d+)", following)
+            read += round(float(found[1]) * int(found[2])) + (int(removed[1]) if removed else 0)
+    assert read > 0, "\n".join(plan)
+    return read
+
+
+def test_rounds_read_what_changed_and_a_page(large: Engine) -> None:
+    """Shard Manager: the rows of newer commits. Savepoints: a page of 1,000 by an index, and their jobs."""
+    values = {"counter": RUNNING_COMMIT}
+    assert rows_read(large, CHANGES, values | {"after": JOBS - 3}) < 20
+    assert rows_read(large, CHANGES, values | {"after": -1}) >= JOBS
+    assert rows_read(large, PAGE, {"after": "j050000", "most": 1_000}) <= 1_000
+    jobs = [f"j{number:06}" for number in range(50_000, 50_334)]
+    assert rows_read(large, EXPIRE, {"jobs": jobs, "count": 2, "seconds": None}) < 3_000
+
+
+def test_savepoints_go_a_page_of_jobs_at_a_time(engine: Engine) -> None:
+    """Four jobs with three savepoints each, of which two are kept. Each look goes on after the one before; the look
+    after the last job begins again. A job is looked at whole."""
+    with transaction(engine) as connection:
+        connection.execute(
+            text(
+                "INSERT INTO savepoints (job, name, state, author)"
+                " SELECT 'j' || mod(n, 4), 's' || n, 'ready', 'ann' FROM generate_series(0, 11) n"
+            )
+        )
+    store, epoch = SavepointStore(engine, most_ranked=4), elect(engine, "syncer")
+    assert [store.expire(epoch, count=2, seconds=None) for _ in range(4)] == [2, 2, 0, 0]
+    with transaction(engine) as connection:
+        kept = connection.execute(text("SELECT name FROM savepoints WHERE state = 'ready' ORDER BY number")).scalars()
+        assert list(kept) == [f"s{number}" for number in range(4, 12)]
+
+
+def test_the_shard_manager_knows_jobs_by_their_changes(engine: Engine) -> None:
+    """1. Two jobs. 2. One changes, one comes. 3. One stops; its selector stays. 4. One is forgotten. 5. It comes again.
+    6. The store is restored to an older state."""
+    jobs = RunningJobs()
+    commit_job(engine, "a", task_count=1)
+    commit_job(engine, "b", task_count=1, region="east")
+    assert _known(engine, jobs) == {"a": 1, "b": 1}
+    commit_job(engine, "a", task_count=3)
+    commit_job(engine, "c", task_count=1)
+    assert _known(engine, jobs) == {"a": 3, "b": 1, "c": 1}
+    commit_job(engine, "b", task_count=1, region="east", stopping=True)
+    assert _known(engine, jobs) == {"a": 3, "c": 1}
+    with transaction(engine) as connection:
+        assert jobs.selectors(connection) == {"east"}
+    forget_job(engine, "c")
+    assert _known(engine, jobs) == {"a": 3}
+    commit_job(engine, "c", task_count=2)
+    assert _known(engine, jobs) == {"a": 3, "c": 2}
+    with transaction(engine) as connection:
+        for statement in (
+            "SET LOCAL session_replication_role = 'replica'",
+            "UPDATE counters SET value = 1 WHERE name = 'running_commit'",
+            "DELETE FROM running WHERE job <> 'a'",
+            "UPDATE running SET commit_number = 1",
+        ):
+            connection.execute(text(statement))
+    assert _known(engine, jobs) == {"a": 3}
+
+
+def _known(engine: Engine, jobs: RunningJobs) -> dict[str, int]:
+    with transaction(engine) as connection:
+        return {each.job: each.task_count for each in jobs.with_tasks(connection)}

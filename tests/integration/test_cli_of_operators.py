@@ -1,0 +1,129 @@
+"""The commands of operators: alerts, silences, layers of the cell, leaders, containers, tokens, `init --recover`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from sqlalchemy import text
+
+from penstock.model.alerts import AlertKind
+from penstock.store import leases
+from penstock.store.alerts import raise_alert
+from penstock.store.engine import connect, transaction
+from tests.support.cli.shell import Shell, lone
+from tests.support.job_service.service import RunningJobService, as_new, standing_job_service
+
+
+@pytest.fixture(scope="module")
+def standing(postgres_url: str, template_database: str) -> Iterator[RunningJobService]:
+    with standing_job_service(postgres_url, template_database) as running:
+        yield running
+
+
+@pytest.fixture
+def service(standing: RunningJobService) -> RunningJobService:
+    return as_new(standing)
+
+
+@pytest.fixture
+def shell(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path, service: RunningJobService
+) -> Iterator[Shell]:
+    """A shell of the service's admin."""
+    with lone(monkeypatch, capsys, tmp_path) as made:
+        monkeypatch.setenv("PENSTOCK_URL", service.url)
+        monkeypatch.setenv("PENSTOCK_TOKEN", service.admin)
+        yield made
+
+
+def test_an_alert_is_acknowledged_and_silenced(shell: Shell, service: RunningJobService) -> None:
+    with transaction(service.engine) as connection:
+        raise_alert(connection, AlertKind.QUARANTINED, "etl", "failed")
+    number = str(json.loads(shell("alerts", "--json").ok())["alerts"][0]["id"])
+    assert "acknowledged by admin, ends in " in shell("acknowledge", number, "--for", "2h", "-r", "mine").ok()
+    assert "acknowledged by admin" in shell("alerts").ok()
+    assert shell("acknowledge", number, "--end").ok() == "quarantined etl: open\n"
+    assert "(field for, rule required)" in shell("silences", "create", "--subject", "e*", "-r", "release").refusal()
+    assert "(field reason, rule required)" in shell("silences", "create", "--subject", "e*", "--for", "1h").refusal()
+    said = shell("silences", "create", "--kind", "quarantined", "--subject", "e*", "-r", "x", "--for", "1h").ok()
+    silence = said.split()[1].rstrip(":")
+    assert shell("alerts").ok() == "none\n"
+    assert f"silence {silence}" in shell("alerts", "--silenced").ok()
+    assert "quarantined" in shell("silences", "list").ok()
+    shell("silences", "end", silence).ok()
+    assert "failed" in shell("alerts").ok()
+    assert shell("silences", "list").ok() == "none\n"
+    assert "silence" in shell("silences", "list", "--ended", "--json").ok()
+
+
+def test_layers_of_the_cell(shell: Shell) -> None:
+    assert "oncall" in shell("layers", "list").ok()
+    shell("layers", "add", "canary", "--rank", "150", "--default-expiry", "2h", "-r", "trial").ok()
+    assert shell("layers", "change", "canary", "--rank", "160").ok() == "canary: rank 160, default expiry 2h\n"
+    assert "default expiry never" in shell("layers", "change", "canary", "--default-expiry", "never").ok()
+    assert "(field rank, rule builtin)" in shell("layers", "change", "oncall", "--rank", "1").refusal()
+    assert "(field layer, rule known)" in shell("layers", "change", "other").refusal()
+    shell("layers", "remove", "canary").ok()
+    said = shell("history", "--subject", "canary").ok()
+    assert [word in said for word in ("layer_added", "layer_changed", "layer_dropped", "trial")] == [True] * 4
+
+
+def test_leaders_and_the_history_of_the_cell(shell: Shell, service: RunningJobService) -> None:
+    with transaction(service.engine) as connection:
+        leases.take(connection, "a.loop", "me", url="http://me", seconds=60.0)
+        leases.take(connection, "b.loop", "me", url="http://me", seconds=60.0)
+        leases.release(connection, "b.loop", "me")
+    led, nobody = [line for line in shell("leaders").ok().splitlines() if ".loop" in line]
+    assert "me" in led.split()
+    assert "nobody" in nobody.split()
+    assert len(json.loads(shell("leaders", "--json").ok())["leaders"]) == 2
+    shell("shards", "--set", "2048", "-r", "growth").ok()
+    assert "shard_count: 1024 -> 2048" in shell("history").ok()
+    assert json.loads(shell("history", "--json").ok())["entries"][0]["reason"] == "growth"
+
+
+def test_a_container_is_forgotten(shell: Shell, service: RunningJobService) -> None:
+    with transaction(service.engine) as connection:
+        connection.execute(
+            text(
+                "INSERT INTO containers (name, incarnation, url, region, cpu_cores, memory_bytes, disk_bytes, state)"
+                " VALUES ('c0', 'i', 'http://c0', 'here', 2, 1, 1, 'live')"
+            )
+        )
+    assert "(field container, rule lost)" in shell("forget", "c0").refusal()
+    with transaction(service.engine) as connection:
+        connection.execute(text("UPDATE containers SET state = 'lost'"))
+    assert shell("forget", "c0", "-r", "forged").ok() == "forgot c0\n"
+
+
+def test_a_token_is_rotated(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = shell("tokens", "create", "robot", "--role", "oncall", "--for", "90d").ok().split()[-1]
+    assert "in 89d" in shell("tokens", "list").ok()
+    said = shell("tokens", "rotate", "robot", "--overlap", "0", "--for", "never").ok()
+    assert "robot (oncall), shown only now: pst_" in said
+    assert "expires: never" in said
+    assert "(field name, rule last_admin)" in shell("tokens", "revoke", "admin").refusal()
+    monkeypatch.setenv("PENSTOCK_TOKEN", made)
+    assert "Unauthenticated: " in shell("jobs", "list").refusal()
+
+
+def test_who_holds_the_store_makes_a_new_admin(shell: Shell, empty_database_url: str) -> None:
+    """1. The first. 2. There is one. 3. None can be used: it says what to do. 4. Recovered, and recorded."""
+    url = ("--database-url", empty_database_url)
+    assert "admin token, shown only now: pst_" in shell("init", *url).ok()
+    assert "an admin token exists already" in shell("init", *url).ok()
+    engine = connect(empty_database_url)
+    with transaction(engine) as connection:
+        connection.execute(text("UPDATE tokens SET expires_at = now()"))
+    said = shell("init", *url).ok()
+    assert "no admin token can be used" in said
+    assert "`penstock init --recover`" in said
+    assert "admin token, shown only now: pst_" in shell("init", *url, "--recover", "-r", "lost").ok()
+    assert "an admin token exists already" in shell("init", *url).ok()
+    with transaction(engine) as connection:
+        rows = connection.execute(text("SELECT action, author, reason FROM cell_history ORDER BY id")).all()
+    engine.dispose()
+    assert [tuple(row) for row in rows] == [("token_created", "init", ""), ("admin_recovered", "init", "lost")]

@@ -1,0 +1,148 @@
+"""Samples of all tasks, once a minute, kept by day: days come ahead of time, and go whole."""
+
+from __future__ import annotations
+
+import pytest
+from alembic import command
+from sqlalchemy import Engine, text
+
+from penstock.model.reports import TaskProgress, TaskReport, TaskReportBatch, TaskState
+from penstock.store import migrate
+from penstock.store.engine import connect, transaction
+from penstock.tasks.ownership import Member
+from services.shard_manager.store.members import register
+from services.task_service.sampler import Sampler
+from services.task_service.store.reports import save_report
+from services.task_service.store.samples import DAYS_AHEAD, SampleStore
+from tests.support.control.clock import FakeClock
+from tests.support.store.samples import take_samples
+
+_PARTS = "SELECT part FROM sample_parts ORDER BY ends"
+_INSERT = "INSERT INTO task_metrics (job, index, minute, backlog_records) VALUES ('a', 0, {minute}, {backlog})"
+
+
+def report(engine: Engine, container: str, epoch: int, *indices: int, backlog: int = 5) -> None:
+    tasks = tuple(
+        TaskReport(
+            job="a",
+            index=index,
+            state=TaskState.RUNNING,
+            revision=1,
+            generation=1,
+            restarts=0,
+            epoch=epoch,
+            progress=TaskProgress(batch_id=1, backlog_records=backlog),
+        )
+        for index in indices
+    )
+    batch = TaskReportBatch(container=container, incarnation="1", commit_number=1, version=1, tasks=tasks)
+    with transaction(engine) as connection:
+        register(connection, Member(container, "1", f"http://{container}", "local", 1.0, 1, 1), empty=True)
+        save_report(connection, batch)
+
+
+def run(engine: Engine, statement: str) -> list[object]:
+    with transaction(engine) as connection:
+        found = connection.execute(text(statement))
+        return list(found.scalars()) if found.returns_rows else []
+
+
+def test_one_process_takes_the_samples_of_a_minute(engine: Engine) -> None:
+    """Of a task that two containers report the newer assignment counts; a silent container says nothing."""
+    report(engine, "x", 1, 0, 1, backlog=1)
+    report(engine, "y", 2, 1, 2, backlog=2)
+    report(engine, "z", 3, 3, backlog=3)
+    run(engine, "UPDATE reports SET reported_at = now() - interval '2 minutes' WHERE container = 'z'")
+    minute = "SELECT date_trunc('minute', clock_timestamp())"
+    before, taken, again, after = (
+        run(engine, minute),
+        take_samples(engine),
+        SampleStore(engine).take(),
+        run(engine, minute),
+    )
+    assert (taken, again) == (3, None) or before != after
+    assert run(engine, "SELECT backlog_records FROM task_metrics ORDER BY index") == [1, 2, 2]
+
+
+def test_samples_of_another_release_are_kept_and_these_are_left_out(engine: Engine) -> None:
+    report(engine, "x", 1, 0)
+    for minutes in (0, 1):
+        run(engine, _INSERT.format(minute=f"date_trunc('minute', now()) + interval '{minutes} minute'", backlog=9))
+    assert SampleStore(engine).take() is None
+    assert run(engine, "SELECT DISTINCT backlog_records FROM task_metrics") == [9]
+
+
+def test_days_come_ahead_and_go_whole(engine: Engine) -> None:
+    """1. A week is there. 2. Some days are missing: they come. 3. No day is old. 4. Some are: they go, oldest first."""
+    store = SampleStore(engine)
+    parts = run(engine, _PARTS)
+    assert len(parts) == DAYS_AHEAD + 1
+    run(engine, f"DROP TABLE {parts[-1]}, {parts[-2]}")
+    store.add_days()
+    store.add_days()
+    assert run(engine, _PARTS) == parts
+    assert store.drop_oldest(1) is None
+    assert [store.drop_oldest(-3) for _ in range(4)] == [*parts[:3], None]
+    assert len(run(engine, _PARTS)) == len(parts) - 3
+    run(engine, _INSERT.format(minute="now() + interval '4 days'", backlog=1))
+
+
+def test_the_sampler_does_what_is_due(engine: Engine) -> None:
+    """1. Early in a minute it tends the days only. 2. Late in it, it takes the samples."""
+    report(engine, "x", 1, 0)
+    last = run(engine, _PARTS)[-1]
+    run(engine, f"DROP TABLE {last}")
+    clock = FakeClock()
+    sampler = Sampler(SampleStore(engine), clock, keep_days=14)
+    clock.seconds = 60.0 * 50 + 10
+    sampler.step()
+    assert run(engine, _PARTS)[-1] == last
+    assert run(engine, "SELECT count(*) FROM task_metrics") == [0]
+    clock.seconds += 31.0
+    sampler.step()
+    assert run(engine, "SELECT count(*) FROM task_metrics") == [1]
+
+
+@pytest.fixture
+def former(empty_database_url: str) -> Engine:
+    """A store of the release before, with a sample of yesterday and one of this minute."""
+    engine = connect(empty_database_url)
+    with engine.begin() as connection:
+        config = migrate._config()
+        config.attributes["connection"] = connection
+        command.upgrade(config, "0007")
+    run(engine, _INSERT.format(minute="date_trunc('minute', now()) - interval '1 day'", backlog=1))
+    run(engine, _INSERT.format(minute="date_trunc('minute', now())", backlog=2))
+    return engine
+
+
+def test_samples_of_the_release_before_are_kept_without_being_copied(former: Engine, empty_database_url: str) -> None:
+    """1. The schema is upgraded: the old table stays as it is, new samples go to the day. 2. The old ones are checked,
+    and become the oldest part. 3. A Task Service of the release before writes on. 4. They go whole, by age."""
+    file = run(former, "SELECT pg_relation_filenode('task_metrics')")
+    migrate.upgrade(empty_database_url)
+    assert run(former, "SELECT pg_relation_filenode('task_metrics_before')") == file
+    assert 1 not in run(former, "SELECT backlog_records FROM task_metrics")
+    store = SampleStore(former)
+    assert (store.keep_former(), store.keep_former()) == (True, False)
+    assert run(former, "SELECT backlog_records FROM task_metrics ORDER BY minute") == [1, 2]
+    assert run(former, "SELECT pg_relation_filenode('task_metrics_before')") == file
+    upsert = " ON CONFLICT (job, index, minute) DO UPDATE SET backlog_records = excluded.backlog_records"
+    for backlog in (3, 4):
+        run(former, _INSERT.format(minute="date_trunc('minute', clock_timestamp())", backlog=backlog) + upsert)
+    assert store.drop_oldest(14) is None
+    assert store.drop_oldest(0) == "task_metrics_before"
+    assert 1 not in run(former, "SELECT backlog_records FROM task_metrics")
+    former.dispose()
+
+
+def test_a_report_of_the_release_before_ends_what_changes_may_build_on(engine: Engine) -> None:
+    """It writes no number: changes to the report before it would be changes to other tasks."""
+    report(engine, "x", 1, 0)
+    run(engine, "UPDATE reports SET number = 5, base = 5")
+    run(
+        engine,
+        "INSERT INTO reports (container, incarnation, commit_number, version) VALUES ('x', '1', 2, 2)"
+        " ON CONFLICT (container) DO UPDATE SET commit_number = excluded.commit_number",
+    )
+    assert run(engine, "SELECT base FROM reports") == [None]

@@ -1,0 +1,156 @@
+"""Clients that send too slowly, or do not read: they are cut off, and others are served meanwhile. Raw sockets."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from urllib.parse import urlsplit
+
+import httpx
+import pytest
+from fastapi import FastAPI, Request, Response
+from prometheus_client import REGISTRY
+
+from penstock.control.process import wait_until
+from penstock.control.settings import HttpLimits
+from penstock.wire.app import create_app
+from penstock.wire.http import certificates
+from tests.support.control.serving import serving
+
+NEVER = 3600.0
+LARGE_BYTES = 64 * 2**20
+WAIT_SECONDS = 30.0
+
+
+def _app() -> FastAPI:
+    app = create_app("slow", ready=dict)
+
+    @app.post("/bodies")
+    async def take_body(request: Request) -> int:
+        return len(await request.body())
+
+    @app.get("/threads")
+    def on_a_thread() -> str:
+        return "here"
+
+    @app.get("/large")
+    async def large() -> Response:
+        return Response(b"x" * LARGE_BYTES)
+
+    @app.post("/unread", status_code=401)
+    async def unread() -> str:
+        return "no"
+
+    return app
+
+
+@contextmanager
+def _served(header: float = NEVER, body: float = NEVER, most: int = 1000) -> Iterator[str]:
+    with serving(_app(), limits=HttpLimits(header, body, most)) as url:
+        yield url
+
+
+def _connect(url: str) -> socket.socket:
+    parts = urlsplit(url)
+    return socket.create_connection((str(parts.hostname), parts.port or 0), timeout=WAIT_SECONDS)
+
+
+def _send(url: str, text: str) -> socket.socket:
+    client = _connect(url)
+    client.sendall(text.replace("\n", "\r\n").encode())
+    return client
+
+
+def _until_closed(client: socket.socket) -> bytes:
+    """All that the server sent. A server that does not close is a time-out of the socket, so a failed test."""
+    received = b""
+    try:
+        while part := client.recv(65_536):
+            received += part
+    except ConnectionResetError:
+        pass
+    return received
+
+
+UNFINISHED_HEADERS = "POST /bodies HTTP/1.1\nHost: x\nX-Slow: "
+UNFINISHED_BODY = "POST /bodies HTTP/1.1\nHost: x\nContent-Length: 100\n\nabc"
+UNFINISHED_CHUNKS = "POST /bodies HTTP/1.1\nHost: x\nTransfer-Encoding: chunked\n\n3\nabc\n"
+SECOND_REQUEST = "GET /healthz HTTP/1.1\nHost: x\n\nGET /healthz HTTP/1.1\nHo"
+
+
+@pytest.mark.parametrize("sent", ["", UNFINISHED_HEADERS, SECOND_REQUEST], ids=["nothing", "headers", "second"])
+def test_headers_that_do_not_end_are_cut_off(sent: str) -> None:
+    with _served(header=0.2) as url, _send(url, sent) as client:
+        assert b"HTTP/1.1 408 " in _until_closed(client)
+
+
+@pytest.mark.parametrize("sent", [UNFINISHED_BODY, UNFINISHED_CHUNKS], ids=["length", "chunks"])
+def test_a_body_that_does_not_end_is_cut_off(sent: str) -> None:
+    with _served(body=0.2) as url, _send(url, sent) as client:
+        assert _until_closed(client).startswith(b"HTTP/1.1 408 ")
+
+
+def test_a_byte_now_and_then_gains_no_time() -> None:
+    """The client sends a byte each time before it looks, until the server has had enough."""
+    with _served(body=0.3) as url, _send(url, UNFINISHED_BODY) as client:
+        client.settimeout(0.05)
+        answer = b""
+        for _ in range(90):
+            try:
+                answer = client.recv(1000)
+                break
+            except TimeoutError:
+                client.sendall(b"x")
+        assert answer.startswith(b"HTTP/1.1 408 ")
+
+
+def test_a_body_that_goes_on_after_its_answer_is_cut_off() -> None:
+    """The answer came without the body, as one of a caller without a token does; keep-alive does not save the rest."""
+    with _served(body=0.3) as url, _send(url, UNFINISHED_BODY.replace("/bodies", "/unread")) as client:
+        assert _until_closed(client).startswith(b"HTTP/1.1 401 ")
+
+
+def test_a_client_that_does_not_read_is_cut_off() -> None:
+    before = _cut_off_readers()
+    with _served(body=0.3) as url, _send(url, "GET /large HTTP/1.1\nHost: x\n\n") as client:
+        wait_until(lambda: _cut_off_readers() > before, WAIT_SECONDS, "the reader to be cut off")
+        assert len(_until_closed(client)) < LARGE_BYTES
+
+
+def _cut_off_readers() -> float:
+    return REGISTRY.get_sample_value("http_clients_cut_off_total", {"waited_for": "reader"}) or 0.0
+
+
+def test_many_slow_clients_take_no_thread_and_keep_nobody_out() -> None:
+    """More unfinished requests than the server has threads, and more than it may have connections: the others are
+    answered, those that have waited for the longest time make room."""
+    with _served(most=120) as url, ExitStack() as open_sockets:
+        slow = [open_sockets.enter_context(_send(url, UNFINISHED_BODY)) for _ in range(100)]
+        slow += [open_sockets.enter_context(_send(url, UNFINISHED_HEADERS)) for _ in range(100)]
+        with httpx.Client(base_url=url, verify=certificates(), timeout=WAIT_SECONDS) as caller:
+            assert caller.get("/threads").json() == "here"
+            assert caller.post("/bodies", content=b"abc").json() == 3
+        assert _until_closed(slow[0]).startswith(b"HTTP/1.1 408 ")
+        slow[-1].sendall(b"1\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+        assert _until_closed(slow[-1]).startswith(b"HTTP/1.1 200 ")
+
+
+def test_when_all_connections_are_at_work_a_further_one_is_refused() -> None:
+    began, release = threading.Event(), threading.Event()
+    app = _app()
+
+    @app.get("/long")
+    def long() -> str:
+        began.set()
+        release.wait(WAIT_SECONDS)
+        return "done"
+
+    request = "GET /long HTTP/1.1\nHost: x\nConnection: close\n\n"
+    with serving(app, limits=HttpLimits(NEVER, NEVER, 1)) as url, _send(url, request) as first:
+        assert began.wait(WAIT_SECONDS)
+        with _connect(url) as second:
+            assert b" 503 " in _until_closed(second)
+        release.set()
+        assert b"done" in _until_closed(first)

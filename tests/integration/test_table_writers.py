@@ -1,0 +1,155 @@
+"""Two jobs that write one table and would take away each other's rows: refused, unless both say it is meant."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from penstock.config.model import DeltaOutput, Output, PostgresOutput
+from penstock.control.errors import BrokenTask
+from penstock.spark.settings import SparkSettings
+from penstock.spark.sinks import check, writer
+from penstock.spark.sinks.postgres_connections import pool_of
+from penstock.tasks.spec import TaskSpec
+from tests.support.spark.session import Feed, run_to_end, sink_task
+
+_BY_KEY = PostgresOutput(table="sums", upsert_columns=("dest",))
+_SHARED = _BY_KEY.model_copy(update={"allow_other_writers": True})
+_TAKEN = "output.table: {} also writes to .*sums.* by key.*set output.allow_other_writers in all these jobs"
+
+
+def task_of(job: str, output: Output, output_mode: str = "append") -> TaskSpec:
+    """A task of a job with this name."""
+    return sink_task(output, output_mode=output_mode).model_copy(update={"job": job})
+
+
+@pytest.fixture
+def counts(spark: SparkSession, tmp_path: Path) -> DataFrame:
+    """Rows by key."""
+    feed = Feed(tmp_path / "feed", "dest string")
+    feed.add([{"dest": "A"}])
+    return feed.frame(spark).groupBy("dest").count()
+
+
+@pytest.fixture
+def rows(spark: SparkSession, tmp_path: Path) -> DataFrame:
+    """Rows to append, of the same columns."""
+    feed = Feed(tmp_path / "rows", "dest string, count bigint")
+    feed.add([{"dest": "B", "count": 1}])
+    return feed.frame(spark)
+
+
+class TestPostgres:
+    @staticmethod
+    def noted(settings: SparkSettings) -> list[tuple[str, ...]]:
+        """The notes: table and job."""
+        with psycopg.connect(settings.connections["default"]) as connection:
+            notes = "SELECT table_oid::regclass::text, job FROM penstock_writers ORDER BY job"
+            return connection.execute(notes).fetchall()
+
+    @pytest.fixture
+    def settings(self, empty_database_url: str) -> Iterator[SparkSettings]:
+        url = empty_database_url
+        yield SparkSettings(checkpoint_root="", kafka_bootstrap="127.0.0.1:1", connections={"default": url})
+        pool_of(url).close()
+
+    def test_a_second_job_is_refused_in_plans_and_at_its_start(self, rows: DataFrame, settings: SparkSettings) -> None:
+        writer(rows, task_of("first", _BY_KEY), settings)
+        writer(rows, task_of("first", _BY_KEY), settings)
+        second = task_of("second", PostgresOutput(table="public.sums", upsert_columns=("dest",)))
+        with pytest.raises(BrokenTask, match=_TAKEN.format("first")):
+            check(rows, second.job, second.config, settings)
+        with pytest.raises(BrokenTask, match=_TAKEN.format("first")):
+            writer(rows, second, settings)
+
+    def test_both_jobs_must_say_so(self, rows: DataFrame, settings: SparkSettings) -> None:
+        writer(rows, task_of("first", _BY_KEY), settings)
+        with pytest.raises(BrokenTask, match=_TAKEN.format("first")):
+            writer(rows, task_of("second", _SHARED), settings)
+        writer(rows, task_of("first", _SHARED), settings)
+        writer(rows, task_of("second", _SHARED), settings)
+        with pytest.raises(BrokenTask, match=_TAKEN.format("second")):
+            writer(rows, task_of("first", _BY_KEY), settings)
+
+    def test_a_table_is_free_again_when_its_job_writes_another_or_it_was_made_anew(
+        self, rows: DataFrame, settings: SparkSettings
+    ) -> None:
+        writer(rows, task_of("first", _BY_KEY), settings)
+        writer(rows, task_of("first", PostgresOutput(table="others", upsert_columns=("dest",))), settings)
+        writer(rows, task_of("second", _BY_KEY), settings)
+        assert self.noted(settings) == [("others", "first"), ("sums", "second")]
+        with psycopg.connect(settings.connections["default"]) as connection:
+            connection.execute("DROP TABLE sums")
+        writer(rows, task_of("third", _BY_KEY), settings)
+        assert ("sums", "third") in self.noted(settings)
+
+    def test_jobs_that_only_append_share_a_table(self, rows: DataFrame, settings: SparkSettings) -> None:
+        for job in ("first", "second"):
+            writer(rows, task_of(job, PostgresOutput(table="log")), settings)
+        writer(rows, task_of("third", _BY_KEY), settings)
+        assert self.noted(settings) == [("sums", "third")]
+
+    def test_a_plan_notes_nothing(self, rows: DataFrame, settings: SparkSettings) -> None:
+        first = task_of("first", _BY_KEY)
+        check(rows, first.job, first.config, settings)
+        writer(rows, task_of("second", _BY_KEY), settings)
+        assert self.noted(settings) == [("sums", "second")]
+
+
+class TestDelta:
+    @pytest.fixture
+    def settings(self) -> SparkSettings:
+        return SparkSettings(checkpoint_root="", kafka_bootstrap="127.0.0.1:1", connections={})
+
+    @pytest.fixture
+    def output(self, tmp_path: Path) -> DeltaOutput:
+        return DeltaOutput(path=str(tmp_path / "table"))
+
+    def test_nobody_else_writes_to_a_table_that_a_job_replaces(
+        self, counts: DataFrame, rows: DataFrame, output: DeltaOutput, settings: SparkSettings
+    ) -> None:
+        writer(counts, task_of("first", output, "complete"), settings)
+        writer(counts, task_of("first", output, "complete"), settings)
+        for frame, mode in ((rows, "append"), (counts, "complete")):
+            second = task_of("second", output, mode)
+            with pytest.raises(BrokenTask, match=r"output\.path: the job first replaces the table"):
+                check(frame, second.job, second.config, settings)
+            with pytest.raises(BrokenTask, match=r"output\.path: the job first replaces the table"):
+                writer(frame, second, settings)
+
+    def test_a_table_with_rows_of_others_is_not_replaced(
+        self, counts: DataFrame, rows: DataFrame, output: DeltaOutput, settings: SparkSettings, spark: SparkSession
+    ) -> None:
+        writer(rows, task_of("first", output), settings)
+        with pytest.raises(BrokenTask, match="has rows of others, which output_mode complete would replace"):
+            writer(counts, task_of("second", output, "complete"), settings)
+        own = output.model_copy(update={"path": f"{output.path}-own"})
+        spark.sql("SELECT 'C' AS dest, 1L AS count").write.format("delta").save(own.path)
+        with pytest.raises(BrokenTask, match="has rows of others"):
+            writer(counts, task_of("second", own, "complete"), settings)
+
+    def test_jobs_that_append_share_a_table_and_an_empty_one_may_be_replaced(
+        self, counts: DataFrame, rows: DataFrame, output: DeltaOutput, settings: SparkSettings, spark: SparkSession
+    ) -> None:
+        for job in ("first", "second"):
+            writer(rows, task_of(job, output), settings)
+        empty = output.model_copy(update={"path": f"{output.path}-empty"})
+        spark.sql("SELECT 'C' AS dest, 1L AS count WHERE false").write.format("delta").save(empty.path)
+        writer(counts, task_of("third", empty, "complete"), settings)
+        with pytest.raises(BrokenTask, match="the job third replaces the table"):
+            writer(rows, task_of("first", empty), settings)
+
+    def test_a_table_is_replaced_when_that_is_meant(
+        self, counts: DataFrame, rows: DataFrame, output: DeltaOutput, settings: SparkSettings, tmp_path: Path
+    ) -> None:
+        run_to_end(writer(rows, task_of("first", output), settings), tmp_path / "one")
+        meant = output.model_copy(update={"allow_other_writers": True})
+        run_to_end(writer(counts, task_of("second", meant, "complete"), settings), tmp_path / "two")
+        table = counts.sparkSession.read.format("delta").load(output.path)
+        assert table.collect() == [("A", 1)]
+        with pytest.raises(BrokenTask, match="the job second replaces the table"):
+            writer(rows, task_of("first", output), settings)
