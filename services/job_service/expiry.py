@@ -49,7 +49,8 @@ class Expiry:
 
     def round(self, leader_epoch: int) -> None:
         """Drops the layers that are due, and answers that were kept long enough. Warns before the last admin
-        token ends. Looks whether other loops have their rounds. Each also when another fails. Raises Fenced, Unavailable."""
+        token ends. Looks whether other loops have their rounds. Each also when another fails. Raises Fenced,
+        Unavailable."""
         run_each((self._drop_due, self._watch.round, self._sweep), leader_epoch)
 
     def _drop_due(self, leader_epoch: int) -> None:

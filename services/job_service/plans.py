@@ -14,6 +14,7 @@ from penstock.tasks.rollout import ROLLOUT_SHARE, is_upgrade, wave_ends
 from penstock.tasks.sinks import prepared_part
 from penstock.tasks.spec import task_id
 from penstock.wire.jobs import FieldChangeView, PlanView
+from services.job_service.writes import refused_changes
 
 _STEPS = {
     ChangeKind.NONE: ("commit",),
@@ -75,7 +76,7 @@ def plan(
     return PlanView(
         **about,
         kind=kind.name.lower(),
-        allowed=not any(change.never_fits for change in written.fields),
+        allowed=not refused_changes(running, before, after),
         steps=[*((INITIALIZE_SINK,) if remade and kind is not ChangeKind.FORBIDDEN else ()), *steps],
         tasks_touched=[] if kind in _LEAVE_TASKS_ALONE else _tasks(job, max(old, new)),
         downtime_seconds=0.0 if undisturbed else downtime,

@@ -98,6 +98,7 @@ def sync_view(
         changed_fields=changed_fields,
         detail=None if sync is None else _with_names(sync.detail, ahead),
         rejected=None if sync is None else sync.rejected,
+        rollout_order=None if sync is None else sync.rollout_order,
         plan=None if sync is None or sync.plan is None else _plan(sync.plan),
         generations=list(noted),
         **{name: None if sync is None else getattr(sync, name) for name in same},

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from penstock.config.classify import FieldChange, classify
+from penstock.config.classify import Config, FieldChange, classify
 from penstock.config.merge import LayerConfig, apply_merge_patch, merge
 from penstock.config.model import JobConfig
 from penstock.config.validate import check_job_name, check_layer, check_merged
@@ -19,7 +19,16 @@ BASE = "base"
 
 
 # The actions on the job as a whole.
-ON_JOBS = (Action.DELETE, Action.RESTART, Action.RELEASE, Action.RESTORE)
+ON_JOBS = (
+    Action.DELETE,
+    Action.RESTART,
+    Action.RELEASE,
+    Action.RESTORE,
+    Action.CANCEL_RESTORE,
+    Action.PAUSE_ROLLOUT,
+    Action.RESUME_ROLLOUT,
+    Action.ABORT_ROLLOUT,
+)
 # EXPIRE checks the expiry instead. CREATE may omit If-Match.
 NEED_IF_MATCH = (Action.PUT, Action.PATCH, Action.DROP, Action.REVERT)
 
@@ -75,7 +84,7 @@ def decide(write: Write, job: StoredJob | None, layers: Layers, now: datetime) -
 
 def unknown_job(name: str) -> StoredJob:
     """A job that does not exist, as a write that creates it finds it."""
-    return StoredJob(name, 0, 0, deleting=False, owner="", created_at=datetime.min, has_run=False)
+    return StoredJob(name, 0, 0, deleting=False, owner="", created_at=datetime.min)
 
 
 def new_content(write: Write, job: StoredJob) -> Mapping[str, Any] | None:
@@ -101,9 +110,19 @@ def expected(job: StoredJob, layers: Layers) -> Mapping[str, Any]:
     return merge(layer_configs(job, layers))
 
 
-def forbidden_changes(before: Mapping[str, Any], after: JobConfig) -> Sequence[FieldChange]:
+def forbidden_changes(before: Config, after: JobConfig) -> Sequence[FieldChange]:
     """The changed leaves that a job which has run cannot take."""
     return [change for change in classify(before, after).fields if change.never_fits]
+
+
+def refused_changes(running: Config, before: Config, after: JobConfig) -> Sequence[FieldChange]:
+    """The changed leaves by which a write takes the job away from what its checkpoints fit.
+
+    `before`: what was expected until then. Going back to what runs is always allowed, and so is a write that leaves
+    such leaves as they are.
+    """
+    written = {change.path for change in classify(before, after).fields}
+    return [change for change in forbidden_changes(running, after) if change.path in written]
 
 
 def require_layer_row(layers: Layers, layer: str) -> LayerRow:
@@ -156,8 +175,8 @@ def _layer_change(write: Write, job: StoredJob, layers: Layers, now: datetime) -
     if content is None and job.config(write.layer) is None:
         raise NotFound(f"the job {job.name} has nothing in the layer {write.layer}", field="layer", rule="present")
     after = merged_with(job, layers, write.layer, content)
-    if job.has_run:
-        _refuse_forbidden(forbidden_changes(expected(job, layers), after))
+    if job.running is not None:
+        _refuse_forbidden(refused_changes(job.running, expected(job, layers), after))
     return Change(
         job=job.name,
         action=Action.PUT if job.exists and write.action is Action.CREATE else write.action,

@@ -43,7 +43,7 @@ def build(settings: StateSyncerSettings) -> LeaderLoop:
     writer = JobClient(settings.job_service_url, settings.state_syncer_token.get_secret_value() or None)
     parts = (
         _syncer(engine, WantedHostTasks(dispatcher), settings, clock),
-        RollbackReconciler(RollbackStore(engine), writer),
+        RollbackReconciler(RollbackStore(engine), writer, clock.monotonic),
         _savepoint_reconciler(engine, WantedHostTasks(dispatcher), settings),
         _generation_gc(engine, WantedHostTasks(dispatcher), settings, clock),
         InputAlerts(engine, clock.monotonic),

@@ -17,6 +17,7 @@ from penstock.store.engine import transaction
 from penstock.store.running import STATE_SYNCER, CommitRow
 from penstock.tasks.ownership import Member
 from penstock.tasks.redistribution import SavepointName
+from penstock.tasks.rollout import OrderedRollout
 from services.state_syncer.decide.progress import Restore
 from services.state_syncer.decide.view import JobView, SyncRecord
 from services.state_syncer.store.port import Batch, SyncStore
@@ -118,6 +119,28 @@ class PostgresForm:
     def rollback_refused(self) -> set[str]:
         return self._open_subjects(AlertKind.ROLLBACK_REFUSED)
 
+    def rollouts_late(self) -> set[str]:
+        return self._open_subjects(AlertKind.ROLLOUT_LATE)
+
+    def order_rollout(self, job: str, order: OrderedRollout) -> None:
+        """As the Job Service records it."""
+        self._do(
+            "UPDATE sync_state SET rollout_order = CAST(:order AS jsonb) WHERE job = :job",
+            job=job,
+            order=order.model_dump_json(),
+        )
+
+    def silence(self, container: str, seconds: float) -> None:
+        """The container reported last so long ago."""
+        self._do(
+            "UPDATE reports SET reported_at = now() - make_interval(secs => :seconds) WHERE container = :container",
+            seconds=seconds,
+            container=container,
+        )
+
+    def cancel_restore(self, job: str) -> None:
+        self._do("DELETE FROM restores WHERE job = :job", job=job)
+
     def _open_subjects(self, kind: AlertKind) -> set[str]:
         with transaction(self.engine) as connection:
             return open_subjects(connection, kind)
@@ -203,6 +226,19 @@ class MemoryForm:
 
     def rollback_refused(self) -> set[str]:
         return self.memory.rollback_refused
+
+    def rollouts_late(self) -> set[str]:
+        return self.memory.rollouts_late
+
+    def order_rollout(self, job: str, order: OrderedRollout) -> None:
+        self.memory.rollout_orders[job] = order.model_dump(mode="json")
+
+    def silence(self, container: str, seconds: float) -> None:
+        told = self.memory.reports[container]
+        self.memory.reports[container] = replace(told, reported_at=self.memory.now() - seconds)
+
+    def cancel_restore(self, job: str) -> None:
+        del self.memory.restores[job]
 
     def _touch(self, job: str) -> int:
         self.memory.jobs[job].revision = self.memory.next_number("revision")

@@ -12,7 +12,7 @@ from penstock.model.jobs import JobState
 from penstock.tasks.rollout import LeafChange, Rejected
 from penstock.wire.jobs import BatchAction, BatchWrite
 from services.state_syncer.decide.effects import PlanWrite
-from services.state_syncer.rollback.store import Rejection, RollbackStore
+from services.state_syncer.rollback.store import Mark, Rejection, RollbackStore
 from tests.contract.sync_store_forms import FORMS, PostgresForm, make_form, state, write
 from tests.support.job_service.service import job_service
 from tests.support.memory.rollbacks import MemoryBatches, MemoryRollbackStore
@@ -48,7 +48,7 @@ def rollbacks(form: Any, *, away: bool = False) -> RollbackStore:
     return store
 
 
-def found(form: Any, **done: int) -> list[Rejection]:
+def found(form: Any, **done: Mark) -> list[Rejection]:
     return list(rollbacks(form).read(done, 10).found)
 
 
@@ -56,7 +56,7 @@ def test_a_rejected_package_is_found_with_the_layers_of_its_job_lowest_first(for
     form.layer("j", "rollback", GOOD)
     revision = form.layer("j", "oncall", {"priority": 1})
     (rejection,) = found(form)
-    assert (rejection.job, rejection.revision, rejection.rejected) == ("j", revision, REJECTED)
+    assert (rejection.job, rejection.mark.revision, rejection.rejected) == ("j", revision, REJECTED)
     assert [(each.layer, each.version) for each in rejection.layers] == [("base", 1), ("oncall", 1), ("rollback", 1)]
     assert rejection.layers[2].config == GOOD
 
@@ -68,12 +68,16 @@ def test_a_dropped_layer_keeps_its_version_and_nothing_else(form: Any) -> None:
     assert [(each.layer, each.config, each.version) for each in rejection.layers][1:] == [("rollback", None, 2)]
 
 
-def test_what_is_done_at_its_revision_is_named_but_not_found(form: Any) -> None:
+def test_what_is_done_is_named_but_not_found_until_there_is_anything_new(form: Any) -> None:
     (rejection,) = found(form)
-    assert found(form, j=rejection.revision) == []
-    assert set(rollbacks(form).read({"j": rejection.revision}, 10).jobs) == {"j"}
+    assert found(form, j=rejection.mark) == []
+    assert set(rollbacks(form).read({"j": rejection.mark}, 10).jobs) == {"j"}
+    reject(form, REJECTED.model_copy(update={"goes_back": False}))
+    assert [each.job for each in found(form, j=rejection.mark)] == ["j"], "it was rejected for another reason"
+    reject(form)
+    assert found(form, j=rejection.mark) == []
     form.layer("j", "oncall", {"priority": 1})
-    assert [each.job for each in found(form, j=rejection.revision)] == ["j"]
+    assert [each.job for each in found(form, j=rejection.mark)] == ["j"]
 
 
 def test_no_more_are_found_than_asked_for(form: Any) -> None:
@@ -89,7 +93,7 @@ def test_a_job_that_is_being_deleted_is_left_alone(form: Any) -> None:
 
 def test_a_forgotten_rejection_is_gone_with_its_alert(form: Any) -> None:
     (rejection,) = found(form)
-    rollbacks(form).alert({"j": "it is not valid"}, [], form.epoch)
+    rollbacks(form).alert({"j": "it is not valid"}, {}, form.epoch)
     rollbacks(form).forget({"j": rejection.rejected}, form.epoch)
     assert (found(form), form.rejected("j")) == ([], None)
     assert (form.rolled_back(), form.rollback_refused()) == (set(), set())
@@ -98,18 +102,17 @@ def test_a_forgotten_rejection_is_gone_with_its_alert(form: Any) -> None:
 def test_another_rejection_since_is_not_forgotten(form: Any) -> None:
     (rejection,) = found(form)
     reject(form, REJECTED.model_copy(update={"revision": 9}))
+    rollbacks(form).alert({}, {"j": REJECTED}, form.epoch)
     rollbacks(form).forget({"j": rejection.rejected}, form.epoch)
     assert [each.rejected.revision for each in found(form)] == [9]
     assert form.rolled_back() == {"j"}
 
 
-def test_a_refusal_has_an_alert_until_the_layer_is_as_it_should_be(form: Any) -> None:
-    rollbacks(form).alert({"i": "it is not valid", "j": "no room"}, [], form.epoch)
-    assert (form.rollback_refused(), form.rolled_back()) == ({"i", "j"}, {"j"})
-    assert [each.is_refused for each in found(form)] == [True]
-    rollbacks(form).alert({}, ["j"], form.epoch)
-    assert form.rollback_refused() == {"i"}
-    assert [each.is_refused for each in found(form)] == [False]
+def test_a_package_is_told_as_rolled_back_once_the_layer_is_as_it_should_be(form: Any) -> None:
+    rollbacks(form).alert({"i": "it is not valid", "j": "no room"}, {}, form.epoch)
+    assert (form.rollback_refused(), form.rolled_back()) == ({"i", "j"}, set())
+    rollbacks(form).alert({}, {"j": REJECTED}, form.epoch)
+    assert (form.rollback_refused(), form.rolled_back()) == ({"i"}, {"j"})
 
 
 def test_a_deposed_leader_writes_nothing(form: Any) -> None:
@@ -118,8 +121,8 @@ def test_a_deposed_leader_writes_nothing(form: Any) -> None:
     with pytest.raises(Fenced):
         rollbacks(form).forget({"j": rejection.rejected}, form.epoch)
     with pytest.raises(Fenced):
-        rollbacks(form).alert({"i": "it is not valid"}, [], form.epoch)
-    assert (len(found(form)), form.rolled_back()) == (1, {"j"})
+        rollbacks(form).alert({"i": "it is not valid"}, {"j": REJECTED}, form.epoch)
+    assert (len(found(form)), form.rolled_back(), form.rollback_refused()) == (1, set(), set())
 
 
 def test_a_store_that_is_away_is_unavailable(form: Any) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import orjson
@@ -11,7 +11,15 @@ import pytest
 from penstock.model.jobs import JobState
 from penstock.model.reports import TaskProgress, TaskReport, TaskState
 from penstock.store.running import CommitRow
-from penstock.tasks.rollout import LeafChange, RanBefore, Rejected, RunningRollout, SeenTask
+from penstock.tasks.rollout import (
+    LeafChange,
+    OrderedRollout,
+    RanBefore,
+    Rejected,
+    RolloutOrder,
+    RunningRollout,
+    SeenTask,
+)
 from services.state_syncer.decide.effects import PlanWrite
 from services.state_syncer.decide.rollout import watch_rollout
 from services.state_syncer.decide.view import JobView, RollingJob, SyncRecord, Unusable
@@ -34,6 +42,7 @@ PLAN = Rollout(
 )
 NEW = make_config(package={"version": "2"})
 BEFORE = RanBefore(config=make_config(), revision=1, restarts=0)
+PAUSE = OrderedRollout(action=RolloutOrder.PAUSE, begun_at=NOW, author="ann", reason="a look", at=NOW)
 REJECTED = Rejected(revision=2, leaves=(VERSION,), wave=1, waves=2, task="j/0", error="no module")
 
 
@@ -153,14 +162,42 @@ def test_a_rejected_package_is_recorded_with_the_version_of_the_layer_and_an_ale
         write(form, plans=[record])
         assert Rejected.model_validate(form.rejected("j")) == REJECTED.model_copy(update={"layer_version": version})
         form.layer("j", "rollback", {"package": {"version": "0"}})
-    assert form.rolled_back() == {"j"}
+    assert form.rolled_back() == set(), "nobody has written the layer"
 
 
-def test_the_alert_goes_with_the_job(form: Any) -> None:
-    write(form, plans=[PlanWrite("j", None, rejected=REJECTED)])
-    form.delete("j")
-    write(form, forget=["j"])
-    assert form.rolled_back() == set()
+@pytest.mark.parametrize("ended", ["by a report", "with the rollout", "with the job"])
+def test_a_late_rollout_has_an_alert_as_long_as_it_is_late(form: Any, ended: str) -> None:
+    late = PLAN.model_copy(update={"late": "no report of 1 of 1 upgraded task"})
+    write(form, plans=[PlanWrite("j", late)])
+    assert form.rollouts_late() == {"j"}
+    match ended:
+        case "by a report":
+            write(form, plans=[PlanWrite("j", PLAN)])
+        case "with the rollout":
+            write(form, plans=[PlanWrite("j", None)])
+        case "with the job":
+            form.delete("j")
+            write(form, forget=["j"])
+    assert form.rollouts_late() == set()
+
+
+def test_an_order_is_seen_with_its_rollout_and_ends_with_it(form: Any) -> None:
+    form.order_rollout("j", PAUSE)
+    assert rolling_job(form).rolling.paused == PAUSE
+    seen = view(form).rolling
+    assert seen is not None
+    assert seen.paused == PAUSE
+    write(form, plans=[PlanWrite("j", PLAN.model_copy(update={"wave": 1}))])
+    assert rolling_job(form).rolling.paused == PAUSE
+    write(form, plans=[PlanWrite("j", PLAN.model_copy(update={"begun_at": NOW + timedelta(seconds=1)}))])
+    assert rolling_job(form).rolling.order is None
+
+
+def test_what_was_reported_long_ago_is_told_as_old(form: Any) -> None:
+    form.report_task("a", report())
+    assert tasks(form)[0].silent_since is None
+    form.silence("a", 60.0)
+    assert tasks(form)[0].silent_since is not None
 
 
 @pytest.mark.parametrize("change", ["nothing", "ranks", "stop", "restore", "restart", "write", "delete"])

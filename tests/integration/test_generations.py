@@ -7,12 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import timedelta
+from pathlib import Path
 from random import Random
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
 from penstock.control.errors import Fenced
+from penstock.spark.collect import collect
+from penstock.spark.settings import SparkSettings
+from penstock.spark.task import Runtime
 from penstock.store.engine import connect, transaction
 from penstock.tasks.redistribution import GenerationRemoval
 from services.job_service.store.overview import noted_generations
@@ -20,10 +24,13 @@ from services.state_syncer.decide.progress import Step
 from services.state_syncer.generations.gc import GenerationGc
 from services.state_syncer.generations.rules import Retention
 from services.state_syncer.generations.store import note
-from services.state_syncer.host_tasks.outcomes import Done, Failed, Lost, Unanswered
+from services.state_syncer.host_tasks.outcomes import AttemptKey, Done, Failed, Lost, Outcome, Unanswered
 from tests.support.state_syncer.cell import Cell, depose, elect
 from tests.support.state_syncer.containers import Containers, MemoryHostTasks, everything_works, fails_at, waits_at
 from tests.support.store.jobs import delete_job, make_layer, write_layer
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 ENOUGH_ROUNDS = 8
 
@@ -182,8 +189,8 @@ def test_a_plan_that_does_not_say_its_generation_keeps_all_of_the_job(collecting
 
 
 def test_a_forgotten_job_leaves_nothing_and_one_made_anew_keeps_its_own(collecting: Collecting) -> None:
-    """1. A job is forgotten: a day later all that it had goes. 2. Made anew, it has a higher generation, which
-    stays."""
+    """1. A job is forgotten: a day later all that it had goes. 2. Made anew, it has a higher generation, which stays;
+    what the deleted one had goes all the same."""
     cell = collecting.cell
     for job in ("j", "k"):
         collecting.rescale(2, job)
@@ -198,13 +205,48 @@ def test_a_forgotten_job_leaves_nothing_and_one_made_anew_keeps_its_own(collecti
     collecting.later(24)
     collecting.rescale(2, "k")
     collecting.rounds()
-    assert sorted(collecting.asked()) == [(1, True), (2, True)]
-    assert (collecting.noted(), collecting.noted("k")) == ({}, {1: "left", 2: "used"})
-    collecting.count = 0
+    assert sorted(collecting.asked()) == [(1, True), (1, True), (2, True)]
+    assert (collecting.noted(), collecting.noted("k")) == ({}, {2: "used"})
     collecting.rescale(3, "j")
     collecting.rounds()
-    assert collecting.noted() == {3: "used"}
-    assert (collecting.asked()[-1], collecting.noted("k")) == ((1, False), {2: "used"})
+    assert (collecting.noted(), len(collecting.asked())) == ({3: "used"}, 3)
+
+
+def test_the_files_of_a_deleted_job_go_and_its_savepoints_stay(collecting: Collecting, tmp_path: Path) -> None:
+    """On real files, by what a host does. 1. A job had two generations and a savepoint, and is deleted. 2. A day later
+    its checkpoints are gone. 3. So are those of a job that was made anew under its name, but for its own."""
+    settings = SparkSettings(checkpoint_root=str(tmp_path), packages_root="", kafka_bootstrap="")
+    runtime = Runtime(cast("SparkSession", None), settings, "a host")
+
+    def remove(key: AttemptKey) -> Outcome:
+        collect(runtime, GenerationRemoval(job=key.job, generation=key.number, forgotten=True))
+        return Done()
+
+    def checkpoint(job: str, place: str) -> Path:
+        offsets = tmp_path / job / place / "task-0" / "offsets"
+        offsets.mkdir(parents=True)
+        (offsets / "0").write_text("v1")
+        return offsets
+
+    collecting.containers.works = remove
+    for job in ("j", "k"):
+        collecting.rescale(2, job)
+        collecting.rescale(4, job)
+    gone = [checkpoint(job, place) for job in ("j", "k") for place in ("g1", "g2")]
+    kept = [checkpoint("j", "savepoints/nightly"), checkpoint("k", "g3")]
+    for job in ("j", "k"):
+        delete_job(collecting.cell.engine, job)
+    collecting.cell.rounds(4)
+    collecting.rescale(2, "k")
+    collecting.rounds()
+    collecting.later(23)
+    collecting.rounds()
+    assert all(folder.exists() for folder in (*gone, *kept))
+    collecting.now += 60
+    collecting.later(1)
+    collecting.rounds(20)
+    assert ([folder for folder in gone if folder.exists()], [folder.exists() for folder in kept]) == ([], [True, True])
+    assert (collecting.noted(), collecting.noted("k")) == ({}, {3: "used"})
 
 
 def test_what_was_there_before_generations_were_noted_is_found(collecting: Collecting) -> None:

@@ -21,6 +21,7 @@ from penstock.store.engine import connect, transaction
 from penstock.store.migrate import head, upgrade
 from penstock.store.savepoints import ASKED, DELETING, FAILED, READY
 from penstock.tasks.ownership import CORDONED, DRAINING, OPEN
+from penstock.tasks.rollout import RolloutOrder
 from services.job_service.store.layers import all_layers
 
 # The closed lists of values: a column, or an expression over it, and the values that the code knows.
@@ -32,6 +33,7 @@ CLOSED: dict[tuple[str, str], Collection[str]] = {
     ("savepoints", "state"): (ASKED, READY, FAILED, DELETING),
     ("sync_state", "change_kind"): [kind.name.lower() for kind in ChangeKind],
     ("sync_state", "plan"): ("rescale", "rollout"),
+    ("sync_state", "rollout_order"): RolloutOrder,
     ("sync_state", "state"): SYNC_STATES,
     ("tasks", "state"): TaskState,
     ("tokens", "role"): ROLES,
@@ -94,8 +96,8 @@ def test_every_closed_list_of_values_is_the_one_of_the_code(engine: Engine) -> N
             (table, name.removeprefix(f"{table}_").removesuffix("_check")): re.findall(r"'([^']*)'::text", check)
             for table, name, check in connection.execute(text(CHECKS))
         }
-    plan = found["sync_state", "plan"]
-    assert plan.pop(0) == "kind"
+    assert found["sync_state", "plan"].pop(0) == "kind"
+    assert found["sync_state", "rollout_order"].pop(0) == "action"
     assert {place: sorted(values) for place, values in found.items()} == {
         place: sorted(values) for place, values in CLOSED.items()
     }

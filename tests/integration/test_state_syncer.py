@@ -18,7 +18,7 @@ from services.state_syncer.decide.view import SyncRecord
 from services.state_syncer.round.loop import StateSyncer
 from services.state_syncer.store.plans import write_plans
 from services.state_syncer.store.port import SyncStore
-from services.state_syncer.store.rollouts import raise_rejected
+from services.state_syncer.store.rollouts import alert_of_plans
 from services.state_syncer.store.states import SyncWrite, alert_of_quarantines, write_sync_states
 from tests.support.state_syncer.cell import Cell, Interfering, Killed, depose, die, elect
 from tests.support.state_syncer.containers import NobodyToAsk
@@ -172,7 +172,9 @@ def test_a_detail_that_is_no_text_for_the_store_holds_up_no_other_job(engine: En
     """States, plans and alerts of all jobs of a round go into one statement each."""
     leaf = LeafChange(path=("package", "version"), old="1", new="2")
     error = "12\x00x"
-    rejected = Rejected.model_construct(revision=1, leaves=(leaf,), wave=1, waves=1, task=None, error=error)
+    rejected = Rejected.model_construct(
+        revision=1, leaves=(leaf,), wave=1, waves=1, task=None, error=error, goes_back=False
+    )
     for job in ("j", "k"):
         write_layer(engine, job, make_layer())
     records = {
@@ -184,13 +186,14 @@ def test_a_detail_that_is_no_text_for_the_store_holds_up_no_other_job(engine: En
         write_sync_states(connection, writes)
         alert_of_quarantines(connection, writes)
         write_plans(connection, [PlanWrite("j", None, rejected=rejected)])
-        raise_rejected(connection, "j", rejected)
+        alert_of_plans(connection, [PlanWrite("j", None, rejected=rejected)])
         states = connection.execute(text("SELECT job, detail, rejected->>'error' FROM sync_state ORDER BY job")).all()
         messages = set(connection.execute(text("SELECT message FROM alerts")).scalars())
     assert states == [("j", "12\ufffd\ufffdx", "12\ufffdx"), ("k", "", None)]
     assert messages == {
         "the job is quarantined: 12\ufffd\ufffdx",
-        "the package is rolled back: package.version 2: wave 1 of 1: j: 12\ufffdx",
+        "the rollout is halted, with no package that has worked in this job to go back to: package.version 2: wave 1 of"
+        " 1: j: 12\ufffdx",
     }
 
 

@@ -23,7 +23,7 @@ from tests.simulation.owners import Ownership
 from tests.simulation.placements import Placements
 from tests.simulation.processes import Machine
 from tests.simulation.programs import Surroundings
-from tests.simulation.releases import Releases
+from tests.simulation.releases import Evidence, Releases
 from tests.simulation.rest import not_at_rest
 
 GRACE_AFTER_STOP_SECONDS = 15.0
@@ -46,6 +46,7 @@ class Checkers(Watcher):
         self._tasks = around.ground.running
         self.expected = Expected(self._memory)
         self._releases = Releases(self._memory)
+        self._evidence = Evidence(self._memory)
         rules = around.ground.terrain.placement
         self.placements = Placements(
             self._memory, self.complain, budget=rules["move_budget"], most_in_flight=rules["moves_in_flight"]
@@ -144,6 +145,8 @@ class Checkers(Watcher):
     def look(self) -> None:
         """What the last event wrote."""
         self.expected.look()
+        for what in self._evidence.look():
+            self.complain(what)
         if self._around.ground.scheduler.now >= self.ownership.due_at:
             for what in self.ownership.look(self._around.ground.scheduler.now):
                 self.complain(what)

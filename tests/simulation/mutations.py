@@ -146,6 +146,17 @@ def next_wave_unseen(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(rollout, "wave_fact", lambda *_: rollout.WaveFact.HEALTHY)
 
 
+def silence_speaks_against_a_package(patch: pytest.MonkeyPatch) -> None:
+    """A wave that nobody reports for too long is one that is not healthy."""
+    fact = rollout.wave_fact
+
+    def hasty(*seen: Any) -> Any:
+        found = fact(*seen)
+        return rollout.WaveFact.FAILING if found is rollout.WaveFact.LATE else found
+
+    patch.setattr(rollout, "wave_fact", hasty)
+
+
 def releases_interleave(patch: pytest.MonkeyPatch) -> None:
     """Tasks that are not upgraded run what the running row has, though that be a release that is going out."""
     record = rollout._rollout
@@ -189,6 +200,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     tasks_keep_old_numbers,
     all_tasks_in_one_wave,
     next_wave_unseen,
+    silence_speaks_against_a_package,
     releases_interleave,
     older_snapshot_accepted,
 )

@@ -27,6 +27,7 @@ from services.shard_manager.settings import ShardManagerSettings
 from services.shard_manager.store.port import LEASE, Cell
 from services.shard_manager.wiring import in_turn
 from services.state_syncer.decide.budget import Budget
+from services.state_syncer.decide.waves import RolloutPolicy
 from services.state_syncer.host_tasks.dispatcher import Dispatcher, WantedHostTasks
 from services.state_syncer.rollback.reconciler import RollbackReconciler
 from services.state_syncer.round.loop import StateSyncer
@@ -58,6 +59,8 @@ from tests.support.memory.store import MemoryStore
 from tests.support.memory.sync import MemorySyncStore
 
 LEADER_LEASE_SECONDS = 15.0
+UNHEALTHY_SECONDS = 60.0
+"""Half of the product's: many faults last longer."""
 
 
 @dataclass(frozen=True)
@@ -142,9 +145,10 @@ def state_syncer(around: Surroundings, process: Process) -> None:
         clock.now,
         WantedHostTasks(dispatcher),
         budget=Budget(0.5, times.at_once, outputs=max(32, times.workers)),
+        rollouts=RolloutPolicy(unhealthy_seconds=UNHEALTHY_SECONDS),
     )
     rollback_store = database.port(MemoryRollbackStore(database.memory), process)
-    keeper = RollbackReconciler(rollback_store, JobClient(around.job_service))
+    keeper = RollbackReconciler(rollback_store, JobClient(around.job_service), clock.monotonic)
 
     def rounds(leader_epoch: int) -> None:
         for part in (syncer, keeper):

@@ -1,5 +1,6 @@
 """What must hold of releases, told by commits and by the tasks that begin: a package goes out in waves, one task first,
-no further before the tasks of a wave have run, and never two packages beside the one that was good before."""
+no further before the tasks of a wave have run, and never two packages beside the one that was good before. A package is
+rejected by what containers have reported of its tasks, and never since they reported nothing."""
 
 from __future__ import annotations
 
@@ -10,10 +11,52 @@ from typing import Any
 
 import orjson
 
+from penstock.model.reports import TaskReport, TaskState
 from penstock.tasks.rollout import ROLLOUT_SHARE
 from penstock.tasks.spec import TaskSpec
-from tests.simulation.packages import breaks
-from tests.support.memory.store import MemoryStore, RunningEntry
+from tests.simulation.packages import breaks, is_bad
+from tests.support.memory.store import MemoryStore, ReportEntry, RunningEntry
+
+# So long after the last report that spoke against a package it may still be rejected by it.
+LATEST_EVIDENCE_SECONDS = 40.0
+CRASHES = 3
+
+
+class Evidence:
+    """What containers report against the packages that go out: by job and revision, when they did last."""
+
+    def __init__(self, memory: MemoryStore) -> None:
+        self._memory = memory
+        self._seen: dict[str, ReportEntry] = {}
+        self._against: defaultdict[str, dict[int, float]] = defaultdict(dict)
+        self._rejected: dict[str, Any] = {}
+
+    def look(self) -> Iterator[str]:
+        """Notes the reports that came with the last event, and complains of a rejection that nothing speaks for."""
+        if self._memory.plans:
+            for container, entry in self._memory.reports.items():
+                if self._seen.get(container) is not entry:
+                    self._seen[container] = entry
+                    self._note(self._memory.tasks.get(container, ()))
+        for job, record in self._memory.rejected.items():
+            if self._rejected.get(job) is not record:
+                yield from self._of(job, record)
+        self._rejected = dict(self._memory.rejected)
+
+    def _note(self, tasks: tuple[TaskReport, ...]) -> None:
+        for task in tasks:
+            if task.crashes >= CRASHES:
+                self._against[task.job][task.revision] = float("inf")
+            elif task.crashes or task.state in (TaskState.STARTING, TaskState.CRASHED):
+                before = self._against[task.job].get(task.revision, 0.0)
+                self._against[task.job][task.revision] = max(before, self._memory.now())
+
+    def _of(self, job: str, record: Any) -> Iterator[str]:
+        version = next((leaf["new"] for leaf in record["leaves"] if leaf["path"] == ["package", "version"]), None)
+        found = [at for revision, at in self._against[job].items() if revision >= record["revision"]]
+        is_spoken_against = max(found, default=float("-inf")) >= self._memory.now() - LATEST_EVIDENCE_SECONDS
+        if version is not None and not is_bad(version) and not is_spoken_against:
+            yield f"{job}: {version} is rejected, and no report speaks against it: {record['task']}: {record['error']}"
 
 
 class Row:

@@ -53,6 +53,9 @@ CASES: dict[Mutation, Case] = {
     mutations.tasks_keep_old_numbers: Case(3, _under("switch off", "kill", "crash a host", every=6.0, at="c")),
     mutations.all_tasks_in_one_wave: Case(0),
     mutations.next_wave_unseen: Case(0),
+    mutations.silence_speaks_against_a_package: Case(
+        3, _under("cut a service", every=6.0, at="c", changes=("release",))
+    ),
     mutations.releases_interleave: Case(0),
     mutations.older_snapshot_accepted: Case(
         3, _under("cut", "cut a service", "stop", "store in trouble", every=3.0, at=("tasks", "c"))

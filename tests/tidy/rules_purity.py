@@ -33,6 +33,8 @@ SERVICE_SHELLS: frozenset[str] = frozenset(
         "services/job_service/routes/layers.py",
         "services/job_service/routes/packages.py",
         "services/job_service/routes/rescale.py",
+        "services/job_service/routes/restores.py",
+        "services/job_service/routes/rollouts.py",
         "services/job_service/routes/savepoints.py",
         "services/job_service/routes/secrets.py",
         "services/job_service/routes/status.py",

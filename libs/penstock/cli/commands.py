@@ -9,6 +9,7 @@ GROUPS = {
     "layers": "Read and write the configuration layers of a job; list, add, change and remove layers of the cell.",
     "silences": "Leave alerts out of the list for a while.",
     "savepoint": "Take, list, restore and delete savepoints of a job.",
+    "rollout": "Look at, pause, continue and give up rollouts of packages.",
     "tokens": "Manage the tokens with which tools and people call the Job Service.",
     "packages": "Pack Python code for jobs.",
     "topics": "Create, list, feed, read and delete Kafka topics.",
@@ -83,7 +84,20 @@ COMMANDS = (
         "savepoint:restore",
         "Set a job back to a savepoint, or start it from a savepoint of another job.",
     ),
+    Command(
+        "savepoint cancel-restore",
+        "savepoint:cancel_restore",
+        "Cancel a restore that is not committed yet: the job continues from its own checkpoints.",
+    ),
     Command("savepoint delete", "savepoint:delete", "Delete a savepoint and its files."),
+    Command("rollout show", "rollout:show", "Show how far a package has gone out, as JSON."),
+    Command("rollout pause", "rollout:pause", "Begin no further wave of a rollout. Upgraded tasks keep the package."),
+    Command("rollout resume", "rollout:resume", "Continue a rollout that was paused."),
+    Command(
+        "rollout abort",
+        "rollout:abort",
+        "Give a rollout up: all tasks go back to the package before, by the layer `rollback`.",
+    ),
     Command("shards", "cluster:shards", "Show how many shards each container owns, or change the number of shards."),
     Command("alerts", "alerts:alerts", "List open alerts, newest first."),
     Command(

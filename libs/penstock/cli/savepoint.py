@@ -92,6 +92,15 @@ def restore(
         watch(connection, job, written.revision, seconds)
 
 
+def cancel_restore(job: Job, reason: Reason = "") -> None:
+    """Cancel a restore that is not committed yet: the job continues from its own checkpoints.
+
+    What the restore wrote to a layer (`--tasks`, `--with-package`) stays: `penstock history`, `penstock revert`. A job
+    that never ran starts without state.
+    """
+    say_written(client().cancel_restore(job, reason=reason))
+
+
 def delete(job: Job, name: Name) -> None:
     """Delete a savepoint and its files."""
     client().delete_savepoint(job, name)

@@ -14,6 +14,7 @@ class AlertKind(StrEnum):
     ROLLED_BACK = "rolled_back"
     ROLLBACK_REFUSED = "rollback_refused"
     ROLLOUT_HALTED = "rollout_halted"
+    ROLLOUT_LATE = "rollout_late"
     HELD_BACK = "held_back"
     MALFORMED_RECORDS = "malformed_records"
     PARTITIONS_NOT_READ = "partitions_not_read"

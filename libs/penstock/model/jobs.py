@@ -29,6 +29,10 @@ class Action(StrEnum):
     RESTART = "restart"
     RELEASE = "release"
     RESTORE = "restore"
+    CANCEL_RESTORE = "cancel_restore"
+    PAUSE_ROLLOUT = "pause_rollout"
+    RESUME_ROLLOUT = "resume_rollout"
+    ABORT_ROLLOUT = "abort_rollout"
 
 
 class JobState(StrEnum):
@@ -80,7 +84,8 @@ class StoredLayer:
 
 @dataclass(frozen=True, slots=True)
 class StoredJob:
-    """A job with all its layers. `has_run` says whether a running configuration exists."""
+    """A job with all its layers. `running`: the configuration that it runs; None as long as no commit has asked for
+    tasks, so that it can have no checkpoint."""
 
     name: str
     revision: int
@@ -88,7 +93,7 @@ class StoredJob:
     deleting: bool
     owner: str
     created_at: datetime
-    has_run: bool
+    running: Mapping[str, Any] | None = None
     layers: Mapping[str, StoredLayer] = field(default_factory=dict)
 
     @property

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from datetime import datetime
+from enum import StrEnum
 from typing import Any, NamedTuple
 
 from penstock.config.classify import Difference
@@ -62,9 +64,38 @@ class Rejected(Carried):
     def package(self) -> str:
         return ", ".join(f"{'.'.join(leaf.path)} {leaf.new}" for leaf in self.leaves if leaf.path[0] == PACKAGE)
 
+    @property
+    def details(self) -> dict[str, Any]:
+        """Of an alert about it."""
+        return self.model_dump(mode="json", exclude={"layer_version"}) | {"package": self.package}
+
+    def about(self, job: str) -> str:
+        """What was rejected, where and why, in words for people."""
+        return f"{self.package}: wave {self.wave} of {self.waves}: {self.task or job}: {self.error}"
+
+
+class RolloutOrder(StrEnum):
+    """What an operator asks of a rollout that is under way."""
+
+    PAUSE = "pause"
+    ABORT = "abort"
+
+
+class OrderedRollout(Carried):
+    """`sync_state.rollout_order`: what an operator asked of the rollout that began at `begun_at`, and of no other."""
+
+    action: RolloutOrder
+    begun_at: datetime
+    author: str
+    reason: Text
+    at: datetime
+
 
 class SeenTask(NamedTuple):
-    """A task as the container that owns it reports it. `has_worked`: a batch with rows is behind it."""
+    """A task as the container that owns it reports it. `has_worked`: a batch with rows is behind it.
+
+    `silent_since`: when the container reported last, if that is too long ago to tell how the task is now.
+    """
 
     state: str
     revision: int
@@ -73,6 +104,7 @@ class SeenTask(NamedTuple):
     crashes: int
     error: str | None
     has_worked: bool
+    silent_since: datetime | None = None
 
 
 class LayerContent(NamedTuple):

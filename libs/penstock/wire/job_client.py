@@ -10,8 +10,10 @@ from penstock.model.jobs import JobState
 from penstock.wire import jobs, overview
 from penstock.wire.balance import BalanceView, Rebalanced
 from penstock.wire.cell_client import CellClient
+from penstock.wire.rollout_client import RolloutCalls
 from penstock.wire.savepoints import SavepointPage, SavepointView
-from penstock.wire.service_client import Noted, Paging, path
+from penstock.wire.service_client import Noted, Paging
+from penstock.wire.service_client import job_path as _job
 
 _PLAN_SECONDS = 40.0
 
@@ -24,7 +26,7 @@ class Expiring(Noted, total=False):
     whole_layer: bool
 
 
-class JobClient(CellClient):
+class JobClient(CellClient, RolloutCalls):
     """All calls of the Job Service. Methods raise the errors of `penstock.control.errors`.
 
     `if_match` is the version of the layer that was read, 0 when it was never written: VersionConflict carries the
@@ -146,6 +148,10 @@ class JobClient(CellClient):
         chosen = {"savepoint": savepoint, "of": of, "task_count": task_count, "with_package": with_package}
         return self._write("POST", _job(job, "restore"), jobs.Written, {**chosen, **noted})
 
+    def cancel_restore(self, job: str, **noted: Unpack[Noted]) -> jobs.Written:
+        """Takes a restore back that was not committed yet: the job continues as it ran."""
+        return self._write("DELETE", _job(job, "restore"), jobs.Written, noted)
+
     def get_layer(self, job: str, layer: str, *, revision: int | None = None) -> jobs.LayerView:
         """A layer with its version; as it was at `revision` when that is given."""
         return self._read(jobs.LayerView, _job(job, "layers", layer), revision=revision)
@@ -240,7 +246,3 @@ class JobClient(CellClient):
 
 def _unless(verify: bool) -> dict[str, Any]:
     return {} if verify else {"params": {"verify": "false"}}
-
-
-def _job(job: str, *parts: str) -> str:
-    return path("jobs", job, *parts)

@@ -221,9 +221,10 @@ class JobSummary(View):
 
 
 class JobView(JobSummary):
-    """A job: `config` is its merged configuration with all defaults."""
+    """A job: `config` is its merged configuration with all defaults. `detail`: what the State Syncer does with it."""
 
     created_at: datetime
+    detail: str = ""
     config: JsonObject
     layers: list[LayerVersion]
 

@@ -77,8 +77,8 @@ class SyncView(View):
     `plan` is the recorded plan, if there is one. `kind` `rescale`: its steps, the generation that is written, and the
     container that writes it. `kind` `rollout`: `wave` counts from 0, `ends` has the number of upgraded tasks at the end
     of each wave. `step` is the index of the plan's step, from 0. `rejected`: the package that was rolled back, with the
-    wave, the task and its error, until the package is given up or asked for again. `generations`: the known ones, if
-    the job had several.
+    wave, the task and its error, until the package is given up or asked for again. `rollout_order`: who paused or
+    aborted a rollout, and why. `generations`: the known ones, if the job had several.
     """
 
     job: str
@@ -94,6 +94,7 @@ class SyncView(View):
     changed_fields: list[str] | None
     plan: Any
     rejected: JsonObject | None
+    rollout_order: JsonObject | None = None
     step: int | None
     failures: int | None
     next_attempt_at: datetime | None

@@ -32,6 +32,11 @@ def path(*parts: str) -> str:
     return path_of("v1", *parts)
 
 
+def job_path(job: str, *parts: str) -> str:
+    """The path of a call about a job."""
+    return path("jobs", job, *parts)
+
+
 class ServiceClient(HttpClient):
     """Reads and writes of the Job Service."""
 

@@ -17,7 +17,7 @@ from services.job_service import access, requests
 from services.job_service.answers import Answer, answer, etag, layer_versions
 from services.job_service.cursors import encode
 from services.job_service.requests import CallOf, JobName, PageOf100, PartsOf, ReasonBody, Verify, respond
-from services.job_service.store import expected, jobs, lags
+from services.job_service.store import expected, jobs, lags, overview
 from services.job_service.store.layers import all_layers
 from services.job_service.writes import BASE, Write
 from services.job_service.writes import expected as merged_of
@@ -74,12 +74,14 @@ def get_job(job: JobName, parts: PartsOf, response: Response) -> JobView:
         status = None if status is None else lags.with_lags(connection, [status])[0]
         stored = expected.read(connection, [job]).get(job)
         layers = all_layers(connection)
+        sync = overview.sync(connection, job)
     if status is None or stored is None:
         raise NotFound(f"there is no job {job}", field="job", rule="known")
     response.headers["ETag"] = etag(stored.version(BASE))
     return JobView(
         **dict(status),
         created_at=stored.created_at,
+        detail="" if sync is None else sync.detail,
         config=check_merged(merged_of(stored, layers), carries=True).model_dump(mode="json"),
         layers=layer_versions(stored),
     )

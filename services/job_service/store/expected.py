@@ -20,12 +20,12 @@ from penstock.store.rows import columns
 from penstock.tasks.digests import digests_of
 
 _JOBS = """
-    SELECT name, revision, restarts, deleting, owner, created_at,
-        EXISTS (SELECT FROM running WHERE running.job = jobs.name) AS has_run
-    FROM jobs WHERE name = ANY(:names)
+    SELECT name, revision, restarts, deleting, owner, created_at FROM jobs WHERE name = ANY(:names)
 """
 _READ = text(_JOBS)
 _LOCK = text(f"{_JOBS} ORDER BY name FOR UPDATE OF jobs")
+# The State Syncer locks the row of a job for its first commit, so a running row is read after the lock, too.
+_RUNNING = text("SELECT job, config FROM running WHERE job = ANY(:names) AND started")
 _LAYERS = text(f"SELECT job, {columns(StoredLayer)} FROM expected_layers WHERE job = ANY(:names)")
 _NOT_YET_WRITTEN = 0
 
@@ -96,7 +96,7 @@ def unclaim(connection: Connection, names: Sequence[str]) -> None:
 
 def lock(connection: Connection, names: Sequence[str]) -> dict[str, StoredJob]:
     """The jobs among `names` that exist or are claimed, with their layers, locked until the transaction ends."""
-    # The layers are read by a later statement, so that it sees what the previous holder of the lock wrote.
+    # All else is read by later statements, so that they see what the previous holder of the lock wrote.
     return _with_layers(connection, connection.execute(_LOCK, {"names": list(names)}).all())
 
 
@@ -130,4 +130,10 @@ def _with_layers(connection: Connection, rows: Sequence[Any]) -> dict[str, Store
     if found:
         for job, *values in connection.execute(_LAYERS, {"names": list(found)}):
             found[job][values[0]] = StoredLayer(*values)
-    return {row.name: StoredJob(**row._mapping, layers=found[row.name]) for row in rows}
+    running = _read_running(connection, list(found))
+    return {row.name: StoredJob(**row._mapping, running=running.get(row.name), layers=found[row.name]) for row in rows}
+
+
+def _read_running(connection: Connection, names: Sequence[str]) -> dict[str, Any]:
+    """The running configurations of those of these jobs that have started."""
+    return {row.job: row.config for row in connection.execute(_RUNNING, {"names": names})} if names else {}

@@ -36,7 +36,7 @@ class SyncRow:
 
     `changed_fields` None: nobody has compared them yet. They are those by which the configuration at `revision` differs
     from the running one, or from what ran before once the job is synced. `step` counts the plan's actions from 0.
-    `rejected`: a `penstock.tasks.rollout.Rejected` as JSON.
+    `rejected`, `rollout_order`: a `Rejected` and an `OrderedRollout` of `penstock.tasks.rollout` as JSON.
     """
 
     state: str
@@ -46,6 +46,7 @@ class SyncRow:
     changed_fields: Sequence[str] | None
     plan: Any
     rejected: Mapping[str, Any] | None
+    rollout_order: Mapping[str, Any] | None
     step: int | None
     failures: int
     next_attempt_at: datetime | None

@@ -9,6 +9,7 @@ from penstock.control.errors import Conflict
 from penstock.store.engine import CHANGED_EXPECTED, notify
 from penstock.store.rows import columns, read_first, read_page
 from penstock.store.savepoints import SavepointRow
+from penstock.tasks.host_task import SEAL
 
 _ASK = text(
     f"""
@@ -25,7 +26,13 @@ _DELETE = text(
     """
 )
 _USERS = text("SELECT job FROM restores WHERE savepoint = :number ORDER BY job")
-_FORGET_RESTORE = text("DELETE FROM restores WHERE job = :job")
+_FORGET_RESTORE = text("DELETE FROM restores WHERE job = :job RETURNING number")
+_IS_SEALING = text(
+    """
+    SELECT EXISTS (SELECT FROM sync_state
+        WHERE job = :job AND plan->>'step' = :seal AND (plan->'restore'->>'number')::bigint = :number)
+    """
+)
 _RESTORE = text(
     """
     INSERT INTO restores (job, savepoint, savepoint_job, savepoint_name, generation, config)
@@ -64,6 +71,17 @@ def ask_to_delete(connection: Connection, number: int) -> None:
 def restoring(connection: Connection, savepoint: int) -> list[str]:
     """The jobs that are to be restored from a savepoint."""
     return list(connection.execute(_USERS, {"number": savepoint}).scalars())
+
+
+def cancel_restore(connection: Connection, job: str) -> int | None:
+    """Takes back what was asked for; its number, None when there was nothing. Waits while the State Syncer has it
+    locked."""
+    return connection.execute(_FORGET_RESTORE, {"job": job}).scalar()
+
+
+def is_past_return(connection: Connection, job: str, restore: int) -> bool:
+    """Whether the old generation of a job is given up for a restore."""
+    return bool(connection.execute(_IS_SEALING, {"job": job, "seal": SEAL, "number": restore}).scalar_one())
 
 
 def ask_to_restore(connection: Connection, job: str, savepoint: SavepointRow) -> None:

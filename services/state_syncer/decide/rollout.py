@@ -1,10 +1,13 @@
 """A new package for a running job, wave by wave: one decision from the recorded rollout and the observed tasks. Pure.
 
-    wave 1 > wave 2 > ... > synced          a wave that is not healthy: > roll_back > the good package, at once
+    wave 1 > wave 2 > ... > synced          a wave with a task that is reported as not healthy, or an operator's abort:
+                                            > roll_back > the good package, at once
 
 Each wave is committed with its record, in one transaction. Tasks that are not upgraded yet run on unchanged. This
 module does not roll back: it records the rejected leaves, and `rollback` asks the Job Service to write the good values.
 The next expected configuration then has the good package, so its commit ends the rollout.
+
+Only what was reported speaks against a package. A wave of which too little is known waits, and says so.
 """
 
 from __future__ import annotations
@@ -16,7 +19,16 @@ from enum import StrEnum
 from penstock.config.classify import classify
 from penstock.config.merge import overlay
 from penstock.config.model import ChangeKind
-from penstock.tasks.rollout import RanBefore, Rejected, RunningRollout, code_changes, good_values, is_upgrade, wave_ends
+from penstock.tasks.rollout import (
+    OrderedRollout,
+    RanBefore,
+    Rejected,
+    RunningRollout,
+    code_changes,
+    good_values,
+    is_upgrade,
+    wave_ends,
+)
 from penstock.tasks.spec import task_id
 from services.state_syncer.decide.change import decide, restarted
 from services.state_syncer.decide.decisions import (
@@ -40,6 +52,8 @@ from services.state_syncer.decide.waves import (
     Stage,
     Trouble,
     crashes_before,
+    lateness,
+    longest_ill,
     steps_of,
     troubles,
 )
@@ -52,7 +66,8 @@ class WaveFact(StrEnum):
     RUNNING = "its tasks run, not for long enough"
     NOT_RUNNING = "not all of its tasks run, or it is unknown"
     CRASHING = "a task crashes again and again"
-    LATE = "it takes too long"
+    FAILING = "a task does not come to run"
+    LATE = "it is not known for too long whether its tasks run"
 
 
 def continue_rollout(
@@ -112,33 +127,45 @@ def carry_on(view: JobView, now: datetime, policy: RolloutPolicy) -> WaveStep:
 
 def _watch(job: str, generation: int, recorded: Rolling, now: datetime, policy: RolloutPolicy) -> WaveStep | Rollout:
     """The next step; the rollout itself when its next wave is to begin."""
-    rolling = recorded
-    crashes = crashes_before(recorded)
-    if crashes != recorded.plan.crashes:
-        rolling = replace(recorded, plan=recorded.plan.model_copy(update={"crashes": crashes}))
-    plan, found = rolling.plan, tuple(troubles(rolling, generation))
+    if recorded.aborted is not None:
+        return _abort(recorded.plan, recorded.aborted, now)
+    rolling, found = _looked_at(recorded, generation, now)
+    plan = rolling.plan
     fact = wave_fact(rolling, found, now, policy)
     if plan.step is Stage.ROLL_BACK:
         return _stay(recorded, plan, fact, found, now)
     match fact:
-        case WaveFact.HEALTHY:
-            return Finish(plan) if plan.wave + 1 >= len(plan.ends) else plan
-        case WaveFact.CRASHING | WaveFact.LATE:
+        case WaveFact.CRASHING | WaveFact.FAILING:
             return _halt(job, plan, fact, found, now)
-        case WaveFact.RUNNING | WaveFact.NOT_RUNNING:
+        case WaveFact.HEALTHY if recorded.paused is None:
+            return Finish(plan) if plan.wave + 1 >= len(plan.ends) else plan
+        case _:
             return _stay(recorded, plan, fact, found, now)
 
 
+def _looked_at(recorded: Rolling, generation: int, now: datetime) -> tuple[Rolling, tuple[Trouble, ...]]:
+    """The rollout with what is now seen of its tasks noted in its plan, and their troubles."""
+    crashes, plan = crashes_before(recorded), recorded.plan
+    if crashes != plan.crashes:
+        plan = plan.model_copy(update={"crashes": crashes})
+    found = tuple(troubles(replace(recorded, plan=plan), generation))
+    ill, ill_since = longest_ill(plan, found, now)
+    if plan.step is Stage.WAVE and (ill, ill_since) != (plan.ill, plan.ill_since):
+        plan = plan.model_copy(update={"ill": ill, "ill_since": ill_since})
+    return (recorded if plan is recorded.plan else replace(recorded, plan=plan)), found
+
+
 def wave_fact(rolling: Rolling, found: tuple[Trouble, ...], now: datetime, policy: RolloutPolicy) -> WaveFact:
-    """What is found about the wave. Unknown is never healthy, and unhealthy only after `unhealthy_seconds`."""
+    """What is found about the wave. Unknown is neither healthy nor unhealthy, however long it lasts."""
     plan = rolling.plan
     if any(trouble.crashes >= CRASHES_BEFORE_HALT for trouble in found):
         return WaveFact.CRASHING
-    if not found and _has_proved_itself(rolling, now, policy):
-        return WaveFact.HEALTHY
-    if elapsed(plan.step_at, now) >= policy.unhealthy_seconds:
-        return WaveFact.LATE
-    return WaveFact.NOT_RUNNING if found else WaveFact.RUNNING
+    if not found:
+        return WaveFact.HEALTHY if _has_proved_itself(rolling, now, policy) else WaveFact.RUNNING
+    if plan.ill_since is not None and elapsed(plan.ill_since, now) >= policy.unhealthy_seconds:
+        return WaveFact.FAILING
+    is_late = elapsed(plan.step_at, now) >= policy.unhealthy_seconds
+    return WaveFact.LATE if is_late else WaveFact.NOT_RUNNING
 
 
 def _has_proved_itself(rolling: Rolling, now: datetime, policy: RolloutPolicy) -> bool:
@@ -151,13 +178,24 @@ def _stay(
     recorded: Rolling, plan: Rollout, fact: WaveFact, found: tuple[Trouble, ...], now: datetime
 ) -> Record[Rollout] | Poll[Rollout]:
     if plan.step is Stage.WAVE:
-        well_since = None if fact is not WaveFact.RUNNING else plan.well_since or now
-        if well_since != plan.well_since:
-            plan = plan.model_copy(update={"well_since": well_since})
+        runs = fact in (WaveFact.RUNNING, WaveFact.HEALTHY)
+        seen = {"well_since": plan.well_since or now if runs else None, "late": ""}
+        if fact is WaveFact.LATE:
+            seen["late"] = lateness(plan, found)
+        if seen != {name: getattr(plan, name) for name in seen}:
+            plan = plan.model_copy(update=seen)
     if plan is not recorded.plan:
         return Record(plan)
-    waits_for = f"task {found[0].index}: {found[0].why}" if found else "a batch of each of its tasks"
-    return Poll(plan, waits_for)
+    return Poll(plan, _why(recorded, found))
+
+
+def _why(recorded: Rolling, found: tuple[Trouble, ...]) -> str:
+    """Why the rollout does not go on."""
+    if recorded.paused is not None:
+        return f"paused by {recorded.paused.author}: {recorded.paused.reason}"
+    if recorded.plan.late:
+        return ""
+    return f"waiting for {f'task {found[0].index}: {found[0].why}' if found else 'a batch of each of its tasks'}"
 
 
 def _next_wave(running: Running, plan: Rollout, now: datetime) -> Record[Rollout]:
@@ -167,10 +205,21 @@ def _next_wave(running: Running, plan: Rollout, now: datetime) -> Record[Rollout
 
 
 def _halt(job: str, plan: Rollout, fact: WaveFact, found: tuple[Trouble, ...], now: datetime) -> Record[Rollout]:
-    worst = max(found, key=lambda trouble: trouble.crashes, default=None)
-    error = fact.value if worst is None else worst.why
-    task = None if worst is None else task_id(job, worst.index)
-    rejected = Rejected(
+    worst = max(found, key=lambda trouble: (trouble.crashes, trouble.index == plan.ill))
+    task = task_id(job, worst.index)
+    why = f"{fact.value}: {task}: {worst.why}"
+    return Record(plan.again(now, step=Stage.ROLL_BACK, why=why), rejected=_rejected(plan, task, worst.why))
+
+
+def _abort(plan: Rollout, order: OrderedRollout, now: datetime) -> Record[Rollout]:
+    """As a halt, and also where the package before has never worked: an operator asks for it."""
+    why = f"aborted by {order.author}: {order.reason}"
+    aborted = plan.again(now, step=Stage.ROLL_BACK, why=why, goes_back=True)
+    return Record(aborted, rejected=_rejected(aborted, None, why))
+
+
+def _rejected(plan: Rollout, task: str | None, error: str) -> Rejected:
+    return Rejected(
         revision=plan.revision,
         leaves=plan.leaves,
         wave=plan.wave + 1,
@@ -179,8 +228,6 @@ def _halt(job: str, plan: Rollout, fact: WaveFact, found: tuple[Trouble, ...], n
         error=error,
         goes_back=plan.goes_back,
     )
-    why = f"{fact.value}: {error if task is None else f'{task}: {error}'}"
-    return Record(plan.again(now, step=Stage.ROLL_BACK, why=why), rejected=rejected)
 
 
 # ---- writes that come meanwhile
@@ -192,9 +239,9 @@ def _changed(
     """A write that cannot be carried out now, for whatever reason, is left until the rollout has ended."""
     match decide(view, now):
         case StartRescale(commit) as start:
-            # With a rejected package it would bring that to all tasks: the good one comes first.
-            is_rejected = plan.step is Stage.ROLL_BACK and _same_package(running.config, commit.config)
-            return carry_on(view, now, policy) if is_rejected else start
+            # It would bring the package to all tasks: a rejected one is taken back first, and a paused one waits.
+            waits = _is_held_back(view, plan) and _same_package(running.config, commit.config)
+            return carry_on(view, now, policy) if waits else start
         case StartRollout(commit) | (Commit(then=None) as commit):
             stops = running.stopping or not commit.asks_for_tasks
             if stops or _same_package(_good(running, plan), commit.config):
@@ -208,6 +255,13 @@ def _changed(
             return Record(plan.again(now, restarts=restart.restarts), restart)
         case _:
             return carry_on(view, now, policy)
+
+
+def _is_held_back(view: JobView, plan: Rollout) -> bool:
+    """Whether the package must not go out to further tasks."""
+    rolling = view.rolling
+    is_ordered = rolling is not None and (rolling.paused is not None or rolling.aborted is not None)
+    return plan.step is Stage.ROLL_BACK or is_ordered
 
 
 def _go_along(running: Running, plan: Rollout, commit: Commit, now: datetime) -> Record[Rollout]:

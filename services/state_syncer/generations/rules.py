@@ -22,8 +22,9 @@ class UnusedGeneration(NamedTuple):
     """A generation that is not used, and what its end depends on.
 
     `container` was asked to delete it, at the `attempts`-th time. `attempted`: it was never committed. `running`: the
-    generation that the job runs, None without any. `forgotten`: the job is. `planned`: the job has a recorded plan.
-    `copied`: a savepoint of it is to be taken. `newer`: how many that were committed and came after it are unused too.
+    generation that the job runs, None without any. `forgotten`: the job is. `former`: a deleted job of the same name
+    had it, and the present one never did. `planned`: the job has a recorded plan. `copied`: a savepoint of it is to be
+    taken. `newer`: how many that were committed and came after it are unused too.
     """
 
     job: str
@@ -33,6 +34,7 @@ class UnusedGeneration(NamedTuple):
     attempted: bool
     running: int | None
     forgotten: bool
+    former: bool
     planned: bool
     copied: bool
     unused_seconds: float
@@ -69,7 +71,8 @@ def may_go(seen: UnusedGeneration, retention: Retention) -> bool:
     if seen.attempted:
         return seen.unused_seconds >= ATTEMPT_SECONDS
     left = seen.generation < seen.running
-    return left and seen.newer >= retention.count and seen.unused_seconds >= retention.seconds
+    is_enough = seen.former or seen.newer >= retention.count
+    return left and is_enough and seen.unused_seconds >= retention.seconds
 
 
 def key_of(seen: UnusedGeneration) -> AttemptKey:
@@ -79,7 +82,7 @@ def key_of(seen: UnusedGeneration) -> AttemptKey:
 
 def request_of(seen: UnusedGeneration) -> GenerationRemoval:
     """What the container is asked."""
-    return GenerationRemoval(job=seen.job, generation=seen.generation, forgotten=seen.forgotten)
+    return GenerationRemoval(job=seen.job, generation=seen.generation, forgotten=seen.forgotten or seen.former)
 
 
 def decide(

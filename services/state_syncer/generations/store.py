@@ -81,7 +81,8 @@ _READ = text(
         FROM generations g WHERE unused_since IS NOT NULL AND collected_at IS NULL
     ), found AS (
         SELECT u.job, u.generation, u.container, u.attempts, u.attempted,
-            r.generation AS running, r.job IS NULL AND f.job IS NOT NULL AS forgotten, s.plan IS NOT NULL AS planned,
+            r.generation AS running, r.job IS NULL AND f.job IS NOT NULL AS forgotten,
+            coalesce(u.generation < r.first_generation, false) AS former, s.plan IS NOT NULL AS planned,
             EXISTS (SELECT FROM savepoints p
                     WHERE p.job = u.job AND p.generation = u.generation AND p.state = 'asked') AS copied,
             CAST(extract(epoch FROM now() - GREATEST(u.unused_since, CASE WHEN r.job IS NULL THEN f.at END))
@@ -92,7 +93,7 @@ _READ = text(
         LEFT JOIN forgotten f ON f.job = u.job
         LEFT JOIN sync_state s ON s.job = u.job
         WHERE u.container IS NOT NULL OR coalesce(u.next_attempt_at, '-infinity') <= now()
-            AND (u.attempted OR u.newer >= :kept OR f.job IS NOT NULL)
+            AND (u.attempted OR u.newer >= :kept OR f.job IS NOT NULL OR u.generation < r.first_generation)
     )
     SELECT * FROM found WHERE container IS NOT NULL OR attempted OR unused_seconds >= :seconds
     ORDER BY container IS NULL, unused_seconds DESC, job, generation LIMIT :most

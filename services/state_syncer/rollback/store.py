@@ -11,7 +11,7 @@ from sqlalchemy import Connection, Engine, text
 from penstock.control.logs import logger
 from penstock.model.alerts import AlertKind
 from penstock.store import leases
-from penstock.store.alerts import clear_alerts, raise_alert
+from penstock.store.alerts import Found, replace_alerts
 from penstock.store.engine import snapshot
 from penstock.store.running import STATE_SYNCER
 from penstock.tasks.rollout import LayerContent, Rejected
@@ -21,8 +21,7 @@ log = logger(__name__)
 
 _REJECTED = text(
     """
-    SELECT s.job, j.revision, s.rejected, EXISTS (
-            SELECT FROM alerts a WHERE a.kind = :refused AND a.subject = s.job AND a.cleared_at IS NULL) AS is_refused
+    SELECT s.job, j.revision, s.rejected
     FROM sync_state s JOIN jobs j ON j.name = s.job
     WHERE s.rejected IS NOT NULL AND NOT j.deleting ORDER BY s.job
     """
@@ -36,15 +35,20 @@ _LAYERS = text(
 _FORGET = text("UPDATE sync_state SET rejected = NULL WHERE job = :job AND rejected = CAST(:seen AS jsonb)")
 
 
+class Mark(NamedTuple):
+    """What tells whether there is anything new about a rejected package: the job's newest write, and the record."""
+
+    revision: int
+    recorded: Mapping[str, Any]
+
+
 class Rejection(NamedTuple):
-    """A job with a rejected package, the revision of its newest write, and its layers, lowest first. `is_refused`: an
-    alert is open that its rollback was refused."""
+    """A job with a rejected package, and its layers, lowest first."""
 
     job: str
-    revision: int
+    mark: Mark
     rejected: Rejected
     layers: Sequence[LayerContent]
-    is_refused: bool = False
 
 
 class Rejections(NamedTuple):
@@ -69,17 +73,18 @@ class RollbackStore:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
 
-    def read(self, done: Mapping[str, int], limit: int) -> Rejections:
+    def read(self, done: Mapping[str, Mark], limit: int) -> Rejections:
         """The rejected packages of one moment, by job, `limit` at most; of jobs that are not being deleted, nor `done`
-        at the revision they have. A record that this version cannot read is logged and left out. Raises
+        as they are now. A record that this version cannot read is logged and left out. Raises
         Unavailable."""
         with snapshot(self._engine) as connection:
-            rows = connection.execute(_REJECTED, {"refused": AlertKind.ROLLBACK_REFUSED.value}).all()
-            fresh = ((row, parse_rejected(row.job, row.rejected)) for row in rows if done.get(row.job) != row.revision)
+            rows = connection.execute(_REJECTED).all()
+            new = [row for row in rows if done.get(row.job) != Mark(row.revision, row.rejected)]
+            fresh = ((row, parse_rejected(row.job, row.rejected)) for row in new)
             wanted = list(islice(((row, rejected) for row, rejected in fresh if rejected is not None), limit))
             layers = _read_layers(connection, [row.job for row, _ in wanted]) if wanted else {}
         found = [
-            Rejection(row.job, row.revision, rejected, layers[row.job], row.is_refused) for row, rejected in wanted
+            Rejection(row.job, Mark(row.revision, row.rejected), rejected, layers[row.job]) for row, rejected in wanted
         ]
         return Rejections({row.job for row in rows}, found)
 
@@ -91,14 +96,21 @@ class RollbackStore:
                 if connection.execute(_FORGET, {"job": job, "seen": rejected.model_dump_json()}).rowcount:
                     clear_rejected(connection, [job])
 
-    def alert(self, refused: Mapping[str, str], accepted: Collection[str], leader_epoch: int) -> None:
-        """Raises an alert for each rollback that was refused, with the reason, and closes those of jobs whose layer is
-        as it should be. Raises Fenced, Unavailable."""
+    def alert(self, refused: Mapping[str, str], done: Mapping[str, Rejected], leader_epoch: int) -> None:
+        """Raises an alert for each rollback that was refused, with the reason, and for each that is done; that closes
+        the one that it was refused. One that is open and says the same is left alone. Raises Fenced, Unavailable."""
+        about_refused: Found = {
+            (AlertKind.ROLLBACK_REFUSED, job): (f"the package is not rolled back: {why}", {"refused": why})
+            for job, why in refused.items()
+        }
+        about_done: Found = {
+            (AlertKind.ROLLED_BACK, job): (f"the package is rolled back: {each.about(job)}", each.details)
+            for job, each in done.items()
+        }
         with leases.fenced(self._engine, STATE_SYNCER, leader_epoch) as connection:
-            for job, why in refused.items():
-                message = f"the package cannot be rolled back: {why}"
-                raise_alert(connection, AlertKind.ROLLBACK_REFUSED, job, message, {"refused": why})
-            clear_alerts(connection, AlertKind.ROLLBACK_REFUSED, accepted)
+            kind, jobs = [AlertKind.ROLLBACK_REFUSED], [*refused, *done]
+            replace_alerts(connection, kind, about_refused, refresh=True, only=jobs)
+            replace_alerts(connection, [AlertKind.ROLLED_BACK], about_done, refresh=True, only=list(done))
 
 
 def _read_layers(connection: Connection, jobs: Sequence[str]) -> dict[str, list[LayerContent]]:

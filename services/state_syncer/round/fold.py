@@ -17,7 +17,7 @@ from services.state_syncer.decide.decisions import Commit, Decision, Fail, Recor
 from services.state_syncer.decide.effects import Effects, LogEvent, effects, plan_effects
 from services.state_syncer.decide.next_step import next_step
 from services.state_syncer.decide.observe import Presence
-from services.state_syncer.decide.progress import Plan
+from services.state_syncer.decide.progress import Plan, Step
 from services.state_syncer.decide.rescale import begin_rescale
 from services.state_syncer.decide.rollout import begin_rollout, carry_on, watch_rollout
 from services.state_syncer.decide.view import Digests, JobRow, JobView, RollingJob
@@ -135,8 +135,14 @@ class Round:
             self._leave_waiting(each)
 
     def attempts(self) -> list[Attempt]:
-        """What containers are asked once all is written: steps of plans, and outputs that are made first."""
-        return [*self._plans.attempts(self._asks), *self._outputs.attempts()]
+        """What containers are asked once all is written: steps of plans that were recorded, and outputs that are made
+        first."""
+        asks = [(view, plan) for view, plan in self._asks if view.job not in self.batch.left_out]
+        return [*self._plans.attempts(asks), *self._outputs.attempts()]
+
+    def written_events(self) -> list[LogEvent]:
+        """What is to be told of what was written."""
+        return [event for event in self.events if event.job not in self.batch.left_out]
 
     def _decide(self, unwatched: JobView) -> tuple[JobView, Decision]:
         try:
@@ -192,10 +198,14 @@ class Round:
             found, commit = effects(view, _fail_of(bug), self._now), None
         if commit is not None:
             self.batch.commits.append(commit)
+            if commit.started and (view.running is None or not view.running.started):
+                self.batch.starts[view.job] = view.revision
             if view.running is None and view.last_generation > 0:
                 self.batch.remade.append(view.job)
         if found.asks is not None:
             self._asks.append((view, found.asks))
+            if found.asks.restore is not None and _begins_to_seal(view, found.asks):
+                self.batch.seals[view.job] = found.asks.restore.number
         if found.restored is not None:
             self.batch.restored[view.job] = found.restored
         if found.forget:
@@ -216,6 +226,12 @@ class Round:
 
 def _decided(decision: Decision) -> Decision:
     return decision
+
+
+def _begins_to_seal(view: JobView, plan: Plan) -> bool:
+    """Whether this round records that the old generation is given up."""
+    recorded = None if view.progress is None else view.progress.plan.step
+    return plan.step is Step.SEAL and recorded is not Step.SEAL
 
 
 def _fail_of(bug: Exception) -> Fail:

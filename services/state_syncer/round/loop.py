@@ -71,11 +71,11 @@ class StateSyncer:
             this.begin(picked)  # After the reading transaction, which the store would end after some idle seconds.
             if this.batch:
                 number = self._store.write(this.batch, leader_epoch)
-                log_events(this.events, number)
+                log_events(this.written_events(), number)
             # What is recorded by now, and outputs. Host tasks that are not wanted any more are forgotten.
             self._host_tasks.want(this.attempts(), leader_epoch)
             self._show(simple.jobs + this.jobs)
-        return this.look_soon
+        return this.look_soon or bool(this.batch.left_out)
 
     def _compares(self, leader_epoch: int) -> bool:
         """A comparison that takes too long in the store costs one round, not every one: a failed one is not repeated

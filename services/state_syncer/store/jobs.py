@@ -106,7 +106,7 @@ _READ = text(
         EXISTS (SELECT FROM proven p WHERE p.job = r.job AND p.code = code_of(CASE
             WHEN r.rollout->>'revision' = r.revision::text THEN r.rollout->'before'->'config' ELSE r.config END)
         ) AS is_proven,
-        s.plan, GREATEST(r.generation, r.newest_generation) AS newest_generation,
+        s.plan, s.rollout_order, GREATEST(r.generation, r.newest_generation) AS newest_generation,
         s.state, s.detail, s.revision AS sync_revision, s.change_kind, s.changed_fields, s.failures, s.next_attempt_at,
         coalesce(f.generation, 0) AS forgotten_generation,
         e.config AS merged, e.digests,
@@ -219,7 +219,7 @@ def _whole_view(row: Row[Any], facts: Facts, tasks: Mapping[int, SeenTask]) -> J
     """A job whose sync state this version cannot read is left as it is. Nothing is written about it either: a write
     names the state that it replaces."""
     try:
-        return with_recorded(_view(row, facts), row.rollout, _plan(row), tasks)
+        return with_recorded(_view(row, facts), row.rollout, _plan(row), tasks, row.rollout_order)
     except ValueError as error:
         unusable = Unusable(f"its sync state cannot be read: {error}", "state")
         return JobView(row.name, row.revision, row.restarts, False, None, expected=unusable)

@@ -38,7 +38,14 @@ _COUNT_RUNNING = text(
 
 _NEW = """json_to_recordset(CAST(:rows AS json)) AS new(
         job text, plan jsonb, step int, generation bigint, seconds jsonb, rejected jsonb)"""
-_RECORD = text(f"UPDATE sync_state AS held SET plan = new.plan, step = new.step FROM {_NEW} WHERE held.job = new.job")
+# An operator's order ends with the rollout that it is about.
+_RECORD = text(
+    f"""
+    UPDATE sync_state AS held SET plan = new.plan, step = new.step,
+        rollout_order = CASE WHEN new.plan->>'begun_at' = held.rollout_order->>'begun_at' THEN held.rollout_order END
+    FROM {_NEW} WHERE held.job = new.job
+    """
+)
 # An attempt has a number that was never used, so it can meet no other attempt.
 _TAKE_GENERATIONS = text(
     f"""

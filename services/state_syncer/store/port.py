@@ -24,9 +24,9 @@ from services.state_syncer.decide.view import JobView
 from services.state_syncer.generations import store as generations
 from services.state_syncer.host_tasks.next_attempt import LiveContainer
 from services.state_syncer.host_tasks.store import read_state_bytes
-from services.state_syncer.store import jobs, states
+from services.state_syncer.store import guards, jobs, states
 from services.state_syncer.store.plans import count_running, read_live_containers, read_plans, write_plans
-from services.state_syncer.store.rollouts import RollingJobs, clear_rejected, raise_rejected, read_rolling_jobs
+from services.state_syncer.store.rollouts import RollingJobs, alert_of_plans, clear_rejected, read_rolling_jobs
 from services.state_syncer.store.simple import SimpleCommits, commit_simple, queue_others
 from services.state_syncer.store.states import Ranks, SyncWrite
 
@@ -92,8 +92,11 @@ class Batch:
     """All that a round writes.
 
     `remade`: committed jobs that have the name of a forgotten one. `restored`: the numbers of the restores
-    that were done, by job. `unasked_stop`: the newest commit of a stop that will be taken as done without a report of
-    every container; 0: of none.
+    that were done, by job. `starts`: the jobs that get their first tasks or checkpoints, with the revision of their
+    newest write; `seals`: those that give up their old generation for a savepoint, with the number of the restore.
+    When such a job was written to since it was read, or the restore cancelled, nothing of it is written:
+    `SyncStore.write` notes it in `left_out`. `unasked_stop`: the newest commit of a stop that
+    will be taken as done without a report of every container; 0: of none.
     """
 
     commits: list[CommitRow] = field(default_factory=list)
@@ -104,6 +107,22 @@ class Batch:
     restored: dict[str, int] = field(default_factory=dict)
     ranks: Ranks | None = None
     unasked_stop: int = 0
+    starts: dict[str, int] = field(default_factory=dict)
+    seals: dict[str, int] = field(default_factory=dict)
+    left_out: frozenset[str] = frozenset()
+
+    def without(self, jobs: Collection[str]) -> Batch:
+        """The same without anything about these jobs."""
+        return Batch(
+            commits=[row for row in self.commits if row.job not in jobs],
+            remade=[job for job in self.remade if job not in jobs],
+            forget=[job for job in self.forget if job not in jobs],
+            states=[write for write in self.states if write.job not in jobs],
+            plans=[write for write in self.plans if write.job not in jobs],
+            restored={job: number for job, number in self.restored.items() if job not in jobs},
+            ranks=self.ranks,
+            unasked_stop=self.unasked_stop,
+        )
 
     def __bool__(self) -> bool:
         """Whether there is anything to write."""
@@ -143,8 +162,11 @@ class SyncStore:
             return committed
 
     def write(self, batch: Batch, leader_epoch: int) -> int | None:
-        """Writes all of it or nothing; the commit number. Raises Fenced and Unavailable."""
+        """Writes all of it or nothing, but for what is then in `batch.left_out`; the commit number. Raises Fenced and
+        Unavailable."""
         with leases.fenced(self._engine, STATE_SYNCER, leader_epoch) as connection:
+            batch.left_out = guards.changed_since(connection, batch.starts, batch.seals)
+            batch = batch.without(batch.left_out) if batch.left_out else batch
             forget_many(connection, batch.forget, leader_epoch)
             number = commit_many(connection, batch.commits, leader_epoch, remade=batch.remade)
             states.write_sync_states(connection, batch.states)
@@ -197,9 +219,8 @@ def _round_input(connection: Connection, ranks: states.RanksRow) -> RoundInput:
 
 def _alert_of_rollouts(connection: Connection, batch: Batch) -> None:
     clear_rejected(connection, batch.forget)
-    for write in batch.plans:
-        if write.rejected is not None:
-            raise_rejected(connection, write.job, write.rejected)
+    clear_alerts(connection, AlertKind.ROLLOUT_LATE, batch.forget)
+    alert_of_plans(connection, batch.plans)
 
 
 def _end_restores(connection: Connection, restored: Mapping[str, int]) -> None:

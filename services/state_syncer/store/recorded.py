@@ -10,7 +10,7 @@ from typing import Any
 from penstock.config.merge import overlay
 from penstock.config.validate import check_merged
 from penstock.control.errors import InvalidConfig
-from penstock.tasks.rollout import RunningRollout, SeenTask
+from penstock.tasks.rollout import OrderedRollout, RunningRollout, SeenTask
 from services.state_syncer.decide.progress import Plan, PlanRow, Progress
 from services.state_syncer.decide.view import Config, JobView, Running, Unusable
 from services.state_syncer.decide.waves import Rolling, Rollout
@@ -34,9 +34,14 @@ def expected_of(merged: Config | None, layers: Sequence[Config]) -> Config | Unu
 
 
 def with_recorded(
-    view: JobView, rollout: Mapping[str, Any] | None, row: PlanRow | None, tasks: Mapping[int, SeenTask]
+    view: JobView,
+    rollout: Mapping[str, Any] | None,
+    row: PlanRow | None,
+    tasks: Mapping[int, SeenTask],
+    order: Mapping[str, Any] | None = None,
 ) -> JobView:
-    """The view with what is recorded of the job: `running.rollout`, and the plan with the tasks of a rollout.
+    """The view with what is recorded of the job: `running.rollout`, and the plan, of a rollout with its tasks and an
+    operator's order.
 
     A rollout or a plan that this version cannot read leaves the job as it is, with the reason.
     """
@@ -48,7 +53,12 @@ def with_recorded(
             # A restart would commit the running row without its rollout, so the restart waits.
             unusable = Unusable(f"its recorded rollout cannot be read: {error}", "rollout")
             return replace(view, expected=unusable, restarts=running.restarts)
-    return view if row is None else _with_plan(view, row, tasks)
+    return view if row is None else _with_plan(view, row, tasks, order)
+
+
+def order_of(recorded: Mapping[str, Any] | None) -> OrderedRollout | None:
+    """What an operator asked of a rollout, as it is recorded. Raises ValueError for what this version cannot read."""
+    return None if recorded is None else OrderedRollout.model_validate(recorded)
 
 
 def _with_rollout(view: JobView, running: Running, rollout: RunningRollout) -> JobView:
@@ -59,10 +69,10 @@ def _with_rollout(view: JobView, running: Running, rollout: RunningRollout) -> J
     return replace(view, running=replace(running, rollout=rollout))
 
 
-def _with_plan(view: JobView, row: PlanRow, tasks: Mapping[int, SeenTask]) -> JobView:
+def _with_plan(view: JobView, row: PlanRow, tasks: Mapping[int, SeenTask], order: Mapping[str, Any] | None) -> JobView:
     try:
         if row.is_rollout:
-            return replace(view, rolling=Rolling(Rollout.model_validate(row.plan), tasks))
+            return replace(view, rolling=Rolling(Rollout.model_validate(row.plan), tasks, order_of(order)))
         plan = Plan.model_validate(row.plan)
     except ValueError as error:
         return replace(view, expected=Unusable(f"its recorded plan cannot be read: {error}", "plan"))

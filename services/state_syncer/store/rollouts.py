@@ -8,14 +8,18 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection, Row, text
 
 from penstock.model.alerts import AlertKind
+from penstock.model.health import SILENT
 from penstock.store.alerts import clear_alerts, raise_alert
 from penstock.store.cluster import read_facts
+from penstock.store.health import read_moment
 from penstock.store.selectors import selector_in
-from penstock.tasks.rollout import Rejected, SeenTask
+from penstock.tasks.rollout import SeenTask
 from penstock.tasks.spec import task_id
+from services.state_syncer.decide.effects import PlanWrite
 from services.state_syncer.decide.view import RollingJob
 from services.state_syncer.decide.waves import NOTHING_PROVEN, Rolling, Rollout
 from services.state_syncer.store.plans import IS_ROLLOUT
+from services.state_syncer.store.recorded import order_of
 from services.state_syncer.store.states import sync_record
 
 # A batch with rows is behind a reported task `t`; NULL is no. Compared as JSON: a cast of a malformed report would end
@@ -27,7 +31,7 @@ _HAS_WORKED = """t.progress->'batch_id' <> 'null'
 # Where digests are missing nobody knows, so the configurations are read.
 _READ_ROLLING = text(
     f"""
-    SELECT s.job, j.revision, j.restarts, j.deleting, r.generation, s.plan,
+    SELECT s.job, j.revision, j.restarts, j.deleting, r.generation, s.plan, s.rollout_order,
         s.state, s.detail, s.revision AS sync_revision, s.change_kind, s.changed_fields, s.failures, s.next_attempt_at,
         (r.stopping OR EXISTS (SELECT FROM restores w WHERE w.job = s.job)
             OR (e.basis = :basis AND e.digests = r.digests AND e.digests <> '{{}}') IS NOT TRUE) AS changed
@@ -43,7 +47,7 @@ _READ_ROLLING = text(
 _TASKS = text(
     f"""
     SELECT t.job, t.index AS number, t.container, t.state, t.revision, t.generation, t.restarts, t.crashes, t.error,
-        {_HAS_WORKED} AS has_worked, {selector_in("running.config")} AS selector
+        {_HAS_WORKED} AS has_worked, {selector_in("running.config")} AS selector, r.reported_at
     FROM tasks t
         LEFT JOIN running ON running.job = t.job
         JOIN containers c ON c.name = t.container AND c.state = 'live'
@@ -79,7 +83,8 @@ def read_rolling_jobs(connection: Connection, basis: str) -> RollingJobs:
 
 def _rolling_job(row: Row[Any], tasks: Mapping[int, SeenTask]) -> RollingJob | None:
     try:
-        rolling, sync = Rolling(Rollout.model_validate(row.plan), tasks), sync_record(row)
+        rolling = Rolling(Rollout.model_validate(row.plan), tasks, order_of(row.rollout_order))
+        sync = sync_record(row)
     except ValueError:
         return None
     return RollingJob(
@@ -105,28 +110,32 @@ def read_wave_tasks(connection: Connection, jobs: Sequence[str]) -> dict[str, di
     ]
     values = {"shards": sorted({shard for shard, _ in rows if shard is not None}), "count": sharding.count}
     owners = {row.shard: row.container for row in connection.execute(_OWNERS, values)}
+    now = read_moment(connection).now
     found: dict[str, dict[int, SeenTask]] = {}
     for shard, row in rows:
         if shard is not None and owners.get(shard) == row.container:
-            task = SeenTask(
-                row.state, row.revision, row.generation, row.restarts, row.crashes, row.error, bool(row.has_worked)
-            )
+            told = (row.state, row.revision, row.generation, row.restarts, row.crashes, row.error, bool(row.has_worked))
+            task = SeenTask(*told, silent_since=row.reported_at if now - row.reported_at > SILENT else None)
             found.setdefault(row.job, {})[row.number] = task
     return found
 
 
-def raise_rejected(connection: Connection, job: str, rejected: Rejected) -> None:
-    """One alert a job, of the kind that says whether the package is rolled back."""
-    where = f"wave {rejected.wave} of {rejected.waves}"
-    what = "the package is rolled back" if rejected.goes_back else f"the rollout is halted, with {NOTHING_PROVEN}"
-    message = f"{what}: {rejected.package}: {where}: {rejected.task or job}: {rejected.error}"
-    details = rejected.model_dump(mode="json", exclude={"layer_version"}) | {"package": rejected.package}
-    raise_alert(
-        connection, AlertKind.ROLLED_BACK if rejected.goes_back else AlertKind.ROLLOUT_HALTED, job, message, details
-    )
+def alert_of_plans(connection: Connection, writes: Sequence[PlanWrite]) -> None:
+    """Raises and closes what the plans of these jobs say: that a wave is late, or that a rollout is halted."""
+    late = {write.job: write.plan for write in writes if isinstance(write.plan, Rollout) and write.plan.late}
+    clear_alerts(connection, AlertKind.ROLLOUT_LATE, [write.job for write in writes if write.job not in late])
+    for job, plan in late.items():
+        details = {"revision": plan.revision, "wave": plan.wave + 1, "waves": len(plan.ends), "late": plan.late}
+        raise_alert(connection, AlertKind.ROLLOUT_LATE, job, f"the rollout is paused: {plan.describe()}", details)
+    for write in writes:
+        if write.rejected is not None and write.rejected.goes_back:
+            clear_alerts(connection, AlertKind.ROLLOUT_HALTED, [write.job])
+        elif write.rejected is not None:
+            message = f"the rollout is halted, with {NOTHING_PROVEN}: {write.rejected.about(write.job)}"
+            raise_alert(connection, AlertKind.ROLLOUT_HALTED, write.job, message, write.rejected.details)
 
 
 def clear_rejected(connection: Connection, jobs: Sequence[str]) -> None:
-    """Closes the alerts of these jobs."""
+    """Closes the alerts about the rejected packages of these jobs."""
     for kind in (AlertKind.ROLLED_BACK, AlertKind.ROLLBACK_REFUSED, AlertKind.ROLLOUT_HALTED):
         clear_alerts(connection, kind, jobs)

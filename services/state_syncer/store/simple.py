@@ -44,6 +44,9 @@ _KINDS = ("forbidden", "rescale", "restart", "live")
 _IS_FORBIDDEN = f"(r.started AND {_differs('forbidden')})"
 _NEEDS_RESCALE = f"(r.started AND {_differs('rescale')})"
 _NEEDS_ROLLOUT = f"(r.started AND r.asks_for_tasks AND e.asks_for_tasks AND {_differs('package')})"
+# A write that is under way may still change all its fields: decided in Python, and compared under a lock
+# (`store/guards.py`).
+_STARTS_FIRST = "(NOT r.started AND e.asks_for_tasks)"
 # Such a job stops at once, whatever else it needs, and it may start at once.
 _STOPS_OR_STARTS = "(r.asks_for_tasks <> e.asks_for_tasks)"
 _NEEDS_HOST = f"""(CASE WHEN r.started THEN e.digests->>'changed' <> '' AND {_differs("changed")}
@@ -57,7 +60,7 @@ _COMMIT_CHANGED = f"""
             commit_number = :commit_number, leader_epoch = :leader_epoch, committed_at = now()
         FROM jobs j, sync_state s, expected_configs e
         WHERE {_IS_FRESH}
-            AND ({_IS_FORBIDDEN} OR {_NEEDS_RESCALE} OR {_NEEDS_ROLLOUT} OR {_NEEDS_HOST}) IS FALSE
+            AND ({_IS_FORBIDDEN} OR {_NEEDS_RESCALE} OR {_NEEDS_ROLLOUT} OR {_NEEDS_HOST} OR {_STARTS_FIRST}) IS FALSE
             {{which}}
         RETURNING r.job, r.revision, {_kind("old")} AS kind
     ), noted AS (
@@ -71,6 +74,8 @@ _COMMIT_CHANGED = f"""
         (array_agg(job))[1 : :sample] AS names, (array_agg(revision))[1 : :sample] AS revisions
     FROM committed GROUP BY kind ORDER BY kind
     """
+# A job that somebody writes to is left to the next round: its fields may all change before its first commit, and not
+# afterwards, so nobody may write to it between the two.
 _COMMIT_FIRST = """
     WITH fresh AS MATERIALIZED (
         SELECT j.name AS job, j.revision, j.restarts, coalesce(f.generation, 0) AS last_generation
@@ -79,6 +84,7 @@ _COMMIT_FIRST = """
             AND NOT EXISTS (SELECT FROM sync_state s WHERE s.job = j.name)
             AND NOT EXISTS (SELECT FROM restores w WHERE w.job = j.name)
             {which}
+        FOR KEY SHARE OF j SKIP LOCKED
     ), committed AS (
         INSERT INTO running
             (job, config, digests, revision, generation, restarts, stopping, started, commit_number, leader_epoch,

@@ -238,7 +238,7 @@ def test_a_job_that_has_run_cannot_change_its_key_groups(service: RunningJobServ
         connection.execute(
             text(
                 "INSERT INTO running (job, config, revision, generation, restarts, commit_number, leader_epoch)"
-                " VALUES ('etl', '{}', 2, 1, 0, 1, 1)"
+                " SELECT 'etl', config, 2, 1, 0, 1, 1 FROM expected_configs WHERE job = 'etl'"
             )
         )
     with pytest.raises(InvalidConfig) as refused:

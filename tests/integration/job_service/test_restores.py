@@ -13,8 +13,8 @@ from penstock.wire.job_client import JobClient
 from services.state_syncer.decide.progress import Step
 from tests.support.cli.shell import Shell
 from tests.support.job_service.service import CONFIG, RunningJobService
-from tests.support.state_syncer.cell import Cell, depose, elect
-from tests.support.state_syncer.containers import everything_works, fails_at
+from tests.support.state_syncer.cell import Cell, Interfering, depose, elect
+from tests.support.state_syncer.containers import everything_works, fails_at, waits_at
 
 SOURCE = SavepointName(job="etl", name="nightly", number=1)
 
@@ -67,6 +67,82 @@ def test_a_job_is_rolled_back_at_another_size(client: JobClient, cell: Cell) -> 
     cell.rounds(5)
     assert len(cell.containers.asked) == 3
     assert client.history("etl").entries[0].action == "restore"
+
+
+@pytest.mark.parametrize("rounds", [0, 1, 2, 3])
+def test_a_restore_is_cancelled_until_the_old_generation_is_given_up(
+    client: JobClient, cell: Cell, rounds: int
+) -> None:
+    """1. Asked for; the State Syncer has not seen it, or stops the tasks, or has a container write. 2. Cancelled: the
+    job continues as it ran, in its old generation, and the savepoint may be deleted."""
+    cell.containers.works = waits_at(Step.REDISTRIBUTE)
+    client.restore("etl", "nightly", reason="a bad release")
+    cell.rounds(rounds)
+    assert client.cancel_restore("etl", reason="the wrong one").action == "cancel_restore"
+    cell.rounds(4)
+    running = cell.running("etl")
+    assert (running["generation"], running["stopping"], client.sync("etl").state) == (1, False, "synced")
+    assert (restores_left(cell), client.sync("etl").plan) == ([], None)
+    assert [(entry.action, entry.reason) for entry in client.history("etl").entries[:2]] == [
+        ("cancel_restore", "the wrong one"),
+        ("restore", "a bad release"),
+    ]
+    assert client.delete_savepoint("etl", "nightly").state == "deleting"
+    with pytest.raises(Conflict, match="no restore of etl is in progress"):
+        client.cancel_restore("etl")
+
+
+def test_a_restore_whose_old_generation_is_given_up_is_not_cancelled(client: JobClient, cell: Cell) -> None:
+    """1. The old checkpoints are being sealed. 2. It is too late: nothing changes, and the restore comes to its end."""
+    cell.containers.works = waits_at(Step.SEAL)
+    client.restore("etl", "nightly")
+    cell.rounds(5)
+    assert cell.step("etl") == "seal"
+    with pytest.raises(Conflict, match="can no longer be cancelled") as refused:
+        client.cancel_restore("etl")
+    assert (refused.value.rule, len(restores_left(cell))) == ("not_committed", 1)
+    cell.containers.works = everything_works
+    cell.restart()
+    cell.rounds(3)
+    assert (client.sync("etl").state, cell.running("etl")["generation"], restores_left(cell)) == ("synced", 2, [])
+
+
+def test_a_restore_that_is_cancelled_while_its_step_is_written_is_not_carried_on(client: JobClient, cell: Cell) -> None:
+    """1. A round has decided to give the old checkpoints up. 2. Before it writes, the restore is cancelled. 3. Nobody
+    is asked to seal, and the job continues as it ran."""
+    client.restore("etl", "nightly")
+    cell.rounds(2)
+    assert cell.step("etl") == "redistribute"
+    cell.restart(Interfering(cell.engine, lambda: client.cancel_restore("etl")))
+    cell.rounds(1)
+    assert cell.step("etl") == "redistribute"
+    cell.rounds(3)
+    assert (cell.running("etl")["generation"], client.sync("etl").state) == (1, "synced")
+    assert not [attempt for attempt in cell.containers.asked if isinstance(attempt.request, SealRequest)]
+
+
+def test_a_size_that_a_cancelled_restore_has_written_is_another_write(client: JobClient, cell: Cell) -> None:
+    """It stays in its layer: the job is rescaled from its own checkpoints."""
+    client.restore("etl", "nightly", task_count=4)
+    cell.rounds(2)
+    client.cancel_restore("etl")
+    cell.rounds(8)
+    assert (client.get_job("etl").config["task_count"], client.sync("etl").state) == (4, "synced")
+    assert redistributions(cell)[-1].source.savepoint is None
+
+
+def test_only_operators_cancel_restores(service: RunningJobService, client: JobClient, cell: Cell) -> None:
+    client.restore("etl", "nightly")
+    with service.client(client.create_token("tool", "provisioner")) as tool, pytest.raises(Forbidden):
+        tool.cancel_restore("etl")
+    with pytest.raises(NotFound):
+        client.cancel_restore("nobody")
+
+
+def test_a_restore_is_cancelled_on_the_command_line(shell: Shell, client: JobClient, cell: Cell) -> None:
+    client.restore("etl", "nightly")
+    assert "cancel_restore etl: revision" in shell("savepoint", "cancel-restore", "etl", "--reason", "no").ok()
+    assert "no restore of etl is in progress" in shell("savepoint", "cancel-restore", "etl").refusal()
 
 
 def test_a_restore_that_cannot_be_read_fails_its_job_alone(client: JobClient, cell: Cell) -> None:

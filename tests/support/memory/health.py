@@ -29,7 +29,7 @@ class MemoryHealthStore(MemoryPort):
             for member in store.members.values():
                 told = store.reports.get(member.name)
                 is_of_this_life = told is not None and told.incarnation == member.incarnation
-                reported_at = told.reported_at if told is not None and is_of_this_life else 0.0
+                reported_at = (told.reported_at or 0.0) if told is not None and is_of_this_life else 0.0
                 if member.live:
                     ages[member.name] = store.now() - max(reported_at, store.registered_at.get(member.name, 0.0))
             return ages

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import reduce
 from itertools import islice
 from typing import Any
@@ -13,17 +13,17 @@ from penstock.control.errors import Conflict, NotFound, UserError, VersionConfli
 from penstock.store.running import STATE_SYNCER
 from penstock.tasks.rollout import LayerContent, Rejected
 from penstock.wire.jobs import BatchAction, BatchResult, BatchWrite, Problem, Written
-from services.state_syncer.rollback.store import Rejection, Rejections, parse_rejected
+from services.state_syncer.rollback.store import Mark, Rejection, Rejections, parse_rejected
 from tests.support.memory.store import JobEntry, MemoryPort, MemoryStore
 
 
 class MemoryRollbackStore(MemoryPort):
     """As `services.state_syncer.rollback.store.RollbackStore`."""
 
-    def read(self, done: Mapping[str, int], limit: int) -> Rejections:
+    def read(self, done: Mapping[str, Mark], limit: int) -> Rejections:
         with self._transaction() as store:
             names = sorted(name for name in store.rejected if not store.jobs[name].deleting)
-            fresh = (_rejection(store, name) for name in names if done.get(name) != store.jobs[name].revision)
+            fresh = (_rejection(store, name) for name in names if done.get(name) != _mark(store, name))
             return Rejections(names, list(islice((each for each in fresh if each is not None), limit)))
 
     def forget(self, jobs: Mapping[str, Rejected], leader_epoch: int) -> None:
@@ -35,10 +35,15 @@ class MemoryRollbackStore(MemoryPort):
                     del store.rejected[job]
                     store.clear_rejected(job)
 
-    def alert(self, refused: Mapping[str, str], accepted: Collection[str], leader_epoch: int) -> None:
+    def alert(self, refused: Mapping[str, str], done: Mapping[str, Rejected], leader_epoch: int) -> None:
         with self._transaction() as store:
             store.check_epoch(STATE_SYNCER, leader_epoch)
-            store.rollback_refused = (store.rollback_refused | refused.keys()) - set(accepted)
+            store.rollback_refused = (store.rollback_refused | refused.keys()) - done.keys()
+            store.rolled_back |= done.keys()
+
+
+def _mark(store: MemoryStore, name: str) -> Mark:
+    return Mark(store.jobs[name].revision, store.rejected[name])
 
 
 def _rejection(store: MemoryStore, name: str) -> Rejection | None:
@@ -47,7 +52,7 @@ def _rejection(store: MemoryStore, name: str) -> Rejection | None:
         return None
     layers = [LayerContent(layer, config, entry.versions[layer]) for layer, config in entry.layers.items()]
     layers.sort(key=lambda each: store.ranks[each.layer])
-    return Rejection(name, entry.revision, rejected, layers, name in store.rollback_refused)
+    return Rejection(name, _mark(store, name), rejected, layers)
 
 
 class MemoryBatches(MemoryPort):

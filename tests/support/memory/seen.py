@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from datetime import datetime, timedelta
 
+from penstock.model.health import SILENT
 from penstock.model.reports import TaskProgress, TaskReport
 from penstock.store.running import UNASKED_STOP
 from penstock.tasks.ownership import Member
@@ -24,7 +26,7 @@ from services.state_syncer.decide.observe import (
     observe_stopped,
     survey,
 )
-from tests.support.memory.store import MemoryStore, RunningEntry
+from tests.support.memory.store import BEGIN, MemoryStore, ReportEntry, RunningEntry
 
 
 def live_members(store: MemoryStore) -> list[Member]:
@@ -46,10 +48,14 @@ def wave_tasks(store: MemoryStore, jobs: Collection[str]) -> dict[str, dict[int,
                 continue
             if _owner(store, task.job, task.index) == member.name:
                 worked = task.progress is not None and bool(task.progress.input_rows)
-                found[task.job][task.index] = SeenTask(
-                    task.state, task.revision, task.generation, task.restarts, task.crashes, task.error, worked
-                )
+                about = (task.state, task.revision, task.generation, task.restarts, task.crashes, task.error, worked)
+                found[task.job][task.index] = SeenTask(*about, silent_since=_silent_since(store, told))
     return found
+
+
+def _silent_since(store: MemoryStore, told: ReportEntry) -> datetime | None:
+    is_silent = told.reported_at is not None and store.now() - told.reported_at > SILENT.total_seconds()
+    return BEGIN + timedelta(seconds=told.reported_at) if told.reported_at is not None and is_silent else None
 
 
 def _owner(store: MemoryStore, job: str, number: int) -> str | None:

@@ -67,7 +67,9 @@ class MemoryTaskService(MemoryPort):
             if known.base != changes.after or (known.number or 0) >= changes.number:
                 return False
             base = changes.number if changes.has_news else known.base
-            store.reports[name] = ReportEntry(known.incarnation, changes.commit_number, changes.number, base)
+            store.reports[name] = ReportEntry(
+                known.incarnation, changes.commit_number, changes.number, base, store.now()
+            )
             told = {(task.job, task.index): task for task in changes.tasks}
             kept = (task for task in store.tasks[name] if (task.job, task.index) not in {*told, *changes.ended})
             store.tasks[name] = (*kept, *told.values())

@@ -74,13 +74,14 @@ class RunningEntry:
 
 @dataclass(frozen=True)
 class ReportEntry:
-    """The newest report of a container, without its tasks. `base`: the newest numbered one that had news of tasks."""
+    """The newest report of a container, without its tasks. `base`: the newest numbered one that had news of tasks.
+    `reported_at`: of the store's clock; None: lately."""
 
     incarnation: str
     commit_number: int
     number: int | None = None
     base: int | None = None
-    reported_at: float = 0.0
+    reported_at: float | None = None
 
 
 @dataclass(frozen=True)
@@ -112,6 +113,8 @@ class MemoryStore:
         self.savepoints: dict[int, SavepointRow] = {}
         self.restores: dict[str, Restore] = {}
         self.rejected: dict[str, Mapping[str, Any]] = {}
+        self.rollout_orders: dict[str, Mapping[str, Any]] = {}
+        self.rollouts_late: set[str] = set()
         self.rolled_back: set[str] = set()
         self.rollback_refused: set[str] = set()
         self.quarantined: set[str] = set()

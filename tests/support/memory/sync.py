@@ -17,6 +17,7 @@ from services.state_syncer.decide.budget import Waits
 from services.state_syncer.decide.effects import PlanWrite
 from services.state_syncer.decide.progress import Plan, PlanRow
 from services.state_syncer.decide.view import JobView, RollingJob, Running, SyncRecord
+from services.state_syncer.decide.waves import Rollout
 from services.state_syncer.host_tasks.next_attempt import LiveContainer
 from services.state_syncer.store.port import Batch, RoundInput
 from services.state_syncer.store.recorded import expected_of, with_recorded
@@ -41,7 +42,8 @@ class MemorySyncStore(MemoryPort):
             def view(name: str) -> JobView:
                 entry = store.running.get(name)
                 rollout = None if entry is None else entry.row.rollout
-                return with_recorded(_view(store, name), rollout, plans.get(name), tasks.get(name, {}))
+                order = store.rollout_orders.get(name)
+                return with_recorded(_view(store, name), rollout, plans.get(name), tasks.get(name, {}), order)
 
             found = RoundInput(
                 fresh=(),
@@ -68,6 +70,8 @@ class MemorySyncStore(MemoryPort):
     def write(self, batch: Batch, leader_epoch: int) -> int | None:
         with self._transaction() as store:
             store.check_epoch(STATE_SYNCER, leader_epoch)
+            batch.left_out = _changed_since(store, batch)
+            batch = batch.without(batch.left_out) if batch.left_out else batch
             _forget(store, batch.forget)
             number = _commit(store, batch.commits, batch.remade)
             for write in batch.states:
@@ -87,6 +91,15 @@ class MemorySyncStore(MemoryPort):
     def count_states(self) -> dict[str, int]:
         with self._transaction() as store:
             return dict(Counter(record.state.value for record in store.sync_states.values()))
+
+
+def _changed_since(store: MemoryStore, batch: Batch) -> frozenset[str]:
+    """The jobs that were written to, or whose restore was cancelled, since the batch was decided."""
+    written = {
+        job for job, number in batch.starts.items() if job not in store.jobs or store.jobs[job].revision != number
+    }
+    numbers = {job: restore.number for job, restore in store.restores.items()}
+    return frozenset(written | {job for job, number in batch.seals.items() if numbers.get(job) != number})
 
 
 def _holders(store: MemoryStore, jobs: Sequence[str]) -> dict[str, set[str]]:
@@ -175,13 +188,24 @@ def _write_plan(store: MemoryStore, write: PlanWrite) -> None:
         if write.rejected is not None:
             version = store.jobs[write.job].versions[ROLLBACK_LAYER]
             store.rejected[write.job] = {**write.rejected.model_dump(mode="json"), "layer_version": version}
-            store.rolled_back.add(write.job)
+        _keep_order(store, write)
     entry = store.running.get(write.job)
     if entry is not None:
         generation = plan.generation if isinstance(plan, Plan) else None
         newest = max(entry.newest_generation, generation or 0)
         seconds = entry.rescale_seconds if write.seconds is None else write.seconds
         store.running[write.job] = replace(entry, newest_generation=newest, rescale_seconds=seconds)
+
+
+def _keep_order(store: MemoryStore, write: PlanWrite) -> None:
+    """An operator's order ends with its rollout; the alert of a late one is there while its plan says so."""
+    plan, order = store.plans.get(write.job), store.rollout_orders.get(write.job)
+    if order is not None and (plan is None or plan.get("begun_at") != order["begun_at"]):
+        del store.rollout_orders[write.job]
+    if isinstance(write.plan, Rollout) and write.plan.late:
+        store.rollouts_late.add(write.job)
+    else:
+        store.rollouts_late.discard(write.job)
 
 
 def _view(store: MemoryStore, name: str) -> JobView:
@@ -249,6 +273,8 @@ def _forget_one(store: MemoryStore, job: str, number: int) -> None:
     store.plans.pop(job, None)
     store.restores.pop(job, None)
     store.rejected.pop(job, None)
+    store.rollout_orders.pop(job, None)
+    store.rollouts_late.discard(job)
     store.clear_rejected(job)
     for name, tasks in store.tasks.items():
         if any(task.job == job for task in tasks):

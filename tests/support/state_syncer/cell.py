@@ -135,7 +135,7 @@ class Cell:
         self.do(
             """
             INSERT INTO reports (container, incarnation, commit_number, version) VALUES (:name, 'life-1', :commit, 1)
-            ON CONFLICT (container) DO UPDATE SET commit_number = excluded.commit_number
+            ON CONFLICT (container) DO UPDATE SET commit_number = excluded.commit_number, reported_at = now()
             """,
             name=container,
             commit=commit,

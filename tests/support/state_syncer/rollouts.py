@@ -28,10 +28,31 @@ WORKED = {"batch_id": 1, "input_rows": 5}
 
 
 class Away:
-    """A Job Service that does not answer."""
+    """A Job Service that does not answer so many `times`, and `then` is another one."""
+
+    def __init__(self, times: int = 1_000_000, then: JobClient | None = None) -> None:
+        self.times = times
+        self._then = then
 
     def batch(self, writes: Sequence[BatchWrite]) -> Sequence[BatchResult]:
+        if self.times == 0 and self._then is not None:
+            return self._then.batch(writes)
+        self.times -= 1
         raise Unavailable("the job service does not answer")
+
+
+class Racing:
+    """Before the first write of the State Syncer somebody else writes the layer, and takes the package out again."""
+
+    def __init__(self, cell: RolloutCell) -> None:
+        self._cell = cell
+        self._is_done = False
+
+    def batch(self, writes: Sequence[BatchWrite]) -> Sequence[BatchResult]:
+        if not self._is_done:
+            self._is_done = True
+            self._cell.client.put_layer("j", "rollback", {"query": {"sql": "SELECT 1"}}, if_match=0)
+        return self._cell.writer.batch(writes)
 
 
 @dataclass(kw_only=True)
@@ -39,7 +60,8 @@ class RolloutCell(Cell):
     """A cell of one container, `a`, that owns all shards; the packages 0 are good.
 
     `client` is an operator's; with `writer` the State Syncer writes rollbacks. `bad`: versions whose tasks crash.
-    `silent`: indices of tasks that are not reported.
+    `silent`: indices of tasks that are not reported. While the Task Service `is_away` nothing is reported, and the
+    container runs on with what it has.
     """
 
     client: JobClient
@@ -49,6 +71,7 @@ class RolloutCell(Cell):
         self.names = ("a",)
         self.bad: set[str] = set()
         self.silent: set[int] = set()
+        self.is_away = False
         self._packages: list[list[str]] = [[]]
         super().__post_init__()
         self.do("INSERT INTO assignment (shard, container, epoch) SELECT n, 'a', 1 FROM generate_series(0, 1023) AS n")
@@ -56,7 +79,9 @@ class RolloutCell(Cell):
     def restart(self, store: Any = None, writer: Any = None) -> None:
         """Another syncer process, rollbacks included."""
         super().restart(store)
-        self.keeper = RollbackReconciler(RollbackStore(self.engine), writer or self.writer)
+        self.keeper = RollbackReconciler(
+            RollbackStore(self.engine), writer or self.writer, lambda: self.now.timestamp()
+        )
 
     def release(self, version: str, *, job: str = "j", **overrides: Any) -> int:
         """The base layer with a version of the package."""
@@ -72,6 +97,10 @@ class RolloutCell(Cell):
 
     def report_all(self) -> None:
         """The container runs what it is served now, and says so."""
+        if self.is_away:
+            seconds = {"seconds": ROUND_SECONDS}
+            self.do("UPDATE reports SET reported_at = reported_at - make_interval(secs => :seconds)", **seconds)
+            return
         found = TemplateStore(self.engine).read()
         specs = [spec for stored in found.stored for spec in expand(template_of(stored))]
         self.report("a", found.commit_number)

@@ -34,7 +34,7 @@ _EMPTY = r"""
             EXECUTE format('DELETE FROM public.%I', name);
         END LOOP;
         FOR name IN SELECT tablename FROM pg_tables WHERE schemaname = 'pristine' LOOP
-            EXECUTE format('INSERT INTO public.%I SELECT * FROM pristine.%I', name, name);
+            EXECUTE format('INSERT INTO public.%I OVERRIDING SYSTEM VALUE SELECT * FROM pristine.%I', name, name);
         END LOOP;
         PERFORM setval(format('%I.%I', schemaname, sequencename)\:\:regclass, start_value, false)
         FROM pg_sequences WHERE schemaname = 'public';

@@ -41,12 +41,12 @@ def stored(
     return StoredLayer(layer, config, version, 1, "ann", "", NOW, expires_at)
 
 
-def job(*layers: StoredLayer, has_run: bool = False, deleting: bool = False) -> StoredJob:
+def job(*layers: StoredLayer, running: Any = None, deleting: bool = False) -> StoredJob:
     present = {layer.layer: layer for layer in (stored("base", CONFIG), *layers)}
-    return StoredJob("etl", 1, 0, deleting, "ann", NOW, has_run, present)
+    return StoredJob("etl", 1, 0, deleting, "ann", NOW, running, present)
 
 
-CLAIMED = StoredJob("etl", 0, 0, False, "", NOW, False)
+CLAIMED = StoredJob("etl", 0, 0, False, "", NOW)
 ONCALL = stored("oncall", {"priority": 1, "labels": {"a": "1"}}, version=4, expires_at=NOW + timedelta(hours=2))
 
 
@@ -101,7 +101,7 @@ def test_what_a_write_makes_of_a_layer(asked: Write, present: StoredJob, action:
         (write(Action.PUT, config={"task_count": 9}, if_match=0), job(), InvalidConfig, "task_count", "key_groups"),
         (
             write(Action.PUT, config={"output_mode": "update"}, if_match=0),
-            job(has_run=True),
+            job(running=CONFIG),
             InvalidConfig,
             "output_mode",
             "forbidden_change",
@@ -129,6 +129,35 @@ def test_what_is_refused(
     with pytest.raises(error) as refused:
         decide(asked, present, LAYERS, NOW)
     assert (type(refused.value), refused.value.field, refused.value.rule) == (error, field, rule)
+
+
+def _with_key_groups(count: int) -> dict[str, Any]:
+    return {**CONFIG, "inputs": {"flights": {**CONFIG["inputs"]["flights"], "key_groups": count}}}
+
+
+@pytest.mark.parametrize(
+    ("running", "expected", "asked", "refused"),
+    [
+        (16, 16, 8, True),
+        (8, 16, 8, False),
+        (16, 8, 16, False),
+        (16, 8, 4, True),
+        (16, 8, 8, False),
+        (None, 16, 8, False),
+    ],
+)
+def test_a_job_that_runs_may_always_go_back_to_what_it_runs(
+    running: int | None, expected: int, asked: int, *, refused: bool
+) -> None:
+    """What was asked for and never came to run is no evidence: the checkpoints are of what runs."""
+    base = stored("base", _with_key_groups(expected))
+    present = replace(job(running=None if running is None else _with_key_groups(running)), layers={"base": base})
+    change = write(Action.CREATE, "base", {**_with_key_groups(asked), "priority": 3})
+    if refused:
+        with pytest.raises(InvalidConfig, match="key_groups cannot change"):
+            decide(change, present, LAYERS, NOW)
+    else:
+        assert decide(change, present, LAYERS, NOW) is not None
 
 
 def test_a_conflict_carries_the_current_version() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from penstock.tasks.rollout import LayerContent, LeafChange, Rejected
-from services.state_syncer.rollback.decide import Forget, Keep, Write, decide_rollback
+from services.state_syncer.rollback.decide import Forget, Keep, Refusal, TakenBack, Write, decide_rollback
 
 VERSION = LeafChange(path=("package", "version"), old="1", new="2")
 DIGEST = LeafChange(path=("package", "digest"), old=None, new="sha256:new")
@@ -30,12 +30,12 @@ def decided(own: Any, version: int, *others: Any) -> Any:
 @pytest.mark.parametrize(
     ("own", "version", "others", "decision"),
     [
-        (GOOD, 5, (), Keep()),
+        (GOOD, 5, (), TakenBack()),
         (None, 5, (), Forget()),
         (None, 4, (OTHER,), Forget()),
         (None, 9, (OTHER,), Forget()),
-        ({"package": {"version": "0"}}, 7, (), Keep()),
-        ({}, 5, (None, {"priority": 3}), Keep()),
+        ({"package": {"version": "0"}}, 7, (), TakenBack()),
+        (BASE, 5, (None, {"priority": 3}), Keep()),
     ],
 )
 def test_nothing_is_written(own: Any, version: int, others: Any, decision: Any) -> None:
@@ -50,6 +50,14 @@ def test_a_halted_rollout_writes_nothing_and_is_forgotten_with_the_next_package(
     layers = [LayerContent(f"layer-{n}", config, 1) for n, config in enumerate((BASE, *others))]
     halted = rejected().model_copy(update={"goes_back": False})
     assert decide_rollback(halted, [*layers, LayerContent("rollback", None, version)]) == decision
+
+
+@pytest.mark.parametrize("own", [{}, {"labels": {"a": "1"}}])
+def test_a_layer_that_somebody_wrote_without_the_package_is_written_again(own: Any) -> None:
+    """The rejected package is still asked for, so nothing was rolled back."""
+    put = decided(own, 5, None)
+    assert isinstance(put, Write)
+    assert (put.config, put.version) == ({**own, **GOOD}, 5)
 
 
 def test_it_is_written_while_it_has_the_version_that_it_had_when_the_package_was_rejected() -> None:
@@ -81,3 +89,24 @@ def test_it_is_dropped_once_another_package_or_query_is_asked_for(others: Any, v
 def test_a_default_counts_where_no_layer_says_anything() -> None:
     change = LeafChange(path=("package", "name"), old="flights", new="builtin")
     assert isinstance(decide_rollback(rejected(change, version=0), [LayerContent("base", {}, 1)]), Write)
+
+
+@pytest.mark.parametrize(
+    ("status", "times", "needs_people", "said"),
+    [
+        (401, 1, True, "Give the State Syncer a token"),
+        (403, 1, True, "Give the State Syncer a token"),
+        (422, 1, True, "Mend that, or give another package"),
+        (409, 1, False, "It is tried again"),
+        (409, 2, True, "It is tried again"),
+        (503, 1, False, "It is tried again"),
+        (503, 2, True, "It is tried again"),
+    ],
+)
+def test_a_refusal_says_what_to_do(status: int, times: int, *, needs_people: bool, said: str) -> None:
+    refusal = Refusal(status, "no.", times)
+    assert (refusal.needs_people, refusal.why.startswith(f"no. {said}")) == (needs_people, True)
+
+
+def test_pauses_double_and_have_a_limit() -> None:
+    assert [Refusal(503, "", times).pause_seconds for times in (1, 2, 3, 99)] == [2, 4, 8, 300]

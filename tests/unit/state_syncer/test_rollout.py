@@ -3,82 +3,49 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
 from penstock.model.jobs import JobState
-from penstock.tasks.rollout import RanBefore, RunningRollout, SeenTask, good_values, wave_ends
+from penstock.tasks.rollout import (
+    RanBefore,
+    RunningRollout,
+    good_values,
+    wave_ends,
+)
 from services.state_syncer.decide.change import decide
 from services.state_syncer.decide.decisions import (
     Commit,
     End,
     Finish,
     Nothing,
-    Poll,
     Record,
     StartRescale,
     StartRollout,
 )
 from services.state_syncer.decide.effects import effects
-from services.state_syncer.decide.next_step import next_step
 from services.state_syncer.decide.rollout import begin_rollout
-from services.state_syncer.decide.view import JobView, Running, SyncRecord, Unusable
-from services.state_syncer.decide.waves import Rolling, Rollout, RolloutPolicy, Stage
-from tests.support.store.jobs import make_config
-
-NOW = datetime(2026, 1, 1, tzinfo=UTC)
-POLICY = RolloutPolicy()
-TASKS = 6
-ENDS = (1, 3, 5, 6)
-
-
-def config(version: str = "1", **overrides: Any) -> dict[str, Any]:
-    return make_config(task_count=TASKS, package={"name": "flights", "version": version}, **overrides)
-
-
-OLD, NEW = config("1"), config("2")
-RUNNING = Running(OLD, revision=5, generation=3, restarts=0, stopping=False, started=True, commit_number=9)
-
-
-def view(expected: Any = NEW, running: Running = RUNNING, revision: int = 6, **fields: Any) -> JobView:
-    values: dict[str, Any] = {"job": "j", "restarts": 0, "deleting": False, "sync": SyncRecord(JobState.SYNCED, 5)}
-    return JobView(expected=expected, running=running, revision=revision, **(values | fields))
-
-
-def begun(job: JobView | None = None) -> Any:
-    job = job or view()
-    decision = decide(job, NOW)
-    assert isinstance(decision, StartRollout)
-    return begin_rollout(job, decision, NOW, POLICY)
-
-
-def committed(roll: Any, running: Running = RUNNING) -> Running:
-    """What runs once the wave is committed."""
-    commit = roll.commit
-    return replace(
-        running, config=commit.config, revision=commit.revision, restarts=commit.restarts, rollout=commit.rollout
-    )
-
-
-def rolling(roll: Any, *tasks: SeenTask | None, **fields: Any) -> JobView:
-    """The job in the wave, with what is seen of its tasks by index."""
-    seen = {index: task for index, task in enumerate(tasks) if task is not None}
-    found = {"running": committed(roll), "rolling": Rolling(roll.plan, seen), "revision": roll.plan.revision}
-    return view(**(found | fields))
-
-
-def task(state: str = "running", revision: int = 6, crashes: int = 0, *, worked: bool = False, **fields: Any) -> Any:
-    return SeenTask(state, revision, 3, 0, crashes, "no module" if crashes else None, worked)._replace(**fields)
-
-
-def after(seconds: float) -> datetime:
-    return NOW + timedelta(seconds=seconds)
-
-
-def step(job: JobView, seconds: float = 1.0) -> Any:
-    return next_step(job, after(seconds), POLICY)
+from services.state_syncer.decide.view import Running, Unusable
+from services.state_syncer.decide.waves import Rollout, Stage
+from tests.support.state_syncer.waves import (
+    ENDS,
+    NEW,
+    NOW,
+    OLD,
+    POLICY,
+    RUNNING,
+    TASKS,
+    after,
+    begun,
+    committed,
+    config,
+    kind_of,
+    rolling,
+    step,
+    task,
+    view,
+)
 
 
 @pytest.mark.parametrize(
@@ -134,33 +101,30 @@ def test_a_wave_of_all_tasks_keeps_nothing_in_the_row() -> None:
     assert (roll.plan.ends, roll.commit.rollout) == ((1,), None)
 
 
-def kind_of(decision: Any) -> str:
-    """What is done about the wave: the next one, a halt, a record of what is seen, or a further look."""
-    match decision:
-        case Record(rejected=rejected) if rejected is not None:
-            return "halt"
-        case Record(commit=commit):
-            return "record" if commit is None else "next"
-        case Poll():
-            return "poll"
-    return type(decision).__name__
-
-
 UNKNOWN = None
 SEEN = [
     ((UNKNOWN,), 1, "poll"),
     ((UNKNOWN,), 119, "poll"),
-    ((UNKNOWN,), 120, "halt"),
+    ((UNKNOWN,), 120, "late"),
     ((task("running", revision=5),), 1, "poll"),
-    ((task("starting"),), 119, "poll"),
-    ((task("starting"),), 120, "halt"),
+    ((task("running", revision=5),), 120, "late"),
+    ((task("held"),), 120, "late"),
+    ((task("stopping"),), 120, "late"),
+    ((task("starting"),), 1, "record"),
+    ((task("starting"),), 120, "late"),
+    ((task("starting", silent_since=NOW),), 119, "poll"),
+    ((task("starting", silent_since=NOW),), 120, "late"),
+    ((task("running", worked=True, silent_since=NOW),), 1, "poll"),
+    ((task("running", worked=True, silent_since=NOW),), 120, "late"),
     ((task("running"),), 1, "record"),
     ((task("running", worked=True),), 1, "next"),
     ((task("running", worked=True),), 500, "next"),
     ((task("running", worked=True, generation=2),), 1, "poll"),
-    ((task("running", worked=True, crashes=1),), 1, "poll"),
-    ((task("crashed", crashes=2),), 1, "poll"),
+    ((task("running", worked=True, crashes=1),), 1, "record"),
+    ((task("crashed", crashes=2),), 1, "record"),
     ((task("crashed", crashes=3),), 1, "halt"),
+    ((task("crashed", crashes=3, silent_since=NOW),), 1, "halt"),
+    ((task("running"),), 120, "record"),
     ((task("crashed", revision=5, crashes=9),), 1, "record"),
     ((task("running", worked=True), task("crashed", revision=5, crashes=9)), 1, "next"),
 ]
@@ -188,7 +152,7 @@ def test_crashes_of_the_package_before_do_not_count() -> None:
     noted = step(rolling(begun(), task("crashed", revision=5, crashes=9)))
     assert noted.plan.crashes == {0: 9}
     roll = Record(noted.plan, begun().commit)
-    assert kind_of(step(rolling(roll, task("crashed", crashes=11)))) == "poll"
+    assert kind_of(step(rolling(roll, task("crashed", crashes=11)))) == "record"
     assert kind_of(step(rolling(roll, task("crashed", crashes=12)))) == "halt"
     assert kind_of(step(rolling(roll, task(crashes=9, worked=True)))) == "next"
 
