@@ -30,7 +30,6 @@ from services.job_service.routes import (
     restores,
     rollouts,
     savepoints,
-    secrets,
     status,
     tokens,
 )

@@ -6,7 +6,6 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Coroutine, Sequence
-from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Annotated, Any

@@ -22,8 +22,7 @@ from penstock.wire.jobs import Written
 from services.job_service.access import Principal
 from services.job_service.analyses import WRITE_SECONDS, Analyses, must_be_asked
 from services.job_service.answers import Answer, answer, nothing_done, written
-from services.job_service.store import expected, flows, idempotency, packages, secrets
-from services.job_service.store import expected, flows, history, idempotency, packages
+from services.job_service.store import expected, flows, history, idempotency, packages, secrets
 from services.job_service.store import jobs as job_rows
 from services.job_service.store import layers as layer_rows
 from services.job_service.store.layers import all_layers

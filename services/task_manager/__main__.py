@@ -57,10 +57,9 @@ def main() -> None:
         manager.stop(settings.shutdown_seconds)
 
 
-def build(settings: TaskManagerSettings) -> TaskManager:
-    """Connects the parts; starts nothing."""
+def build(settings: TaskManagerSettings, spark: SparkSettings) -> TaskManager:
+    """Connects the parts; starts nothing. `spark`: of its hosts."""
     clock, random, folder = SystemClock(), Random(), settings.folder()
-    spark = SparkSettings()
     limits, hosts = settings.for_hosts(spark.progress_interval_seconds), SparkHosts(spark, folder / "hosts")
     container = Container(settings.identity_of_container(), limits, hosts, clock, lambda: uuid4().hex)
     authority = ShardManagerClient(settings.shard_manager_url, timeout_seconds=settings.heartbeat_timeout_seconds)

@@ -163,7 +163,7 @@ def _open_to(account: str, data: Path) -> None:
     """Give the folder to the account, and let it pass (not read) the folders above it and above the binaries."""
     shutil.chown(data, account, pwd.getpwnam(account).pw_gid)
     let_pass(data.parent)
-    let_pass(Path(_program("postgres")).parent)
+    let_pass(Path(program("postgres")).parent)
 
 
 def _socket_dir(data: Path) -> Path:
