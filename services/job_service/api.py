@@ -30,6 +30,7 @@ from services.job_service.routes import (
     restores,
     rollouts,
     savepoints,
+    secrets,
     status,
     tokens,
 )
@@ -39,6 +40,7 @@ _ROUTES = (
     jobs,
     rescale,
     savepoints,
+    secrets,
     restores,
     rollouts,
     layers,

@@ -163,6 +163,7 @@ def _write_batch(
     for position, write in _with_contents(connection, writes).items():
         try:
             change = _decided(write, jobs, layers, now, blocked)
+            require_allowed(change, path_roots)
         except UserError as error:
             outcomes[position] = error
             continue

@@ -10,7 +10,8 @@ from psycopg import sql
 from sqlalchemy import Engine, text
 
 from penstock.control.errors import LeaseLost
-from penstock.store.engine import connect, libpq_url, transaction
+from penstock.store.address import libpq_url
+from penstock.store.engine import connect, transaction
 from penstock.store.roles import SERVICE, TASK_MANAGER, grant_roles, url_for
 from penstock.store.shards import adopt_own_lease, renew_own_lease
 from penstock.tasks.ownership import Member
@@ -124,7 +125,7 @@ def test_everything_around_the_tables_is_refused(manager_url: str, statement: st
 
 
 @pytest.mark.parametrize(
-    "statement", ["UPDATE history SET reason = ''", "DELETE FROM history", "DROP TABLE jobs", "TRUNCATE jobs"]
+    "statement", ["UPDATE history SET reason = ''", "DELETE FROM history_archive", "DROP TABLE jobs", "TRUNCATE jobs"]
 )
 def test_a_service_has_rows_but_neither_the_schema_nor_the_past(
     owner: Engine, database_url: str, statement: str

@@ -28,4 +28,6 @@ GRANT EXECUTE ON FUNCTION take_own_lease, reissue_own_shards TO penstock_task_ma
 GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO penstock_service;
 GRANT USAGE ON ALL SEQUENCES IN SCHEMA public TO penstock_service;
 GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA public TO penstock_service;
-REVOKE UPDATE, DELETE ON history FROM penstock_service;
+-- Rows of the history go only once the archive has them: a trigger sees to that.
+REVOKE UPDATE ON history FROM penstock_service;
+REVOKE UPDATE, DELETE ON history_archive, cell_history FROM penstock_service;
