@@ -9,10 +9,14 @@ from prometheus_client import REGISTRY
 from penstock.control.clock import SystemClock
 from penstock.control.errors import TerminalError
 from penstock.control.logs import configure
+from penstock.identity.outgoing import Outgoing
+from penstock.identity.process import identity_of
+from penstock.identity.roles import Caller, Role
 from penstock.local.folder import OwnedFolder
 from penstock.spark.settings import SparkSettings
 from penstock.store.engine import engine_of
-from penstock.wire.app import serve
+from penstock.wire.app import serve, tls_of
+from penstock.wire.http import Identity
 from penstock.wire.shard_client import ShardManagerClient
 from penstock.wire.task_client import TaskServiceClient
 from services.task_manager.api import build_app
@@ -33,6 +37,7 @@ def main() -> None:
     """Serves until SIGTERM; then its tasks and hosts end first."""
     settings = TaskManagerSettings()
     configure("task_manager", log_format=settings.log_format, level=settings.log_level)
+    identity = identity_of(settings, Caller(Role.TASK_MANAGER, settings.container))
     folder = settings.folder()
     try:
         OwnedFolder(folder).claim()
@@ -40,26 +45,28 @@ def main() -> None:
         raise SystemExit(f"container {settings.container}: {error.detail}") from error
     end_orphans(folder)
     mark_children(folder)
-    manager = build(settings)
+    manager = build(settings, Outgoing(identity))
     REGISTRY.register(ContainerCollector(manager.container.summary))
-    app = build_app(manager.container)
+    app = build_app(manager.container, identity, open_metrics=settings.metrics_open)
     manager.start()
     try:
-        serve(app, settings.host, settings.port)
+        serve(app, settings.host, settings.port, tls=tls_of(identity))
     finally:
         manager.stop(settings.shutdown_seconds)
 
 
-def build(settings: TaskManagerSettings) -> TaskManager:
+def build(settings: TaskManagerSettings, identity: Identity) -> TaskManager:
     """Connects the parts; starts nothing."""
     clock, folder = SystemClock(), settings.folder()
     spark = SparkSettings()
     limits, hosts = settings.for_hosts(spark.progress_interval_seconds), SparkHosts(spark, folder / "hosts")
     container = Container(settings.identity_of_container(), limits, hosts, clock, lambda: uuid4().hex)
-    authority = ShardManagerClient(settings.shard_manager_url, timeout_seconds=settings.heartbeat_timeout_seconds)
+    authority = ShardManagerClient(
+        settings.shard_manager_url, timeout_seconds=settings.heartbeat_timeout_seconds, identity=identity
+    )
     engine = engine_of(settings, connections=1)
     store = StoredLease(engine, settings.container, settings.heartbeat_timeout_seconds)
-    tasks = TaskServiceClient(settings.task_service_url)
+    tasks = TaskServiceClient(settings.task_service_url, identity=identity)
     return TaskManager(
         container,
         HeartbeatLoop(container, authority, store, IncarnationFile(folder), clock, settings),

@@ -7,10 +7,11 @@ from typing import Annotated, Any
 from fastapi import FastAPI, Query
 
 from penstock.control.errors import Conflict, Unavailable
+from penstock.identity.process import ProcessIdentity
 from penstock.tasks.analysis import AnalysisReport
 from penstock.tasks.host_task import HostTask
 from penstock.wire.analyses import AnalysisCall
-from penstock.wire.app import create_app
+from penstock.wire.app import create_internal_app
 from penstock.wire.cluster import ShardAnswers, ShardOrders, as_json
 from penstock.wire.host_tasks import MOST_WAIT_SECONDS, HostTaskAnswer
 from services.task_manager.container import Container
@@ -21,9 +22,14 @@ _KILL_SECONDS = 2.0
 WaitSeconds = Annotated[float, Query(ge=0, le=MOST_WAIT_SECONDS)]
 
 
-def build_app(container: Container) -> FastAPI:
+def build_app(container: Container, identity: ProcessIdentity, *, open_metrics: bool = False) -> FastAPI:
     """The routes of one container's Task Manager."""
-    app = create_app("task_manager", ready=lambda: readiness(container.summary()))
+    app = create_internal_app(
+        "task_manager",
+        ready=lambda: readiness(container.summary()),
+        identity=identity,
+        open_metrics=open_metrics,
+    )
     _add_orders(app, container)
     _add_host_tasks(app, container)
     _add_analyses(app, container)

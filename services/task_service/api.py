@@ -9,10 +9,13 @@ from fastapi import FastAPI, Header, Query, Response
 from sqlalchemy import Engine
 
 from penstock.control.errors import Conflict, Unavailable
+from penstock.identity.process import ProcessIdentity
+from penstock.identity.rules import require_container
 from penstock.model.reports import TaskReportBatch
 from penstock.store.engine import transaction
-from penstock.wire.app import OwnThreads, create_app
+from penstock.wire.app import OwnThreads, create_internal_app
 from penstock.wire.cluster import KNOWS_HEADER, KNOWS_LEVELS, Snapshot
+from penstock.wire.gate import KnownCaller
 from services.task_service import metrics
 from services.task_service.cache import TemplateCache
 from services.task_service.encoding import Encoded, Encoder
@@ -79,10 +82,18 @@ class SpecAnswers:
         return self._cache.templates
 
 
-def build_app(engine: Engine, cache: TemplateCache, waiters: Waiters, *, longest_wait_seconds: float) -> FastAPI:
+def build_app(
+    engine: Engine,
+    cache: TemplateCache,
+    waiters: Waiters,
+    *,
+    longest_wait_seconds: float,
+    identity: ProcessIdentity,
+    open_metrics: bool = False,
+) -> FastAPI:
     """`GET /v1/specs`, `POST /v1/reports` and the calls that every service has."""
     specs = SpecAnswers(cache, waiters, longest_wait_seconds=longest_wait_seconds)
-    app = create_app("task_service", ready=specs.readiness)
+    app = create_internal_app("task_service", ready=specs.readiness, identity=identity, open_metrics=open_metrics)
 
     @app.get("/v1/specs", response_model=Snapshot)
     async def get_specs(
@@ -97,8 +108,9 @@ def build_app(engine: Engine, cache: TemplateCache, waiters: Waiters, *, longest
         return _response(encoded, if_none_match, accept_encoding, cache.age_seconds())
 
     @app.post("/v1/reports", status_code=204)
-    def post_reports(batch: TaskReportBatch) -> None:
+    def post_reports(batch: TaskReportBatch, caller: KnownCaller) -> None:
         """The report is stored when the answer is 204."""
+        require_container(caller, batch.container)
         try:
             with transaction(engine) as connection:
                 save_report(connection, batch, [sample(task) for task in batch.tasks])

@@ -8,6 +8,8 @@ from fastapi import FastAPI
 from sqlalchemy import Engine
 
 from penstock.control.clock import Clock, SystemClock
+from penstock.identity.process import ProcessIdentity, identity_of
+from penstock.identity.roles import Caller, Role
 from penstock.store.election import Listener
 from penstock.store.engine import CHANGED_RUNNING, engine_of
 from services.task_service.api import build_app
@@ -24,6 +26,7 @@ class TaskServiceProcess(NamedTuple):
     cache: TemplateCache
     listener: Listener
     engine: Engine
+    identity: ProcessIdentity
 
     def start(self) -> None:
         """Begins to read the store."""
@@ -39,6 +42,7 @@ class TaskServiceProcess(NamedTuple):
 
 def build(settings: TaskServiceSettings, clock: Clock | None = None) -> TaskServiceProcess:
     """Connects the parts and starts nothing."""
+    identity = identity_of(settings, Caller(Role.TASK_SERVICE))
     engine = engine_of(settings)
     waiters = Waiters()
     cache = TemplateCache(
@@ -50,5 +54,12 @@ def build(settings: TaskServiceSettings, clock: Clock | None = None) -> TaskServ
         keep_samples_days=settings.keep_samples_days,
     )
     listener = Listener(settings.database_url, (CHANGED_RUNNING,), cache.wake)
-    app = build_app(engine, cache, waiters, longest_wait_seconds=settings.longest_wait_seconds)
-    return TaskServiceProcess(app, cache, listener, engine)
+    app = build_app(
+        engine,
+        cache,
+        waiters,
+        longest_wait_seconds=settings.longest_wait_seconds,
+        identity=identity,
+        open_metrics=settings.metrics_open,
+    )
+    return TaskServiceProcess(app, cache, listener, engine, identity)

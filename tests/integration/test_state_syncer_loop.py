@@ -15,6 +15,7 @@ from penstock.store.election import Listener
 from penstock.store.engine import CHANGED_EXPECTED
 from services.state_syncer.settings import StateSyncerSettings
 from services.state_syncer.wiring import build
+from tests.support.identity import outgoing
 from tests.support.state_syncer.cell import Cell, depose, elect
 from tests.support.store.jobs import delete_job, make_layer, write_layer
 
@@ -55,7 +56,7 @@ def test_a_standby_takes_over_when_the_lease_ends(cell: Cell, database_url: str)
 @contextmanager
 def running_loop(service: StateSyncerSettings) -> Iterator[LeaderLoop]:
     """The process's loop and listener, without its HTTP side."""
-    loop = build(service)
+    loop = build(service, outgoing("state_syncer"))
     listener = Listener(service.database_url, (CHANGED_EXPECTED,), loop.wake)
     loop.start()
     listener.start()

@@ -8,6 +8,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Self
 
@@ -15,11 +16,13 @@ import orjson
 import psycopg
 
 from penstock.config.declare import ROLLBACK_LAYER
+from penstock.identity.folder import IdentityFolder
 from penstock.local.kafka import EmbeddedKafka
 from penstock.local.ports import free_port, require_free
 from penstock.local.postgres import EmbeddedPostgres, create_database, database_url
 from penstock.local.services import (
     HOST,
+    IDENTITY_FOLDER,
     PORT_BASE,
     StackPlan,
     kafka_port,
@@ -36,6 +39,7 @@ from penstock.wire.job_client import JobClient
 
 READY_S = 90.0
 STACK_FILE = "stack.json"
+LOCAL_CELL = "local"
 
 
 class LocalStack:
@@ -90,6 +94,7 @@ class LocalStack:
         """
         self._require_free_ports()
         self.data_dir.mkdir(parents=True, exist_ok=True)
+        IdentityFolder(self.data_dir / IDENTITY_FOLDER).create(LOCAL_CELL, datetime.now(UTC))
         store_url, demo_url = self._start_postgres()
         bootstrap = self._kafka or self._start_kafka()
         upgrade(store_url)

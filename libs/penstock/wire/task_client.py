@@ -5,6 +5,7 @@ from __future__ import annotations
 from penstock.model.reports import TaskReportBatch
 from penstock.wire.cluster import KNOWS_HEADER, KNOWS_LEVELS, Snapshot, as_json
 from penstock.wire.endpoints import Endpoints, read_answer
+from penstock.wire.http import Identity
 
 SERVICE = "the Task Service"
 NOT_MODIFIED = 304
@@ -18,8 +19,8 @@ class TaskServiceClient(Endpoints):
     Calls may come from different threads, those of `full` from one only: it remembers the ETag.
     """
 
-    def __init__(self, urls: str, *, timeout_seconds: float = 20.0) -> None:
-        super().__init__(SERVICE, urls, timeout_seconds=timeout_seconds)
+    def __init__(self, urls: str, *, timeout_seconds: float = 20.0, identity: Identity | None = None) -> None:
+        super().__init__(SERVICE, urls, timeout_seconds=timeout_seconds, identity=identity)
         self._etag: str | None = None
 
     def full(self) -> Snapshot | None:
