@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from penstock.control.loop import Leadership
+from penstock.identity import rules
 from penstock.spark import fence
 from penstock.spark.host.lease import LeaseWatch
 from penstock.wire.cluster import ShardOrders
@@ -142,6 +143,11 @@ def releases_interleave(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(rollout, "_rollout", careless)
 
 
+def forged_report(patch: pytest.MonkeyPatch) -> None:
+    """A container may report for another one."""
+    patch.setattr(rules, "require_container", lambda *_: None)
+
+
 MUTATIONS: tuple[Mutation, ...] = (
     no_fence,
     move_before_drop_is_answered,
@@ -158,4 +164,5 @@ MUTATIONS: tuple[Mutation, ...] = (
     all_tasks_in_one_wave,
     next_wave_unseen,
     releases_interleave,
+    forged_report,
 )

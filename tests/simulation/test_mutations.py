@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from tests.simulation import mutations, placement_mutations
-from tests.simulation.faults import Mix
+from tests.simulation.faults import FORGERY, Mix
 from tests.simulation.mutations import MUTATIONS, Mutation
 from tests.simulation.placement_mutations import PLACEMENT_MUTATIONS
 from tests.simulation.test_simulation import SEEDS
@@ -48,6 +48,7 @@ CASES: dict[Mutation, Case] = {
     mutations.all_tasks_in_one_wave: Case(0),
     mutations.next_wave_unseen: Case(0),
     mutations.releases_interleave: Case(0),
+    mutations.forged_report: Case(0, _under(FORGERY, every=0.3, changes=("rescale",))),
     placement_mutations.capacity_is_ignored: Case(2),
     placement_mutations.the_budget_is_ignored: Case(3),
     placement_mutations.a_cordon_is_ignored: Case(0),

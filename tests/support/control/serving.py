@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import ssl
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,18 +12,20 @@ from typing import Any
 import uvicorn
 
 from penstock.control.process import wait_until
+from penstock.wire.app import connections
 
 
 @contextmanager
-def serving(app: Any, port: int = 0) -> Iterator[str]:
-    """Serves `app` until the end of the block, on a free port unless told otherwise; its url."""
-    server = uvicorn.Server(uvicorn.Config(app, log_level="error", access_log=False, timeout_graceful_shutdown=3))
+def serving(app: Any, port: int = 0, tls: ssl.SSLContext | None = None) -> Iterator[str]:
+    """Serves `app` until the end of the block, on a free port unless told otherwise; its url. `tls`: as services do."""
+    options = {"log_level": "error", "access_log": False, "timeout_graceful_shutdown": 3, **connections(tls)}
+    server = uvicorn.Server(uvicorn.Config(app, **options))
     with _tcp_socket(port) as listening:
         thread = threading.Thread(target=server.run, args=([listening],), name="serving", daemon=True)
         thread.start()
         try:
             wait_until(lambda: server.started, 20, "the server to start")
-            yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+            yield f"{'http' if tls is None else 'https'}://127.0.0.1:{listening.getsockname()[1]}"
         finally:
             server.should_exit = True
             thread.join(timeout=10)
