@@ -105,6 +105,7 @@ def _bounded(receive: Receive) -> Receive:
     read = 0
 
     async def next_message() -> Message:
+        """See ASGI."""
         nonlocal read
         message = await receive()
         read += len(message.get("body", b""))
