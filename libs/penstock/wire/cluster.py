@@ -14,7 +14,7 @@ from typing import Any
 
 from pydantic import Field
 
-from penstock.config.model import Model
+from penstock.config.declare import Epoch, Model, Name
 from penstock.tasks.shards import Sharding
 from penstock.tasks.spec import TaskTemplate
 
@@ -35,9 +35,9 @@ class Capacity(Model):
 class Identity(Model):
     """What does not change while a container's process runs."""
 
-    container: str
+    container: Name
     url: str
-    region: str
+    region: Name
     capacity: Capacity
     labels: dict[str, str] = Field(default_factory=dict)
 
@@ -54,8 +54,8 @@ class HeartbeatRequest(Identity):
     """
 
     incarnation: str
-    held: dict[int, int]
-    dropped: dict[int, int] = Field(default_factory=dict)
+    held: dict[int, Epoch]
+    dropped: dict[int, Epoch] = Field(default_factory=dict)
     shard_count: int = 0
     start_seconds: float | None = None
 
@@ -99,11 +99,11 @@ class ShardOrders(Model):
     highest it has seen, or another `shard_count` than it was told last: shard numbers then have another meaning.
     """
 
-    container: str
+    container: Name
     incarnation: str
-    shards: dict[int, int]
-    version: int
-    leader_epoch: int
+    shards: dict[int, Epoch]
+    version: Epoch
+    leader_epoch: Epoch
     shard_count: int
     deadline_seconds: float = Field(10.0, gt=0)
 
