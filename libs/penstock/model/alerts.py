@@ -26,6 +26,7 @@ class AlertKind(StrEnum):
     CONTAINER_FAILING = "container_failing"
     CONTAINER_OUTLIER = "container_outlier"
     DRAIN_OVERDUE = "drain_overdue"
+    LEADER_REFUSED = "leader_refused"
 
 
 INPUT_ALERTS = (AlertKind.PARTITIONS_NOT_READ, AlertKind.KEY_FUNCTION_MISMATCH, AlertKind.MALFORMED_RECORDS)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pydantic import Field
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
 from penstock.config.declare import Epoch, Model, Name
 from penstock.tasks.shards import Sharding
@@ -50,7 +50,8 @@ class HeartbeatRequest(Identity):
     that it obeyed; for a shard that an answer no longer listed, to the epoch under which it owned the shard.
     An incarnation that was never answered has an empty `held` and `dropped`; only such a one may replace a former one.
     `shard_count`: the number of shards that the shard numbers refer to; 0 before the first answer. `start_seconds`: the
-    median duration of its latest task starts; None when there were too few.
+    median duration of its latest task starts; None when there were too few. `refuses`: the services whose leader the
+    container refuses, because it has heard of one with a newer epoch.
     """
 
     incarnation: str
@@ -58,6 +59,13 @@ class HeartbeatRequest(Identity):
     dropped: dict[int, Epoch] = Field(default_factory=dict)
     shard_count: int = 0
     start_seconds: float | None = None
+    refuses: tuple[str, ...] = ()
+
+    @model_serializer(mode="wrap")
+    def _without_defaults(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """A Shard Manager of the release before refuses a field that it does not know."""
+        fields: dict[str, Any] = handler(self)
+        return {name: each for name, each in fields.items() if name != "refuses" or self.refuses}
 
 
 class HeartbeatAnswer(Model):
