@@ -73,15 +73,15 @@ def create_internal_app(
         found = await threads.run(ready)
         if known_caller(request) is None:
             return {"service": service, "status": "ready"}
-        return {"service": service, **found, "certificate_days_left": _days_left(identity)}
+        return {"service": service, **found, **_end_of_certificate(identity)}
 
     app.add_middleware(Gate, service=service, identity=identity, open_metrics=open_metrics)
     return app
 
 
-def _days_left(identity: ProcessIdentity) -> float | None:
+def _end_of_certificate(identity: ProcessIdentity) -> dict[str, float]:
     seconds = identity.seconds_left()
-    return None if seconds is None else round(seconds / 86_400, 1)
+    return {} if seconds is None else {"certificate_days_left": round(seconds / 86_400, 1)}
 
 
 def _new_app(service: str, **kwargs: Any) -> FastAPI:
