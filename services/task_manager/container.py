@@ -31,7 +31,7 @@ from services.task_manager.decide.reconcile import Desired, reconcile
 from services.task_manager.hosts.host_pool import HostPool
 from services.task_manager.hosts.host_tasks import place, refusal
 from services.task_manager.hosts.spark_hosts import SparkHosts
-from services.task_manager.membership.heard_leader import HeardLeader
+from services.task_manager.membership.heard_leader import refusing
 from services.task_manager.membership.membership import Membership
 from services.task_manager.membership.overrun import OverrunMeter
 from services.task_manager.reporting import Summary, event_time_skews, reported_loads, task_reports
@@ -108,7 +108,7 @@ class Container:
                 dropped=self._dropped(),
                 shard_count=ownership.shard_count,
                 start_seconds=self._state.start_times.typical_seconds(now),
-                refuses=tuple(who.service for who in self._leaders() if who.is_refusing),
+                refuses=refusing(self._membership.leader, self._state.host_tasks.leader),
             )
 
     def heartbeat_answered(self, request: HeartbeatRequest, answer: HeartbeatAnswer, sent_at: float) -> None:
@@ -220,8 +220,7 @@ class Container:
         return AnalysisReport.model_validate(answer.report)
 
     def cancel_host_task(self, key: str, leader_epoch: int) -> None:
-        """Drops a host task that has not begun. If a host has it, the host is told not to begin. Raises Conflict when a
-        newer leader was heard."""
+        """Drops a host task, or has its host told not to begin. Raises Conflict when a newer leader was heard."""
         with self._changed:
             self._state.host_tasks.cancel(key, leader_epoch, self._clock.monotonic())
         self.wake.set()
@@ -327,9 +326,6 @@ class Container:
 
     # ---- details: lease and shards
 
-    def _leaders(self) -> tuple[HeardLeader, ...]:
-        return self._membership.leader, self._state.host_tasks.leader
-
     def _grant(
         self, sent_at: float, seconds: float, owned: OwnedShards, reported: Mapping[int, int], now: float
     ) -> None:
@@ -379,8 +375,7 @@ class Container:
     def _desired(self, now: float) -> Desired:
         owned = self._owned()
         may_start = self._specs is not None and self._membership.may_start_from(self._specs.commit_number)
-        tasks = owned if may_start and not self._shutting_down else {}
-        return Desired(tasks, self._membership.has_lease(now))
+        return Desired(owned if may_start and not self._shutting_down else {}, self._membership.has_lease(now))
 
     def _refusal(self, request: HostRequest) -> Conflict | Unavailable | None:
         return refusal(request, self._specs, (task.spec for task in self._state.observed.tasks.values()))

@@ -44,3 +44,8 @@ class HeardLeader:
     def is_refusing(self) -> bool:
         """Whether an older leader called, and none of the newest epoch since."""
         return self._refusing_since is not None
+
+
+def refusing(*leaders: HeardLeader) -> tuple[str, ...]:
+    """The services of those leaders whose older ones are being refused."""
+    return tuple(leader.service for leader in leaders if leader.is_refusing)
