@@ -71,11 +71,6 @@ def silent_owner_counts_as_told(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(observe.ClusterView, "owners_know", lambda *_: True)
 
 
-def silent_container_starts_what_was_stopped(patch: pytest.MonkeyPatch) -> None:
-    """Who gets a shard starts its tasks from any specs, also from those of before a stop that did not wait for it."""
-    patch.setattr(Membership, "too_early", lambda *_: frozenset())
-
-
 def everybody_leads(patch: pytest.MonkeyPatch) -> None:
     """A process that could not take the lease leads all the same, and no write looks at the leader epoch."""
     renew = Leadership.renew
@@ -189,7 +184,6 @@ MUTATIONS: tuple[Mutation, ...] = (
     no_answer_is_a_yes,
     unknown_is_gone,
     silent_owner_counts_as_told,
-    silent_container_starts_what_was_stopped,
     everybody_leads,
     no_wait_after_an_election,
     tasks_outlive_the_lease,

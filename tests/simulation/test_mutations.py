@@ -32,12 +32,9 @@ CASES: dict[Mutation, Case] = {
     mutations.no_fence: Case(0, _under("stop a machine", "habits", every=5.0, at="c")),
     mutations.move_before_drop_is_answered: Case(2),
     mutations.no_answer_is_a_yes: Case(2, _under("switch off", "weather", "stop", every=6.0, at="c")),
-    mutations.unknown_is_gone: Case(23, _under("switch off", "stop", every=5.0, at="tasks", changes=("rescale",))),
+    mutations.unknown_is_gone: Case(14, _under("switch off", "stop", every=5.0, at="tasks", changes=("rescale",))),
     mutations.silent_owner_counts_as_told: Case(
-        2, _under("switch off", "cut a service", every=6.0, at="c", changes=("rescale",))
-    ),
-    mutations.silent_container_starts_what_was_stopped: Case(
-        15, _under("switch off", "cut a service", every=6.0, at="c", changes=("rescale",))
+        12, _under("switch off", "cut a service", every=6.0, at="c", changes=("rescale",))
     ),
     mutations.everybody_leads: Case(0),
     mutations.no_wait_after_an_election: Case(
