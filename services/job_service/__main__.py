@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from penstock.control.clock import SystemClock
 from penstock.control.logs import configure
-from penstock.control.steps import run_each
+from penstock.control.steps import in_turn
 from penstock.store.election import LoopTimes, build_loop
 from penstock.store.engine import engine_of
 from penstock.store.migrate import upgrade
@@ -32,13 +32,12 @@ def main() -> None:
     )
     housekeeping = Housekeeping(engine, clock, LOOP, settings.ages())
 
-    def step(leader_epoch: int) -> None:
-        run_each((expiry.round, housekeeping.round), leader_epoch)
-
     lease = settings.expiry_lease_seconds
     times = LoopTimes(period=settings.expiry_period_seconds, lease=lease, renew=lease / 3)
     url = f"http://{settings.host}:{settings.port}"
-    loop = build_loop(LOOP, step, engine, clock, times, holder=settings.identity(), url=url)
+    loop = build_loop(
+        LOOP, in_turn(expiry.round, housekeeping.round), engine, clock, times, holder=settings.identity(), url=url
+    )
     serve(create_api(engine, clock, settings), settings.host, settings.port, loop)
 
 
