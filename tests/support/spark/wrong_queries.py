@@ -143,10 +143,10 @@ SPARK = [
     ),
     WrongJob(
         "a setting of a wrong type",
-        {"spark_settings": {"spark.sql.session.timeZone": "America/Nowhere"}},
+        {"spark_settings": {"spark.sql.session.timeZone": "Mars/Olympus"}},
         "spark_settings",
         "invalid_conf_value",
-        "America/Nowhere",
+        "Mars/Olympus",
     ),
     WrongJob("no input read", sql("SELECT 1"), "query.sql", "reads_an_input", "does not depend on any"),
     # ---- where rows are

@@ -1,0 +1,39 @@
+-- Which jobs may use which secret; and calls by which a role without any right on the tables renews a container's lease.
+
+CREATE TABLE secrets (
+    name TEXT PRIMARY KEY,
+    jobs TEXT[] NOT NULL CHECK (cardinality(jobs) > 0),
+    author TEXT NOT NULL,
+    updated_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL
+);
+COMMENT ON TABLE secrets IS 'Which jobs may use each secret. The values are in files of the containers, never here.';
+COMMENT ON COLUMN secrets.jobs IS 'names of jobs; one that ends with * stands for all names that begin so';
+
+-- An incarnation is a random name that only its own process and the Shard Manager know: to name it is to be it. The
+-- search path is fixed, so that no table of the caller stands in for these.
+CREATE FUNCTION take_own_lease(of_container TEXT, lives TEXT[], becomes TEXT, draining TEXT, grace INTERVAL)
+    RETURNS BOOLEAN LANGUAGE sql SECURITY DEFINER SET search_path = public, pg_temp AS $$
+    WITH taken AS (
+        UPDATE containers SET incarnation = becomes, lease_renewed_at = clock_timestamp()
+        WHERE name = of_container AND incarnation = ANY(lives) AND state = 'live'
+            AND (availability <> draining OR drain_until IS NULL OR drain_until > clock_timestamp() - grace)
+        RETURNING 1)
+    SELECT EXISTS (SELECT FROM taken)
+$$;
+
+-- The same as penstock.store.shards.reissue, for the shards of one's own container. Commits wait for its end.
+CREATE FUNCTION reissue_own_shards(of_container TEXT, life TEXT)
+    RETURNS VOID LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp AS $$
+DECLARE
+    fresh BIGINT;
+BEGIN
+    IF NOT EXISTS (SELECT FROM containers WHERE name = of_container AND incarnation = life AND state = 'live') THEN
+        RAISE EXCEPTION '% has another incarnation', of_container USING ERRCODE = 'insufficient_privilege';
+    END IF;
+    UPDATE counters SET value = value + 1 WHERE name = 'assignment' RETURNING value INTO STRICT fresh;
+    UPDATE assignment SET epoch = fresh, moved_at = clock_timestamp() WHERE container = of_container;
+    PERFORM pg_notify('penstock_assignment', '');
+    PERFORM value FROM counters WHERE name = 'running_commit' FOR SHARE;
+END $$;
+
+REVOKE EXECUTE ON FUNCTION take_own_lease, reissue_own_shards FROM PUBLIC;
