@@ -69,6 +69,7 @@ _REPORT = """
     SELECT job, 0, 'a', 'running', revision, generation, restarts, 1, '{"batch_id": 1, "input_rows": 5}' FROM running;
 """
 _REPORT_AGAIN = """
+    UPDATE reports SET reported_at = now();
     UPDATE tasks t SET revision = r.revision FROM running r WHERE r.job = t.job AND t.revision < r.revision
 """
 _BYSTANDER = "bystander"

@@ -75,6 +75,13 @@ RULES = [
         "python_needs_package",
         "needs the package",
     ),
+    WrongJob(
+        "a time zone that there is not",
+        {"spark_settings": {"spark.sql.session.timeZone": "America/Nowhere"}},
+        "spark_settings.spark.sql.session.timeZone",
+        "spark_setting_value",
+        "a region such as Europe/Berlin",
+    ),
     WrongJob("more tasks than key groups", {"task_count": 9}, "task_count", "key_groups", "8 key groups"),
     WrongJob(
         "more tasks than allowed", {"task_count": 3, "max_task_count": 2}, "task_count", "max_task_count", "above"

@@ -141,13 +141,6 @@ SPARK = [
         "can_run",
         "must be of a record",
     ),
-    WrongJob(
-        "a setting of a wrong type",
-        {"spark_settings": {"spark.sql.session.timeZone": "America/Nowhere"}},
-        "spark_settings",
-        "invalid_conf_value",
-        "America/Nowhere",
-    ),
     WrongJob("no input read", sql("SELECT 1"), "query.sql", "reads_an_input", "does not depend on any"),
     # ---- where rows are
     WrongJob(
