@@ -79,7 +79,7 @@ def test_a_broken_promise_is_noticed(mutation: Mutation, monkeypatch: pytest.Mon
         noticing = _first_that_notices([case.seed, *SEARCHED], case.size)
     assert noticing is not None, f"none of {len(SEARCHED)} seeds notices anything"
     if noticing != case.seed:
-        warnings.warn(f"seed {case.seed} notices nothing any more; {noticing} does: record it, to save time", stacklevel=1)
+        warnings.warn(f"seed {case.seed} notices nothing any more; to be recorded: {noticing}", stacklevel=1)
     if case.size != Size() or noticing not in SEEDS:
         assert simulate(noticing, case.size).complaints == ()
 
