@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import gc
 import os
+import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +19,7 @@ from xdist.scheduler import LoadScopeScheduling
 from penstock.local.kafka import EmbeddedKafka
 from penstock.local.postgres import EmbeddedPostgres
 from penstock.store.engine import connect
+from tests.support import identity
 from tests.support.store.database import fresh_database, make_template
 
 # Where two processes share the tests one does all of e2e, which mostly waits: the other does what follows meanwhile.
@@ -44,6 +46,12 @@ def pytest_configure(config: pytest.Config) -> None:
     settings.load_profile("penstock")
     if "TMPDIR" not in os.environ and _has_room_for_programs(_MEMORY):
         os.environ["TMPDIR"] = tempfile.tempdir = str(_MEMORY)
+    os.environ[identity.VARIABLE] = str(identity.session_folder())
+
+
+def pytest_unconfigure() -> None:
+    """The tests' identity goes with them."""
+    shutil.rmtree(identity.session_folder(), ignore_errors=True)
 
 
 def _has_room_for_programs(folder: Path) -> bool:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from penstock.control.clock import SystemClock
 from penstock.control.logs import configure
+from penstock.identity.process import identity_of
+from penstock.identity.roles import Caller, Role
 from penstock.store.election import LoopTimes, build_loop
 from penstock.store.engine import engine_of
-from penstock.wire.app import create_app, serve
+from penstock.wire.app import create_internal_app, serve, tls_of
 from penstock.wire.job_client import JobClient
 from services.auto_scaler.loop import AutoScaler
 from services.auto_scaler.settings import AutoScalerSettings
@@ -18,18 +20,21 @@ def main() -> None:
     """Runs until SIGTERM or SIGINT."""
     settings = AutoScalerSettings()
     configure(AUTO_SCALER, log_format=settings.log_format, level=settings.log_level)
+    identity = identity_of(settings, Caller(Role.AUTO_SCALER))
     clock = SystemClock()
     engine = engine_of(settings)
-    jobs = JobClient(settings.job_service_url, settings.scaler_token.get_secret_value() or None)
+    token = settings.scaler_token.get_secret_value() or None
+    jobs = JobClient(settings.job_service_url, token, authority=settings.trusted())
     scaler = AutoScaler(ScalingStore(engine), jobs, clock.now, settings.scaler_policy)
     times = LoopTimes(
         period=settings.scaler_period_seconds,
         lease=settings.scaler_lease_seconds,
         renew=settings.scaler_renew_seconds,
     )
-    url = f"http://{settings.host}:{settings.port}"
+    url = settings.address(settings.port)
     loop = build_loop(AUTO_SCALER, scaler.round, engine, clock, times, holder=settings.identity(), url=url)
-    serve(create_app(AUTO_SCALER, ready=loop.status), settings.host, settings.port, loop)
+    app = create_internal_app(AUTO_SCALER, ready=loop.status, identity=identity, open_metrics=settings.metrics_open)
+    serve(app, settings.host, settings.port, loop, tls=tls_of(identity))
 
 
 if __name__ == "__main__":

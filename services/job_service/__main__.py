@@ -7,6 +7,9 @@ from datetime import timedelta
 from penstock.control.clock import SystemClock
 from penstock.control.logs import configure
 from penstock.control.steps import in_turn
+from penstock.identity.outgoing import Outgoing
+from penstock.identity.process import identity_of
+from penstock.identity.roles import Caller, Role
 from penstock.store.election import LoopTimes, build_loop
 from penstock.store.engine import engine_of
 from penstock.store.migrate import upgrade
@@ -21,6 +24,7 @@ def main() -> None:
     """Brings the schema up to date, then serves until SIGTERM or SIGINT."""
     settings = JobServiceSettings()
     configure("job_service", log_format=settings.log_format, level=settings.log_level)
+    identity = identity_of(settings, Caller(Role.JOB_SERVICE))
     upgrade(settings.notifications_url() or settings.database_url)
     engine = engine_of(settings, connections=settings.job_service_connections)
     clock = SystemClock()
@@ -35,11 +39,12 @@ def main() -> None:
 
     lease = settings.expiry_lease_seconds
     times = LoopTimes(period=settings.expiry_period_seconds, lease=lease, renew=lease / 3)
-    url = f"http://{settings.host}:{settings.port}"
-    loop = build_loop(
-        LOOP, in_turn(expiry.round, housekeeping.round), engine, clock, times, holder=settings.identity(), url=url
-    )
-    serve(create_api(engine, clock, settings), settings.host, settings.port, loop)
+    step = in_turn(expiry.round, housekeeping.round)
+    loop = build_loop(LOOP, step, engine, clock, times, holder=settings.identity(), url=settings.url())
+    app = create_api(engine, clock, settings, Outgoing(identity))
+    # Users have tokens; a browser that is asked for a certificate asks its user.
+    tls = identity.server_context(ask=False) if settings.serves_tls() else None
+    serve(app, settings.host, settings.port, loop, tls=tls)
 
 
 if __name__ == "__main__":

@@ -10,8 +10,10 @@ from sqlalchemy import Engine, text
 from penstock.control.clock import Clock
 from penstock.store.engine import transaction
 from penstock.wire.analyses import AnalysisClient
-from penstock.wire.app import PROBLEM, create_app
+from penstock.wire.app import create_app
+from penstock.wire.http import Identity
 from penstock.wire.jobs import Problem
+from penstock.wire.problems import PROBLEM
 from services.job_service.analyses import Analyses
 from services.job_service.authentication import Authenticator
 from services.job_service.probes import Probes
@@ -67,8 +69,8 @@ _PROBLEMS: dict[int | str, dict[str, Any]] = {
 }
 
 
-def create_api(engine: Engine, clock: Clock, settings: JobServiceSettings) -> FastAPI:
-    """The Job Service's application on a job store."""
+def create_api(engine: Engine, clock: Clock, settings: JobServiceSettings, identity: Identity | None = None) -> FastAPI:
+    """The Job Service's application on a job store. `identity`: who asks containers for analyses."""
     app = create_app("job_service", ready=lambda: _ready(engine))
     for routes in _ROUTES:
         app.include_router(routes.router, responses=_PROBLEMS)
@@ -81,9 +83,9 @@ def create_api(engine: Engine, clock: Clock, settings: JobServiceSettings) -> Fa
         authenticator,
         settings.job_service_largest_body_bytes,
         settings.state_syncer_rollout_share,
-        Analyses(engine, AnalysisClient()),
+        Analyses(engine, AnalysisClient(identity)),
         settings.path_roots,
-        Probes(settings.task_service_url, settings.kafka_bootstrap, settings.reports_old_seconds),
+        Probes(settings.task_service_url, settings.kafka_bootstrap, settings.reports_old_seconds, identity),
     )
     _document_problems(app)
     return app

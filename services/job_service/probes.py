@@ -9,7 +9,7 @@ import httpx
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
-from penstock.wire.http import certificates
+from penstock.wire.http import Identity, internal_client
 from services.job_service.cell_facts import Probe
 
 _WAIT_SECONDS = 2.0
@@ -19,18 +19,25 @@ _KAFKA_WAIT_SECONDS = 3.0
 class Probes:
     """Asks the addresses of services for `/healthz`, and Kafka for its brokers.
 
-    `reports_old_seconds`: older reports of a container are out of date.
+    `reports_old_seconds`: older reports of a container are out of date. `identity`: who asks.
     """
 
-    def __init__(self, task_service_url: str, kafka_bootstrap: str | None, reports_old_seconds: float) -> None:
+    def __init__(
+        self,
+        task_service_url: str,
+        kafka_bootstrap: str | None,
+        reports_old_seconds: float,
+        identity: Identity | None = None,
+    ) -> None:
         self.task_service_urls = tuple(url.strip() for url in task_service_url.split(",") if url.strip())
         self.reports_old_seconds = reports_old_seconds
         self._kafka_bootstrap = kafka_bootstrap
+        self._http = internal_client(identity, timeout=_WAIT_SECONDS)
 
     def services(self, urls: Mapping[str, str]) -> dict[str, Probe]:
         """What became of a call to each of these addresses, by name; all are called at the same time."""
         with ThreadPoolExecutor(max_workers=max(1, len(urls))) as pool:
-            return dict(zip(urls, pool.map(_ask, urls.values()), strict=True))
+            return dict(zip(urls, pool.map(self._ask, urls.values()), strict=True))
 
     def bus(self) -> Probe | None:
         """Whether Kafka answers; None when this service does not know where it is."""
@@ -42,10 +49,9 @@ class Probes:
         except KafkaException as error:
             return Probe(self._kafka_bootstrap, str(error.args[0]) if error.args else "no answer")
 
-
-def _ask(url: str) -> Probe:
-    try:
-        response = httpx.get(f"{url}/healthz", timeout=_WAIT_SECONDS, verify=certificates())
-    except (httpx.HTTPError, httpx.InvalidURL) as error:
-        return Probe(url, str(error) or type(error).__name__)
-    return Probe(url, None if response.is_success else f"HTTP {response.status_code}")
+    def _ask(self, url: str) -> Probe:
+        try:
+            response = self._http.get(f"{url}/healthz")
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            return Probe(url, str(error) or type(error).__name__)
+        return Probe(url, None if response.is_success else f"HTTP {response.status_code}")

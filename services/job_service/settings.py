@@ -14,6 +14,7 @@ from penstock.tasks.rollout import ROLLOUT_SHARE
 class JobServiceSettings(CommonSettings):
     """Settings besides the common ones. Periods are in seconds.
 
+    `job_service_tls` false: a proxy in front, such as an ingress, speaks TLS with users, so this port never does.
     `job_service_connections` takes the place of `database_connections`. `state_syncer_rollout_share` must be what the
     State Syncer has. `path_roots`: Hadoop paths, as the hosts have them. Tables and outputs of jobs are below them.
     """
@@ -33,6 +34,7 @@ class JobServiceSettings(CommonSettings):
     kafka_bootstrap: str | None = None
     reports_old_seconds: float = Field(60.0, gt=0)
     state_syncer_rollout_share: float = Field(ROLLOUT_SHARE, gt=0, le=1)
+    job_service_tls: bool = True
     path_roots: tuple[str, ...] = ()
 
     def ages(self) -> dict[str, timedelta]:
@@ -50,3 +52,11 @@ class JobServiceSettings(CommonSettings):
                 f"authentication is off (PENSTOCK_AUTHENTICATION), so the Job Service may not be bound to {self.host}"
             )
         return self
+
+    def serves_tls(self) -> bool:
+        """Whether the users' port speaks TLS."""
+        return self.job_service_tls and self.uses_tls()
+
+    def url(self) -> str:
+        """The address of this process."""
+        return f"{'https' if self.serves_tls() else 'http'}://{self.host}:{self.port}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from penstock.control.logs import configure
-from penstock.wire.app import serve
+from penstock.wire.app import serve, tls_of
 from services.shard_manager.settings import ShardManagerSettings
 from services.shard_manager.wiring import build
 
@@ -15,7 +15,7 @@ def main() -> None:
     process = build(settings)
     process.start()
     try:
-        serve(process.app, settings.host, settings.port)
+        serve(process.app, settings.host, settings.port, tls=tls_of(process.identity))
     finally:
         process.stop()
 

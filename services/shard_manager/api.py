@@ -8,18 +8,22 @@ from fastapi import FastAPI
 from starlette.concurrency import run_in_threadpool
 
 from penstock.control.errors import NotLeader, RetryableError
-from penstock.wire.app import create_app
+from penstock.identity.process import ProcessIdentity
+from penstock.identity.rules import require_container
+from penstock.wire.app import create_internal_app
 from penstock.wire.cluster import HeartbeatAnswer, HeartbeatRequest
+from penstock.wire.gate import KnownCaller
 from services.shard_manager.leader.heartbeats import Heartbeats
 
 
-def build_app(heartbeats: Heartbeats) -> FastAPI:
+def build_app(heartbeats: Heartbeats, identity: ProcessIdentity, *, open_metrics: bool = False) -> FastAPI:
     """`POST /v1/heartbeats` and the routes of every service. A standby is ready: its answer names the leader's URL."""
-    app = create_app("shard_manager", ready=heartbeats.readiness)
+    app = create_internal_app("shard_manager", ready=heartbeats.readiness, identity=identity, open_metrics=open_metrics)
 
     @app.post("/v1/heartbeats")
-    async def heartbeat(request: HeartbeatRequest) -> HeartbeatAnswer:
+    async def heartbeat(request: HeartbeatRequest, caller: KnownCaller) -> HeartbeatAnswer:
         """Asynchronous, so that known containers get an answer even while every worker thread waits for the store."""
+        require_container(caller, request.container)
         try:
             answer = heartbeats.answer_known(request)
             return answer if answer is not None else await run_in_threadpool(heartbeats.register, request)

@@ -68,4 +68,4 @@ class ShardManagerSettings(CommonSettings):
 
     def url(self) -> str:
         """The URL at which Task Managers reach this process."""
-        return self.public_url or f"http://{self.host}:{self.port}"
+        return self.address(self.port, self.public_url)

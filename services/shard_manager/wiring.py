@@ -10,6 +10,9 @@ from sqlalchemy import Engine
 from penstock.control.clock import Clock, SystemClock
 from penstock.control.loop import LeaderLoop, Leadership
 from penstock.control.steps import in_turn
+from penstock.identity.outgoing import Outgoing
+from penstock.identity.process import ProcessIdentity, identity_of
+from penstock.identity.roles import Caller, Role
 from penstock.store.election import StoreElection
 from penstock.store.engine import engine_of
 from penstock.store.rounds import RoundNotes
@@ -36,6 +39,7 @@ class ShardManagerProcess(NamedTuple):
     orders: Orders
     engine: Engine
     view: View
+    identity: ProcessIdentity
 
     def start(self) -> None:
         """Starts the loop: it stands for election and, once elected, makes rounds."""
@@ -52,12 +56,13 @@ def build(settings: ShardManagerSettings, clock: Clock | None = None) -> ShardMa
     """Connects the parts; starts nothing."""
     clock = clock or SystemClock()
     lease_seconds = settings.shard_manager_lease_seconds
+    identity = identity_of(settings, Caller(Role.SHARD_MANAGER))
     engine = engine_of(settings)
     election = StoreElection(engine, LEASE, settings.identity(), url=settings.url(), lease_seconds=lease_seconds)
     leadership = Leadership(LEASE, election, lease_seconds, clock.monotonic)
     store, view = ShardStore(engine), View(add_limit_seconds=settings.add_limit_seconds)
     health = HealthReconciler(HealthStore(engine), view, settings, clock)
-    orders = Orders(clock, health.order_answered)
+    orders = Orders(clock, health.order_answered, identity=Outgoing(identity))
     manager = ShardManager(store, view, orders, settings, clock, wake=lambda: loop.wake())
     housekeeping = Housekeeping(HousekeepingStore(engine), view, settings, clock)
     loop = LeaderLoop(
@@ -70,4 +75,5 @@ def build(settings: ShardManagerSettings, clock: Clock | None = None) -> ShardMa
         on_end=RoundNotes(engine, LEASE, settings.shard_manager_round_seconds, clock.monotonic).note,
     )
     heartbeats = Heartbeats(store, view, leadership, settings, clock, wake=loop.wake)
-    return ShardManagerProcess(build_app(heartbeats), loop, orders, engine, view)
+    app = build_app(heartbeats, identity, open_metrics=settings.metrics_open)
+    return ShardManagerProcess(app, loop, orders, engine, view, identity)

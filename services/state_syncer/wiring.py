@@ -13,6 +13,7 @@ from penstock.store.engine import engine_of
 from penstock.store.rounds import LoopWatch
 from penstock.store.running import STATE_SYNCER
 from penstock.wire.host_task_client import HostTaskClient
+from penstock.wire.http import Identity
 from penstock.wire.job_client import JobClient
 from services.state_syncer.decide.budget import Budget
 from services.state_syncer.decide.waves import RolloutPolicy
@@ -30,17 +31,18 @@ from services.state_syncer.settings import StateSyncerSettings
 from services.state_syncer.store.port import SyncStore
 
 
-def build(settings: StateSyncerSettings) -> LeaderLoop:
-    """The loop with its parts."""
+def build(settings: StateSyncerSettings, identity: Identity) -> LeaderLoop:
+    """The loop with its parts. `identity`: who asks containers for host tasks."""
     clock = SystemClock()
     engine = engine_of(settings)
     dispatcher = Dispatcher(
-        HostTaskClient(),
+        HostTaskClient(identity),
         clock.monotonic,
         workers=settings.state_syncer_host_task_workers,
         lost_after_seconds=settings.state_syncer_host_task_lost_seconds,
     )
-    writer = JobClient(settings.job_service_url, settings.state_syncer_token.get_secret_value() or None)
+    token = settings.state_syncer_token.get_secret_value() or None
+    writer = JobClient(settings.job_service_url, token, authority=settings.trusted())
     parts = (
         _syncer(engine, WantedHostTasks(dispatcher), settings, clock),
         RollbackReconciler(RollbackStore(engine), writer, clock.monotonic),
@@ -60,7 +62,7 @@ def build(settings: StateSyncerSettings) -> LeaderLoop:
         renew=settings.state_syncer_renew_seconds,
         gather=settings.state_syncer_gather_seconds,
     )
-    url = f"http://{settings.host}:{settings.port}"
+    url = settings.address(settings.port)
     loop = build_loop(STATE_SYNCER, rounds, engine, clock, times, holder=settings.identity(), url=url)
     dispatcher.on_news = loop.wake
     return loop

@@ -10,10 +10,14 @@ from prometheus_client import REGISTRY
 from penstock.control.clock import SystemClock
 from penstock.control.errors import TerminalError
 from penstock.control.logs import configure
+from penstock.identity.outgoing import Outgoing
+from penstock.identity.process import identity_of
+from penstock.identity.roles import Caller, Role
 from penstock.local.folder import OwnedFolder
 from penstock.spark.settings import SparkSettings
 from penstock.store.engine import engine_of
-from penstock.wire.app import serve
+from penstock.wire.app import serve, tls_of
+from penstock.wire.http import Identity
 from penstock.wire.shard_client import ShardManagerClient
 from penstock.wire.task_client import TaskServiceClient
 from services.task_manager.api import build_app
@@ -36,6 +40,7 @@ def main() -> None:
     """Serves until SIGTERM; then its tasks and hosts end first."""
     settings = TaskManagerSettings()
     configure("task_manager", log_format=settings.log_format, level=settings.log_level)
+    identity = identity_of(settings, Caller(Role.TASK_MANAGER, settings.container))
     folder = settings.folder()
     try:
         OwnedFolder(folder).claim()
@@ -47,32 +52,33 @@ def main() -> None:
         prepare(spark, folder / "hosts")
     except TerminalError as error:
         raise SystemExit(error.detail) from error
-    manager = build(settings, spark)
+    manager = build(settings, spark, Outgoing(identity))
     REGISTRY.register(ContainerCollector(manager.container.summary))
-    app = build_app(manager.container)
+    app = build_app(manager.container, identity, open_metrics=settings.metrics_open)
     manager.start()
     try:
-        serve(app, settings.host, settings.port)
+        serve(app, settings.host, settings.port, tls=tls_of(identity))
     finally:
         manager.stop(settings.shutdown_seconds)
 
 
-def build(settings: TaskManagerSettings, spark: SparkSettings) -> TaskManager:
+def build(settings: TaskManagerSettings, spark: SparkSettings, identity: Identity) -> TaskManager:
     """Connects the parts; starts nothing. `spark`: of its hosts."""
     clock, random, folder = SystemClock(), Random(), settings.folder()
     limits, hosts = settings.for_hosts(spark.progress_interval_seconds), SparkHosts(spark, folder / "hosts")
     container = Container(settings.identity_of_container(), limits, hosts, clock, lambda: uuid4().hex)
-    authority = ShardManagerClient(settings.shard_manager_url, timeout_seconds=settings.heartbeat_timeout_seconds)
+    timeout_seconds = settings.heartbeat_timeout_seconds
+    authority = ShardManagerClient(settings.shard_manager_url, timeout_seconds=timeout_seconds, identity=identity)
     leases = RelayedLease(
         settings.container,
-        TaskServiceClient(settings.task_service_url, timeout_seconds=settings.heartbeat_timeout_seconds),
-        StoredLease(engine_of(settings, connections=1), settings.container, settings.heartbeat_timeout_seconds),
+        TaskServiceClient(settings.task_service_url, timeout_seconds=timeout_seconds, identity=identity),
+        StoredLease(engine_of(settings, connections=1), settings.container, timeout_seconds),
         lambda: container.summary().lease_seconds_left,
         clock,
         random,
         spread_seconds=settings.lease_spread_seconds,
     )
-    tasks = TaskServiceClient(settings.task_service_url)
+    tasks = TaskServiceClient(settings.task_service_url, identity=identity)
     return TaskManager(
         container,
         HeartbeatLoop(container, authority, leases, IncarnationFile(folder), clock, settings),

@@ -6,11 +6,13 @@ from typing import Annotated, Any
 
 from fastapi import FastAPI, Query
 
+from penstock.config.declare import MOST_EPOCH
 from penstock.control.errors import Conflict, Unavailable
+from penstock.identity.process import ProcessIdentity
 from penstock.tasks.analysis import AnalysisReport
 from penstock.tasks.host_task import HostTask
 from penstock.wire.analyses import AnalysisCall
-from penstock.wire.app import create_app
+from penstock.wire.app import create_internal_app
 from penstock.wire.cluster import ShardAnswers, ShardOrders, as_json
 from penstock.wire.host_tasks import MOST_WAIT_SECONDS, HostTaskAnswer
 from services.task_manager.container import Container
@@ -21,9 +23,14 @@ _KILL_SECONDS = 2.0
 WaitSeconds = Annotated[float, Query(ge=0, le=MOST_WAIT_SECONDS)]
 
 
-def build_app(container: Container) -> FastAPI:
+def build_app(container: Container, identity: ProcessIdentity, *, open_metrics: bool = False) -> FastAPI:
     """The routes of one container's Task Manager."""
-    app = create_app("task_manager", ready=lambda: readiness(container.summary()))
+    app = create_internal_app(
+        "task_manager",
+        ready=lambda: readiness(container.summary()),
+        identity=identity,
+        open_metrics=open_metrics,
+    )
     _add_orders(app, container)
     _add_host_tasks(app, container)
     _add_analyses(app, container)
@@ -57,7 +64,7 @@ def _add_host_tasks(app: FastAPI, container: Container) -> None:
         return container.host_task(task, wait_seconds)
 
     @app.delete("/v1/host-tasks/{key}", tags=["host tasks"], status_code=204)
-    def cancel_host_task(key: str, leader_epoch: Annotated[int, Query(ge=0)]) -> None:
+    def cancel_host_task(key: str, leader_epoch: Annotated[int, Query(ge=0, le=MOST_EPOCH)]) -> None:
         """Drops a host task that has not begun. One under way claims no more checkpoints."""
         container.cancel_host_task(key, leader_epoch)
 

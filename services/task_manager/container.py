@@ -31,6 +31,7 @@ from services.task_manager.decide.reconcile import Desired, reconcile
 from services.task_manager.hosts.host_pool import HostPool
 from services.task_manager.hosts.host_tasks import place, refusal
 from services.task_manager.hosts.spark_hosts import SparkHosts
+from services.task_manager.membership.heard_leader import refusing
 from services.task_manager.membership.membership import Membership
 from services.task_manager.membership.overrun import OverrunMeter
 from services.task_manager.reporting import Summary, reported_loads, summary_of, task_reports
@@ -118,6 +119,7 @@ class Container:
                 dropped=self._dropped(),
                 shard_count=ownership.shard_count,
                 start_seconds=self._state.start_times.typical_seconds(now),
+                refuses=refusing(self._membership.leader, self._state.host_tasks.leader),
             )
 
     def heartbeat_answered(self, request: HeartbeatRequest, answer: HeartbeatAnswer, sent_at: float) -> None:
@@ -156,7 +158,7 @@ class Container:
     def drop(self, order: ShardOrders) -> ShardAnswers:
         """DROP_SHARD: the tasks that will stop, by shard. `await_stopped` waits for their end. Raises Conflict."""
         with self._locked() as now:
-            dropped = self._membership.drop(order)
+            dropped = self._membership.drop(order, now)
             for shard in dropped:
                 self._state.shard_dropped(shard, now + order.deadline_seconds)
             tasks = {shard: tuple(self._state.tasks_in({shard})) for shard in sorted(dropped)}
@@ -199,7 +201,7 @@ class Container:
             if (problem := self._refusal(task.request)) is not None:
                 raise problem
             tasks, memory_bytes = self._state.host_tasks, self._identity.capacity.memory_bytes
-            tasks.ask(task, tasks.key_for(task, memory_bytes, self._state.observed, self._limits))
+            tasks.ask(task, tasks.key_for(task, memory_bytes, self._state.observed, self._limits), now)
         self.wake.set()
         with self._changed:
             self._changed.wait_for(lambda: self._state.host_tasks.is_over(task.key), wait_seconds)
@@ -217,7 +219,7 @@ class Container:
                 raise Unavailable("no host with the job's package is ready here")
             tasks = self._state.host_tasks
             task = HostTask(leader_epoch=tasks.leader_epoch, request=call.request)
-            tasks.ask(task, key)
+            tasks.ask(task, key, now)
         self.wake.set()
         with self._changed:
             self._changed.wait_for(lambda: tasks.is_over(task.key), call.wait_seconds)
@@ -228,10 +230,9 @@ class Container:
         return AnalysisReport.model_validate(answer.report)
 
     def cancel_host_task(self, key: str, leader_epoch: int) -> None:
-        """Drops a host task that has not begun. If a host has it, the host is told not to begin. Raises Conflict when a
-        newer leader was heard."""
+        """Drops a host task, or has its host told not to begin. Raises Conflict when a newer leader was heard."""
         with self._changed:
-            self._state.host_tasks.cancel(key, leader_epoch)
+            self._state.host_tasks.cancel(key, leader_epoch, self._clock.monotonic())
         self.wake.set()
 
     # ---- hosts

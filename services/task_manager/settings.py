@@ -78,7 +78,7 @@ class TaskManagerSettings(CommonSettings, Limits):
 
     def identity_of_container(self) -> Identity:
         """The container's name, address and capacity."""
-        url = self.public_url or f"http://{self.host}:{self.port}"
+        url = self.address(self.port, self.public_url)
         return Identity(
             container=self.container,
             url=url,

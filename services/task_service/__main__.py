@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from penstock.control.logs import configure
-from penstock.wire.app import serve
+from penstock.wire.app import serve, tls_of
 from services.task_service.settings import TaskServiceSettings
 from services.task_service.wiring import build
 
@@ -13,7 +13,7 @@ def main() -> None:
     settings = TaskServiceSettings()
     configure("task_service", log_format=settings.log_format, level=settings.log_level)
     process = build(settings)
-    serve(process.app, settings.host, settings.port, process)
+    serve(process.app, settings.host, settings.port, process, tls=tls_of(process.identity))
 
 
 if __name__ == "__main__":

@@ -9,9 +9,11 @@ from fastapi import FastAPI, Header, Query, Response
 from sqlalchemy import Engine
 
 from penstock.control.errors import Conflict, Unavailable
+from penstock.identity.process import ProcessIdentity
+from penstock.identity.rules import require_container
 from penstock.model.reports import TaskReportBatch, TaskReportChanges
 from penstock.store.engine import transaction
-from penstock.wire.app import OwnThreads, create_app
+from penstock.wire.app import OwnThreads, create_internal_app
 from penstock.wire.cluster import (
     KNOWS_DIGESTS,
     KNOWS_HEADER,
@@ -22,6 +24,7 @@ from penstock.wire.cluster import (
     LeaseRequest,
     Snapshot,
 )
+from penstock.wire.gate import KnownCaller
 from services.task_service import metrics
 from services.task_service.answers import Answers
 from services.task_service.cache import TemplateCache
@@ -127,11 +130,19 @@ def _is_of(known: Templates, store: str) -> bool:
     return not store or not known.store or store == known.store
 
 
-def build_app(engine: Engine, cache: TemplateCache, waiters: Waiters, *, longest_wait_seconds: float) -> FastAPI:
+def build_app(
+    engine: Engine,
+    cache: TemplateCache,
+    waiters: Waiters,
+    *,
+    longest_wait_seconds: float,
+    identity: ProcessIdentity,
+    open_metrics: bool = False,
+) -> FastAPI:
     """`GET /v1/specs`, reports, leases and the calls that every service has."""
     specs = SpecAnswers(cache, waiters, longest_wait_seconds=longest_wait_seconds)
     leases = LeaseDesk(partial(answer_all, engine))
-    app = create_app("task_service", ready=specs.readiness)
+    app = create_internal_app("task_service", ready=specs.readiness, identity=identity, open_metrics=open_metrics)
 
     @app.get("/v1/specs", response_model=Snapshot)
     async def get_specs(
@@ -148,9 +159,13 @@ def build_app(engine: Engine, cache: TemplateCache, waiters: Waiters, *, longest
 
     @app.post("/v1/reports", status_code=204)
     def post_reports(
-        batch: TaskReportBatch, response: Response, number: Annotated[int | None, Query(ge=1, le=2**63 - 1)] = None
+        batch: TaskReportBatch,
+        response: Response,
+        caller: KnownCaller,
+        number: Annotated[int | None, Query(ge=1, le=2**63 - 1)] = None,
     ) -> None:
         """The report is stored when the answer is 204."""
+        require_container(caller, batch.container)
         try:
             with transaction(engine) as connection:
                 save_report(connection, batch, number)

@@ -8,6 +8,8 @@ from fastapi import FastAPI
 from sqlalchemy import Engine
 
 from penstock.control.clock import Clock, SystemClock
+from penstock.identity.process import ProcessIdentity, identity_of
+from penstock.identity.roles import Caller, Role
 from penstock.store.election import Listener
 from penstock.store.engine import CHANGED_RUNNING, engine_of
 from services.task_service.api import build_app
@@ -27,6 +29,7 @@ class TaskServiceProcess(NamedTuple):
     listener: Listener
     sampler: Sampler
     engine: Engine
+    identity: ProcessIdentity
 
     def start(self) -> None:
         """Begins to read the store, and to take samples."""
@@ -44,6 +47,7 @@ class TaskServiceProcess(NamedTuple):
 
 def build(settings: TaskServiceSettings, clock: Clock | None = None) -> TaskServiceProcess:
     """Connects the parts and starts nothing."""
+    identity = identity_of(settings, Caller(Role.TASK_SERVICE))
     engine = engine_of(settings)
     waiters, chosen = Waiters(), clock or SystemClock()
     cache = TemplateCache(
@@ -55,5 +59,12 @@ def build(settings: TaskServiceSettings, clock: Clock | None = None) -> TaskServ
     )
     listener = Listener(settings.notifications_url(), (CHANGED_RUNNING,), cache.wake)
     sampler = Sampler(SampleStore(engine), chosen, keep_days=settings.keep_samples_days)
-    app = build_app(engine, cache, waiters, longest_wait_seconds=settings.longest_wait_seconds)
-    return TaskServiceProcess(app, cache, listener, sampler, engine)
+    app = build_app(
+        engine,
+        cache,
+        waiters,
+        longest_wait_seconds=settings.longest_wait_seconds,
+        identity=identity,
+        open_metrics=settings.metrics_open,
+    )
+    return TaskServiceProcess(app, cache, listener, sampler, engine, identity)

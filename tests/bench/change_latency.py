@@ -18,6 +18,7 @@ from penstock.local.stack import LocalStack
 from penstock.local.topics import create_topics
 from tests.bench.report import finish, percentile, say, temporary_stack
 from tests.support.config.jobs import job
+from tests.support.identity import OBSERVER, auth
 
 JOB, TASKS, TOPIC = "latency", 2, "latency-input"
 
@@ -61,7 +62,7 @@ def _change(stack: LocalStack, number: int) -> float:
     """Seconds from before the write until the tasks run with it."""
     containers = [task_manager_name(index + 1) for index in range(stack.task_managers)]
     urls = [f"{stack.plan.url(name)}/v1/tasks" for name in containers]
-    with stack.client() as client, httpx.Client() as watcher:
+    with stack.client() as client, httpx.Client(auth=auth(OBSERVER, stack.plan.identity_dir)) as watcher:
         version = client.get_layer(JOB, "oncall").version
         started = time.perf_counter()
         written = client.patch_layer(

@@ -27,6 +27,7 @@ from penstock.local.stack import READY_S, LocalStack
 from services.task_manager.decide.model import HostPhase
 from tests.bench.report import finish, percentile, say, temporary_stack
 from tests.support import calls
+from tests.support.identity import OBSERVER, auth
 from tests.support.stack.counts import KEY_GROUPS, CountJob
 
 CONTAINERS, JOBS = 3, 2
@@ -134,7 +135,9 @@ def _containers(stack: LocalStack) -> list[str]:
 
 def _is_warm(stack: LocalStack, container: str) -> bool:
     """Whether a container has its warm host: one that came just now is no heir as containers usually are."""
-    hosts = calls.get(f"{stack.plan.url(container)}/v1/tasks").json()["hosts"]
+    hosts = calls.get(f"{stack.plan.url(container)}/v1/tasks", auth=auth(OBSERVER, stack.plan.identity_dir)).json()[
+        "hosts"
+    ]
     return any(host["phase"] == HostPhase.READY.value for host in hosts)
 
 

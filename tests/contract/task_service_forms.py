@@ -18,6 +18,7 @@ from penstock.wire.cluster import HeartbeatRequest
 from penstock.wire.task_client import TaskServiceClient
 from services.shard_manager.store.members import register
 from services.state_syncer.store.port import Batch
+from tests.support import identity
 from tests.support.memory import ownership
 from tests.support.memory.election import MemoryElection
 from tests.support.memory.specs import MemoryTaskService
@@ -28,6 +29,8 @@ from tests.support.store.running import FIRST_WAVE, break_row, commit_job, commi
 from tests.support.store.unreachable import NOWHERE
 from tests.support.task_manager.world import CAPACITY
 from tests.support.task_service.service import task_service
+
+CONTAINER = "c1"
 
 
 def first_heartbeat(incarnation: str) -> HeartbeatRequest:
@@ -42,7 +45,7 @@ class TaskServiceForm:
         self.url = url
 
     def client(self, *, away: bool = False) -> Any:
-        return TaskServiceClient(NOWHERE if away else self.url)
+        return TaskServiceClient(NOWHERE if away else self.url, identity=identity.container(CONTAINER))
 
     def commit(self, job: str, *, stopping: bool = False) -> int:
         return self._once_read(commit_job(self.engine, job, stopping=stopping))
@@ -65,7 +68,7 @@ class TaskServiceForm:
             return {f"{row.job}/{row.index}" for row in connection.execute(text("SELECT job, index FROM tasks"))}
 
     def _once_read(self, number: int) -> int:
-        client = TaskServiceClient(self.url)
+        client = TaskServiceClient(self.url, identity=identity.container(CONTAINER))
         wait_until(lambda: client.delta(-1, 0.0).commit_number >= number, 10, "the commit to be read")
         return number
 

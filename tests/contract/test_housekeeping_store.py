@@ -12,7 +12,7 @@ from penstock.control.errors import Fenced, Unavailable
 from penstock.model.alerts import AlertKind
 from penstock.store.engine import transaction
 from penstock.tasks.ownership import Member
-from services.shard_manager.moves.drains import DrainAlert
+from services.shard_manager.moves.drains import ContainerAlert
 from services.shard_manager.placement.alerts import PlacementAlert
 from services.shard_manager.store.housekeeping import HousekeepingStore
 from services.shard_manager.store.owners import Change
@@ -58,22 +58,22 @@ def form(request: pytest.FixtureRequest) -> Any:
     return MemoryForm(request.getfixturevalue("memory"))
 
 
-def alert(container: str, **details: int) -> DrainAlert:
-    return DrainAlert(container, "it was to be empty", details)
+def alert(container: str, **details: int) -> ContainerAlert:
+    return ContainerAlert(container, "it was to be empty", details)
 
 
 def test_alerts_about_drains_are_raised_once_and_cleared_and_others_stay(form: Any) -> None:
     epoch, housekeeping = form.elect("a"), form.housekeeping()
     form.store.save_placement({}, [PlacementAlert(AlertKind.UNPLACEABLE, "too_large", "no place", {})], epoch)
-    housekeeping.sync_drain_alerts({"c1": alert("c1", shards=1)}, epoch)
-    housekeeping.sync_drain_alerts({"c1": alert("c1", shards=2), "c2": alert("c2")}, epoch)
+    housekeeping.sync_alerts(AlertKind.DRAIN_OVERDUE, {"c1": alert("c1", shards=1)}, epoch)
+    housekeeping.sync_alerts(AlertKind.DRAIN_OVERDUE, {"c1": alert("c1", shards=2), "c2": alert("c2")}, epoch)
     other = {(AlertKind.UNPLACEABLE, "too_large"): ({}, 1)}
     assert form.open_alerts() == {
         (AlertKind.DRAIN_OVERDUE, "c1"): ({"shards": 1}, 1),
         (AlertKind.DRAIN_OVERDUE, "c2"): ({}, 1),
         **other,
     }
-    housekeeping.sync_drain_alerts({}, epoch)
+    housekeeping.sync_alerts(AlertKind.DRAIN_OVERDUE, {}, epoch)
     assert form.open_alerts() == other
 
 
@@ -104,7 +104,9 @@ def test_a_former_leader_writes_nothing_and_a_store_that_is_away_is_unavailable(
         (form.housekeeping_away(), Unavailable, epoch),
     ):
         calls: list[Callable[[], object]] = [
-            lambda housekeeping=housekeeping, by=by: housekeeping.sync_drain_alerts({"c1": alert("c1")}, by),
+            lambda housekeeping=housekeeping, by=by: housekeeping.sync_alerts(
+                AlertKind.DRAIN_OVERDUE, {"c1": alert("c1")}, by
+            ),
             lambda housekeeping=housekeeping, by=by: housekeeping.remove_lost(0.0, by),
         ]
         for call in calls:

@@ -16,6 +16,7 @@ from penstock.wire.cluster import HeartbeatAnswer, HeartbeatRequest
 from penstock.wire.shard_client import ShardManagerClient
 from services.shard_manager.store.members import read_members
 from tests.contract.conftest import SHARDS
+from tests.support import identity
 from tests.support.memory.ownership import MemoryShardAuthority
 from tests.support.memory.store import MemoryStore
 from tests.support.shard_manager.manager import shard_manager
@@ -26,7 +27,7 @@ from tests.support.task_manager.world import CAPACITY
 class ShardManagerForm:
     def __init__(self, engine: Engine, url: str) -> None:
         self.engine = engine
-        self.authority = ShardManagerClient(url)
+        self.authority = ShardManagerClient(url, identity=identity.container("c1"))
         self.away = ShardManagerClient(NOWHERE)
 
     def lose(self, container: str, incarnation: str) -> None:

@@ -17,6 +17,7 @@ from tests.support import calls
 from tests.support.chaos.perform import begin
 from tests.support.chaos.stack import ChaosStack
 from tests.support.chaos.timetable import STORE, Fault, Kind
+from tests.support.identity import OBSERVER, auth
 from tests.support.stack.rows import RowJob
 
 
@@ -62,7 +63,10 @@ def test_without_shard_manager_and_store_tasks_stop_and_come_back_by_themselves(
 
 def _running(stack: ChaosStack) -> list[str]:
     """What the containers run, by their own word."""
-    answers = [calls.get(f"{stack.plan.url(name)}/v1/tasks").json()["tasks"] for name in stack.containers]
+    answers = [
+        calls.get(f"{stack.plan.url(name)}/v1/tasks", auth=auth(OBSERVER, stack.plan.identity_dir)).json()["tasks"]
+        for name in stack.containers
+    ]
     return [f"{task['job']}/{task['index']}" for tasks in answers for task in tasks]
 
 

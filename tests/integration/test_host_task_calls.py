@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
 
@@ -20,12 +21,15 @@ from penstock.wire.host_tasks import HostTaskState
 from services.state_syncer.host_tasks.dispatcher import Dispatcher, WantedHostTasks
 from services.state_syncer.host_tasks.outcomes import Attempt, AttemptKey, Done, Failed, Lost, Outcome, Unanswered
 from services.task_manager.api import build_app
-from tests.support import calls
+from tests.support import calls, identity
 from tests.support.control.serving import serving
 from tests.support.task_manager.world import World, host_task, layout, redistribution, template
 
 KEY = AttemptKey("flights", REDISTRIBUTE, 2, "c1")
 REQUEST = redistribution()
+
+
+put, delete = (partial(call, auth=identity.auth("state_syncer")) for call in (calls.put, calls.delete))
 
 
 @pytest.fixture
@@ -38,14 +42,14 @@ def world() -> World:
 
 @pytest.fixture
 def url(world: World) -> Iterator[str]:
-    with serving(build_app(world.container), free_port()) as url:
+    with serving(build_app(world.container, identity.identity("task_manager/c1")), free_port()) as url:
         yield url
 
 
 @pytest.fixture
 def tasks() -> Iterator[WantedHostTasks]:
     clock = SystemClock()
-    client = HostTaskClient()
+    client = HostTaskClient(identity.outgoing("state_syncer"))
     dispatcher = Dispatcher(client, clock.monotonic, workers=2, lost_after_seconds=0.5, wait_seconds=0.1)
     yield WantedHostTasks(dispatcher)
     dispatcher.close()
@@ -72,7 +76,7 @@ def test_a_redistribution_and_a_seal_are_done(tasks: WantedHostTasks, world: Wor
 
 
 def test_a_savepoint_is_taken_and_removed(world: World, url: str) -> None:
-    client = HostTaskClient()
+    client = HostTaskClient(identity.outgoing("state_syncer"))
     taken = SavepointRequest(job="flights", name="nightly", number=2, layout=layout(1), state_bytes=0)
     for request in (taken, SavepointRemoval(job="flights", name="nightly", number=2)):
         assert client.put(url, host_task(request), wait_seconds=0.0).state is HostTaskState.RUNNING
@@ -127,7 +131,7 @@ def test_what_is_wanted_no_more_is_cancelled_and_comes_too_late_then(
     body = as_json(host_task(REQUEST))
 
     def is_refused() -> bool:
-        return calls.put(f"{url}/v1/host-tasks/{PATH}", json=body).status_code == 409
+        return put(f"{url}/v1/host-tasks/{PATH}", json=body).status_code == 409
 
     wait_until(is_refused, 20, "the cancellation")
     world.settle()
@@ -139,13 +143,13 @@ PATH = "redistribute:flights:2"
 
 def test_a_body_of_another_path_and_calls_of_older_leaders_are_refused(url: str) -> None:
     body = as_json(host_task(REQUEST, 5))
-    wrong = calls.put(f"{url}/v1/host-tasks/redistribute:flights:9", json=body)
+    wrong = put(f"{url}/v1/host-tasks/redistribute:flights:9", json=body)
     assert (wrong.status_code, wrong.json()["rule"]) == (409, "as_in_path")
     right = f"{url}/v1/host-tasks/{PATH}"
-    assert calls.put(right, json=body, params={"wait_seconds": 60}).status_code == 422
-    assert calls.put(right, json=body).json()["state"] == "running"
-    older = calls.put(right, json=as_json(host_task(REQUEST, 4)))
-    for refused in (older, calls.delete(right, params={"leader_epoch": 4})):
+    assert put(right, json=body, params={"wait_seconds": 60}).status_code == 422
+    assert put(right, json=body).json()["state"] == "running"
+    older = put(right, json=as_json(host_task(REQUEST, 4)))
+    for refused in (older, delete(right, params={"leader_epoch": 4})):
         assert (refused.status_code, refused.json()["field"], refused.json()["rule"]) == (409, "leader_epoch", "newest")
-    assert calls.delete(right, params={"leader_epoch": 5}).status_code == 204
-    assert calls.put(f"{url}/v1/host-tasks/x", json=body | {"request": {"kind": "no such kind"}}).status_code == 422
+    assert delete(right, params={"leader_epoch": 5}).status_code == 204
+    assert put(f"{url}/v1/host-tasks/x", json=body | {"request": {"kind": "no such kind"}}).status_code == 422

@@ -17,7 +17,7 @@ from sqlalchemy import Engine, text
 from penstock.control.process import kill_group, start_child, stop_group, wait_until
 from penstock.local.ports import free_port
 from penstock.store.engine import connect, transaction
-from tests.support import calls
+from tests.support import calls, identity
 from tests.support.store.jobs import make_layer, write_layer
 
 START_TIMEOUT_SECONDS = 60.0
@@ -35,7 +35,7 @@ class ServiceProcess:
     def ready(self) -> dict[str, Any] | None:
         """The body of `/readyz`; None while it is not ready."""
         try:
-            response = calls.get(f"{self.url}/readyz")
+            response = calls.get(f"{self.url}/readyz", auth=identity.auth(identity.OBSERVER))
         except httpx.TransportError:
             return None
         return dict(response.json()) if response.status_code == 200 else None

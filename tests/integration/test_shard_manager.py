@@ -15,7 +15,7 @@ from penstock.local.postgres import EmbeddedPostgres
 from penstock.store import shards
 from penstock.store.engine import transaction
 from penstock.store.migrate import upgrade
-from tests.support import calls
+from tests.support import calls, identity
 from tests.support.shard_manager.cell import ShardCell, shard_cell
 from tests.support.shard_manager.manager import shard_manager
 from tests.support.shard_manager.small_task_manager import SmallTaskManager
@@ -133,7 +133,7 @@ def test_a_standby_refuses_and_names_the_leader(cell, database_url):
         assert refusal is not None
         assert refusal.status_code == 503
         assert refusal.json()["leader"] == leader.url
-        assert calls.get(f"{standby.url}/readyz").json()["role"] == "standby"
+        assert calls.get(f"{standby.url}/readyz", auth=identity.auth(identity.OBSERVER)).json()["role"] == "standby"
 
 
 def test_a_standby_takes_over_when_the_leader_goes(cell):

@@ -17,7 +17,7 @@ from sqlalchemy.pool import QueuePool
 from penstock.control.process import wait_until
 from penstock.model.reports import TaskReportBatch
 from penstock.wire.cluster import Snapshot, as_json
-from tests.support import calls
+from tests.support import calls, identity
 from tests.support.chaos.proxy import BOTH, Link, Proxy
 from tests.support.store.running import commit_job
 from tests.support.task_service.service import task_service
@@ -64,7 +64,7 @@ def test_specs_are_served_while_many_reports_wait_for_a_silent_store(detour: Det
         begun.wait()
         try:
             wait_until(lambda: _waiting(service.process.engine), 10, "reports to wait for the store")
-            specs = calls.get(f"{service.url}/v1/specs", timeout=ANSWER_S)
+            specs = calls.get(f"{service.url}/v1/specs", timeout=ANSWER_S, auth=identity.auth_of_container("c1"))
             assert Snapshot.model_validate_json(specs.content).full
             assert calls.get(f"{service.url}/readyz", timeout=ANSWER_S).status_code == 200
         finally:
@@ -75,7 +75,7 @@ def _report(url: str, container: str, begun: threading.Barrier) -> None:
     batch = TaskReportBatch(container=container, incarnation="one", commit_number=1, version=1, tasks=())
     begun.wait()
     with suppress(httpx.HTTPError):  # what becomes of it is of no interest here
-        calls.post(f"{url}/v1/reports", json=as_json(batch), timeout=60.0)
+        calls.post(f"{url}/v1/reports", json=as_json(batch), timeout=60.0, auth=identity.auth_of_container(container))
 
 
 def _waiting(engine: Engine) -> bool:

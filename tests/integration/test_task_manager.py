@@ -24,7 +24,7 @@ from penstock.local.ports import free_port
 from penstock.store.cluster import ask_for_shards
 from penstock.store.engine import transaction
 from penstock.tasks.spec import TaskTemplate
-from tests.support import calls
+from tests.support import calls, identity
 from tests.support.shard_manager.manager import shard_manager
 from tests.support.spark.hosts import job_config, make_topic, produce, quick_start, rows_of_files
 from tests.support.store.running import commit_config
@@ -49,7 +49,7 @@ class ManagerProcess:
         self.log = log
 
     def get(self, path: str = "/v1/tasks") -> Any:
-        return calls.get(f"{self.url}{path}", timeout=5, trust_env=False).json()
+        return calls.get(f"{self.url}{path}", timeout=5, trust_env=False, auth=identity.auth(identity.OBSERVER)).json()
 
     def metric(self, name: str) -> float:
         text = calls.get(f"{self.url}/metrics", timeout=5, trust_env=False).text

@@ -31,6 +31,8 @@ from services.task_manager.settings import TaskManagerSettings
 from services.task_manager.specs.files import IncarnationFile
 from services.task_manager.specs.snapshot_file import SnapshotFile
 from tests.support.control.serving import serving
+from tests.support.identity import container
+from tests.support.identity import identity as identity_of
 from tests.support.shard_manager.manager import shard_manager
 from tests.support.task_manager.fake_hosts import FakeHost, FakeHosts
 from tests.support.task_manager.world import CAPACITY, SHARDS, template
@@ -100,12 +102,13 @@ class Member:
     """A container in this process; `hosts` shows what it runs."""
 
     def __init__(self, name: str, engine: Engine, manager_url: str, folder: Path, specs: Any = None) -> None:
+        self.name = name
         self.port, self.hosts, self.specs, clock = free_port(), PromptHosts(), specs or OneJob(), SystemClock()
         url = f"http://127.0.0.1:{self.port}"
         identity = Identity(container=name, url=url, region="local", capacity=CAPACITY)
         lives = iter(f"{name}-life-{number}" for number in range(1000))
         self.container = Container(identity, SETTINGS, self.hosts, clock, lambda: next(lives))
-        self.authority = ShardManagerClient(manager_url)
+        self.authority = ShardManagerClient(manager_url, identity=container(name))
         store = StoredLease(engine, name)
         self.manager = TaskManager(
             self.container,
@@ -123,7 +126,7 @@ class Member:
     @contextmanager
     def joined(self) -> Iterator[Member]:
         """In the cell until the end; then its tasks stop and it says nothing more."""
-        with serving(build_app(self.container), self.port):
+        with serving(build_app(self.container, identity_of(f"task_manager/{self.name}")), self.port):
             self.manager.start()
             try:
                 yield self

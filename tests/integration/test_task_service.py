@@ -28,6 +28,7 @@ from penstock.wire.task_client import TaskServiceClient
 from services.shard_manager.store.members import register
 from services.task_service.store.port import TemplateStore
 from services.task_service.store.rows import Changes
+from tests.support import identity
 from tests.support.store.jobs import make_config
 from tests.support.store.running import break_row, commit_config, commit_job, forget_job
 from tests.support.store.samples import take_samples
@@ -36,7 +37,9 @@ from tests.support.task_service.service import RunningTaskService, task_service
 
 @contextmanager
 def calling(service: RunningTaskService) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=service.url, timeout=30.0, verify=certificates()) as client:
+    with httpx.Client(
+        base_url=service.url, timeout=30.0, verify=certificates(), auth=identity.auth_of_container("c1")
+    ) as client:
         yield client
 
 
@@ -70,7 +73,7 @@ def test_the_level_of_an_order_is_sent_to_those_only_who_say_that_they_know_it(e
     number = commit_config(engine, "a", json.dumps(make_config()), quiescing=True, level_ms=5_000)
     wait_until(lambda: get(client).commit_number >= number, 5, "the commit to be read")
     assert "level_ms" not in client.get("/v1/specs").text
-    known = TaskServiceClient(str(client.base_url))
+    known = TaskServiceClient(str(client.base_url), identity=identity.container("c1"))
     for snapshot in (known.full(), known.delta(number - 1, 0.0)):
         (template,) = snapshot.templates
         assert (template.quiescing, template.level_ms) == (True, 5_000)
@@ -216,7 +219,7 @@ def batch(container: str, incarnation: str, *indexes: int, backlog: int | None =
 
 
 def post(client: httpx.Client, report: TaskReportBatch) -> httpx.Response:
-    return client.post("/v1/reports", json=as_json(report))
+    return client.post("/v1/reports", json=as_json(report), auth=identity.auth_of_container(report.container))
 
 
 def stored_tasks(engine: Engine) -> list[tuple[str, int]]:
@@ -259,7 +262,8 @@ def test_an_error_that_is_no_text_for_the_store_refuses_no_report(engine, client
     report = as_json(batch("x", "1", 0, 1))
     report["tasks"][1] |= {"state": "crashed", "error": "The value '12\x00x'", "load": {"cpu\x00": 1.0}}
     report["tasks"][1]["progress"]["input_problems"] = {"malformed_records": "\x00"}
-    assert client.post("/v1/reports", json=report).status_code == 204
+    sent = client.post("/v1/reports", json=report, auth=identity.auth_of_container("x"))
+    assert sent.status_code == 204
     assert stored_tasks(engine) == [("x", 0), ("x", 1)]
     with transaction(engine) as connection:
         assert connection.execute(text("SELECT error FROM tasks WHERE index = 1")).scalar() == "The value '12\ufffdx'"

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tests.simulation.network import DATABASE, Weather
+from penstock.control.errors import Unavailable
+from penstock.identity.roles import Caller, Role
+from penstock.model.reports import TaskReportBatch
+from penstock.wire.task_client import TaskServiceClient
+from tests.simulation.network import DATABASE, Known, Weather
 from tests.simulation.processes import Machine, Process
 from tests.simulation.store import Trouble
 
@@ -15,6 +20,8 @@ if TYPE_CHECKING:
 
 LOST_SECONDS = (62.0, 75.0)
 """For so long a container is away that is failed over before it comes back."""
+FORGERY = "forge a report"
+"""Only where a mix asks for it: the recorded seeds of all other runs stay what they are."""
 BEHIND_SHARE = 0.5
 """Of the seeds with all kinds of faults."""
 
@@ -51,10 +58,12 @@ class Faults:
             "crash a host": self._crash_host,
             "habits": self._bad_habits,
             "clock": self._set_a_clock,
+            FORGERY: self._forge_a_report,
         }
+        usual = kinds.keys() - {FORGERY}
         # Each seed has its own weights, so that some are hard in one way.
         self._kinds = [
-            (kind, self._random.random() ** 2) for name, kind in kinds.items() if name in (mix.kinds or kinds)
+            (kind, self._random.random() ** 2) for name, kind in kinds.items() if name in (mix.kinds or usual)
         ]
 
     def begin(self) -> None:
@@ -173,6 +182,29 @@ class Faults:
         habits.sticks, habits.lies = self._random.random() * 0.2, self._random.choice((0.0, 0.3))
         self._tell("hosts behave badly", slow=habits.slow, breaks=round(habits.breaks, 3), lies=habits.lies)
         self._after(self._seconds(), lambda: habits.__dict__.update(vars(type(habits)())))
+
+    def _forge_a_report(self) -> None:
+        """A container says in the name of another one that nothing runs there, by all that it could know."""
+        memory = self._world.database.memory
+        by, of = self._random.sample(sorted(name for name in self._world.machines if name.startswith("c")), 2)
+        member, living = memory.members.get(of), self._world.machines[by].living()
+        if member is None or not living:
+            return
+        batch = TaskReportBatch(
+            container=of,
+            incarnation=member.incarnation,
+            commit_number=memory.counters["running_commit"] + 1,
+            version=2**40,
+            tasks=(),
+        )
+        client = TaskServiceClient(self._world.around.task_services, identity=Known(Caller(Role.TASK_MANAGER, by)))
+
+        def forge() -> None:
+            with suppress(Unavailable):
+                client.report(batch)
+
+        self._tell("forges a report", by=by, of=of)
+        living[0].begin("forges", forge)
 
     def _set_a_clock(self) -> None:
         """By seconds to minutes, either way."""

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from penstock.control.loop import Leadership
+from penstock.identity import rules
 from penstock.spark import fence
 from penstock.spark.host.lease import LeaseWatch
 from penstock.wire.cluster import ShardOrders
@@ -162,6 +163,11 @@ def releases_interleave(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(rollout, "_rollout", careless)
 
 
+def forged_report(patch: pytest.MonkeyPatch) -> None:
+    """A container may report for another one."""
+    patch.setattr(rules, "require_container", lambda *_: None)
+
+
 def older_snapshot_accepted(patch: pytest.MonkeyPatch) -> None:
     """A Task Service that is behind answers with what it has, and a Task Manager believes it."""
 
@@ -197,4 +203,5 @@ MUTATIONS: tuple[Mutation, ...] = (
     silence_speaks_against_a_package,
     releases_interleave,
     older_snapshot_accepted,
+    forged_report,
 )

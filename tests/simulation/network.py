@@ -10,6 +10,7 @@ import httpx
 import orjson
 
 from penstock.control.errors import PenstockError, UserError
+from penstock.identity.roles import Caller
 from tests.simulation.processes import Process
 from tests.simulation.scheduler import Scheduler
 from tests.simulation.scheduler import Thread as Greenlet
@@ -36,6 +37,18 @@ class Request(NamedTuple):
     query: Mapping[str, Any]
     headers: Mapping[str, str]
     body: bytes
+    caller: Caller | None = None
+
+
+@dataclass(frozen=True)
+class Known:
+    """A caller, as the door of a service has found it: certificates and signatures are not simulated."""
+
+    caller: Caller
+
+    def credentials(self) -> tuple[Any, Any]:
+        """As `penstock.wire.http.Identity`, for the `Client` here."""
+        return self.caller, None
 
 
 class Response:
@@ -171,9 +184,12 @@ def problem(status: int, title: str, detail: str, extra: Mapping[str, Any]) -> R
 class Client:
     """As `httpx.Client`."""
 
-    def __init__(self, network: Network, *, timeout: float = 5.0, base_url: str = "", **_: Any) -> None:
+    def __init__(
+        self, network: Network, *, timeout: float = 5.0, base_url: str = "", auth: Any = None, **_: Any
+    ) -> None:
         self._network = network
         self._timeout = timeout
+        self._caller: Caller | None = auth
         self.base_url = base_url
 
     def request(
@@ -188,7 +204,7 @@ class Client:
     ) -> Response:
         host, _, path = (self.base_url + url).removeprefix("http://").partition("/")
         body = b"" if json is None else orjson.dumps(json, option=orjson.OPT_NON_STR_KEYS)
-        request = Request(method, f"/{path}", params or {}, headers or {}, body)
+        request = Request(method, f"/{path}", params or {}, headers or {}, body, self._caller)
         return self._network.request(request, host, self._timeout if timeout is None else timeout)
 
     def post(self, url: str, **options: Any) -> Response:

@@ -9,6 +9,7 @@ from random import Random
 from typing import Any
 
 from penstock.control.loop import LeaderLoop, Leadership
+from penstock.identity.roles import Caller, Role
 from penstock.model.reports import TaskReportBatch, TaskReportChanges
 from penstock.store.running import STATE_SYNCER
 from penstock.tasks.spec import TaskTemplate
@@ -45,7 +46,7 @@ from tests.simulation import servers
 from tests.simulation.clock import VirtualClock
 from tests.simulation.ground import Ground, Watcher
 from tests.simulation.hosts import SimulatedHost, SimulatedHosts
-from tests.simulation.network import Network
+from tests.simulation.network import Known, Network
 from tests.simulation.processes import Machine, Process
 from tests.simulation.store import Database, SyncPort
 from tests.support.memory.election import MemoryElection
@@ -118,7 +119,7 @@ def shard_manager(around: Surroundings, process: Process) -> None:
     store = database.port(WatchedShardStore(database.memory, around.ground.watcher), process)
     view = View(add_limit_seconds=settings.add_limit_seconds)
     health = HealthReconciler(database.port(MemoryHealthStore(database.memory), process), view, settings, clock)
-    orders = WatchedOrders(clock, health.order_answered, around.ground.watcher)
+    orders = WatchedOrders(clock, health.order_answered, around.ground.watcher, Known(Caller(Role.SHARD_MANAGER)))
     manager = ShardManager(store, view, orders, settings, clock, wake=lambda: loop.wake())
     housekeeping = Housekeeping(database.port(MemoryHousekeepingStore(database.memory), process), view, settings, clock)
     loop = LeaderLoop(
@@ -138,7 +139,7 @@ def shard_manager(around: Surroundings, process: Process) -> None:
 def state_syncer(around: Surroundings, process: Process) -> None:
     """As `services.state_syncer.wiring`, without savepoints and the removal of old generations."""
     clock, database = process.machine.clock, around.database
-    times, client = around.times, HostTaskClient()
+    times, client = around.times, HostTaskClient(Known(Caller(Role.STATE_SYNCER)))
     dispatcher = Dispatcher(client, clock.monotonic, workers=times.workers, lost_after_seconds=30.0)
     syncer = StateSyncer(
         SyncPort(database, MemorySyncStore(database.memory), process),
@@ -246,9 +247,10 @@ def task_manager(around: Surroundings, process: Process) -> None:
         lambda: f"{name}-{life}.{next(numbers)}",
     )
     around.containers[name] = container
-    authority = ShardManagerClient(around.shard_managers)
+    known = Known(Caller(Role.TASK_MANAGER, name))
+    authority = ShardManagerClient(around.shard_managers, identity=known)
     store = database.port(MemoryLeaseStore(database.memory, name), process)
-    tasks, random = TaskServiceClient(around.task_services), Random(f"{name} {life}")
+    tasks, random = TaskServiceClient(around.task_services, identity=known), Random(f"{name} {life}")
     leases = RelayedLease(
         name,
         tasks,
@@ -287,8 +289,8 @@ class WatchedShardStore(MemoryShardStore):
 class WatchedOrders(Orders):
     """Says what is sent."""
 
-    def __init__(self, clock: VirtualClock, on_timed: OnTimed, watcher: Watcher) -> None:
-        super().__init__(clock, on_timed)
+    def __init__(self, clock: VirtualClock, on_timed: OnTimed, watcher: Watcher, identity: Known) -> None:
+        super().__init__(clock, on_timed, identity=identity)
         self._watcher = watcher
 
     def send(self, verb: Verb, url: str, order: ShardOrders, on_answer: OnAnswer) -> None:

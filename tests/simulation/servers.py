@@ -6,6 +6,8 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from penstock.control.errors import NotFound, NotLeader, RetryableError
+from penstock.identity import rules
+from penstock.identity.roles import Caller
 from penstock.model.reports import TaskReportBatch, TaskReportChanges
 from penstock.tasks.host_task import HostTask
 from penstock.wire.cluster import (
@@ -29,11 +31,20 @@ KILL_SECONDS = 2.0
 _HOST_TASKS = "/v1/host-tasks/"
 
 
+def _let_in(service: str, request: Request) -> Caller:
+    """As `penstock.wire.gate`."""
+    rules.require_allowed(service, request.method, request.path, request.caller, open_metrics=False)
+    assert request.caller is not None
+    return request.caller
+
+
 def of_shard_manager(heartbeats: Heartbeats) -> Callable[[Request], Response]:
     """As `services.shard_manager.api`."""
 
     def handle(request: Request) -> Response:
+        caller = _let_in("shard_manager", request)
         asked = HeartbeatRequest.model_validate_json(request.body)
+        rules.require_container(caller, asked.container)
         try:
             answer = heartbeats.answer_known(asked)
             return _json(answer if answer is not None else heartbeats.register(asked))
@@ -54,6 +65,7 @@ def of_task_manager(container: Container) -> Callable[[Request], Response]:
     """As `services.task_manager.api`."""
 
     def handle(request: Request) -> Response:
+        _let_in("task_manager", request)
         if request.path in ("/v1/shards/drop", "/v1/shards/add"):
             order = ShardOrders.model_validate_json(request.body)
             if request.path.endswith("add"):
@@ -79,14 +91,20 @@ def of_task_service(
     """As `services.task_service.api`, uncompressed."""
 
     def handle(request: Request) -> Response:
+        caller = _let_in("task_service", request)
         if request.path == "/v1/reports":
             number = int(request.query["number"])
-            save_report(TaskReportBatch.model_validate_json(request.body), number)
+            batch = TaskReportBatch.model_validate_json(request.body)
+            rules.require_container(caller, batch.container)
+            save_report(batch, number)
             return Response(204, headers={REPORT_NUMBER_HEADER: str(number)})
         if request.path == "/v1/leases":
-            return _json(renew_lease(LeaseRequest.model_validate_json(request.body)))
+            lease = LeaseRequest.model_validate_json(request.body)
+            rules.require_container(caller, lease.container)
+            return _json(renew_lease(lease))
         if request.path == "/v1/reports/changes":
             changes = TaskReportChanges.model_validate_json(request.body)
+            rules.require_container(caller, changes.container)
             return _json(ChangesAnswer(stored=save_changes(changes)))
         after, query = request.query.get("after"), request.query
         knows, wait_seconds = request.headers.get(KNOWS_HEADER, ""), float(query.get("wait_seconds", 0.0))

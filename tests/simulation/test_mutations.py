@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from tests.simulation import mutations, placement_mutations
-from tests.simulation.faults import Mix
+from tests.simulation.faults import FORGERY, Mix
 from tests.simulation.mutations import MUTATIONS, Mutation
 from tests.simulation.placement_mutations import PLACEMENT_MUTATIONS
 from tests.simulation.test_simulation import SEEDS
@@ -55,6 +55,7 @@ CASES: dict[Mutation, Case] = {
         3, _under("cut a service", every=6.0, at="c", changes=("release",))
     ),
     mutations.releases_interleave: Case(0),
+    mutations.forged_report: Case(0, _under(FORGERY, every=0.3, changes=("rescale",))),
     mutations.older_snapshot_accepted: Case(
         3, _under("cut", "cut a service", "stop", "store in trouble", every=3.0, at=("tasks", "c"))
     ),

@@ -13,6 +13,7 @@ for _parts in (
     ("config",),
     ("tasks",),
     ("model",),
+    ("identity",),
     ("store", "wire", "spark"),
     ("local",),
     ("cli",),

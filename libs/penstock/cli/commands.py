@@ -12,6 +12,7 @@ GROUPS = {
     "rollout": "Look at, pause, continue and give up rollouts of packages.",
     "tokens": "Manage the tokens with which tools and people call the Job Service.",
     "packages": "Pack Python code for jobs.",
+    "certificates": "Issue and renew the certificates by which processes of a cell know each other.",
     "topics": "Create, list, feed, read and delete Kafka topics.",
 }
 
@@ -161,7 +162,22 @@ COMMANDS = (
     Command(
         "topics delete", "topics:delete", "Delete a topic and all its records. Refused while a job reads or writes it."
     ),
-    Command("init", "init:init", "Create or upgrade the job store, and print the first admin token once."),
+    Command("certificates issue", "certificates:issue", "Issue a certificate for one process, or renew it."),
+    Command(
+        "certificates list",
+        "certificates:list_",
+        "List the certificates in the identity folder and when they expire.",
+    ),
+    Command(
+        "certificates rotate",
+        "certificates:rotate",
+        "Renew the secret of this machine and all certificates in the identity folder. Running processes take them.",
+    ),
+    Command(
+        "init",
+        "init:init",
+        "Create or upgrade the job store and the identity of the cell, and print the first admin token once.",
+    ),
     Command(
         "restored",
         "restored:restored",

@@ -40,7 +40,7 @@ def client() -> JobClient:
     settings = CliSettings.read()
     url = settings.service_url()
     try:
-        return _Client(url, settings.bearer_token())
+        return _Client(url, settings.bearer_token(), authority=settings.authority_file)
     except httpx.InvalidURL as error:
         raise UserError(f"{url} is not a URL: {error}", field="PENSTOCK_URL", rule="url") from error
 

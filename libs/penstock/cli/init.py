@@ -1,7 +1,8 @@
-"""`penstock init`: the job store and the first token."""
+"""`penstock init`: the job store, the identity of the cell, and the first token."""
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
@@ -10,9 +11,11 @@ from sqlalchemy.exc import DBAPIError
 from penstock.cli.arguments import Reason
 from penstock.cli.errors import required
 from penstock.cli.output import say
+from penstock.cli.parse import name_of
 from penstock.cli.settings import CliSettings
 from penstock.control import logs
 from penstock.control.errors import TerminalError
+from penstock.identity.folder import IdentityFolder
 from penstock.store.engine import connect, transaction
 from penstock.store.migrate import upgrade
 from penstock.store.roles import grant_roles
@@ -21,17 +24,22 @@ from penstock.store.tokens import create_first_admin, has_usable_admin, recover_
 
 def init(
     database_url: Annotated[str | None, typer.Option(help="default: PENSTOCK_DATABASE_URL")] = None,
+    cell: Annotated[
+        str,
+        typer.Option(help="name of the cell, in its certificates; it cannot change later", callback=name_of("cell")),
+    ] = "cell",
     roles: Annotated[bool, typer.Option("--roles", help="also make the roles of the store and grant them")] = False,
     recover: Annotated[
         bool, typer.Option("--recover", help="make a further admin token, when the others are lost")
     ] = False,
     reason: Reason = "",
 ) -> None:
-    """Create or upgrade the job store, and print the first admin token once."""
+    """Create or upgrade the job store and the identity of the cell, and print the first admin token once."""
     logs.configure("cli", level="WARNING")
     url = database_url or CliSettings.read().database_url
     if url is None:
         raise required("name the job store: --database-url or PENSTOCK_DATABASE_URL", field="database_url")
+    IdentityFolder(CliSettings.read().identity_folder()).create(cell, datetime.now(UTC))
     token, usable = _prepare(url, recover, reason, roles=roles)
     say("the store is up to date")
     if token is not None:

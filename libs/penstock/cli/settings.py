@@ -29,6 +29,8 @@ class CliSettings(BaseModel):
     kafka_bootstrap: str | None = None
     packages_root: Path | None = None
     database_url: str | None = None
+    identity_dir: Path | None = None
+    authority_file: Path | None = None
 
     @classmethod
     def read(cls) -> Self:
@@ -51,6 +53,10 @@ class CliSettings(BaseModel):
                 "PENSTOCK_DATA_DIR to its folder, or PENSTOCK_URL and PENSTOCK_TOKEN"
             )
         return path.read_text().strip()
+
+    def identity_folder(self) -> Path:
+        """The folder of the cell's identity."""
+        return self.identity_dir or self.data_dir / "identity"
 
     def bootstrap(self) -> str:
         """The Kafka bootstrap address."""

@@ -57,5 +57,9 @@ NAME_RULE = (
 """What `NAME` says, for people."""
 NAME = r"^[a-z0-9]([a-z0-9._-]{0,98}[a-z0-9])?$"
 Name = Annotated[str, Field(pattern=NAME)]
+"""What becomes a path or a part of a URL: jobs, savepoints, packages, containers. Never `..`, never with a slash."""
+MOST_EPOCH = 2**53
+Epoch = Annotated[int, Field(ge=0, le=MOST_EPOCH)]
+"""A number that the store counts up: an epoch, a version. No store gets near the bound."""
 Identifier = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,62}$")]
 Topic = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,249}$")]

@@ -30,7 +30,8 @@ class CommonSettings(BaseSettings):
     `database_pooled`: the URL leads to a pooler that gives each transaction another server connection, and passes no
     notifications on; `database_listen_url` leads past it. `database_connections`: the most connections that the process
     opens to the job store at once.
-    `database_statement_seconds`: the store ends a statement that takes longer.
+    `database_statement_seconds`: the store ends a statement that takes longer. `internal_tls`: TLS between processes
+    on this machine, too. `metrics_open`: with TLS `/metrics` asks for no identity.
     """
 
     model_config = SettingsConfigDict(env_prefix="PENSTOCK_", extra="ignore")
@@ -45,6 +46,9 @@ class CommonSettings(BaseSettings):
     log_level: str = "INFO"
     data_dir: Path = Path(".penstock")
     authentication: bool = True
+    identity_dir: Path | None = None
+    internal_tls: bool = False
+    metrics_open: bool = False
     http_header_seconds: float = Field(10.0, gt=0)
     http_body_seconds: float = Field(60.0, gt=0)
     http_most_connections: int = Field(10_000, ge=1)
@@ -56,6 +60,25 @@ class CommonSettings(BaseSettings):
     def identity(self) -> str:
         """A name for this run of the process, as holder of leases."""
         return f"{socket.gethostname()}:{os.getpid()}:{os.urandom(4).hex()}"
+
+    def identity_folder(self) -> Path:
+        """The folder of the files by which the processes of the cell know each other."""
+        return self.identity_dir or self.data_dir / "identity"
+
+    def trusted(self) -> Path | None:
+        """The authorities that calls of the Job Service trust; None, those of the machine, without an identity."""
+        authority = self.identity_folder() / "authority.crt"
+        return authority if authority.is_file() else None
+
+    def uses_tls(self) -> bool:
+        """Whether the internal port speaks TLS: always when other machines reach it."""
+        return self.internal_tls or not self.is_loopback()
+
+    def address(self, port: int, public_url: str | None = None) -> str:
+        """The URL at which other processes reach this one's internal port. Raises ValueError when it cannot be."""
+        if public_url is not None and self.uses_tls() and not public_url.startswith("https://"):
+            raise ValueError(f"PENSTOCK_PUBLIC_URL is {public_url}, but the port speaks TLS: write https://")
+        return public_url or f"{'https' if self.uses_tls() else 'http'}://{self.host}:{port}"
 
     def notifications_url(self) -> str | None:
         """Where NOTIFY can be listened to; None where nothing leads past the pooler."""

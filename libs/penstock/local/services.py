@@ -18,6 +18,7 @@ PORTS = {
     "shard_manager": 7073,
     "auto_scaler": 7074,
 }
+IDENTITY_FOLDER = "identity"
 FIRST_TASK_MANAGER_PORT = 7100
 PORT_BASE = 7070
 KAFKA_PORT = 19092
@@ -48,6 +49,11 @@ class StackPlan:
     environment: Mapping[str, str]
     task_manager_database_url: str | None = None
     """The store as Task Managers may use it; None: as `database_url`."""
+
+    @property
+    def identity_dir(self) -> Path:
+        """By its files the processes of the stack know each other."""
+        return self.data_dir / IDENTITY_FOLDER
 
     def url(self, name: str) -> str:
         return f"http://{HOST}:{self.ports[name]}"
@@ -88,6 +94,7 @@ def _shared_environment(plan: StackPlan) -> dict[str, str]:
     return {
         "PENSTOCK_DATABASE_URL": plan.database_url,
         "PENSTOCK_DATA_DIR": str(plan.data_dir),
+        "PENSTOCK_IDENTITY_DIR": str(plan.identity_dir),
         "PENSTOCK_URL": plan.url("job_service"),
         "PENSTOCK_JOB_SERVICE_URL": plan.url("job_service"),
         "PENSTOCK_TASK_SERVICE_URL": plan.url("task_service"),

@@ -8,6 +8,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Self
 
@@ -17,6 +18,7 @@ import psycopg
 from penstock.config.declare import ROLLBACK_LAYER
 from penstock.control.masks import mask_urls
 from penstock.control.private import make_private, write_private
+from penstock.identity.folder import IdentityFolder
 from penstock.local.kafka import EmbeddedKafka
 from penstock.local.ports import free_port, require_free
 from penstock.local.postgres import EmbeddedPostgres, create_database, database_url
@@ -24,6 +26,7 @@ from penstock.local.server import EmbeddedServer
 from penstock.local.server_watch import ServerWatch
 from penstock.local.services import (
     HOST,
+    IDENTITY_FOLDER,
     PORT_BASE,
     StackPlan,
     kafka_port,
@@ -42,6 +45,7 @@ from penstock.wire.job_client import JobClient
 
 READY_S = 90.0
 STACK_FILE = "stack.json"
+LOCAL_CELL = "local"
 
 
 class LocalStack:
@@ -97,6 +101,7 @@ class LocalStack:
         """
         self._require_free_ports()
         make_private(self.data_dir)
+        IdentityFolder(self.data_dir / IDENTITY_FOLDER).create(LOCAL_CELL, datetime.now(UTC))
         store_url, demo_url = self._start_postgres()
         bootstrap = self._kafka or self._start_kafka()
         self._watch_servers()

@@ -27,6 +27,7 @@ class AlertKind(StrEnum):
     CONTAINER_FAILING = "container_failing"
     CONTAINER_OUTLIER = "container_outlier"
     DRAIN_OVERDUE = "drain_overdue"
+    LEADER_REFUSED = "leader_refused"
     ADMIN_TOKEN_ENDING = "admin_token_ending"
     REPORTS_OLD = "reports_old"
     LOOP_STALLED = "loop_stalled"

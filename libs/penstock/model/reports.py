@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
-from penstock.config.declare import Carried
+from penstock.config.declare import Carried, Name
 from penstock.control.texts import Text
 
 
@@ -100,8 +100,8 @@ class TaskReport(Carried):
     the last report that had a load.
     """
 
-    job: str
-    index: int
+    job: Name
+    index: int = Field(ge=0)
     state: TaskState
     revision: int
     generation: int
@@ -121,7 +121,7 @@ class TaskReportBatch(Carried):
     assignment version. A missing task is evidence of a stop only if both are new enough.
     """
 
-    container: str
+    container: Name
     incarnation: str
     commit_number: int
     version: int

@@ -17,6 +17,7 @@ from urllib.parse import unquote, urlsplit
 
 from py4j.protocol import Py4JJavaError
 
+from penstock.control.errors import Conflict
 from penstock.spark.fence import FENCE, Mark, claimed, require_newest
 
 if TYPE_CHECKING:
@@ -57,8 +58,15 @@ def local_path(path: str) -> Path:
     return Path(unquote(parts.path)) if parts.scheme else Path(path)
 
 
+def _outside(path: str, root: str) -> Conflict:
+    return Conflict(f"{path} is not below {root}, so it is not deleted", field="path", rule="below_root")
+
+
 class LocalFiles:
-    """Folders of this machine, or mounted on it."""
+    """Folders of this machine, or mounted on it. With a `root` nothing is deleted that is not below it."""
+
+    def __init__(self, root: str | None = None) -> None:
+        self._root = root
 
     def names(self, folder: str) -> list[str]:
         """The names in a folder; empty when the folder does not exist."""
@@ -102,8 +110,13 @@ class LocalFiles:
         return True
 
     def delete(self, path: str) -> None:
-        """Deletes a file, or a folder and its content, if it exists."""
+        """Deletes a file, or a folder and its content, if it exists. Raises Conflict when it is not below the root,
+        wherever links and `..` on the way lead."""
         file = local_path(path)
+        if self._root is not None:
+            real = file.parent.resolve() / file.name
+            if file.name in ("", "..") or local_path(self._root).resolve() not in real.parents:
+                raise _outside(path, self._root)
         if file.is_dir():
             shutil.rmtree(file)
         else:
@@ -164,8 +177,9 @@ class HadoopFiles:
     lease alone.
     """
 
-    def __init__(self, session: SparkSession) -> None:
+    def __init__(self, session: SparkSession, root: str | None = None) -> None:
         self._jvm: Any = session._jvm
+        self._root = root
         self._settings = session._jsparkSession.sessionState().newHadoopConf()
         # Without a fence: the fence itself is what is written.
         self._settings.unset(_MANAGER_SETTING)
@@ -212,7 +226,13 @@ class HadoopFiles:
         return not files.exists(path) and bool(files.rename(self._path(folder), path))
 
     def delete(self, path: str) -> None:
+        """As `LocalFiles.delete`."""
         files, file = self._at(path)
+        if self._root is not None:
+            # Hadoop resolves `..` when it reads a path.
+            root = str(files.makeQualified(self._path(self._root)).toString()).rstrip("/")
+            if not str(files.makeQualified(file).toString()).startswith(f"{root}/"):
+                raise _outside(path, self._root)
         files.delete(file, True)
 
     def why_not_writable(self, path: str) -> str | None:
@@ -256,8 +276,8 @@ LOCAL_FILES = LocalFiles()
 
 
 def files_of(path: str, session: SparkSession) -> Files:
-    """The files of the file system that a path is on."""
-    return LOCAL_FILES if is_local(path) else HadoopFiles(session)
+    """The files of the file system that a path is on. They delete only what is below the path."""
+    return LocalFiles(path) if is_local(path) else HadoopFiles(session, path)
 
 
 class CheckpointWriter:

@@ -6,7 +6,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from penstock.config.declare import Carried, Model
+from penstock.config.declare import Carried, Model, Name
 from penstock.config.model import JobConfig
 from penstock.config.problems import Problem
 from penstock.tasks.host_request import HostRequest
@@ -42,7 +42,7 @@ class AnalysisRequest(HostRequest):
     Report: ClassVar[type[Model] | None] = AnalysisReport
 
     kind: Literal["analyse"] = "analyse"
-    job: str
+    job: Name
     number: int = Field(ge=1)
     config: JobConfig
 

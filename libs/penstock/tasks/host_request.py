@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from penstock.config.declare import Carried, Model
+from penstock.config.declare import Carried, Model, Name
 from penstock.config.model import JobConfig
 
 
@@ -17,7 +17,7 @@ class HostRequest(Carried):
     Report: ClassVar[type[Model] | None] = None
 
     kind: str
-    job: str
+    job: Name
 
     @property
     def key_number(self) -> int:

@@ -6,7 +6,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from penstock.config.declare import Carried, Model
+from penstock.config.declare import Carried, Model, Name
 from penstock.config.keygroups import KeyGroupRange
 from penstock.config.model import JobConfig
 from penstock.tasks.host_request import HostRequest
@@ -16,8 +16,8 @@ class SavepointName(Carried):
     """A savepoint, by the job it was taken of and its name. `number` distinguishes it from others that have had this
     name; it is None in older records."""
 
-    job: str
-    name: str
+    job: Name
+    name: Name
     number: int | None = None
 
 
@@ -131,7 +131,7 @@ class SealRequest(HostRequest):
     """Nothing of `layout` may ever commit again: neither to its checkpoints nor to what its sinks fence."""
 
     kind: Literal["seal"] = "seal"
-    job: str
+    job: Name
     layout: Layout
 
     @property
@@ -150,7 +150,7 @@ class GenerationRemoval(HostRequest):
     """
 
     kind: Literal["remove_generation"] = "remove_generation"
-    job: str
+    job: Name
     generation: int = Field(ge=1)
     forgotten: bool = False
 

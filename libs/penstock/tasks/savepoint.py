@@ -6,7 +6,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from penstock.config.declare import Carried, Model
+from penstock.config.declare import Carried, Model, Name
 from penstock.control.texts import Text
 from penstock.tasks.host_request import HostRequest
 from penstock.tasks.redistribution import Layout
@@ -20,7 +20,7 @@ class SavedTask(Carried):
 
     index: int
     batch: int | None
-    taken_from: str | None = None
+    taken_from: Name | None = None
     why: Text | None = None
 
 
@@ -43,11 +43,11 @@ class SavepointRequest(HostRequest):
     Report: ClassVar[type[Model] | None] = SavepointReport
 
     kind: Literal["take_savepoint"] = "take_savepoint"
-    job: str
-    name: str
+    job: Name
+    name: Name
     number: int = Field(ge=1)
     layout: Layout
-    earlier: tuple[str, ...] = ()
+    earlier: tuple[Name, ...] = ()
     state_bytes: int | None = None
 
     @property
@@ -63,8 +63,8 @@ class SavepointRemoval(HostRequest):
     """Delete the savepoint `name` of the job, unless it has a greater number by now."""
 
     kind: Literal["remove_savepoint"] = "remove_savepoint"
-    job: str
-    name: str
+    job: Name
+    name: Name
     number: int = Field(ge=1)
 
     @property
@@ -75,7 +75,7 @@ class SavepointRemoval(HostRequest):
 class SavepointManifest(Carried):
     """What a savepoint says of itself: `savepoint.json` in its folder."""
 
-    job: str
+    job: Name
     number: int
     layout: Layout
     report: SavepointReport

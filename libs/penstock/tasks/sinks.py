@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from penstock.config.declare import Name
 from penstock.config.model import JobConfig
 from penstock.tasks.host_request import HostRequest
 
@@ -23,7 +24,7 @@ class SinkRequest(HostRequest):
     """
 
     kind: Literal["initialize_sink"] = "initialize_sink"
-    job: str
+    job: Name
     revision: int = Field(ge=1)
     config: JobConfig
     first_generation: int = Field(1, ge=1)

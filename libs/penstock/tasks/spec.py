@@ -6,6 +6,7 @@ What travels between the Task Service and Task Managers is one `TaskTemplate` a 
 
 from __future__ import annotations
 
+from penstock.config.declare import Name
 from penstock.config.keygroups import KeyGroupRange, ranges
 from penstock.config.model import Carried, DesiredState, JobConfig, Model
 
@@ -29,7 +30,7 @@ class TaskTemplate(Carried):
     those whose watermark is below it first read up to it, or to the end of their inputs.
     """
 
-    job: str
+    job: Name
     commit_number: int
     revision: int
     generation: int
@@ -46,7 +47,7 @@ class TaskTemplate(Carried):
 class TaskSpec(Model):
     """All that is needed to run one task."""
 
-    job: str
+    job: Name
     index: int
     revision: int
     generation: int

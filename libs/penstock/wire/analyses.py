@@ -13,7 +13,7 @@ from penstock.control.errors import Unavailable
 from penstock.tasks.analysis import AnalysisReport, AnalysisRequest
 from penstock.wire.cluster import as_json
 from penstock.wire.endpoints import read_answer
-from penstock.wire.http import certificates, error_of
+from penstock.wire.http import Identity, error_of, internal_client
 
 _MARGIN_SECONDS = 2.0
 _CONNECT_SECONDS = 0.5
@@ -30,8 +30,8 @@ class AnalysisCall(Carried):
 class AnalysisClient:
     """Asks containers. Safe from any thread."""
 
-    def __init__(self) -> None:
-        self._http = httpx.Client(trust_env=False, verify=certificates(trust_env=False))
+    def __init__(self, identity: Identity | None = None) -> None:
+        self._http = internal_client(identity)
 
     def analyse(self, url: str, call: AnalysisCall) -> AnalysisReport:
         """The analysis by the container at `url`. Raises Unavailable, and UserError when it refuses the call."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import ssl
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -18,23 +19,18 @@ from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from starlette.exceptions import HTTPException
 from starlette.routing import compile_path
 
-from penstock.control.errors import PenstockError, RetryableError, Unauthenticated, UserError
+from penstock.control.errors import PenstockError
 from penstock.control.logs import logger
 from penstock.control.settings import CommonSettings, HttpLimits
+from penstock.identity.process import ProcessIdentity
 from penstock.wire import docs
+from penstock.wire.gate import Gate, known_caller
+from penstock.wire.problems import penstock_error, problem
 from penstock.wire.slow_clients import guarded
 
 log = logger(__name__)
-PROBLEM = "application/problem+json"
 T = TypeVar("T")
 _OPERATIONS_THREADS = 2
-
-
-def problem(status: int, title: str, detail: str, **extra: Any) -> JSONResponse:
-    """An RFC 9457 problem; `field` and `rule` go into `extra` where a field is at fault."""
-    body = {"type": "about:blank", "title": title, "status": status, "detail": detail}
-    body.update({key: value for key, value in extra.items() if value is not None})
-    return JSONResponse(body, status_code=status, media_type=PROBLEM)
 
 
 class OwnThreads:
@@ -54,28 +50,67 @@ def create_app(service: str, *, ready: Callable[[], dict[str, Any]], **kwargs: A
     `ready` gives the body of `/readyz`, or raises a PenstockError when the service cannot work now. These three calls
     have threads of their own, so they are answered even while all other threads wait for the store.
     """
-    # A redirect would lead to whatever host the request names.
-    app = FastAPI(title=f"penstock {service}", redirect_slashes=False, docs_url=None, redoc_url=None, **kwargs)
-    _add_error_handlers(app)
-    threads = OwnThreads(_OPERATIONS_THREADS)
-
-    @app.get("/healthz", tags=["operations"])
-    async def healthz() -> dict[str, str]:
-        return {"service": service, "status": "alive"}
+    app = _new_app(service, **kwargs)
+    threads = _add_operations(app, service)
 
     @app.get("/readyz", tags=["operations"])
     async def readyz() -> dict[str, Any]:
         return {"service": service, **await threads.run(ready)}
-
-    @app.get("/metrics", tags=["operations"], response_class=Response)
-    async def metrics() -> Response:
-        return Response(await threads.run(generate_latest), media_type=CONTENT_TYPE_LATEST)
 
     @app.get("/docs", include_in_schema=False)
     async def documentation() -> HTMLResponse:
         return HTMLResponse(docs.page(app.openapi()), headers=docs.HEADERS)
 
     return app
+
+
+def create_internal_app(
+    service: str, *, ready: Callable[[], dict[str, Any]], identity: ProcessIdentity, open_metrics: bool = False
+) -> FastAPI:
+    """As `create_app`, for the port of a service that only processes of the cell call (`penstock.identity.rules`).
+
+    Who is not of the cell learns from `/readyz` only whether the service is ready. `open_metrics`: `/metrics` asks for
+    no identity, also with TLS.
+    """
+    app = _new_app(service, openapi_url=None)
+    threads = _add_operations(app, service)
+
+    @app.get("/readyz", tags=["operations"])
+    async def readyz(request: Request) -> dict[str, Any]:
+        found = await threads.run(ready)
+        if known_caller(request) is None:
+            return {"service": service, "status": "ready"}
+        return {"service": service, **found, **_end_of_certificate(identity)}
+
+    app.add_middleware(Gate, service=service, identity=identity, open_metrics=open_metrics)
+    return app
+
+
+def _end_of_certificate(identity: ProcessIdentity) -> dict[str, float]:
+    seconds = identity.seconds_left()
+    return {} if seconds is None else {"certificate_days_left": round(seconds / 86_400, 1)}
+
+
+def _new_app(service: str, **kwargs: Any) -> FastAPI:
+    # A redirect would lead to whatever host the request names.
+    app = FastAPI(title=f"penstock {service}", redirect_slashes=False, docs_url=None, redoc_url=None, **kwargs)
+    _add_error_handlers(app)
+    return app
+
+
+def _add_operations(app: FastAPI, service: str) -> OwnThreads:
+    """`/healthz` and `/metrics`; the threads that answer them."""
+    threads = OwnThreads(_OPERATIONS_THREADS)
+
+    @app.get("/healthz", tags=["operations"])
+    async def healthz() -> dict[str, str]:
+        return {"service": service, "status": "alive"}
+
+    @app.get("/metrics", tags=["operations"], response_class=Response)
+    async def metrics() -> Response:
+        return Response(await threads.run(generate_latest), media_type=CONTENT_TYPE_LATEST)
+
+    return threads
 
 
 def _add_error_handlers(app: FastAPI) -> None:
@@ -86,15 +121,7 @@ def _add_error_handlers(app: FastAPI) -> None:
 
 
 def _penstock_error(_: Request, error: PenstockError) -> JSONResponse:
-    extra = dict(error.extra)
-    if isinstance(error, UserError):
-        extra.update(field=error.field, rule=error.rule)
-    response = problem(error.status, type(error).__name__, error.detail, **extra)
-    if isinstance(error, Unauthenticated):
-        response.headers["WWW-Authenticate"] = "Bearer"
-    if isinstance(error, RetryableError):
-        response.headers["Retry-After"] = "1"
-    return response
+    return penstock_error(error)
 
 
 def _invalid_request(_: Request, error: RequestValidationError) -> JSONResponse:
@@ -143,21 +170,23 @@ def serve(
     host: str,
     port: int,
     *parts: Part,
+    tls: ssl.SSLContext | None = None,
     grace_seconds: float = 3.0,
     limits: HttpLimits | None = None,
 ) -> None:
     """Starts `parts`, serves until SIGTERM or SIGINT, then stops them, last first, and returns.
 
-    Requests under way get `grace_seconds` to end. `limits` of slow clients: by default those of the settings.
+    `tls`: the port speaks TLS with this context. Requests under way get `grace_seconds` to end. `limits` of slow
+    clients: by default those of the settings.
     """
     config = uvicorn.Config(
         app,
         host=host,
         port=port,
-        http=guarded(limits or CommonSettings().http_limits()),
         log_level="warning",
         access_log=False,
         timeout_graceful_shutdown=int(grace_seconds),
+        **connections(tls, limits or CommonSettings().http_limits()),
     )
     with ExitStack() as started:
         for part in parts:
@@ -165,6 +194,20 @@ def serve(
             started.callback(part.stop)
         with _surviving_signals():
             uvicorn.Server(config).run()
+
+
+def tls_of(identity: ProcessIdentity) -> ssl.SSLContext | None:
+    """The context of an internal port; None where it is only this machine's."""
+    return identity.server_context() if identity.tls else None
+
+
+def connections(tls: ssl.SSLContext | None, limits: HttpLimits) -> dict[str, Any]:
+    """Options of `uvicorn.Config` for a port that keeps these limits of slow clients, and speaks TLS with this context.
+
+    None: it speaks no TLS.
+    """
+    http = {"http": guarded(limits)}
+    return http if tls is None else {**http, "ssl_context_factory": lambda *_: tls}
 
 
 @contextmanager

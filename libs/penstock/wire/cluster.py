@@ -14,10 +14,9 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field, PlainSerializer
+from pydantic import BeforeValidator, Field, PlainSerializer, SerializerFunctionWrapHandler, model_serializer
 
-from penstock.config.declare import Name
-from penstock.config.model import Carried, Model
+from penstock.config.declare import Carried, Epoch, Model, Name
 from penstock.control.errors import LeaseLost
 from penstock.control.texts import Text
 from penstock.tasks.ownership import OwnedShards
@@ -57,9 +56,9 @@ class Capacity(Carried):
 class Identity(Carried):
     """What does not change while a container's process runs."""
 
-    container: str
+    container: Name
     url: str
-    region: str
+    region: Name
     capacity: Capacity
     labels: dict[str, str] = Field(default_factory=dict)
 
@@ -72,14 +71,22 @@ class HeartbeatRequest(Identity):
     that it obeyed; for a shard that an answer no longer listed, to the epoch under which it owned the shard.
     An incarnation that was never answered has an empty `held` and `dropped`; only such a one may replace a former one.
     `shard_count`: the number of shards that the shard numbers refer to; 0 before the first answer. `start_seconds`: the
-    median duration of its latest task starts; None when there were too few.
+    median duration of its latest task starts; None when there were too few. `refuses`: the services whose leader the
+    container refuses, because it has heard of one with a newer epoch.
     """
 
     incarnation: str
-    held: dict[int, int]
-    dropped: dict[int, int] = Field(default_factory=dict)
+    held: dict[int, Epoch]
+    dropped: dict[int, Epoch] = Field(default_factory=dict)
     shard_count: int = 0
     start_seconds: float | None = None
+    refuses: tuple[str, ...] = ()
+
+    @model_serializer(mode="wrap")
+    def _without_defaults(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """A Shard Manager of the release before refuses a field that it does not know."""
+        fields: dict[str, Any] = handler(self)
+        return {name: each for name, each in fields.items() if name != "refuses" or self.refuses}
 
 
 class HeartbeatAnswer(Carried):
@@ -129,11 +136,11 @@ class ShardOrders(Carried):
     highest it has seen, or another `shard_count` than it was told last: shard numbers then have another meaning.
     """
 
-    container: str
+    container: Name
     incarnation: str
-    shards: dict[int, int]
-    version: int
-    leader_epoch: int
+    shards: dict[int, Epoch]
+    version: Epoch
+    leader_epoch: Epoch
     shard_count: int
     deadline_seconds: float = Field(10.0, gt=0)
     unasked_stop: int = 0

@@ -8,7 +8,7 @@ import httpx
 from pydantic import BaseModel, ValidationError
 
 from penstock.control.errors import Unavailable
-from penstock.wire.http import certificates, problem_of
+from penstock.wire.http import Identity, internal_client, problem_of
 
 Answer = TypeVar("Answer", bound=BaseModel)
 
@@ -20,13 +20,13 @@ class Endpoints:
     not act on the answer of a broken service.
     """
 
-    def __init__(self, service: str, urls: str, *, timeout_seconds: float) -> None:
+    def __init__(self, service: str, urls: str, *, timeout_seconds: float, identity: Identity | None = None) -> None:
         self._service = service
         self._urls = tuple(url.strip().rstrip("/") for url in urls.split(",") if url.strip())
         if not self._urls:
             raise ValueError(f"no address for {service}")
         self._preferred = self._urls[0]
-        self._client = httpx.Client(timeout=timeout_seconds, trust_env=False, verify=certificates(trust_env=False))
+        self._client = internal_client(identity, timeout=timeout_seconds)
 
     def request(self, method: str, path: str, **options: Any) -> httpx.Response:
         """The first good answer. `options` as for `httpx.Client.request`.

@@ -11,7 +11,7 @@ from penstock.tasks.host_task import HostTask
 from penstock.wire.cluster import as_json
 from penstock.wire.endpoints import read_answer
 from penstock.wire.host_tasks import HostTaskAnswer
-from penstock.wire.http import certificates, error_of, path_of
+from penstock.wire.http import Identity, error_of, internal_client, path_of
 
 _MARGIN_SECONDS = 4.0
 _CONNECT_SECONDS = 1.0
@@ -21,8 +21,8 @@ _CONNECT_SECONDS = 1.0
 class HostTaskClient:
     """Asks containers. Safe from any thread."""
 
-    def __init__(self) -> None:
-        self._http = httpx.Client(trust_env=False, verify=certificates(trust_env=False))
+    def __init__(self, identity: Identity | None = None) -> None:
+        self._http = internal_client(identity)
 
     def put(self, url: str, task: HostTask, *, wait_seconds: float) -> HostTaskAnswer:
         """Begins the work or asks how far it is, waiting at most `wait_seconds` for its end.

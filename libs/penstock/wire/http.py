@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ssl
 from functools import cache
-from typing import Any, Self
+from pathlib import Path
+from typing import Any, Protocol, Self
 from urllib.parse import quote
 
 import httpx
@@ -13,6 +14,7 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait
 from penstock.control import errors
 from penstock.control.errors import PenstockError, Unavailable, UserError, VersionConflict
 from penstock.control.texts import clean
+from penstock.identity.roles import Caller
 
 _STATUS_OF_GATEWAYS = (502, 503, 504)
 _READ_ATTEMPTS = 3
@@ -35,21 +37,54 @@ def certificates(*, trust_env: bool = True) -> ssl.SSLContext:
     return httpx.create_ssl_context(trust_env=trust_env)
 
 
+def trusting(authority: Path) -> ssl.SSLContext:
+    """Trusts what these authorities have issued, and nothing else. Raises UserError when the file cannot be read."""
+    try:
+        return ssl.create_default_context(cafile=authority)
+    except (OSError, ssl.SSLError) as error:
+        raise UserError(f"{authority} cannot be read: {error}", field="authority", rule="certificates") from error
+
+
 def path_of(*segments: str) -> str:
     """The path of a call. A name is one segment, whatever it holds: `/` is escaped, and so is `..`."""
     return "/".join(("", *(quote(each, safe="") if each.strip(".") else "%2E" * len(each) for each in segments)))
+
+
+class Identity(Protocol):
+    """What a client needs of an identity. The simulation has one without files."""
+
+    @property
+    def caller(self) -> Caller:
+        """Who calls."""
+        ...
+
+    def credentials(self) -> tuple[httpx.Auth, httpx.BaseTransport]:
+        """What makes a client of `httpx` one of this caller."""
+        ...
+
+
+def internal_client(identity: Identity | None, *, timeout: Any = 5.0) -> httpx.Client:
+    """A client for calls between processes of a cell, as this caller; None is nobody, whom few calls are open to."""
+    if identity is None:
+        return httpx.Client(timeout=timeout, trust_env=False, verify=certificates(trust_env=False))
+    auth, transport = identity.credentials()
+    return httpx.Client(timeout=timeout, trust_env=False, auth=auth, transport=transport)
 
 
 class HttpClient:
     """A synchronous client of one service; safe to share between threads.
 
     Every refusal is raised as the error that the service named; a service that cannot be reached is `Unavailable`.
-    Only reads are tried again, three times in all.
+    Only reads are tried again, three times in all. `authority`: a file of certificates that are trusted instead of the
+    machine's, such as `authority.crt` of a cell.
     """
 
-    def __init__(self, url: str, token: str | None = None, *, timeout_seconds: float = 10.0) -> None:
+    def __init__(
+        self, url: str, token: str | None = None, *, timeout_seconds: float = 10.0, authority: Path | None = None
+    ) -> None:
         headers = {} if token is None else {"Authorization": f"Bearer {token}"}
-        self._http = httpx.Client(base_url=url, headers=headers, timeout=timeout_seconds, verify=certificates())
+        trusted = certificates() if authority is None else trusting(authority)
+        self._http = httpx.Client(base_url=url, headers=headers, timeout=timeout_seconds, verify=trusted)
 
     def __enter__(self) -> Self:
         return self

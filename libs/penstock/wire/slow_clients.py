@@ -18,6 +18,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from penstock.control.logs import logger
 from penstock.control.settings import HttpLimits
+from penstock.wire.peers import PeerProtocol
 
 log = logger(__name__)
 _OTHER_FILES = 128
@@ -50,7 +51,7 @@ def allow_connections(limits: HttpLimits) -> HttpLimits:
     return limits._replace(most_connections=max(1, min(limits.most_connections, soft - _OTHER_FILES)))
 
 
-class _Guarded(H11Protocol):
+class _Guarded(PeerProtocol):
     """One connection."""
 
     limits = HttpLimits()

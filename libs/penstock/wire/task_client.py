@@ -19,6 +19,7 @@ from penstock.wire.cluster import (
     as_json,
 )
 from penstock.wire.endpoints import Endpoints, read_answer
+from penstock.wire.http import Identity
 
 SERVICE = "the Task Service"
 _POLL_MARGIN_SECONDS = 10.0
@@ -33,8 +34,8 @@ class TaskServiceClient(Endpoints):
     snapshot of another incarnation, or not at all.
     """
 
-    def __init__(self, urls: str, *, timeout_seconds: float = 20.0) -> None:
-        super().__init__(SERVICE, urls, timeout_seconds=timeout_seconds)
+    def __init__(self, urls: str, *, timeout_seconds: float = 20.0, identity: Identity | None = None) -> None:
+        super().__init__(SERVICE, urls, timeout_seconds=timeout_seconds, identity=identity)
 
     def full(self, after: int = -1, store: str = "") -> Snapshot:
         """The full snapshot."""

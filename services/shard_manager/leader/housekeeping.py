@@ -1,4 +1,4 @@
-"""Housekeeping of the leader: alerts about overdue drains, and the removal of containers that were lost long ago."""
+"""Housekeeping of the leader: alerts about containers, and the removal of containers that were lost long ago."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from datetime import timedelta
 
 from penstock.control.clock import Clock
 from penstock.control.logs import logger
+from penstock.model.alerts import AlertKind
 from penstock.tasks.ownership import DRAINING, Member
+from services.shard_manager.leader.refusals import refusals
 from services.shard_manager.leader.view import View
 from services.shard_manager.moves import drains
 from services.shard_manager.settings import ShardManagerSettings
@@ -33,6 +35,7 @@ class Housekeeping:
         if leader_epoch != self._leader_epoch:
             self._leader_epoch = leader_epoch
             self._overdue: frozenset[str] | None = None
+            self._refusing: frozenset[str] | None = None
             self._drained: frozenset[str] = frozenset()
             self._removed_at = float("-inf")
         with self._view.lock:
@@ -51,8 +54,13 @@ class Housekeeping:
     def _sync_alerts(self, members: Mapping[str, Member], counts: Mapping[str, int], leader_epoch: int) -> None:
         found = drains.overdue_alerts(members, counts, self._clock.now(), self._patience)
         if found.keys() != self._overdue:
-            self._store.sync_drain_alerts(found, leader_epoch)
+            self._store.sync_alerts(AlertKind.DRAIN_OVERDUE, found, leader_epoch)
             self._overdue = frozenset(found)
+        with self._view.lock:
+            refusing = refusals(self._view.last_heartbeats)
+        if refusing.keys() != self._refusing:
+            self._store.sync_alerts(AlertKind.LEADER_REFUSED, refusing, leader_epoch)
+            self._refusing = frozenset(refusing)
 
     def _remove_lost(self, leader_epoch: int) -> None:
         now = self._clock.monotonic()

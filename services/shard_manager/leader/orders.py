@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from penstock.control.clock import Clock
 from penstock.control.logs import logger
 from penstock.wire.cluster import ShardAnswers, ShardOrders, as_json
-from penstock.wire.http import certificates
+from penstock.wire.http import Identity, internal_client
 from services.shard_manager.moves.moves import Verb
 
 log = logger(__name__)
@@ -28,10 +28,10 @@ class Orders:
     answer was invalid. Worker threads call both.
     """
 
-    def __init__(self, clock: Clock, on_timed: OnTimed, *, workers: int = 16) -> None:
+    def __init__(self, clock: Clock, on_timed: OnTimed, *, workers: int = 16, identity: Identity | None = None) -> None:
         self._clock = clock
         self._on_timed = on_timed
-        self._client = httpx.Client(trust_env=False, verify=certificates(trust_env=False))
+        self._client = internal_client(identity)
         self._pool = ThreadPoolExecutor(max_workers=workers, thread_name_prefix="orders")
 
     def send(self, verb: Verb, url: str, order: ShardOrders, on_answer: OnAnswer) -> None:

@@ -26,6 +26,7 @@ class LastHeartbeat(NamedTuple):
     held: Mapping[int, int]
     dropped: Mapping[int, int]
     start_seconds: float | None
+    refuses: tuple[str, ...] = ()
 
 
 class View:
@@ -106,7 +107,7 @@ class View:
         self.heard_at[request.container] = now
         is_same_count = request.shard_count == self.sharding.count
         held, dropped = (request.held, request.dropped) if is_same_count else ({}, {})
-        self.last_heartbeats[request.container] = LastHeartbeat(held, dropped, request.start_seconds)
+        self.last_heartbeats[request.container] = LastHeartbeat(held, dropped, request.start_seconds, request.refuses)
         self.untaken.hear(request.container, held, dropped, self.shards_in_answer(request.container), now)
 
     def shards_in_answer(self, container: str) -> dict[int, int]:

@@ -18,8 +18,8 @@ from services.shard_manager.moves.moves import Planned
 _AT_ONCE = timedelta()
 
 
-class DrainAlert(NamedTuple):
-    """About a container that still owns shards after the limit of its drain; `details` are JSON."""
+class ContainerAlert(NamedTuple):
+    """An alert about a container; `details` are JSON."""
 
     container: str
     message: str
@@ -59,7 +59,7 @@ def taken_off(
 
 def overdue_alerts(
     members: Mapping[str, Member], shard_counts: Mapping[str, int], now: datetime, patience: timedelta
-) -> dict[str, DrainAlert]:
+) -> dict[str, ContainerAlert]:
     """Alerts, by container, about containers that still own shards `patience` after the limit of their drain: they were
     ordered to drop them, and did not confirm it."""
     return {
@@ -69,7 +69,7 @@ def overdue_alerts(
     }
 
 
-def _alert(name: str, member: Member, shards: int) -> DrainAlert:
+def _alert(name: str, member: Member, shards: int) -> ContainerAlert:
     limit = "" if member.drain_until is None else member.drain_until.isoformat(timespec="seconds")
     message = f"container {name} should have been empty at {limit}, but has not dropped its last shards"
-    return DrainAlert(name, message, {"shards": shards, "drain_until": limit})
+    return ContainerAlert(name, message, {"shards": shards, "drain_until": limit})

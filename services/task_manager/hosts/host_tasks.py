@@ -33,6 +33,7 @@ from services.task_manager.decide.actions import (
 )
 from services.task_manager.decide.host_choice import may_start, place_for
 from services.task_manager.decide.model import HostKey, HostPhase, Limits, Observed
+from services.task_manager.membership.heard_leader import HeardLeader
 from services.task_manager.specs.spec_cache import SpecCache
 
 KEPT = 1000
@@ -85,26 +86,26 @@ class AcceptedHostTasks:
     def __init__(self) -> None:
         self._entries: dict[str, Entry] = {}
         self._never_again: dict[str, None] = {}
-        self._leader_epoch = 0
+        self.leader = HeardLeader("state_syncer")
 
     @property
     def leader_epoch(self) -> int:
         """The newest that was heard."""
-        return self._leader_epoch
+        return self.leader.newest
 
-    def require_newest_leader(self, leader_epoch: int) -> None:
+    def require_newest_leader(self, leader_epoch: int, now: float) -> None:
         """Raises Conflict when a newer leader was heard."""
-        if leader_epoch < self._leader_epoch:
-            detail = f"leader epoch {leader_epoch} is older than {self._leader_epoch}, which was heard before"
+        if not self.leader.allows(leader_epoch, now):
+            detail = f"leader epoch {leader_epoch} is older than {self.leader.newest}, which was heard before"
             raise Conflict(detail, field=LEADER_EPOCH, rule="newest")
 
-    def ask(self, task: HostTask, host_key: HostKey) -> None:
+    def ask(self, task: HostTask, host_key: HostKey, now: float) -> None:
         """Takes a task in, for a host of the key, unless it is known. The caller has validated it. Raises Conflict when
         it was cancelled."""
-        self.require_newest_leader(task.leader_epoch)
+        self.require_newest_leader(task.leader_epoch, now)
         if task.key in self._never_again:
             raise Conflict(f"{task.key} was cancelled", field="key", rule="not_cancelled")
-        self._leader_epoch = task.leader_epoch
+        self.leader.follow(task.leader_epoch)
         entry = self._entries.get(task.key)
         if entry is None:
             self._entries[task.key] = Entry(task, host_key)
@@ -112,10 +113,13 @@ class AcceptedHostTasks:
         elif entry.cancelled:
             entry.cancelled = False
 
-    def cancel(self, key: str, leader_epoch: int) -> None:
+    def cancel(self, key: str, leader_epoch: int, now: float) -> None:
         """Drops a task that no host has; marks one that a host has. Raises Conflict when a newer leader was heard."""
-        self.require_newest_leader(leader_epoch)
-        self._leader_epoch = leader_epoch
+        self.require_newest_leader(leader_epoch, now)
+        self.leader.follow(leader_epoch)
+        self._cancel(key)
+
+    def _cancel(self, key: str) -> None:
         kind, _, _ = key.partition(":")
         if kind in POLICIES and POLICIES[kind].once:
             self._never_again[key] = None
@@ -155,7 +159,7 @@ class AcceptedHostTasks:
         """The answer of a task that nobody asks for again; one that goes on is cancelled."""
         entry = self._entries.get(key)
         if entry is None or entry.answer is None:
-            self.cancel(key, self._leader_epoch)
+            self._cancel(key)
             return HostTaskAnswer(state=HostTaskState.RUNNING)
         del self._entries[key]
         return entry.answer

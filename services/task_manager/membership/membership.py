@@ -13,6 +13,7 @@ from penstock.control.logs import logger
 from penstock.tasks.ownership import OwnedShards
 from penstock.wire.cluster import ShardOrders
 from services.task_manager.decide.model import DesiredTask
+from services.task_manager.membership.heard_leader import HeardLeader
 from services.task_manager.membership.ownership import (
     Epochs,
     Ownership,
@@ -37,7 +38,7 @@ class Membership:
     def __init__(self, container: str, new_incarnation: Callable[[], str]) -> None:
         self._container = container
         self._new_incarnation = new_incarnation
-        self._leader_epoch = 0
+        self.leader = HeardLeader("shard_manager")
         self._needs_commit = 0
         self._needs_of_shards: dict[int, int] = {}
         self.incarnation = new_incarnation()
@@ -109,9 +110,9 @@ class Membership:
         """
         self.ownership = Ownership()
 
-    def drop(self, order: ShardOrders) -> frozenset[int]:
+    def drop(self, order: ShardOrders, now: float) -> frozenset[int]:
         """Applies DROP_SHARD orders. Returns the shards given up; older orders are ignored. Raises Conflict."""
-        self._check(order)
+        self._check(order, now)
         before = self.ownership
         self.ownership, applied = with_drops(before, order.shards, order.version)
         self._needs_of_shards = needs(self._needs_of_shards, before, self.ownership, order.unasked_stop)
@@ -120,7 +121,7 @@ class Membership:
 
     def add(self, order: ShardOrders, now: float) -> frozenset[int]:
         """Applies ADD_SHARD orders. Returns the shards owned now. Raises Conflict, also without a lease."""
-        self._check(order)
+        self._check(order, now)
         if not self.has_lease(now):
             raise Conflict("this container has no lease", rule="lease")
         before = self.ownership
@@ -133,14 +134,16 @@ class Membership:
         """The shard has an owner under a newer epoch than `epoch`, whatever the Shard Manager has said so far."""
         self.ownership = given_up(self.ownership, shard, epoch)
 
-    def _check(self, order: ShardOrders) -> None:
+    def _check(self, order: ShardOrders, now: float) -> None:
         if (order.container, order.incarnation) != (self._container, self.incarnation):
             raise Conflict("the order is for another container or incarnation", rule="incarnation")
-        if order.leader_epoch < self._leader_epoch:
+        if not self.leader.allows(order.leader_epoch, now):
             raise Conflict("the order is from a former leader", rule="leader_epoch")
         if order.shard_count != self.ownership.shard_count:
             known = self.ownership.shard_count
             raise Conflict(
                 f"the order is for {order.shard_count} shards, this container has {known}", rule="shard_count"
             )
-        self._leader_epoch = order.leader_epoch
+        if max(order.shards.values(), default=0) > order.version:
+            raise Conflict("an assignment epoch is above the version of the order", rule="version")
+        self.leader.follow(order.leader_epoch)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from penstock.control.errors import Unavailable
+from penstock.control.errors import Conflict, Unavailable
 from penstock.control.process import wait_until
 from penstock.local.kafka import EmbeddedKafka
 from penstock.spark.files import files_of
@@ -88,3 +88,16 @@ def test_rights_to_write_are_those_of_the_file_system(spark: SparkSession, tmp_p
     assert "may not write to viewfs://" in str(files.why_not_writable(f"viewfs://{mount}/elsewhere/out"))
     (tmp_path / "file").write_text("")
     assert "data/file is not a folder" in str(files.why_not_writable(f"viewfs://{mount}/data/file/out"))
+
+
+def test_a_deletion_stays_below_its_root(spark: SparkSession, tmp_path: Path) -> None:
+    mount = unique("mount")
+    spark.conf.set(f"fs.viewfs.mounttable.{mount}.link./data", f"file://{tmp_path}")
+    for name in ("root/job", "root2", "other"):
+        (tmp_path / name).mkdir(parents=True)
+    root = f"viewfs://{mount}/data/root"
+    for path in ("", "/", "/../other", "/job/../../other", "2"):
+        with pytest.raises(Conflict, match="not below"):
+            files_of(root, spark).delete(f"{root}{path}")
+    files_of(f"{root}/", spark).delete(f"{root}/job/../job")
+    assert sorted(each.relative_to(tmp_path).as_posix() for each in tmp_path.rglob("*")) == ["other", "root", "root2"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import ssl
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,22 +13,23 @@ import uvicorn
 
 from penstock.control.process import wait_until
 from penstock.control.settings import HttpLimits
-from penstock.wire.slow_clients import guarded
+from penstock.wire.app import connections
 
 
 @contextmanager
-def serving(app: Any, port: int = 0, limits: HttpLimits | None = None) -> Iterator[str]:
-    """Serves `app` until the end of the block, on a free port unless told otherwise; its url. `limits`: of slow
-    clients, as in the services."""
-    http = guarded(limits or HttpLimits())
-    config = uvicorn.Config(app, http=http, log_level="error", access_log=False, timeout_graceful_shutdown=3)
-    server = uvicorn.Server(config)
+def serving(
+    app: Any, port: int = 0, tls: ssl.SSLContext | None = None, limits: HttpLimits | None = None
+) -> Iterator[str]:
+    """Serves `app` until the end of the block, on a free port unless told otherwise; its url. `tls`, `limits` of slow
+    clients: as in the services."""
+    options = {"log_level": "error", "access_log": False, "timeout_graceful_shutdown": 3}
+    server = uvicorn.Server(uvicorn.Config(app, **options, **connections(tls, limits or HttpLimits())))
     with _tcp_socket(port) as listening:
         thread = threading.Thread(target=server.run, args=([listening],), name="serving", daemon=True)
         thread.start()
         try:
             wait_until(lambda: server.started, 20, "the server to start")
-            yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+            yield f"{'http' if tls is None else 'https'}://127.0.0.1:{listening.getsockname()[1]}"
         finally:
             server.should_exit = True
             thread.join(timeout=10)

@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 
 from penstock.wire.cluster import Capacity, HeartbeatAnswer, HeartbeatRequest, ShardAnswers, ShardOrders, as_json
-from tests.support import calls
+from tests.support import calls, identity
 from tests.support.shard_manager.manager import RunningShardManager
 
 CAPACITY = Capacity(cpu_cores=2.0, memory_bytes=2**31, disk_bytes=2**34)
@@ -62,7 +62,12 @@ class SmallTaskManager:
                 dropped=dict(self.dropped),
                 shard_count=0 if self.answer is None else self.answer.shard_count,
             )
-        response = calls.post(f"{manager.url}/v1/heartbeats", json=as_json(request), timeout=10)
+        response = calls.post(
+            f"{manager.url}/v1/heartbeats",
+            json=as_json(request),
+            timeout=10,
+            auth=identity.auth_of_container(self.name),
+        )
         if response.status_code != 200:
             self.refusal = response
             return None

@@ -8,6 +8,7 @@ from typing import Any
 
 from penstock.control.process import wait_until
 from penstock.local.ports import free_port
+from penstock.wire.app import tls_of
 from services.task_service.settings import TaskServiceSettings
 from services.task_service.wiring import TaskServiceProcess, build
 from tests.support.control.serving import serving
@@ -33,7 +34,7 @@ def task_service(database_url: str, **settings: Any) -> Iterator[RunningTaskServ
     process = build(chosen)
     process.start()
     try:
-        with serving(process.app, chosen.port) as url:
+        with serving(process.app, chosen.port, tls_of(process.identity)) as url:
             yield RunningTaskService(url, process)
     finally:
         process.stop()

@@ -48,7 +48,7 @@ def test_what_waits_for_a_host_that_never_starts_is_lost() -> None:
     other = redistribution(package=OTHER)
     key = host_key_for(other, GIB)
     for counts in ((2, 3), (3, 3, 4), (4, 0, 2, 3)):
-        tasks.ask(host_task(other), key)
+        tasks.ask(host_task(other), key, 0.0)
         for count in counts:
             assert not tasks.is_over(host_task(other).key)
             failures = {key: HostFailure(count, "no such package", 1.0)} if count else {}

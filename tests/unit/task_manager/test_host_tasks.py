@@ -237,7 +237,7 @@ def test_a_caller_may_wait_for_the_end() -> None:
 def test_the_oldest_that_are_over_are_forgotten() -> None:
     tasks = AcceptedHostTasks()
     for generation in range(2, KEPT + 4):
-        tasks.ask(host_task(redistribution(generation)), DEFAULT_KEY)
+        tasks.ask(host_task(redistribution(generation)), DEFAULT_KEY, 0.0)
         if generation == 2:
             tasks.assign(RunAction(host_task(redistribution(2)).key, "h"), 1)
             tasks.host_exited("h", "killed", was_late=False)

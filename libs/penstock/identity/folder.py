@@ -1,0 +1,166 @@
+"""The files of a cell's identity, in one folder. Keys are readable by their owner only.
+
+`authority.crt`: the certificates of all authorities that are trusted, the newest first; `authority.key`: the key of the
+newest, only where certificates are issued. `loopback.key`: the secrets of signed statements, one a line, the newest
+first. `<role>[.<container>].crt` and `.key`: a process.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from pathlib import Path
+
+from penstock.control.errors import NotFound, TerminalError, UserError
+from penstock.identity.authority import CERTIFICATE_DAYS, Issued, Pair, cell_of, issue, key_of, new_authority, read
+from penstock.identity.roles import Caller, caller_of
+
+AUTHORITY = "authority.crt"
+AUTHORITY_KEY = "authority.key"
+LOOPBACK_KEY = "loopback.key"
+_END = b"-----END CERTIFICATE-----\n"
+_SECRETS_KEPT = 2
+
+
+class IdentityFolder:
+    """Makes and renews identities. Raises OSError when the folder cannot be read or written."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def create(self, cell: str, now: datetime) -> None:
+        """Makes the authority and the loopback secret, each unless it is there."""
+        self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if not (self.path / AUTHORITY).exists():
+            self._put_authority(new_authority(cell, now), others=b"")
+        if not (self.path / LOOPBACK_KEY).exists():
+            self.renew_secret()
+
+    def renew_secret(self) -> None:
+        """Statements are signed with a new secret. Those with the one before stay good until the next call."""
+        path = self.path / LOOPBACK_KEY
+        before = path.read_bytes().split() if path.exists() else []
+        kept = [secrets.token_hex(32).encode(), *before][:_SECRETS_KEPT]
+        write_private(path, b"".join(line + b"\n" for line in kept))
+
+    def issue(
+        self,
+        caller: Caller,
+        hosts: Iterable[str],
+        now: datetime,
+        *,
+        days: float = CERTIFICATE_DAYS,
+        to: Path | None = None,
+    ) -> None:
+        """Writes a certificate for a process: here, or with all that the process needs to the folder `to`."""
+        folder = to or self.path
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        pair = issue(self._authority(), caller, hosts, now, days=days)
+        if to is not None:
+            write_public(to / AUTHORITY, self.trusted())
+        # The key comes last: who reads both between the two writes sees that they do not match, and reads again.
+        write_public(folder / f"{caller.file_name}.crt", pair.certificate)
+        write_private(folder / f"{caller.file_name}.key", pair.key)
+
+    def issued(self) -> Iterator[Issued]:
+        """The certificates in the folder, by name."""
+        cell = cell_of(self.trusted())
+        for path in sorted(self.path.glob("*.crt")):
+            if path.name != AUTHORITY:
+                yield read(path.read_bytes(), cell)
+
+    def renew(self, now: datetime, *, days: float = CERTIFICATE_DAYS) -> list[Caller]:
+        """Issues every certificate in the folder again, for the same hosts, by the newest authority."""
+        found = [(each.caller, each.hosts) for each in self.issued() if each.caller is not None]
+        for caller, hosts in found:
+            self.issue(caller, hosts, now, days=days)
+        return [caller for caller, _ in found]
+
+    def add_authority(self, now: datetime) -> None:
+        """A new authority beside those that are trusted. It issues from now on."""
+        trusted = self.trusted()
+        self._put_authority(new_authority(cell_of(trusted), now), others=trusted)
+
+    def drop_old_authorities(self) -> int:
+        """Trusts the newest authority only. Returns how many are not trusted any more.
+
+        Raises UserError while a certificate of an old one is in the folder.
+        """
+        newest, *old = _certificates(self.trusted())
+        old_keys = {key_of(each) for each in old}
+        late = [str(each.caller) for each in self.issued() if each.authority in old_keys]
+        if late:
+            raise UserError(
+                f"an old authority issued those of {', '.join(late)}: run `penstock certificates rotate` first",
+                field="drop_old",
+                rule="unused",
+            )
+        write_public(self.path / AUTHORITY, newest)
+        return len(old)
+
+    def trusted(self) -> bytes:
+        """The certificates of all trusted authorities. Raises NotFound."""
+        try:
+            return (self.path / AUTHORITY).read_bytes()
+        except FileNotFoundError as error:
+            raise NotFound(
+                f"there is no authority in {self.path}: run `penstock init`, or set PENSTOCK_IDENTITY_DIR",
+                field="identity_dir",
+                rule="exists",
+            ) from error
+
+    def _authority(self) -> Pair:
+        newest = _certificates(self.trusted())[0]
+        try:
+            return Pair(newest, (self.path / AUTHORITY_KEY).read_bytes())
+        except FileNotFoundError as error:
+            raise NotFound(
+                f"{self.path} has no key of the authority: issue certificates where `penstock init` made it",
+                field="identity_dir",
+                rule="authority",
+            ) from error
+
+    def _put_authority(self, pair: Pair, *, others: bytes) -> None:
+        write_private(self.path / AUTHORITY_KEY, pair.key)
+        write_public(self.path / AUTHORITY, pair.certificate + others)
+
+
+def callers_in(folder: Path) -> list[Caller]:
+    """The processes that have a certificate in a folder, by the names of its files."""
+    names = sorted(path.stem for path in folder.glob("*.crt") if path.name != AUTHORITY)
+    return [caller_of(name.replace(".", "/", 1)) for name in names]
+
+
+def write_private(path: Path, content: bytes) -> None:
+    """Replaces a file at once with one that only its owner may read."""
+    _replace(path, content, 0o600)
+
+
+def write_public(path: Path, content: bytes) -> None:
+    """Replaces a file at once."""
+    _replace(path, content, 0o644)
+
+
+def read_private(path: Path) -> bytes:
+    """The content of a key's file. Raises TerminalError when every account may read it, and OSError."""
+    if path.stat().st_mode & 0o007:
+        raise TerminalError(f"every account of the machine may use {path}: run `chmod 600 {path}`")
+    return path.read_bytes()
+
+
+def _replace(path: Path, content: bytes, mode: int) -> None:
+    fresh = path.with_name(f".{path.name}.{os.getpid()}.new")
+    fresh.unlink(missing_ok=True)
+    handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+    with os.fdopen(handle, "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    fresh.chmod(mode)
+    fresh.replace(path)
+
+
+def _certificates(bundle: bytes) -> list[bytes]:
+    return [part + _END for part in bundle.split(_END) if part.strip()]

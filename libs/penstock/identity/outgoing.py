@@ -1,0 +1,87 @@
+"""How a client shows who calls: by its certificate where TLS is, by a signed statement on this machine."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Generator
+from functools import cache
+from ipaddress import ip_address
+
+import httpx
+
+from penstock.identity.process import ProcessIdentity
+from penstock.identity.roles import Caller
+from penstock.identity.statements import HEADER
+
+
+class Outgoing:
+    """The calls of one process: an `Identity` of `penstock.wire.http`."""
+
+    def __init__(self, identity: ProcessIdentity) -> None:
+        self._identity = identity
+
+    @property
+    def caller(self) -> Caller:
+        """Who calls."""
+        return self._identity.caller
+
+    def credentials(self) -> tuple[httpx.Auth, httpx.BaseTransport]:
+        """See `penstock.wire.http.Identity`. New connections use the newest certificate."""
+        identity = self._identity
+        transport = RenewingTransport(
+            lambda: httpx.HTTPTransport(verify=identity.client_context(), trust_env=False), identity.version
+        )
+        return StatementAuth(identity), transport
+
+
+class StatementAuth(httpx.Auth):
+    """Signs calls without TLS. A statement never goes to another machine, where somebody might read it on the way."""
+
+    def __init__(self, identity: ProcessIdentity) -> None:
+        self._identity = identity
+
+    def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
+        """See `httpx.Auth`."""
+        if request.url.scheme == "http" and is_this_machine(request.url.host):
+            target = request.url.raw_path.decode("ascii")
+            request.headers[HEADER] = self._identity.statement(request.method, target)
+        yield request
+
+
+class RenewingTransport(httpx.BaseTransport):
+    """Connections of `make()`, made anew when `version()` has changed. Those in use end with their requests."""
+
+    def __init__(self, make: Callable[[], httpx.BaseTransport], version: Callable[[], object]) -> None:
+        self._make = make
+        self._version = version
+        self._lock = threading.Lock()
+        self._known: tuple[object, httpx.BaseTransport] | None = None
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        """See `httpx.BaseTransport`."""
+        return self._newest().handle_request(request)
+
+    def close(self) -> None:
+        """Closes the connections."""
+        with self._lock:
+            known, self._known = self._known, None
+        if known is not None:
+            known[1].close()
+
+    def _newest(self) -> httpx.BaseTransport:
+        version = self._version()
+        with self._lock:
+            if self._known is None or self._known[0] != version:
+                self._known = (version, self._make())
+            return self._known[1]
+
+
+@cache
+def is_this_machine(host: str) -> bool:
+    """Whether a host of a URL is this machine, by its name."""
+    if host == "localhost":
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False

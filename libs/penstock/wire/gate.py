@@ -1,0 +1,120 @@
+"""The door of every internal port: who calls is known before a body is read, and each call is allowed by one table."""
+
+from __future__ import annotations
+
+from typing import Annotated, NamedTuple
+
+from fastapi import Depends, Request
+from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from penstock.control.errors import PenstockError, Unauthenticated
+from penstock.identity.process import ProcessIdentity
+from penstock.identity.roles import Caller
+from penstock.identity.rules import require_allowed
+from penstock.identity.statements import HEADER
+from penstock.wire.problems import penstock_error, problem
+
+MOST_BODY_BYTES = 64 * 2**20
+PEER = "penstock.peer"
+_CALLER = "caller"
+_HEADER = HEADER.lower().encode()
+
+
+class Peer(NamedTuple):
+    """What a connection with TLS knows: the URIs of the client's certificate, and its end (seconds since 1970)."""
+
+    uris: list[str]
+    expires_at: float
+
+
+class Gate:
+    """ASGI middleware around the application of one service."""
+
+    def __init__(self, app: ASGIApp, *, service: str, identity: ProcessIdentity, open_metrics: bool) -> None:
+        self._app = app
+        self._service = service
+        self._identity = identity
+        self._open_metrics = open_metrics or not identity.tls
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """See ASGI."""
+        if scope["type"] == "websocket":
+            await send({"type": "websocket.close", "code": 1008})
+            return
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        try:
+            caller = self._caller(scope)
+            path, method = scope["path"], scope["method"]
+            require_allowed(self._service, method, path, caller, open_metrics=self._open_metrics)
+        except PenstockError as error:
+            await penstock_error(error)(scope, receive, send)
+            return
+        if _announced_bytes(scope) > MOST_BODY_BYTES:
+            await problem(413, "TooLarge", _too_large())(scope, receive, send)
+            return
+        scope.setdefault("state", {})[_CALLER] = caller
+        await self._app(scope, _bounded(receive), send)
+
+    def _caller(self, scope: Scope) -> Caller | None:
+        """Who calls; None when nothing says so. Raises Unauthenticated when what is said is not true."""
+        if self._identity.tls:
+            peer: Peer | None = scope.get("state", {}).get(PEER)
+            if peer is None:
+                return None
+            if peer.expires_at <= self._identity.now():
+                raise Unauthenticated("the certificate has expired since the connection was made", rule="not_expired")
+            return self._identity.caller_in(peer.uris)
+        statement = _header(scope, _HEADER)
+        if statement is None:
+            return None
+        target = scope["raw_path"] + (b"?" + scope["query_string"] if scope["query_string"] else b"")
+        return self._identity.verified(statement.decode("latin-1"), scope["method"], target.decode("latin-1"))
+
+
+def known_caller(request: Request) -> Caller | None:
+    """Who makes a request; None for an open call of somebody who is not known."""
+    return getattr(request.state, _CALLER, None)
+
+
+def _require_caller(request: Request) -> Caller:
+    caller = known_caller(request)
+    if caller is None:
+        raise Unauthenticated("this call needs the identity of a process of this cell", rule="known_caller")
+    return caller
+
+
+KnownCaller = Annotated[Caller, Depends(_require_caller)]
+"""A parameter of a route: who calls."""
+
+
+def _header(scope: Scope, name: bytes) -> bytes | None:
+    found = [value for key, value in scope["headers"] if key == name]
+    return found[0] if len(found) == 1 else None
+
+
+def _announced_bytes(scope: Scope) -> int:
+    announced = _header(scope, b"content-length") or b"0"
+    return int(announced) if announced.isdigit() else 0
+
+
+def _bounded(receive: Receive) -> Receive:
+    """A body without an announced length is counted while it comes."""
+    read = 0
+
+    async def next_message() -> Message:
+        """See ASGI."""
+        nonlocal read
+        message = await receive()
+        read += len(message.get("body", b""))
+        if read > MOST_BODY_BYTES:
+            raise HTTPException(413, _too_large())
+        return message
+
+    return next_message
+
+
+def _too_large() -> str:
+    return f"the body has more than {MOST_BODY_BYTES} bytes"

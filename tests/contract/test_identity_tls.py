@@ -1,0 +1,172 @@
+"""Certificates between processes: a Task Service with TLS on a real port, and callers of all kinds."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import httpx
+import pytest
+
+from penstock.control.errors import Unavailable
+from penstock.control.process import wait_until
+from penstock.identity.folder import IdentityFolder
+from penstock.identity.outgoing import Outgoing
+from penstock.identity.process import ProcessIdentity
+from penstock.identity.roles import Caller, Role
+from penstock.model.reports import TaskReportBatch
+from penstock.wire.cluster import as_json
+from penstock.wire.http import internal_client
+from penstock.wire.task_client import TaskServiceClient
+from tests.support.identity import make_cell
+from tests.support.task_service.service import RunningTaskService, task_service
+
+HOSTS = ["localhost", "127.0.0.1"]
+C1, C2 = Caller(Role.TASK_MANAGER, "c1"), Caller(Role.TASK_MANAGER, "c2")
+REPORT = TaskReportBatch(container="c1", incarnation="1", commit_number=1, version=1, tasks=())
+LET_IN = 409
+"""The report is let in, and the container is not registered."""
+
+
+@pytest.fixture
+def cell(tmp_path: Path) -> IdentityFolder:
+    """A cell whose Task Service and two containers have certificates."""
+    folder = make_cell(tmp_path / "identity")
+    for caller in (Caller(Role.TASK_SERVICE), C1, C2):
+        folder.issue(caller, HOSTS, datetime.now(UTC))
+    return folder
+
+
+@pytest.fixture
+def service(cell: IdentityFolder, database_url: str) -> Iterator[RunningTaskService]:
+    with task_service(database_url, identity_dir=cell.path, internal_tls=True) as running:
+        assert running.url.startswith("https://")
+        yield running.has_read()
+
+
+def caller(folder: Path, who: Caller) -> httpx.Client:
+    return internal_client(Outgoing(ProcessIdentity(folder, who)))
+
+
+def post(folder: Path, who: Caller, service: RunningTaskService) -> int:
+    with caller(folder, who) as client:
+        return client.post(f"{service.url}/v1/reports", json=as_json(REPORT)).status_code
+
+
+def test_a_container_speaks_for_itself_only(cell: IdentityFolder, service: RunningTaskService) -> None:
+    assert TaskServiceClient(service.url, identity=Outgoing(ProcessIdentity(cell.path, C1))).full() is not None
+    assert post(cell.path, C1, service) == LET_IN
+    assert post(cell.path, C2, service) == 403
+
+
+@pytest.mark.parametrize("role", [role for role in Role if role is not Role.TASK_MANAGER])
+def test_another_role_is_refused(cell: IdentityFolder, service: RunningTaskService, role: Role) -> None:
+    cell.issue(Caller(role), HOSTS, datetime.now(UTC))
+    assert post(cell.path, Caller(role), service) == 403
+    with caller(cell.path, Caller(role)) as client:
+        assert client.get(f"{service.url}/v1/specs").status_code == 403
+        assert client.get(f"{service.url}/metrics").status_code == 200
+
+
+def test_who_has_no_certificate_may_only_probe(cell: IdentityFolder, service: RunningTaskService) -> None:
+    """Neither a signed statement nor a header that names a certificate takes its place."""
+    nobody = ssl.create_default_context(cafile=cell.path / "authority.crt")
+    signed = {"Penstock-Caller": ProcessIdentity(cell.path, C1).statement("GET", "/v1/specs")}
+    with httpx.Client(base_url=service.url, verify=nobody) as client:
+        assert client.get("/healthz").status_code == 200
+        assert client.get("/readyz").json() == {"service": "task_service", "status": "ready"}
+        for path in ("/v1/specs", "/metrics", "/docs"):
+            assert client.get(path, headers=signed).status_code == 401
+
+
+def test_a_foreign_authority_is_refused_by_both_sides(
+    service: RunningTaskService, cell: IdentityFolder, tmp_path: Path
+) -> None:
+    """1. A caller that trusts another authority hangs up. 2. One that trusts the cell, but shows a certificate of
+    another, is hung up on."""
+    foreign = make_cell(tmp_path / "foreign")
+    foreign.issue(C1, HOSTS, datetime.now(UTC))
+    with caller(foreign.path, C1) as client, pytest.raises(httpx.ConnectError, match="CERTIFICATE_VERIFY_FAILED"):
+        client.get(f"{service.url}/v1/specs")
+    (foreign.path / "authority.crt").write_bytes(cell.trusted())
+    with caller(foreign.path, C1) as client, pytest.raises(httpx.TransportError):
+        client.get(f"{service.url}/v1/specs")
+
+
+def test_an_expired_certificate_is_refused(cell: IdentityFolder, service: RunningTaskService) -> None:
+    cell.issue(C1, HOSTS, datetime.now(UTC) - timedelta(days=2), days=1)
+    with caller(cell.path, C1) as client, pytest.raises(httpx.TransportError):
+        client.get(f"{service.url}/v1/specs")
+    with pytest.raises(Unavailable):
+        TaskServiceClient(service.url, identity=Outgoing(ProcessIdentity(cell.path, C1))).full()
+
+
+def test_a_connection_does_not_outlive_its_certificate(cell: IdentityFolder, service: RunningTaskService) -> None:
+    """Refused with 401 on the connection that was made before."""
+    cell.issue(C1, HOSTS, datetime.now(UTC), days=2 / 86_400)
+    until = time.time() + 2
+    with caller(cell.path, C1) as client:
+        assert client.get(f"{service.url}/v1/specs").status_code == 200
+        wait_until(lambda: time.time() > until, 5, "the certificate to expire")
+        assert client.get(f"{service.url}/v1/specs").status_code == 401
+
+
+def test_certificates_and_authority_change_while_clients_are_connected(
+    cell: IdentityFolder, service: RunningTaskService
+) -> None:
+    """1. A new certificate of the caller. 2. A new authority beside the old one. 3. All certificates by the new one.
+    4. The old authority goes: a certificate that it issued is refused. The client and the service run on."""
+    shown = _shown_by(service)
+    with caller(cell.path, C1) as client:
+
+        def answers() -> bool:
+            return client.get(f"{service.url}/v1/specs").status_code == 200
+
+        assert answers()
+        cell.issue(C1, HOSTS, datetime.now(UTC))
+        assert answers()
+        first = shown()
+        cell.issue(Caller(Role.TASK_SERVICE), HOSTS, datetime.now(UTC))
+        wait_until(lambda: answers() and shown() != first, 10, "the new certificate of the service")
+        old = cell.path.with_name("old")
+        cell.issue(C1, HOSTS, datetime.now(UTC), to=old)
+        cell.add_authority(datetime.now(UTC))
+        assert answers()
+        before = shown()
+        cell.renew(datetime.now(UTC))
+        wait_until(lambda: answers() and shown() != before, 10, "the certificate of the new authority")
+        (old / "authority.crt").write_bytes(cell.trusted())
+        assert post(old, C1, service) == LET_IN
+        assert cell.drop_old_authorities() == 1
+        assert answers()
+        (old / "authority.crt").write_bytes(cell.trusted())
+        wait_until(lambda: _is_refused(old, service), 10, "the old authority to be forgotten")
+        assert answers()
+
+
+def test_other_protocols_get_no_answer(service: RunningTaskService) -> None:
+    """Plain HTTP, and TLS 1.2."""
+    port = int(service.url.rsplit(":", 1)[1])
+    with pytest.raises(httpx.TransportError):
+        httpx.get(f"http://127.0.0.1:{port}/healthz")
+    old = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    old.check_hostname, old.verify_mode, old.maximum_version = False, ssl.CERT_NONE, ssl.TLSVersion.TLSv1_2
+    with socket.create_connection(("127.0.0.1", port)) as raw, pytest.raises(ssl.SSLError):
+        old.wrap_socket(raw)
+
+
+def _shown_by(service: RunningTaskService) -> Callable[[], str]:
+    port = int(service.url.rsplit(":", 1)[1])
+    return lambda: ssl.get_server_certificate(("127.0.0.1", port))
+
+
+def _is_refused(folder: Path, service: RunningTaskService) -> bool:
+    try:
+        post(folder, C1, service)
+    except httpx.TransportError:
+        return True
+    return False

@@ -1,0 +1,64 @@
+"""The cell that all tests belong to: its files, and callers of it."""
+
+from __future__ import annotations
+
+import tempfile
+from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
+
+import httpx
+
+from penstock.identity.folder import IdentityFolder
+from penstock.identity.outgoing import Outgoing, StatementAuth
+from penstock.identity.process import ProcessIdentity
+from penstock.identity.roles import Caller, Role, caller_of
+
+CELL = "tests"
+VARIABLE = "PENSTOCK_IDENTITY_DIR"
+
+
+def make_cell(folder: Path) -> IdentityFolder:
+    """An identity folder with an authority and a secret."""
+    made = IdentityFolder(folder)
+    made.create(CELL, datetime.now(UTC))
+    return made
+
+
+@cache
+def session_folder() -> Path:
+    """The identity of this run of the tests, which every process that a test starts finds by its environment."""
+    folder = Path(tempfile.mkdtemp(prefix="penstock-identity-"))
+    make_cell(folder)
+    return folder
+
+
+@cache
+def identity(caller: str) -> ProcessIdentity:
+    """A process of the tests' cell: `shard_manager`, or `task_manager/c1`."""
+    return ProcessIdentity(session_folder(), caller_of(caller))
+
+
+@cache
+def outgoing(caller: str) -> Outgoing:
+    """What a client needs to call as this process."""
+    return Outgoing(identity(caller))
+
+
+@cache
+def auth(caller: str, folder: Path | None = None) -> httpx.Auth:
+    """Makes single calls of `httpx` those of this process, of the tests' cell or that of another folder."""
+    return StatementAuth(ProcessIdentity(folder or session_folder(), caller_of(caller)))
+
+
+def auth_of_container(name: str, folder: Path | None = None) -> httpx.Auth:
+    """The same for a Task Manager."""
+    return auth(str(Caller(Role.TASK_MANAGER, name)), folder)
+
+
+OBSERVER = str(Role.OBSERVER)
+
+
+def container(name: str) -> Outgoing:
+    """A Task Manager's calls."""
+    return outgoing(str(Caller(Role.TASK_MANAGER, name)))

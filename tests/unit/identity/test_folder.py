@@ -1,0 +1,119 @@
+"""The files of a cell's identity: who may read them, and how they are renewed."""
+
+from __future__ import annotations
+
+import stat
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from penstock.control.errors import NotFound, TerminalError, Unauthenticated, UserError
+from penstock.identity.folder import AUTHORITY, AUTHORITY_KEY, LOOPBACK_KEY, IdentityFolder
+from penstock.identity.process import ProcessIdentity
+from penstock.identity.roles import Caller, Role
+
+NOW = datetime.now(UTC)
+CONTAINER = Caller(Role.TASK_MANAGER, "c1.north")
+MANAGER = Caller(Role.SHARD_MANAGER)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> IdentityFolder:
+    made = IdentityFolder(tmp_path / "identity")
+    made.create("north", NOW)
+    return made
+
+
+def test_keys_are_for_their_owner_only(folder: IdentityFolder, tmp_path: Path) -> None:
+    folder.issue(CONTAINER, ["localhost"], NOW, to=tmp_path / "c1")
+    folder.issue(MANAGER, ["localhost"], NOW)
+    keys = [*folder.path.glob("*.key"), *(tmp_path / "c1").glob("*.key")]
+    assert {path.name for path in keys} == {
+        AUTHORITY_KEY,
+        LOOPBACK_KEY,
+        "shard_manager.key",
+        "task_manager.c1.north.key",
+    }
+    assert {stat.S_IMODE(path.stat().st_mode) for path in keys} == {0o600}
+    assert {path.name for path in (tmp_path / "c1").iterdir()} == {
+        AUTHORITY,
+        "task_manager.c1.north.crt",
+        "task_manager.c1.north.key",
+    }
+
+
+def test_a_second_start_changes_nothing(folder: IdentityFolder) -> None:
+    before = {path.name: path.read_bytes() for path in folder.path.iterdir()}
+    folder.create("other", NOW)
+    assert {path.name: path.read_bytes() for path in folder.path.iterdir()} == before
+
+
+def test_what_was_issued_is_listed_and_renewed_for_the_same_hosts(folder: IdentityFolder) -> None:
+    folder.issue(CONTAINER, ["c1.example", "10.0.0.1"], NOW, days=1)
+    later = NOW + timedelta(days=10)
+    assert folder.renew(later, days=5) == [CONTAINER]
+    (issued,) = folder.issued()
+    assert (issued.caller, issued.hosts) == (CONTAINER, ("c1.example", "10.0.0.1"))
+    assert issued.expires_at == (later + timedelta(days=5)).replace(microsecond=0)
+
+
+def test_an_old_authority_is_dropped_only_when_nobody_needs_it(folder: IdentityFolder) -> None:
+    """1. A new authority is trusted beside the old one. 2. What the old one issued keeps it. 3. Renewed, it may go."""
+    folder.issue(MANAGER, ["localhost"], NOW)
+    folder.add_authority(NOW)
+    assert folder.trusted().count(b"BEGIN CERTIFICATE") == 2
+    with pytest.raises(UserError, match="shard_manager"):
+        folder.drop_old_authorities()
+    folder.renew(NOW)
+    assert folder.drop_old_authorities() == 1
+    assert folder.trusted().count(b"BEGIN CERTIFICATE") == 1
+
+
+def test_only_who_has_the_key_of_the_authority_issues(folder: IdentityFolder, tmp_path: Path) -> None:
+    with pytest.raises(NotFound, match="penstock init"):
+        IdentityFolder(tmp_path / "nowhere").issue(MANAGER, [], NOW)
+    (folder.path / AUTHORITY_KEY).unlink()
+    with pytest.raises(NotFound):
+        folder.issue(MANAGER, [], NOW)
+
+
+def test_a_process_without_an_identity_says_what_to_do(folder: IdentityFolder, tmp_path: Path) -> None:
+    with pytest.raises(TerminalError, match="penstock up"):
+        ProcessIdentity(tmp_path / "nowhere", MANAGER).require()
+    with pytest.raises(TerminalError, match=r"certificates issue task_manager --container c1[.]north --host"):
+        ProcessIdentity(folder.path, CONTAINER, tls=True).require()
+    folder.issue(CONTAINER, ["localhost"], NOW - timedelta(days=3), days=1)
+    with pytest.raises(TerminalError, match="expired"):
+        ProcessIdentity(folder.path, CONTAINER, tls=True).require()
+    folder.issue(CONTAINER, ["localhost"], NOW)
+    ProcessIdentity(folder.path, CONTAINER, tls=True).require()
+
+
+def test_a_certificate_of_another_process_is_not_used(folder: IdentityFolder) -> None:
+    folder.issue(CONTAINER, ["localhost"], NOW)
+    for end in ("crt", "key"):
+        (folder.path / f"{CONTAINER.file_name}.{end}").rename(folder.path / f"shard_manager.{end}")
+    with pytest.raises(TerminalError, match="this process is shard_manager"):
+        ProcessIdentity(folder.path, MANAGER, tls=True).require()
+
+
+def test_a_key_that_everybody_may_read_is_refused(folder: IdentityFolder) -> None:
+    (folder.path / LOOPBACK_KEY).chmod(0o644)
+    with pytest.raises(TerminalError, match="chmod 600"):
+        ProcessIdentity(folder.path, MANAGER).require()
+
+
+def test_a_new_secret_is_taken_while_processes_run(folder: IdentityFolder) -> None:
+    """1. The caller signs with the new secret. 2. Who has not read it yet looks at once. 3. Two secrets later the first
+    is refused."""
+    caller, server = (ProcessIdentity(folder.path, each) for each in (CONTAINER, MANAGER))
+    first = caller.statement("GET", "/v1/specs")
+    assert server.verified(first, "GET", "/v1/specs") == CONTAINER
+    folder.renew_secret()
+    second = ProcessIdentity(folder.path, CONTAINER).statement("GET", "/v1/specs")
+    assert server.verified(second, "GET", "/v1/specs") == CONTAINER
+    assert server.verified(first, "GET", "/v1/specs") == CONTAINER
+    folder.renew_secret()
+    with pytest.raises(Unauthenticated):
+        ProcessIdentity(folder.path, MANAGER).verified(first, "GET", "/v1/specs")
