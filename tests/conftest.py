@@ -5,7 +5,6 @@ from __future__ import annotations
 import atexit
 import gc
 import os
-import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -47,11 +46,6 @@ def pytest_configure(config: pytest.Config) -> None:
     if "TMPDIR" not in os.environ and _has_room_for_programs(_MEMORY):
         os.environ["TMPDIR"] = tempfile.tempdir = str(_MEMORY)
     os.environ[identity.VARIABLE] = str(identity.session_folder())
-
-
-def pytest_unconfigure() -> None:
-    """The tests' identity goes with them."""
-    shutil.rmtree(identity.session_folder(), ignore_errors=True)
 
 
 def _has_room_for_programs(folder: Path) -> bool:

@@ -177,8 +177,9 @@ def build_app(
         metrics.reports.labels("full").inc()
 
     @app.post("/v1/reports/changes")
-    def post_changes(changes: TaskReportChanges) -> ChangesAnswer:
+    def post_changes(changes: TaskReportChanges, caller: KnownCaller) -> ChangesAnswer:
         """The changes are stored when the answer says so."""
+        require_container(caller, changes.container)
         with transaction(engine) as connection:
             stored = save_changes(connection, changes)
         outcome = "changes" if changes.has_news else "nothing_new"
@@ -186,8 +187,9 @@ def build_app(
         return ChangesAnswer(stored=stored)
 
     @app.post("/v1/leases")
-    async def post_leases(request: LeaseRequest) -> LeaseAnswer:
+    async def post_leases(request: LeaseRequest, caller: KnownCaller) -> LeaseAnswer:
         """Renews the lease row of a container that no Shard Manager answers."""
+        require_container(caller, request.container)
         return await leases.renew(request)
 
     return app

@@ -34,6 +34,7 @@ from penstock.store.engine import connect, transaction
 from penstock.store.migrate import upgrade
 from tests.bench.report import finish, let_pass, percentile, say
 from tests.support.bench.fleet import Fleet, cpu_seconds, shared_results
+from tests.support.identity import VARIABLE, session_folder
 from tests.support.store.jobs import make_layer, write_layers
 
 MB = 1e6
@@ -184,6 +185,7 @@ def _cell(tasks: int, healthy_seconds: float, blast_share: float) -> Iterator[Ce
             ask_for_shards(connection, max(64, tasks))
         environment = {
             "PENSTOCK_DATABASE_URL": server.url,
+            VARIABLE: str(session_folder()),
             "PENSTOCK_STATE_SYNCER_HEALTHY_SECONDS": f"{healthy_seconds:g}",
             "PENSTOCK_STATE_SYNCER_BLAST_SHARE": f"{blast_share:g}",
             "PENSTOCK_LOG_LEVEL": "WARNING",

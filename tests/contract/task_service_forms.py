@@ -44,8 +44,8 @@ class TaskServiceForm:
         self.engine = engine
         self.url = url
 
-    def client(self, *, away: bool = False) -> Any:
-        return TaskServiceClient(NOWHERE if away else self.url, identity=identity.container(CONTAINER))
+    def client(self, *, away: bool = False, container: str = CONTAINER) -> Any:
+        return TaskServiceClient(NOWHERE if away else self.url, identity=identity.container(container))
 
     def commit(self, job: str, *, stopping: bool = False) -> int:
         return self._once_read(commit_job(self.engine, job, stopping=stopping))
@@ -79,7 +79,8 @@ class MemoryForm:
         self._syncer = MemorySyncStore(store)
         self._epoch = MemoryElection(store, STATE_SYNCER, "test", lease_seconds=60.0).take()
 
-    def client(self, *, away: bool = False) -> Any:
+    def client(self, *, away: bool = False, container: str = CONTAINER) -> Any:
+        """`container` does not matter: who calls is a matter of HTTP."""
         client = MemoryTaskService(self.store)
         client.down = away
         return client

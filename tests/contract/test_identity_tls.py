@@ -12,14 +12,15 @@ from pathlib import Path
 import httpx
 import pytest
 
+from penstock.config.declare import Carried
 from penstock.control.errors import Unavailable
 from penstock.control.process import wait_until
 from penstock.identity.folder import IdentityFolder
 from penstock.identity.outgoing import Outgoing
 from penstock.identity.process import ProcessIdentity
 from penstock.identity.roles import Caller, Role
-from penstock.model.reports import TaskReportBatch
-from penstock.wire.cluster import as_json
+from penstock.model.reports import TaskReportBatch, TaskReportChanges
+from penstock.wire.cluster import LeaseRequest, as_json
 from penstock.wire.http import internal_client
 from penstock.wire.task_client import TaskServiceClient
 from tests.support.identity import make_cell
@@ -27,9 +28,13 @@ from tests.support.task_service.service import RunningTaskService, task_service
 
 HOSTS = ["localhost", "127.0.0.1"]
 C1, C2 = Caller(Role.TASK_MANAGER, "c1"), Caller(Role.TASK_MANAGER, "c2")
-REPORT = TaskReportBatch(container="c1", incarnation="1", commit_number=1, version=1, tasks=())
-LET_IN = 409
-"""The report is let in, and the container is not registered."""
+SAID = {"container": "c1", "incarnation": "1"}
+CALLS: tuple[tuple[str, Carried, int], ...] = (
+    ("/v1/reports", TaskReportBatch(**SAID, commit_number=1, version=1, tasks=()), 409),
+    ("/v1/reports/changes", TaskReportChanges(**SAID, commit_number=1, version=1, number=2, after=1), 200),
+    ("/v1/leases", LeaseRequest(**SAID), 200),
+)
+"""What a container says of itself, and the answer to one that is let in and not registered."""
 
 
 @pytest.fixture
@@ -52,15 +57,17 @@ def caller(folder: Path, who: Caller) -> httpx.Client:
     return internal_client(Outgoing(ProcessIdentity(folder, who)))
 
 
-def post(folder: Path, who: Caller, service: RunningTaskService) -> int:
+def post(folder: Path, who: Caller, service: RunningTaskService, call: int = 0) -> int:
+    path, body, _ = CALLS[call]
     with caller(folder, who) as client:
-        return client.post(f"{service.url}/v1/reports", json=as_json(REPORT)).status_code
+        return client.post(f"{service.url}{path}", json=as_json(body)).status_code
 
 
 def test_a_container_speaks_for_itself_only(cell: IdentityFolder, service: RunningTaskService) -> None:
     assert TaskServiceClient(service.url, identity=Outgoing(ProcessIdentity(cell.path, C1))).full() is not None
-    assert post(cell.path, C1, service) == LET_IN
-    assert post(cell.path, C2, service) == 403
+    for call, (_, _, let_in) in enumerate(CALLS):
+        assert post(cell.path, C1, service, call) == let_in
+        assert post(cell.path, C2, service, call) == 403
 
 
 @pytest.mark.parametrize("role", [role for role in Role if role is not Role.TASK_MANAGER])
@@ -140,7 +147,7 @@ def test_certificates_and_authority_change_while_clients_are_connected(
         cell.renew(datetime.now(UTC))
         wait_until(lambda: answers() and shown() != before, 10, "the certificate of the new authority")
         (old / "authority.crt").write_bytes(cell.trusted())
-        assert post(old, C1, service) == LET_IN
+        assert post(old, C1, service) == CALLS[0][2]
         assert cell.drop_old_authorities() == 1
         assert answers()
         (old / "authority.crt").write_bytes(cell.trusted())

@@ -22,6 +22,7 @@ from services.shard_manager.store import owners as stored_owners
 from services.task_manager.membership.relayed_lease import RelayedLease
 from services.task_manager.membership.stored_lease import LeaseStore, StoredLease
 from services.task_service.store.leases import answer_all
+from tests.support import identity
 from tests.support.control.clock import FakeClock
 from tests.support.memory.ownership import MemoryLeaseStore
 from tests.support.memory.store import MemoryStore
@@ -76,7 +77,7 @@ class TaskServiceForm(PostgresForm):
 
     def store(self, container: str = "c1", *, away: bool = False) -> LeaseStore:
         store: LeaseStore = super().store(container, away=True)
-        service = TaskServiceClient(NOWHERE if away else self.url)
+        service = TaskServiceClient(NOWHERE if away else self.url, identity=identity.container(container))
         return RelayedLease(container, service, store, lambda: 5.0, FakeClock(), Random(1), spread_seconds=10.0)
 
 

@@ -219,7 +219,7 @@ def test_changes_to_any_other_report_change_nothing(form: Any, refused: TaskRepo
     assert sink.report(batch(0), 2)
     assert sink.report_changes(changes(1, number=4, after=2))
     assert sink.report_changes(changes(number=5, after=4))
-    assert not sink.report_changes(refused)
+    assert not form.client(container=refused.container).report_changes(refused)
     assert form.reported() == {"a/0", "a/1"}
     assert sink.report_changes(changes(number=6, after=4, ended=(0,)))
     assert form.reported() == {"a/1"}

@@ -24,6 +24,7 @@ from penstock.wire.task_client import TaskServiceClient
 from services.state_syncer.settings import StateSyncerSettings
 from services.state_syncer.wiring import build as build_syncer
 from tests.integration.test_task_managers_and_shard_manager import Member
+from tests.support import identity
 from tests.support.cli.shell import lone
 from tests.support.shard_manager.manager import RunningShardManager, shard_manager
 from tests.support.state_syncer.cell import elect
@@ -51,7 +52,10 @@ class Cell:
     def services(self) -> Iterator[tuple[RunningShardManager, RunningTaskService]]:
         """A State Syncer, a Shard Manager and a Task Service, until the end."""
         periods = {"state_syncer_lease_seconds": 1.0, "state_syncer_renew_seconds": 0.3}
-        syncer = build_syncer(StateSyncerSettings(database_url=self.url, state_syncer_period_seconds=0.2, **periods))
+        syncer = build_syncer(
+            StateSyncerSettings(database_url=self.url, state_syncer_period_seconds=0.2, **periods),
+            identity.outgoing("state_syncer"),
+        )
         syncer.start()
         try:
             with (
@@ -64,7 +68,13 @@ class Cell:
 
     def member(self, name: str, folder: Path) -> Member:
         """A container that fetches its specs from the Task Service."""
-        return Member(name, self.engine, self.manager_url, folder, TaskServiceClient(self.specs_url))
+        return Member(
+            name,
+            self.engine,
+            self.manager_url,
+            folder,
+            TaskServiceClient(self.specs_url, identity=identity.container(name)),
+        )
 
     def dump(self, path: Path) -> None:
         subprocess.run([program("pg_dump"), "-Fc", "-f", path, libpq_url(self.url)], check=True, timeout=60)
@@ -134,7 +144,7 @@ def test_a_cell_goes_on_after_a_restore_from_a_dump(
         services.close()
         cell.restore(tmp_path / "dump")
         with task_service(cell.url) as specs, pytest.raises(Unavailable, match="penstock restored"):
-            TaskServiceClient(specs.has_read().url).delta(commit, 0.0, store)
+            TaskServiceClient(specs.has_read().url, identity=identity.container("one")).delta(commit, 0.0, store)
 
         with lone(monkeypatch, capsys, tmp_path) as shell:
             asked = ("--reason", "disk lost", "--database-url", cell.url, "--quiet-seconds", f"{QUIET_SECONDS}")
@@ -159,7 +169,7 @@ def test_a_service_that_runs_on_reads_everything_of_another_incarnation(cell: Ce
     commit_job(cell.engine, "a")
     number = commit_job(cell.engine, "b")
     with task_service(cell.url) as specs:
-        client = TaskServiceClient(specs.has_read().url)
+        client = TaskServiceClient(specs.has_read().url, identity=identity.container("one"))
         known = client.full()
         with transaction(cell.engine) as connection:
             connection.execute(text("UPDATE running SET config = config || '{\"priority\": 9}' WHERE job = 'a'"))

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import socket
+import ssl
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import httpx
@@ -15,13 +18,17 @@ from prometheus_client import REGISTRY
 
 from penstock.control.process import wait_until
 from penstock.control.settings import HttpLimits
+from penstock.identity.process import ProcessIdentity
+from penstock.identity.roles import Caller, Role
 from penstock.wire.app import create_app
-from penstock.wire.http import certificates
+from penstock.wire.http import certificates, trusting
 from tests.support.control.serving import serving
+from tests.support.identity import make_cell
 
 NEVER = 3600.0
 LARGE_BYTES = 64 * 2**20
 WAIT_SECONDS = 30.0
+SERVER = Caller(Role.TASK_SERVICE)
 
 
 def _app() -> FastAPI:
@@ -47,8 +54,10 @@ def _app() -> FastAPI:
 
 
 @contextmanager
-def _served(header: float = NEVER, body: float = NEVER, most: int = 1000) -> Iterator[str]:
-    with serving(_app(), limits=HttpLimits(header, body, most)) as url:
+def _served(
+    header: float = NEVER, body: float = NEVER, most: int = 1000, tls: ssl.SSLContext | None = None
+) -> Iterator[str]:
+    with serving(_app(), tls=tls, limits=HttpLimits(header, body, most)) as url:
         yield url
 
 
@@ -61,6 +70,19 @@ def _send(url: str, text: str) -> socket.socket:
     client = _connect(url)
     client.sendall(text.replace("\n", "\r\n").encode())
     return client
+
+
+@pytest.fixture
+def cell(tmp_path: Path) -> Path:
+    """The identity of the server, for ports with TLS."""
+    folder = make_cell(tmp_path / "identity")
+    folder.issue(SERVER, ["127.0.0.1"], datetime.now(UTC))
+    return folder.path
+
+
+@pytest.fixture
+def tls(cell: Path) -> ssl.SSLContext:
+    return ProcessIdentity(cell, SERVER, tls=True).server_context()
 
 
 def _until_closed(client: socket.socket) -> bytes:
@@ -113,14 +135,14 @@ def test_a_body_that_goes_on_after_its_answer_is_cut_off() -> None:
 
 
 def test_a_client_that_does_not_read_is_cut_off() -> None:
-    before = _cut_off_readers()
+    before = _cut_off("reader")
     with _served(body=0.3) as url, _send(url, "GET /large HTTP/1.1\nHost: x\n\n") as client:
-        wait_until(lambda: _cut_off_readers() > before, WAIT_SECONDS, "the reader to be cut off")
+        wait_until(lambda: _cut_off("reader") > before, WAIT_SECONDS, "the reader to be cut off")
         assert len(_until_closed(client)) < LARGE_BYTES
 
 
-def _cut_off_readers() -> float:
-    return REGISTRY.get_sample_value("http_clients_cut_off_total", {"waited_for": "reader"}) or 0.0
+def _cut_off(waited_for: str) -> float:
+    return REGISTRY.get_sample_value("http_clients_cut_off_total", {"waited_for": waited_for}) or 0.0
 
 
 def test_many_slow_clients_take_no_thread_and_keep_nobody_out() -> None:
@@ -154,3 +176,49 @@ def test_when_all_connections_are_at_work_a_further_one_is_refused() -> None:
             assert b" 503 " in _until_closed(second)
         release.set()
         assert b"done" in _until_closed(first)
+
+
+@pytest.mark.parametrize("sent", [UNFINISHED_HEADERS, UNFINISHED_BODY], ids=["headers", "body"])
+def test_a_port_with_tls_has_the_same_limits(cell: Path, tls: ssl.SSLContext, sent: str) -> None:
+    context = trusting(cell / "authority.crt")
+    with (
+        _served(header=0.5, body=0.2, tls=tls) as url,
+        _connect(url) as raw,
+        context.wrap_socket(raw, server_hostname="127.0.0.1") as client,
+    ):
+        client.sendall(sent.replace("\n", "\r\n").encode())
+        assert client.recv(1000).startswith(b"HTTP/1.1 408 ")
+
+
+CLIENT_HELLO = b"\x16\x03\x01\x02\x00\x01"
+"""The first bytes of one."""
+
+
+@pytest.mark.parametrize("sent", [b"", CLIENT_HELLO], ids=["nothing", "a part"])
+def test_a_handshake_that_does_not_end_is_cut_off(tls: ssl.SSLContext, sent: bytes) -> None:
+    before = _cut_off("handshake")
+    with _served(header=0.2, tls=tls) as url, _connect(url) as client:
+        client.sendall(sent)
+        assert _until_closed(client) == b""
+        wait_until(lambda: _cut_off("handshake") == before + 1, WAIT_SECONDS, "the client to be counted")
+
+
+def test_clients_without_a_handshake_keep_nobody_out(cell: Path, tls: ssl.SSLContext) -> None:
+    """They count as connections from the first moment on, and make room for others."""
+    with _served(most=20, tls=tls) as url, ExitStack() as open_sockets:
+        silent = [open_sockets.enter_context(_connect(url)) for _ in range(60)]
+        with httpx.Client(base_url=url, verify=trusting(cell / "authority.crt"), timeout=WAIT_SECONDS) as caller:
+            assert caller.get("/threads").json() == "here"
+            assert caller.post("/bodies", content=b"x" * 100_000).json() == 100_000
+        for client in silent[:40]:
+            assert _until_closed(client) == b""
+        silent[-1].settimeout(0.0)
+        with pytest.raises(BlockingIOError):
+            silent[-1].recv(1)
+
+
+def test_a_server_with_tls_ends_while_clients_have_no_handshake(tls: ssl.SSLContext) -> None:
+    with ExitStack() as open_sockets:
+        with _served(tls=tls) as url:
+            client = open_sockets.enter_context(_connect(url))
+        assert _until_closed(client) == b""

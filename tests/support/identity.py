@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import shutil
 import tempfile
 from datetime import UTC, datetime
 from functools import cache
@@ -29,6 +31,7 @@ def make_cell(folder: Path) -> IdentityFolder:
 def session_folder() -> Path:
     """The identity of this run of the tests, which every process that a test starts finds by its environment."""
     folder = Path(tempfile.mkdtemp(prefix="penstock-identity-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
     make_cell(folder)
     return folder
 

@@ -136,7 +136,7 @@ class TaskReportChanges(Carried):
     that no longer run there. It counts only on the report `after`; on any other it says nothing about any task.
     """
 
-    container: str
+    container: Name
     incarnation: str
     commit_number: int
     version: int

@@ -26,7 +26,8 @@ from penstock.identity.process import ProcessIdentity
 from penstock.wire import docs
 from penstock.wire.gate import Gate, known_caller
 from penstock.wire.problems import penstock_error, problem
-from penstock.wire.slow_clients import guarded
+from penstock.wire.slow_clients import allow_connections, guarded
+from penstock.wire.tls_door import behind_tls
 
 log = logger(__name__)
 T = TypeVar("T")
@@ -206,8 +207,9 @@ def connections(tls: ssl.SSLContext | None, limits: HttpLimits) -> dict[str, Any
 
     None: it speaks no TLS.
     """
-    http = {"http": guarded(limits)}
-    return http if tls is None else {**http, "ssl_context_factory": lambda *_: tls}
+    kept = allow_connections(limits)
+    http = guarded(kept)
+    return {"http": http if tls is None else behind_tls(http, kept, tls)}
 
 
 @contextmanager

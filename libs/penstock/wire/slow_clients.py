@@ -1,14 +1,16 @@
 """A server does not wait for ever for a client, and slow clients do not keep others out.
 
-A connection waits for its client while headers or a body are incomplete, while the client does not read its answer, and
-between two requests. Each wait but the last, which uvicorn ends, has a limit here. Nothing of this takes a thread. When
-there are too many connections, the one that has waited for its client for the longest time is closed for the new one.
+A connection waits for its client while headers or a body are incomplete, while the client does not read its answer,
+between two requests, and during a TLS handshake (`tls_door`). Each wait but that between requests, which uvicorn ends,
+has a limit here. Nothing of this takes a thread. When there are too many connections, the one that has waited for its
+client for the longest time is closed for the new one.
 """
 
 from __future__ import annotations
 
 import asyncio
 import resource
+from collections.abc import Collection
 from enum import StrEnum
 from typing import Any
 
@@ -28,15 +30,35 @@ _cut_off = Counter("http_clients_cut_off", "connections that were closed because
 class Wait(StrEnum):
     """What a connection waits for."""
 
+    HANDSHAKE = "handshake"
     HEADERS = "headers"
     BODY = "body"
     READER = "reader"
     NEXT_REQUEST = "next_request"
 
 
+class Waiting:
+    """A connection that can be closed for a new one. `waits_for` None: not now. `since`: by the clock of the loop."""
+
+    waits_for: Wait | None
+    since: float
+    transport: asyncio.Transport
+
+    def cut_off(self) -> None:
+        """Ends the connection."""
+        raise NotImplementedError
+
+
 def guarded(limits: HttpLimits) -> type[H11Protocol]:
     """The protocol class for uvicorn that keeps these limits."""
-    return type("GuardedConnection", (_Guarded,), {"limits": allow_connections(limits)})
+    return type("GuardedConnection", (_Guarded,), {"limits": limits})
+
+
+def note_cut_off(connection: Waiting, waited_for: Wait | None) -> None:
+    """Counts and logs it."""
+    _cut_off.labels(waited_for).inc()
+    client = connection.transport.get_extra_info("peername")
+    log.info("slow client cut off", client=str(client), waited_for=waited_for)
 
 
 def allow_connections(limits: HttpLimits) -> HttpLimits:
@@ -51,7 +73,20 @@ def allow_connections(limits: HttpLimits) -> HttpLimits:
     return limits._replace(most_connections=max(1, min(limits.most_connections, soft - _OTHER_FILES)))
 
 
-class _Guarded(PeerProtocol):
+def has_room(connections: Collection[object], new: Waiting, limits: HttpLimits) -> bool:
+    """Whether there is room for a new one of these connections: the one that has waited for its client for the longest
+    time is closed for it, if any waits."""
+    if len(connections) <= limits.most_connections:
+        return True
+    others = [other for other in connections if other is not new and isinstance(other, Waiting)]
+    waiting = [other for other in others if other.waits_for is not None and not other.transport.is_closing()]
+    if not waiting:
+        return False
+    min(waiting, key=lambda other: other.since).cut_off()
+    return True
+
+
+class _Guarded(PeerProtocol, Waiting):
     """One connection."""
 
     limits = HttpLimits()
@@ -65,8 +100,8 @@ class _Guarded(PeerProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        if len(self.connections) > self.limits.most_connections:
-            self._make_room()
+        if not has_room(self.connections, self, self.limits):
+            self._answer(503, "too many connections")
         self._note()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -126,8 +161,7 @@ class _Guarded(PeerProtocol):
     def cut_off(self) -> None:
         """Ends the connection; with 408 when the client still expects an answer to a request."""
         waited_for = self.waits_for
-        _cut_off.labels(waited_for).inc()
-        log.info("slow client cut off", client=str(self.client), waited_for=waited_for)
+        note_cut_off(self, waited_for)
         if waited_for in (Wait.HEADERS, Wait.BODY) and self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
             self._answer(408, "the request took too long to arrive")
         elif waited_for is not Wait.READER:
@@ -136,15 +170,6 @@ class _Guarded(PeerProtocol):
             self.transport.abort()
         else:
             self._note()
-
-    def _make_room(self) -> None:
-        """Closes the connection that has waited for its client for the longest time, or this one if none waits."""
-        others = [other for other in self.connections if other is not self and isinstance(other, _Guarded)]
-        waiting = [other for other in others if other.waits_for is not None and not other.transport.is_closing()]
-        if waiting:
-            min(waiting, key=lambda other: other.since).cut_off()
-        else:
-            self._answer(503, "too many connections")
 
     def _answer(self, status: int, detail: str) -> None:
         """An answer without the application, then the end of the connection."""

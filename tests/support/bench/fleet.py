@@ -23,6 +23,7 @@ import penstock.wire.task_client
 import services.task_manager.loops.specs
 from penstock.control.clock import SystemClock
 from penstock.control.errors import RetryableError
+from penstock.identity.outgoing import Outgoing
 from penstock.model.reports import TaskProgress
 from penstock.spark.channel import Command
 from penstock.tasks.ownership import OwnedShards
@@ -36,6 +37,7 @@ from services.task_manager.loops.specs import SpecLoop
 from services.task_manager.loops.task_manager import TaskManager
 from services.task_manager.settings import TaskManagerSettings
 from tests.simulation.sharing import Shared, Snapshots
+from tests.support.identity import container
 from tests.support.task_manager.fake_hosts import FakeHost, FakeHosts
 
 CAPACITY = Capacity(cpu_cores=8.0, memory_bytes=2**35, disk_bytes=2**38)
@@ -71,8 +73,8 @@ class Traffic:
 class TimedShardManager(ShardManagerClient):
     """Notes how long each heartbeat took, in seconds."""
 
-    def __init__(self, url: str, taken: list[float]) -> None:
-        super().__init__(url)
+    def __init__(self, url: str, taken: list[float], caller: Outgoing) -> None:
+        super().__init__(url, identity=caller)
         self._taken = taken
 
     def heartbeat(self, request: HeartbeatRequest) -> HeartbeatAnswer:
@@ -145,7 +147,9 @@ class SimulatedContainer:
         identity = Identity(container=name, url="http://127.0.0.1:9", region="local", capacity=CAPACITY)
         limits = self.settings.for_hosts(1.0).model_copy(update={"host_silent_seconds": 1e6, "host_hung_seconds": 1e6})
         self.container = Container(identity, limits, self.hosts, clock, lambda: f"{name}-{next(lives)}")
-        self.authority, self.tasks = TimedShardManager(manager_url, taken), TaskServiceClient(specs_url)
+        caller = container(name)
+        self.authority = TimedShardManager(manager_url, taken, caller)
+        self.tasks = TaskServiceClient(specs_url, identity=caller)
         for client in (self.authority, self.tasks):
             traffic.count(client)
         no: Any = NoDisk()

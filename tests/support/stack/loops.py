@@ -13,6 +13,7 @@ from penstock.store.election import Listener
 from penstock.store.engine import CHANGED_EXPECTED, engine_of
 from services.state_syncer.settings import StateSyncerSettings
 from services.state_syncer.wiring import build
+from tests.support import identity
 from tests.support.job_service.service import job_service
 from tests.support.shard_manager.cell import ShardCell, shard_cell
 from tests.support.store.confirmed import Writer, writing
@@ -29,7 +30,7 @@ _SHARDS: dict[str, Any] = {
 @contextmanager
 def running_loop(service: StateSyncerSettings) -> Iterator[LeaderLoop]:
     """A State Syncer's loop and listener, without its HTTP side."""
-    loop = build(service)
+    loop = build(service, identity.outgoing("state_syncer"))
     listener = Listener(service.notifications_url(), (CHANGED_EXPECTED,), loop.wake)
     loop.start()
     listener.start()

@@ -26,6 +26,7 @@ class HangingFiles(LocalFiles):
     on."""
 
     def __init__(self, method: str, path: str, meanwhile: Callable[[], object]) -> None:
+        super().__init__()
         self.method, self.path, self.meanwhile = method, path, [meanwhile]
 
     def write(self, path: str, content: bytes) -> None:
