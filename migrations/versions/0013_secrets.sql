@@ -11,15 +11,16 @@ COMMENT ON COLUMN secrets.jobs IS 'names of jobs; one that ends with * stands fo
 
 -- An incarnation is a random name that only its own process and the Shard Manager know: to name it is to be it. The
 -- search path is fixed, so that no table of the caller stands in for these.
-CREATE FUNCTION take_own_lease(of_container TEXT, lives TEXT[], becomes TEXT, draining TEXT, grace INTERVAL)
-    RETURNS BOOLEAN LANGUAGE sql SECURITY DEFINER SET search_path = public, pg_temp AS $$
-    WITH taken AS (
-        UPDATE containers SET incarnation = becomes, lease_renewed_at = clock_timestamp()
-        WHERE name = of_container AND incarnation = ANY(lives) AND state = 'live'
-            AND (availability <> draining OR drain_until IS NULL OR drain_until > clock_timestamp() - grace)
-        RETURNING 1)
-    SELECT EXISTS (SELECT FROM taken)
+CREATE FUNCTION take_leases(of_containers TEXT[], formers TEXT[], lives TEXT[], draining TEXT, grace INTERVAL)
+    RETURNS TABLE (container TEXT, life TEXT) LANGUAGE sql SECURITY DEFINER SET search_path = public, pg_temp AS $$
+    UPDATE containers SET incarnation = asked.life, lease_renewed_at = clock_timestamp()
+    FROM unnest(of_containers, formers, lives) AS asked (container, former, life)
+    WHERE name = asked.container AND containers.incarnation IN (asked.former, asked.life) AND state = 'live'
+        AND (availability <> draining OR drain_until IS NULL OR drain_until > clock_timestamp() - grace)
+    RETURNING name, containers.incarnation
 $$;
+COMMENT ON FUNCTION take_leases IS 'Renews leases: of each container its name, the incarnation that it may replace, '
+    'and its own. Returns those whose lease is renewed.';
 
 -- The same as penstock.store.shards.reissue, for the shards of one's own container. Commits wait for its end.
 CREATE FUNCTION reissue_own_shards(of_container TEXT, life TEXT)
@@ -36,4 +37,4 @@ BEGIN
     PERFORM value FROM counters WHERE name = 'running_commit' FOR SHARE;
 END $$;
 
-REVOKE EXECUTE ON FUNCTION take_own_lease, reissue_own_shards FROM PUBLIC;
+REVOKE EXECUTE ON FUNCTION take_leases, reissue_own_shards FROM PUBLIC;

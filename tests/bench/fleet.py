@@ -110,6 +110,7 @@ def measure(
         let_pass(2 * fleet.members[0].settings.heartbeat_seconds if rest_seconds > 20 else 1.0)
         fleet.heartbeats.clear()
         rest = _between(cell, fleet, lambda: let_pass(rest_seconds))
+        wait_until(lambda: len(fleet.heartbeats) >= containers, 60.0, "a heartbeat of each", poll_s=POLL_SECONDS)
         say(f"at rest, by the minute: {_figures(containers, tasks, rest, None)}")
         say(f"heartbeats, p99: {1000 * percentile(fleet.heartbeats, 0.99):.1f} ms")
         _write(cell.engine, jobs, tasks_per_job, "2.0.0")

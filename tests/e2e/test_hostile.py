@@ -20,7 +20,7 @@ from penstock.identity.rules import RULES
 from penstock.identity.statements import HEADER, statement
 from penstock.local.ports import LOOPBACK
 from penstock.local.services import PORTS
-from penstock.store.engine import libpq_url
+from penstock.store.address import libpq_url
 from tests.support.chaos.stack import ChaosStack
 from tests.support.identity import OBSERVER, auth, make_cell
 from tests.support.stack.rows import RowJob

@@ -76,7 +76,7 @@ def test_reports(joined: Engine, said: str) -> None:
     with transaction(joined) as connection:
         connection.execute(text("DELETE FROM task_crashes"))
         connection.execute(text("DELETE FROM tasks"))
-        save_report(connection, batch, [])
+        save_report(connection, batch)
     assert one(joined, "SELECT error FROM tasks") == clean(said)
     assert one(joined, "SELECT error FROM task_crashes") == clean(said)
     assert one(joined, "SELECT progress->'offsets' FROM tasks") == {clean(said): {clean(said): 1}}

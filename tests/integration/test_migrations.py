@@ -112,7 +112,6 @@ def test_every_table_has_a_comment(engine: Engine) -> None:
 
 SEED = """
     INSERT INTO jobs (name, revision) VALUES ('a', 5);
-    INSERT INTO cell_history (author, action, subject) VALUES ('ann', 'token_created', 'bob');
     INSERT INTO history (job, layer, version, revision, action, author) VALUES ('a', 'base', 3, 5, 'put', 'ann');
     INSERT INTO expected_layers (job, layer, config, version, revision, author) VALUES ('a', 'base', '{}', 4, 6, 'ann');
     INSERT INTO running (job, config, revision, generation, restarts, commit_number, leader_epoch)

@@ -17,8 +17,9 @@ from penstock.control.errors import Unavailable
 from penstock.control.process import wait_until
 from penstock.local.ports import free_port
 from penstock.local.postgres import create_database, program
+from penstock.store.address import libpq_url
 from penstock.store.cluster import ask_for_shards
-from penstock.store.engine import connect, libpq_url, transaction
+from penstock.store.engine import connect, transaction
 from penstock.store.incarnation import GENERATIONS_RAISED, NUMBERS_RAISED, begin_incarnation
 from penstock.wire.task_client import TaskServiceClient
 from services.state_syncer.settings import StateSyncerSettings

@@ -116,7 +116,7 @@ def test_every_other_right_on_every_table_is_refused(owner: Engine, manager_url:
         "SELECT pg_read_file('/etc/passwd')",
         "SELECT * FROM pg_authid",
         "CREATE FUNCTION f() RETURNS int LANGUAGE sql AS 'SELECT 1'",
-        "ALTER FUNCTION take_own_lease SECURITY INVOKER",
+        "ALTER FUNCTION take_leases SECURITY INVOKER",
     ],
 )
 def test_everything_around_the_tables_is_refused(manager_url: str, statement: str) -> None:

@@ -10,11 +10,11 @@ HIDDEN = "***"
 SHORTEST = 6
 """A value with fewer characters is not looked for in texts: it would be found in words."""
 _IN_URL = re.compile(r"(\w://[^\s:/@]*:)[^\s/@]+(?=@)")
-_PASSWORD = re.compile(r"(\bpassword\s*=\s*)('(?:[^'\\]|\\.)*'|[^\s&'\",)]+)", re.IGNORECASE)
+_PASSWORD = re.compile(r"((?:password|oauth_client_secret)\s*=\s*)('(?:[^'\\]|\\.)*'|[^\s&'\",)]+)", re.IGNORECASE)
 
 
 def mask_urls(text: str) -> str:
-    """The text without the passwords of URLs and of libpq's `password=...`. Pure."""
+    """The text without the passwords of URLs and of of libpq's options (`password=`, `sslpassword=`...). Pure."""
     if "://" not in text and "=" not in text:
         return text
     return _PASSWORD.sub(rf"\1{HIDDEN}", _IN_URL.sub(rf"\1{HIDDEN}", text))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from penstock.control.errors import Fenced
+from penstock.control.errors import Fenced, RetryableError
 from penstock.control.logs import logger
 
 log = logger(__name__)
@@ -24,13 +24,22 @@ def run_each(steps: Sequence[Step], leader_epoch: int) -> list[Any]:
             returned.append(step(leader_epoch))
         except Fenced:
             raise
-        except Exception as error:  # the loop handles it, once the other steps had their turn
+        except Exception as error:  # noqa: BLE001 -- the loop handles it, once the other steps had their turn
             if first is not None:
-                log.exception("another step of the round failed", step=getattr(step, "__qualname__", repr(step)))
+                _log(step, error)
             first = first or error
     if first is not None:
         raise first
     return returned
+
+
+def _log(step: Step, error: Exception) -> None:
+    """What is tried again by the next round is no bug: most often the store is away for all steps."""
+    name = getattr(step, "__qualname__", repr(step))
+    if isinstance(error, RetryableError):
+        log.warning("another step of the round failed", step=name, error=str(error))
+    else:
+        log.error("another step of the round failed", step=name, exc_info=error)
 
 
 def in_turn(*steps: Step) -> Callable[[int], None]:

@@ -22,7 +22,7 @@ REVOKE ALL ON ALL FUNCTIONS IN SCHEMA public FROM penstock_task_manager, penstoc
 
 -- Task Managers: which shards are whose, and one's own lease, by functions that ask for the container's incarnation.
 GRANT SELECT ON counters, cluster, assignment TO penstock_task_manager;
-GRANT EXECUTE ON FUNCTION take_own_lease, reissue_own_shards TO penstock_task_manager;
+GRANT EXECUTE ON FUNCTION take_leases, reissue_own_shards TO penstock_task_manager;
 
 -- The services: rows, but no change of the schema, and no way past its triggers.
 GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO penstock_service;

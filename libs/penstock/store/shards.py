@@ -32,20 +32,11 @@ _OWNED = text(
     """
 )
 _REISSUE = text("UPDATE assignment SET epoch = :epoch, moved_at = clock_timestamp() WHERE container = :container")
-# Functions of the store: the role of Task Managers has no right on the tables that they write.
-_TAKE_OWN_LEASE = text("SELECT take_own_lease(:container, :lives, :incarnation, :draining, :grace)")
-_REISSUE_OWN = text("SELECT reissue_own_shards(:container, :incarnation)")
 # In order of name, so that two transactions that renew many leases do not lock each other out.
 _LOCK = text("SELECT FROM containers WHERE name = ANY(:containers) ORDER BY name FOR NO KEY UPDATE")
-_TAKE_LEASES = text(
-    """
-    UPDATE containers SET lease_renewed_at = clock_timestamp()
-    FROM unnest(CAST(:containers AS text[]), CAST(:incarnations AS text[])) AS asked (container, incarnation)
-    WHERE name = asked.container AND containers.incarnation = asked.incarnation AND state = 'live'
-        AND (availability <> :draining OR drain_until IS NULL OR drain_until > clock_timestamp() - :grace)
-    RETURNING name, containers.incarnation
-    """
-)
+# Functions of the store: the role of Task Managers has no right on the tables that they write.
+_TAKE_LEASES = text("SELECT container, life FROM take_leases(:containers, :formers, :lives, :draining, :grace)")
+_REISSUE_OWN = text("SELECT reissue_own_shards(:container, :incarnation)")
 
 
 def renew_own_lease(connection: Connection, container: str, incarnation: str) -> OwnedShards:
@@ -55,15 +46,18 @@ def renew_own_lease(connection: Connection, container: str, incarnation: str) ->
     replaced, was never registered, or is past its drain (`drain_is_over`). The container must then stop every task and
     start again, empty.
     """
-    _take_own_lease(connection, container, (incarnation,), incarnation)
-    return _owned(connection, [container])[container]
+    renewed = renew_leases(connection, [(container, incarnation)])
+    if not renewed:
+        raise _lost(container)
+    return renewed[container, incarnation]
 
 
 def renew_leases(connection: Connection, lives: Sequence[Life]) -> dict[Life, OwnedShards]:
     """As `renew_own_lease`, for many containers at once, each with its incarnation; those without a lease are
     missing. A container may be named with several incarnations: at most one of them has a lease."""
-    connection.execute(_LOCK, {"containers": [container for container, _ in lives]})
-    taken = _take_leases(connection, lives)
+    if len(lives) > 1:
+        connection.execute(_LOCK, {"containers": [container for container, _ in lives]})
+    taken = _take_leases(connection, [(container, incarnation, incarnation) for container, incarnation in lives])
     owned = _owned(connection, list(taken))
     return {life: owned[life[0]] for life in taken.items()}
 
@@ -74,7 +68,8 @@ def adopt_own_lease(connection: Connection, container: str, former: str, incarna
     The container keeps its shards under new epochs, which fence its former incarnation. The call may be
     repeated. Commits of the running table wait for it: every later commit sees this incarnation. Raises LeaseLost.
     """
-    _take_own_lease(connection, container, (former, incarnation), incarnation)
+    if not _take_leases(connection, [(container, former, incarnation)]):
+        raise _lost(container)
     connection.execute(_REISSUE_OWN, {"container": container, "incarnation": incarnation})
     return _owned(connection, [container])[container]
 
@@ -86,17 +81,13 @@ def reissue(connection: Connection, container: str) -> None:
     notify(connection, CHANGED_ASSIGNMENT)
 
 
-def _take_own_lease(connection: Connection, container: str, lives: tuple[str, ...], incarnation: str) -> None:
-    values = {"container": container, "lives": list(lives), "draining": DRAINING, "grace": DRAIN_GRACE}
-    if not connection.execute(_TAKE_OWN_LEASE, {"incarnation": incarnation, **values}).scalar_one():
-        raise LeaseLost(f"{container} was declared lost or replaced, was never registered, or its drain is over")
-
-
-def _take_leases(connection: Connection, lives: Sequence[Life]) -> dict[str, str]:
-    """The containers whose lease is renewed, each with its incarnation."""
-    containers, incarnations = (list(each) for each in zip(*lives, strict=True)) if lives else ([], [])
-    values = {"containers": containers, "incarnations": incarnations, "draining": DRAINING, "grace": DRAIN_GRACE}
-    return {row.name: row.incarnation for row in connection.execute(_TAKE_LEASES, values)}
+def _take_leases(connection: Connection, asked: Sequence[tuple[str, str, str]]) -> dict[str, str]:
+    """`asked`: container, the incarnation that it may replace, and its own. The containers whose lease is renewed, each
+    with its incarnation."""
+    containers, formers, lives = (list(each) for each in zip(*asked, strict=True)) if asked else ([], [], [])
+    values = {"containers": containers, "formers": formers, "lives": lives}
+    rule = {"draining": DRAINING, "grace": DRAIN_GRACE}
+    return {row.container: row.life for row in connection.execute(_TAKE_LEASES, values | rule)}
 
 
 def _owned(connection: Connection, containers: Sequence[str]) -> dict[str, OwnedShards]:
@@ -112,3 +103,7 @@ def _owned(connection: Connection, containers: Sequence[str]) -> dict[str, Owned
         name: OwnedShards(owned, first.version, sharding, first.commit_number, first.unasked_stop)
         for name, owned in shards.items()
     }
+
+
+def _lost(container: str) -> LeaseLost:
+    return LeaseLost(f"{container} was declared lost or replaced, was never registered, or its drain is over")

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from itertools import count
+from random import Random
 from typing import Any
 
 import httpx
@@ -156,7 +157,7 @@ class SimulatedContainer:
         store: Any = NoStore()
         heartbeats = HeartbeatLoop(self.container, self.authority, store, no, clock, self.settings)
         self.specs = SpecLoop(self.container, self.tasks, no, clock, self.settings)
-        manager = TaskManager(self.container, heartbeats, self.specs, self.tasks, clock, self.settings)
+        manager = TaskManager(self.container, heartbeats, self.specs, self.tasks, clock, self.settings, Random(name))
         self.steps: tuple[Callable[[], float], ...] = (heartbeats.step, manager.report, self._tick)
 
     def _tick(self) -> float:

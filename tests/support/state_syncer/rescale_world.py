@@ -16,9 +16,9 @@ from typing import Any, NamedTuple
 import orjson
 
 from penstock.model.reports import TaskProgress, TaskReport, TaskState
-from penstock.store.running import STATE_SYNCER
+from penstock.store.running import STATE_SYNCER, UNASKED_STOP
 from penstock.tasks.host_request import HostRequest
-from penstock.tasks.ownership import Member
+from penstock.tasks.ownership import Member, Owner
 from penstock.tasks.redistribution import (
     CopyReport,
     CopyRequest,
@@ -41,6 +41,7 @@ from tests.support.store.jobs import make_config, make_layer
 
 NAMES = ("a", "b", "c")
 SAVEPOINTS_KEPT = 2
+SHARDS, MOST_TASKS = 1024, 4
 BEHIND_MS, LEVEL_MS = 4_000, 5_000
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -101,11 +102,13 @@ class World:
 
     def __init__(self) -> None:
         self.now = BEGIN
-        self.memory = MemoryStore(lambda: (self.now - BEGIN).total_seconds(), 1)
+        self.memory = MemoryStore(lambda: (self.now - BEGIN).total_seconds(), SHARDS)
         self.containers = {name: Container(name) for name in NAMES}
         for container in self.containers.values():
             self._register(container)
         self.home: dict[str, str] = defaultdict(lambda: "a")
+        self.memory.owners = dict.fromkeys(range(SHARDS), Owner("a", 1))
+        self.needs: dict[str, int] = defaultdict(int)
         self.expected: dict[str, list[Any]] = defaultdict(list)
         self.attempts: dict[tuple[str, int], set[str]] = defaultdict(set)
         self.sealed: set[tuple[str, int]] = set()
@@ -156,7 +159,7 @@ class World:
             container.tasks = {
                 Tasks(job, entry.row.generation, _count(entry), entry.row.quiescing, entry.row.level_ms)
                 for job, entry in container.view.items()
-                if self.home[job] == name and _serves(entry)
+                if self.home[job] == name and _serves(entry) and container.applied >= self.needs[job]
             }
 
     def report(self, name: str) -> None:
@@ -193,7 +196,11 @@ class World:
         self.memory.members[name] = self.memory.members[name]._replace(live=False)
         for job, home in list(self.home.items()):
             if home == name:
-                self.home[job] = others[0]
+                self._own(job, others[0])
+        self.memory.owners = {
+            shard: Owner(others[0], owner.epoch) if owner.container == name else owner
+            for shard, owner in self.memory.owners.items()
+        }
 
     def come_back(self, name: str) -> None:
         """Another life of a lost container: empty, and without memory of what it was asked."""
@@ -209,7 +216,15 @@ class World:
         if self.containers[name].live:
             for container in self.containers.values():
                 container.tasks = {task for task in container.tasks if task.job != job}
-            self.home[job] = name
+            self._own(job, name)
+
+    def _own(self, job: str, name: str) -> None:
+        """The job's shards have a new owner, which is told the newest stop that did not wait for all containers."""
+        self.home[job] = name
+        self.needs[job] = self.memory.counters[UNASKED_STOP]
+        for index in range(MOST_TASKS):
+            shard = self.memory.facts.sharding.shard_of(f"{job}/{index}")
+            self.memory.owners[shard] = Owner(name, 1)
 
     def _register(self, container: Container) -> None:
         name, life = container.name, f"life-{container.life}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from psycopg.pq import Conninfo
 
 from penstock.control.masks import Masks, mask_urls
 
@@ -22,6 +23,14 @@ from penstock.control.masks import Masks, mask_urls
 )
 def test_passwords_of_urls_are_masked_and_nothing_else(text: str, masked: str) -> None:
     assert mask_urls(text) == masked
+
+
+def test_every_option_that_libpq_calls_a_secret_is_masked() -> None:
+    options = [option for option in Conninfo.get_defaults() if option.dispchar == b"*"]
+    names = [name.decode() for option in options for name in (option.keyword, option.envvar) if name is not None]
+    assert {"password", "PGPASSWORD", "sslpassword"} <= set(names)
+    for name in names:
+        assert mask_urls(f"host=db {name}=hunter2 user=ann") == f"host=db {name}=*** user=ann"
 
 
 def test_kept_values_are_masked_also_in_json_and_line_by_line() -> None:
