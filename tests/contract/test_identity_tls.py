@@ -21,7 +21,7 @@ from penstock.identity.process import ProcessIdentity
 from penstock.identity.roles import Caller, Role
 from penstock.model.reports import TaskReportBatch, TaskReportChanges
 from penstock.wire.cluster import LeaseRequest, as_json
-from penstock.wire.http import internal_client
+from penstock.wire.http import HttpClient, internal_client
 from penstock.wire.task_client import TaskServiceClient
 from tests.support.identity import make_cell
 from tests.support.task_service.service import RunningTaskService, task_service
@@ -126,11 +126,12 @@ def test_certificates_and_authority_change_while_clients_are_connected(
     cell: IdentityFolder, service: RunningTaskService
 ) -> None:
     """1. A new certificate of the caller. 2. A new authority beside the old one. 3. All certificates by the new one.
-    4. The old authority goes: a certificate that it issued is refused. The client and the service run on."""
+    4. The old authority goes: a certificate that it issued is refused. The clients and the service run on."""
     shown = _shown_by(service)
-    with caller(cell.path, C1) as client:
+    with caller(cell.path, C1) as client, HttpClient(service.url, authority=cell.path / "authority.crt") as anybody:
 
         def answers() -> bool:
+            assert anybody.send("GET", "/healthz", headers={"Connection": "close"}).is_success
             return client.get(f"{service.url}/v1/specs").status_code == 200
 
         assert answers()

@@ -137,7 +137,8 @@ def _wrong_roles(callers: Callers) -> Iterator[Attempt]:
 def _forgeries(callers: Callers, incarnations: Mapping[str, str]) -> Iterator[Attempt]:
     """Of processes that belong to the cell: for another container, and what no process sends."""
     other = callers.of(Caller(Role.TASK_MANAGER, OTHER))
-    for route, service in (("/v1/heartbeats", "shard_manager"), ("/v1/reports", "task_service")):
+    of_containers = {call for call, roles in RULES.items() if call[1] == "POST" and roles == {Role.TASK_MANAGER}}
+    for service, _, route in sorted(of_containers):
         for container in (CONTAINER, "new_container", "../../x", ""):
             body = _body(route, incarnations) | {"container": container}
             yield _call(f"{OTHER} for {container!r}", other, service, "POST", route, body)
@@ -200,8 +201,11 @@ def _body(route: str, incarnations: Mapping[str, str]) -> dict[str, Any]:
     if route == "/v1/heartbeats":
         capacity = {"cpu_cores": 1.0, "memory_bytes": 1, "disk_bytes": 1}
         return known | {"url": "http://127.0.0.1:1", "region": "local", "capacity": capacity, "held": {}}
-    if route == "/v1/reports":
-        return known | {"commit_number": 2**40, "version": 2**40, "tasks": []}
+    if route.startswith("/v1/reports"):
+        changes = {"number": 2**40, "after": 1, "ended": [["rows", 0]]} if route.endswith("changes") else {}
+        return known | {"commit_number": 2**40, "version": 2**40, "tasks": [], **changes}
+    if route == "/v1/leases":
+        return known | {"former": known["incarnation"]}
     if route.startswith("/v1/shards/"):
         return known | {"shards": {"0": 1}, "version": 1, "leader_epoch": 1, "shard_count": 1}
     return {"leader_epoch": 1}

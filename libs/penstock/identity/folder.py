@@ -14,13 +14,15 @@ from datetime import datetime
 from pathlib import Path
 
 from penstock.control.errors import NotFound, TerminalError, UserError
+from penstock.control.private import PRIVATE_FILE, PRIVATE_FOLDER
 from penstock.identity.authority import CERTIFICATE_DAYS, Issued, Pair, cell_of, issue, key_of, new_authority, read
-from penstock.identity.roles import Caller, caller_of
+from penstock.identity.roles import Caller
 
 AUTHORITY = "authority.crt"
 AUTHORITY_KEY = "authority.key"
 LOOPBACK_KEY = "loopback.key"
 _END = b"-----END CERTIFICATE-----\n"
+_PUBLIC_FILE = 0o644
 _SECRETS_KEPT = 2
 
 
@@ -32,7 +34,7 @@ class IdentityFolder:
 
     def create(self, cell: str, now: datetime) -> None:
         """Makes the authority and the loopback secret, each unless it is there."""
-        self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self.path.mkdir(parents=True, exist_ok=True, mode=PRIVATE_FOLDER)
         if not (self.path / AUTHORITY).exists():
             self._put_authority(new_authority(cell, now), others=b"")
         if not (self.path / LOOPBACK_KEY).exists():
@@ -43,7 +45,7 @@ class IdentityFolder:
         path = self.path / LOOPBACK_KEY
         before = path.read_bytes().split() if path.exists() else []
         kept = [secrets.token_hex(32).encode(), *before][:_SECRETS_KEPT]
-        write_private(path, b"".join(line + b"\n" for line in kept))
+        _replace(path, b"".join(line + b"\n" for line in kept), PRIVATE_FILE)
 
     def issue(
         self,
@@ -56,13 +58,13 @@ class IdentityFolder:
     ) -> None:
         """Writes a certificate for a process: here, or with all that the process needs to the folder `to`."""
         folder = to or self.path
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        folder.mkdir(parents=True, exist_ok=True, mode=PRIVATE_FOLDER)
         pair = issue(self._authority(), caller, hosts, now, days=days)
         if to is not None:
-            write_public(to / AUTHORITY, self.trusted())
+            _replace(to / AUTHORITY, self.trusted(), _PUBLIC_FILE)
         # The key comes last: who reads both between the two writes sees that they do not match, and reads again.
-        write_public(folder / f"{caller.file_name}.crt", pair.certificate)
-        write_private(folder / f"{caller.file_name}.key", pair.key)
+        _replace(folder / f"{caller.file_name}.crt", pair.certificate, _PUBLIC_FILE)
+        _replace(folder / f"{caller.file_name}.key", pair.key, PRIVATE_FILE)
 
     def issued(self) -> Iterator[Issued]:
         """The certificates in the folder, by name."""
@@ -97,7 +99,7 @@ class IdentityFolder:
                 field="drop_old",
                 rule="unused",
             )
-        write_public(self.path / AUTHORITY, newest)
+        _replace(self.path / AUTHORITY, newest, _PUBLIC_FILE)
         return len(old)
 
     def trusted(self) -> bytes:
@@ -123,24 +125,8 @@ class IdentityFolder:
             ) from error
 
     def _put_authority(self, pair: Pair, *, others: bytes) -> None:
-        write_private(self.path / AUTHORITY_KEY, pair.key)
-        write_public(self.path / AUTHORITY, pair.certificate + others)
-
-
-def callers_in(folder: Path) -> list[Caller]:
-    """The processes that have a certificate in a folder, by the names of its files."""
-    names = sorted(path.stem for path in folder.glob("*.crt") if path.name != AUTHORITY)
-    return [caller_of(name.replace(".", "/", 1)) for name in names]
-
-
-def write_private(path: Path, content: bytes) -> None:
-    """Replaces a file at once with one that only its owner may read."""
-    _replace(path, content, 0o600)
-
-
-def write_public(path: Path, content: bytes) -> None:
-    """Replaces a file at once."""
-    _replace(path, content, 0o644)
+        _replace(self.path / AUTHORITY_KEY, pair.key, PRIVATE_FILE)
+        _replace(self.path / AUTHORITY, pair.certificate + others, _PUBLIC_FILE)
 
 
 def read_private(path: Path) -> bytes:
@@ -151,6 +137,7 @@ def read_private(path: Path) -> bytes:
 
 
 def _replace(path: Path, content: bytes, mode: int) -> None:
+    """Replaces a file at once."""
     fresh = path.with_name(f".{path.name}.{os.getpid()}.new")
     fresh.unlink(missing_ok=True)
     handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from functools import cache
 from ipaddress import ip_address
 
 import httpx
 
 from penstock.identity.process import ProcessIdentity
+from penstock.identity.renewing import RenewingTransport
 from penstock.identity.roles import Caller
 from penstock.identity.statements import HEADER
 
@@ -46,34 +46,6 @@ class StatementAuth(httpx.Auth):
             target = request.url.raw_path.decode("ascii")
             request.headers[HEADER] = self._identity.statement(request.method, target)
         yield request
-
-
-class RenewingTransport(httpx.BaseTransport):
-    """Connections of `make()`, made anew when `version()` has changed. Those in use end with their requests."""
-
-    def __init__(self, make: Callable[[], httpx.BaseTransport], version: Callable[[], object]) -> None:
-        self._make = make
-        self._version = version
-        self._lock = threading.Lock()
-        self._known: tuple[object, httpx.BaseTransport] | None = None
-
-    def handle_request(self, request: httpx.Request) -> httpx.Response:
-        """See `httpx.BaseTransport`."""
-        return self._newest().handle_request(request)
-
-    def close(self) -> None:
-        """Closes the connections."""
-        with self._lock:
-            known, self._known = self._known, None
-        if known is not None:
-            known[1].close()
-
-    def _newest(self) -> httpx.BaseTransport:
-        version = self._version()
-        with self._lock:
-            if self._known is None or self._known[0] != version:
-                self._known = (version, self._make())
-            return self._known[1]
 
 
 @cache

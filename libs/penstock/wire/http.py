@@ -14,6 +14,7 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait
 from penstock.control import errors
 from penstock.control.errors import PenstockError, Unavailable, UserError, VersionConflict
 from penstock.control.texts import clean
+from penstock.identity.renewing import RenewingTransport
 from penstock.identity.roles import Caller
 
 _STATUS_OF_GATEWAYS = (502, 503, 504)
@@ -50,6 +51,13 @@ def path_of(*segments: str) -> str:
     return "/".join(("", *(quote(each, safe="") if each.strip(".") else "%2E" * len(each) for each in segments)))
 
 
+def _trusting_transport(authority: Path) -> httpx.BaseTransport:
+    def version() -> int:
+        return authority.stat().st_mtime_ns if authority.exists() else 0
+
+    return RenewingTransport(lambda: httpx.HTTPTransport(verify=trusting(authority)), version)
+
+
 class Identity(Protocol):
     """What a client needs of an identity. The simulation has one without files."""
 
@@ -76,15 +84,18 @@ class HttpClient:
 
     Every refusal is raised as the error that the service named; a service that cannot be reached is `Unavailable`.
     Only reads are tried again, three times in all. `authority`: a file of certificates that are trusted instead of the
-    machine's, such as `authority.crt` of a cell.
+    machine's, such as `authority.crt` of a cell; it is read again when it changes, and no proxy is used.
     """
 
     def __init__(
         self, url: str, token: str | None = None, *, timeout_seconds: float = 10.0, authority: Path | None = None
     ) -> None:
         headers = {} if token is None else {"Authorization": f"Bearer {token}"}
-        trusted = certificates() if authority is None else trusting(authority)
-        self._http = httpx.Client(base_url=url, headers=headers, timeout=timeout_seconds, verify=trusted)
+        verify = certificates()
+        transport = None if authority is None else _trusting_transport(authority)
+        self._http = httpx.Client(
+            base_url=url, headers=headers, timeout=timeout_seconds, verify=verify, transport=transport
+        )
 
     def __enter__(self) -> Self:
         return self

@@ -42,6 +42,7 @@ class TlsDoor(asyncio.Protocol, Waiting):
         self._inner: H11Protocol | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Begins the handshake, if there is room for the connection."""
         loop = asyncio.get_running_loop()
         self.transport, self.since = transport, loop.time()
         self.connections.add(self)
@@ -55,6 +56,7 @@ class TlsDoor(asyncio.Protocol, Waiting):
         self._early.append(data)
 
     def connection_lost(self, exc: Exception | None) -> None:
+        """The end, during the handshake or just after it."""
         self.connections.discard(self)
         if self._inner is not None:
             self._inner.connection_lost(exc)

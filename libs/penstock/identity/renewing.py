@@ -1,0 +1,36 @@
+"""Connections of an HTTP client that are made anew when the files change by which they were made."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+import httpx
+
+
+class RenewingTransport(httpx.BaseTransport):
+    """Connections of `make()`, made anew when `version()` has changed. Those in use end with their requests."""
+
+    def __init__(self, make: Callable[[], httpx.BaseTransport], version: Callable[[], object]) -> None:
+        self._make = make
+        self._version = version
+        self._lock = threading.Lock()
+        self._known: tuple[object, httpx.BaseTransport] | None = None
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        """See `httpx.BaseTransport`."""
+        return self._newest().handle_request(request)
+
+    def close(self) -> None:
+        """Closes the connections."""
+        with self._lock:
+            known, self._known = self._known, None
+        if known is not None:
+            known[1].close()
+
+    def _newest(self) -> httpx.BaseTransport:
+        version = self._version()
+        with self._lock:
+            if self._known is None or self._known[0] != version:
+                self._known = (version, self._make())
+            return self._known[1]
