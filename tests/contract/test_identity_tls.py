@@ -23,6 +23,7 @@ from penstock.model.reports import TaskReportBatch, TaskReportChanges
 from penstock.wire.cluster import LeaseRequest, as_json
 from penstock.wire.http import HttpClient, internal_client
 from penstock.wire.task_client import TaskServiceClient
+from services.job_service.probes import Probes
 from tests.support.identity import make_cell
 from tests.support.task_service.service import RunningTaskService, task_service
 
@@ -88,6 +89,14 @@ def test_who_has_no_certificate_may_only_probe(cell: IdentityFolder, service: Ru
         assert client.get("/readyz").json() == {"service": "task_service", "status": "ready"}
         for path in ("/v1/specs", "/metrics", "/docs"):
             assert client.get(path, headers=signed).status_code == 401
+
+
+def test_the_status_asks_services_with_tls(cell: IdentityFolder, service: RunningTaskService, tmp_path: Path) -> None:
+    """As the Job Service does, also without a certificate of its own; one of another cell says why it has no answer."""
+    for folder, ok in ((cell.path, True), (make_cell(tmp_path / "foreign").path, False)):
+        who = Outgoing(ProcessIdentity(folder, Caller(Role.JOB_SERVICE)))
+        found = Probes(service.url, None, 60.0, who).services({"task_service": service.url})["task_service"]
+        assert (found.error is None) is ok, found
 
 
 def test_a_foreign_authority_is_refused_by_both_sides(

@@ -62,8 +62,8 @@ def rotate(
     elif drop_old:
         say(f"authorities that are not trusted any more: {folder.drop_old_authorities()}")
     else:
-        folder.renew_secret()
         renewed = folder.renew(now, days=days)
+        folder.renew_secret()
         say(f"renewed the secret of this machine, and the certificates of {', '.join(map(str, renewed)) or 'nobody'}")
 
 
