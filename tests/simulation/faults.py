@@ -197,11 +197,13 @@ class Faults:
             version=2**40,
             tasks=(),
         )
+        newest = memory.reports.get(of)
+        number = 1 + ((newest and newest.number) or 0)
         client = TaskServiceClient(self._world.around.task_services, identity=Known(Caller(Role.TASK_MANAGER, by)))
 
         def forge() -> None:
             with suppress(Unavailable):
-                client.report(batch)
+                client.report(batch, number)
 
         self._tell("forges a report", by=by, of=of)
         living[0].begin("forges", forge)

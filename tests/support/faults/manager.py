@@ -8,6 +8,7 @@ from typing import Any
 from penstock.spark.host import client
 from penstock.tasks.host_task import POLICIES, HostTask
 from services.task_manager.decide.actions import RunHostTask, StartTask, StopTask
+from services.task_manager.decide.model import HostKey
 from services.task_manager.hosts.host_tasks import AcceptedHostTasks
 from services.task_manager.state import State
 from tests.support.faults.orders import Port
@@ -15,7 +16,7 @@ from tests.support.faults.orders import Port
 TASKS: dict[type[Any], str] = {StartTask: "start task", StopTask: "stop task"}
 
 
-def take_of(_: AcceptedHostTasks, task: HostTask, capacity_bytes: float) -> str:
+def take_of(_: AcceptedHostTasks, task: HostTask, host_key: HostKey, now: float) -> str:
     """The State Syncer asks for a host task; it does so again and again."""
     return f"take {task.request.kind}"
 
