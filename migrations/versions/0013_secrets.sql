@@ -1,4 +1,4 @@
--- Which jobs may use which secret; and calls by which a role without any right on the tables renews a container's lease.
+-- Which jobs may use which secret, with entries in the history of the cell; and calls by which a role without any right on the tables renews a container's lease.
 
 CREATE TABLE secrets (
     name TEXT PRIMARY KEY,
@@ -8,6 +8,18 @@ CREATE TABLE secrets (
 );
 COMMENT ON TABLE secrets IS 'Which jobs may use each secret. The values are in files of the containers, never here.';
 COMMENT ON COLUMN secrets.jobs IS 'names of jobs; one that ends with * stands for all names that begin so';
+
+SET LOCAL lock_timeout = '5s';
+-- NOT VALID: the rows that are there keep the shorter list, so the table need not be read under the lock.
+ALTER TABLE cell_history DROP CONSTRAINT cell_history_action_check;
+ALTER TABLE cell_history ADD CONSTRAINT cell_history_action_check CHECK (action IN (
+    'token_created','token_rotated','token_revoked','admin_recovered','shard_count_asked',
+    'layer_added','layer_changed','layer_dropped',
+    'container_cordoned','container_drained','container_uncordoned','container_forgotten',
+    'alert_acknowledged','acknowledgement_ended','silence_created','silence_ended',
+    'secret_given','secret_taken')) NOT VALID;
+COMMENT ON COLUMN cell_history.subject IS
+    'the token, layer, container, alert, silence or secret; cell: the cell itself';
 
 -- An incarnation is a random name that only its own process and the Shard Manager know: to name it is to be it. The
 -- search path is fixed, so that no table of the caller stands in for these.

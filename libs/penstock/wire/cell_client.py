@@ -52,17 +52,19 @@ class CellClient(ServiceClient):
         """Asks for another number of shards; for admins. Raises Conflict unless it is a multiple or a divisor."""
         return self._write("PUT", "/v1/shards", overview.ShardCount, {"shard_count": count, **noted})
 
-    def put_secret(self, name: str, jobs: Sequence[str]) -> None:
+    def put_secret(self, name: str, jobs: Sequence[str], *, reason: str = "") -> None:
         """Says which jobs may use a secret, by name or beginning (`team-a.*`); for admins."""
-        self.send("PUT", path("secrets", name), json=SecretWrite(jobs=list(jobs)).model_dump(mode="json"))
+        self.send(
+            "PUT", path("secrets", name), json=SecretWrite(jobs=list(jobs), reason=reason).model_dump(mode="json")
+        )
 
     def secrets(self) -> list[SecretView]:
         """All secrets without their values; for admins."""
         return self._read(Secrets, "/v1/secrets").secrets
 
-    def delete_secret(self, name: str) -> None:
+    def delete_secret(self, name: str, *, reason: str = "") -> None:
         """From now on no job may use it; for admins. Raises Conflict while one does."""
-        self.send("DELETE", path("secrets", name))
+        self.send("DELETE", path("secrets", name), params={"reason": reason})
 
     def status(self) -> StatusView:
         """The parts of the cell, and which of them is not well."""

@@ -7,13 +7,12 @@ from typing import Annotated
 
 from pydantic import Field
 
-from penstock.config.declare import Model
-from penstock.wire.jobs import View
+from penstock.wire.jobs import View, WithReason
 
 JobPattern = Annotated[str, Field(pattern=r"^(\*|[a-z0-9][a-z0-9._-]{0,99}\*?)$")]
 
 
-class SecretWrite(Model):
+class SecretWrite(WithReason):
     """`PUT /v1/secrets/{secret}`: the jobs that may use it, by name; `team-a.*` stands for all that begin so."""
 
     jobs: list[JobPattern] = Field(min_length=1, max_length=1000)

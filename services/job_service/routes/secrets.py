@@ -32,19 +32,19 @@ def put_secret(secret: SecretName, body: SecretWrite, call: CallOf) -> Response:
     access.require_role(call.principal, access.MAY_ADMINISTER)
 
     def work(connection: Connection) -> Answer:
-        secrets.put(connection, secret, body.jobs, call.author)
+        secrets.put(connection, secret, body.jobs, call.author, body.reason)
         return Answer(204, None)
 
     return respond(call.run(work))
 
 
 @router.delete("/v1/secrets/{secret}", status_code=204, response_class=Response)
-def delete_secret(secret: SecretName, call: CallOf) -> Response:
+def delete_secret(secret: SecretName, call: CallOf, reason: requests.Text = "") -> Response:
     """From now on no job may use it. 409 while one does. May be repeated."""
     access.require_role(call.principal, access.MAY_ADMINISTER)
 
     def work(connection: Connection) -> Answer:
-        secrets.delete(connection, secret)
+        secrets.delete(connection, secret, call.author, reason)
         return Answer(204, None)
 
     return respond(call.run(work))

@@ -12,7 +12,9 @@ from sqlalchemy import Connection, text
 from penstock.config.problems import refusal
 from penstock.control.errors import Conflict, UserError
 from penstock.control.texts import first_few
+from penstock.model.cell import CellAction, CellEntry
 from penstock.model.jobs import Change
+from penstock.store.cell_history import record
 from penstock.store.rows import columns, read_all
 from services.job_service.secret_rules import may_use, secret_problems
 
@@ -28,7 +30,7 @@ class SecretRow:
 
 
 _ALL = text(f"SELECT {columns(SecretRow)} FROM secrets ORDER BY name")
-_HOLD = text("SELECT name FROM secrets WHERE name = :name FOR UPDATE")
+_HOLD = text("SELECT jobs FROM secrets WHERE name = :name FOR UPDATE")
 _PUT = text(
     """
     INSERT INTO secrets (name, jobs, author) VALUES (:name, :jobs, :author)
@@ -60,16 +62,22 @@ def all_secrets(connection: Connection) -> list[SecretRow]:
     return read_all(connection, SecretRow, _ALL)
 
 
-def put(connection: Connection, name: str, jobs: Sequence[str], author: str) -> None:
+def put(connection: Connection, name: str, jobs: Sequence[str], author: str, reason: str) -> None:
     """From now on these jobs may use it. Raises Conflict when a job uses it that then might not."""
+    before, after = _hold(connection, name), {"jobs": list(jobs)}
     _require_unused(connection, name, jobs)
-    connection.execute(_PUT, {"name": name, "jobs": list(jobs), "author": author})
+    if before != after:
+        connection.execute(_PUT, {"name": name, "author": author, **after})
+        record(connection, CellEntry(author, CellAction.SECRET_GIVEN, name, reason, old=before, new=after))
 
 
-def delete(connection: Connection, name: str) -> None:
+def delete(connection: Connection, name: str, author: str, reason: str) -> None:
     """Deletes it; one that is not there is deleted already. Raises Conflict while a job uses it."""
+    before = _hold(connection, name)
     _require_unused(connection, name, ())
-    connection.execute(_DELETE, {"name": name})
+    if before is not None:
+        connection.execute(_DELETE, {"name": name})
+        record(connection, CellEntry(author, CellAction.SECRET_TAKEN, name, reason, old=before))
 
 
 def take(connection: Connection, changes: Mapping[int, Change]) -> dict[int, UserError]:
@@ -97,9 +105,13 @@ def _known(connection: Connection, names: Collection[str], *, hold: bool) -> dic
     return {row.name: row.jobs for row in rows}
 
 
+def _hold(connection: Connection, name: str) -> dict[str, Any] | None:
+    """Who may use it, if there is one. Writes that have begun with the secret are over once its row is held."""
+    row = connection.execute(_HOLD, {"name": name}).one_or_none()
+    return None if row is None else {"jobs": list(row.jobs)}
+
+
 def _require_unused(connection: Connection, name: str, jobs: Sequence[str]) -> None:
-    """Writes that have begun with the secret are over once the row is held."""
-    connection.execute(_HOLD, {"name": name})
     users = [row.job for row in connection.execute(_USERS, {"name": name}) if not may_use(row.job, jobs)]
     if users:
         raise Conflict(

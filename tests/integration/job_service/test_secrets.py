@@ -61,13 +61,20 @@ def test_a_secret_in_use_stays_its_jobs(admin: JobClient) -> None:
     for call in (lambda: admin.delete_secret("api-key"), lambda: admin.put_secret("api-key", ["team-a.*"])):
         with pytest.raises(Conflict, match="used by mine"):
             call()
-    admin.put_secret("api-key", ["*"])
+    admin.put_secret("api-key", ["*"], reason="for all")
     (row,) = admin.secrets()
     assert (row.name, row.jobs, row.author) == ("api-key", ["*"], "admin")
     admin.put_layer("mine", "base", PYTHON, if_match=written.version or 0)
-    admin.delete_secret("api-key")
+    admin.delete_secret("api-key", reason="leaked")
     admin.delete_secret("api-key")
     assert admin.secrets() == []
+    told = [(each.action, each.reason, each.old, each.new) for each in admin.cell_history(subject="api-key").entries]
+    first, everybody = {"jobs": ["mine", "team-a.*"]}, {"jobs": ["*"]}
+    assert told == [
+        ("secret_taken", "leaked", everybody, None),
+        ("secret_given", "for all", first, everybody),
+        ("secret_given", "", None, first),
+    ]
     assert refused(lambda: admin.put_job("mine2", using(api="api-key"))) == [("secrets.api", "known_secret")]
 
 
