@@ -6,6 +6,7 @@ import hashlib
 import socket
 import ssl
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -30,8 +31,8 @@ AT_LEAST = 80
 CONTAINER, OTHER = "task_manager_1", "task_manager_2"
 HUGE = 2**62
 INTERNAL = ("state_syncer", "task_service", "shard_manager", "auto_scaler", CONTAINER)
-VOLATILE = ("leases", "task_metrics", "task_loads", "reports", "tasks", "containers", "decisions", "alerts", "flows")
-"""Tables that change by themselves; of two of them the columns that do not are looked at."""
+VOLATILE = ("leases", "loop_rounds", "task_loads", "reports", "tasks", "containers", "decisions", "alerts", "flows")
+"""Tables that change by themselves, as samples do; of two of them the columns that do not are looked at."""
 STEADY = (
     "SELECT name, incarnation, url FROM containers ORDER BY name",
     "SELECT container, job, index, revision, generation, epoch FROM tasks ORDER BY job, index",
@@ -101,7 +102,9 @@ def test_who_does_not_belong_changes_nothing(stack: ChaosStack, rows: RowJob, ca
         answers = {str(attempt): _answer(client, stack, attempt) for attempt in attempts}
     wrong = {attempt: status for attempt, status in answers.items() if status not in REFUSALS}
     assert not wrong
-    wait_until(lambda: _state(stack) == before, 10, "the containers to run what they ran, and the store to have it")
+    with suppress(TimeoutError):
+        wait_until(lambda: _state(stack) == before, 10, "the containers to run what they ran, and the store to have it")
+    assert _state(stack) == before
     rows.send_and_wait()
     rows.assert_exact()
 
@@ -231,7 +234,7 @@ def _state(stack: ChaosStack) -> dict[str, Any]:
     """What the store has, what the containers run, and in which processes."""
     state: dict[str, Any] = {query: _query(stack, query) for query in STEADY}
     for (table,) in _query(stack, "SELECT tablename FROM pg_tables WHERE schemaname = 'public' ORDER BY 1"):
-        if table not in VOLATILE:
+        if table not in VOLATILE and not table.startswith("task_metrics"):
             rows = sorted(map(str, _query(stack, f'SELECT t::text FROM "{table}" t')))
             state[table] = hashlib.sha256("\n".join(rows).encode()).hexdigest()
     for name in stack.containers:
