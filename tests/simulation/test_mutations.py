@@ -52,7 +52,7 @@ CASES: dict[Mutation, Case] = {
     mutations.all_tasks_in_one_wave: Case(0),
     mutations.next_wave_unseen: Case(0),
     mutations.silence_speaks_against_a_package: Case(
-        3, _under("cut a service", every=6.0, at="c", changes=("release",))
+        5, _under("cut a service", every=6.0, at="c", changes=("release",))
     ),
     mutations.releases_interleave: Case(0),
     mutations.older_snapshot_accepted: Case(
