@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -157,3 +158,32 @@ def test_a_container_whose_tasks_keep_crashing_is_cordoned_until_an_operator_ope
     cell.rounds_pass(5)
     assert {member.availability for member in cell.members().values()} == {OPEN}
     assert open_alerts(cell.engine) == {}
+
+
+def test_a_container_that_beats_and_does_not_report_is_cordoned(engine: Engine, database_url: str) -> None:
+    """
+    1. Five containers send heartbeats; all but one report. 2. That one is cordoned, with an alert; it keeps its shards.
+    3. It reports again, and an operator opens it at once: what was before accuses it no more.
+    """
+    names = [f"c{number}" for number in range(5)]
+
+    def is_so_while_reporting(reporting: list[str], condition: Callable[[], bool]) -> bool:
+        for name in reporting:
+            report(engine, name, 0)
+        return condition()
+
+    with shard_cell(engine, database_url, shards=SHARDS) as cell:
+        cell.start(**PERIODS, reports_old_seconds=1.0, reports_failing_seconds=3.0)
+        cell.join(*names)
+        wait_until(lambda: set(cell.counts()) == set(names), 30, "all to own shards")
+        assert is_so_while_reporting(names, lambda: True)
+        before, others = cell.counts(), [name for name in names if name != "c3"]
+        is_cordoned = partial(is_so_while_reporting, others, lambda: cell.members()["c3"].availability == CORDONED)
+        wait_until(is_cordoned, 30, "the cordon")
+        assert open_alerts(engine).keys() == {(AlertKind.REPORTS_OLD, "c3")}
+        assert cell.counts() == before
+        report(engine, "c3", 0)
+        with transaction(engine) as connection:
+            set_availability(connection, "c3", OPEN, reason="its disk is not full any more", author="ann")
+        wait_until(partial(is_so_while_reporting, names, lambda: open_alerts(engine) == {}), 30, "no alert")
+        assert {member.availability for member in cell.members().values()} == {OPEN}

@@ -63,7 +63,7 @@ def test_a_move_is_finished_by_the_next_leader(cell: ShardCell, verb: str, obeye
     with cell.leading(**PERIODS) as leader:
         wait_until(lambda: first.heartbeat(leader) and len(first.held) == SHARDS, 30, "one to hold all")
         last.came.clear()
-        second.heartbeat(leader)
+        wait_until(lambda: second.heartbeat(leader), 30, "the leader to hear of the other")
         wait_until(last.came.is_set, 30, f"the {verb}")
     with cell.leading(**PERIODS) as leader:
 

@@ -3,12 +3,38 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
+from pydantic import (
+    Field,
+    SerializerFunctionWrapHandler,
+    ValidationError,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
+    model_serializer,
+)
 
 from penstock.config.declare import Carried, Name
 from penstock.control.texts import Text
+
+_GREATEST_INTEGER, _GREATEST_BIGINT = 2**31 - 1, 2**63 - 1
+
+
+def _or_unknown(value: Any, validate: ValidatorFunctionWrapHandler) -> Any:
+    try:
+        return validate(value)
+    except ValidationError:
+        return None
+
+
+OrUnknown = WrapValidator(_or_unknown)
+"""None, which is unknown, for a value that is not valid or that no column holds: what a query measured must not refuse
+the report that it is in."""
+Whole = Annotated[Annotated[int, Field(ge=-_GREATEST_BIGINT, le=_GREATEST_BIGINT)] | None, OrUnknown]
+Real = Annotated[float | None, OrUnknown]
+Number = Annotated[int, Field(ge=-1, le=_GREATEST_BIGINT)]
+"""A number that the store counts up; -1 is before the first."""
+Count = Annotated[int, Field(ge=0, le=_GREATEST_INTEGER)]
 
 
 class TaskState(StrEnum):
@@ -48,38 +74,38 @@ class TaskProgress(Carried):
     rates and backlog are unknown, and the other measurements are the last ones.
     """
 
-    batch_id: int | None = None
-    batch_seconds: float | None = None
-    input_rows: int | None = None
-    input_rows_per_second: float | None = None
-    processed_rows_per_second: float | None = None
-    input_bytes_per_second: float | None = None
-    backlog_records: int | None = None
-    backlog_bytes: int | None = None
-    oldest_unread_seconds: float | None = None
+    batch_id: Whole = None
+    batch_seconds: Real = None
+    input_rows: Whole = None
+    input_rows_per_second: Real = None
+    processed_rows_per_second: Real = None
+    input_bytes_per_second: Real = None
+    backlog_records: Whole = None
+    backlog_bytes: Whole = None
+    oldest_unread_seconds: Real = None
     watermark: Text | None = None
-    state_rows: int | None = None
-    state_memory_bytes: int | None = None
-    late_rows_dropped: int | None = None
-    event_time_skew_seconds: float | None = None
-    malformed_records: int | None = None
+    state_rows: Whole = None
+    state_memory_bytes: Whole = None
+    late_rows_dropped: Whole = None
+    event_time_skew_seconds: Real = None
+    malformed_records: Whole = None
     input_problems: dict[Text, Text] = Field(default_factory=dict)
     held_back_by: Text | None = None
-    held_back_seconds: float | None = None
+    held_back_seconds: Real = None
     offsets: dict[Text, dict[Text, int]] = Field(default_factory=dict)
-    key_group_rates: KeyGroupRates | None = None
+    key_group_rates: Annotated[KeyGroupRates | None, OrUnknown] = None
     observed_at: Text | None = None
     quiesced: bool = False
     """Whether the task takes no more rows and has finished its last batch. Only then the next three are known."""
-    level_ms: int | None = None
+    level_ms: Whole = None
     """That of the order which it answers (`TaskTemplate.level_ms`). An answer to an order without one has no watermark:
     a Task Service of the release before would refuse the field."""
-    watermark_ms: int | None = None
+    watermark_ms: Whole = None
     """Its watermark after its last batch, in milliseconds since 1970; 0 without one. None when it was not asked for, or
     when the task cannot be brought to a watermark exactly: it is levelled after the stop."""
     caught_up: bool = False
     """Whether it has read all rows that were there about when it got the order (Java: `QuiesceOrder.isCaughtUp`)."""
-    silent_seconds: float | None = None
+    silent_seconds: Real = None
 
     @model_serializer(mode="wrap")
     def _without_defaults(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
@@ -101,17 +127,17 @@ class TaskReport(Carried):
     """
 
     job: Name
-    index: int = Field(ge=0)
+    index: Count
     state: TaskState
-    revision: int
-    generation: int
-    restarts: int
-    epoch: int
-    crashes: int = 0
+    revision: Number
+    generation: Number
+    restarts: Count
+    epoch: Number
+    crashes: Count = 0
     error: Text | None = None
     out_of_memory: bool = False
     progress: TaskProgress | None = None
-    load: dict[Text, float] | None = None
+    load: Annotated[dict[Text, float] | None, OrUnknown] = None
 
 
 class TaskReportBatch(Carried):
@@ -123,8 +149,8 @@ class TaskReportBatch(Carried):
 
     container: Name
     incarnation: str
-    commit_number: int
-    version: int
+    commit_number: Number
+    version: Number
     tasks: tuple[TaskReport, ...]
 
 
@@ -138,12 +164,12 @@ class TaskReportChanges(Carried):
 
     container: Name
     incarnation: str
-    commit_number: int
-    version: int
+    commit_number: Number
+    version: Number
     number: int = Field(ge=1, le=2**63 - 1)
     after: int = Field(ge=1, le=2**63 - 1)
     tasks: tuple[TaskReport, ...] = ()
-    ended: tuple[tuple[Text, int], ...] = ()
+    ended: tuple[tuple[Text, Count], ...] = ()
 
     @property
     def has_news(self) -> bool:

@@ -88,6 +88,7 @@ class HealthReconciler:
             self._opened_at[name] = now
         if opened:
             self._outliers = [each for each in self._outliers if each.container not in opened]
+            self._report_ages = {name: age for name, age in self._report_ages.items() if name not in opened}
             with self._view.lock:
                 for name in opened:
                     self._view.untaken.forget(name)

@@ -28,6 +28,8 @@ UNBOUNDED = 1e15
 
 
 _STATES = {OPEN: State.OPEN, CORDONED: State.CORDONED, DRAINING: State.DRAINING}
+# A word of a newer release: the container keeps what it has, and gets nothing new.
+_UNKNOWN_STATE = State.CORDONED
 
 
 class Rules(NamedTuple):
@@ -75,7 +77,7 @@ def _containers(rows: Sequence[Member], selectors: Collection[str], headroom: fl
         headroom=np.full(len(rows), headroom),
         region=np.array([regions.index(row.region) for row in rows], dtype=np.int64),
         labels=np.array(has, dtype=np.bool_).reshape(len(rows), len(labels)),
-        state=np.array([_STATES[row.availability] for row in rows], dtype=np.int64),
+        state=np.array([_STATES.get(row.availability, _UNKNOWN_STATE) for row in rows], dtype=np.int64),
         region_names=tuple(regions),
         label_names=tuple(labels),
     )

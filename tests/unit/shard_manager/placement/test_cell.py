@@ -30,6 +30,11 @@ def test_containers_are_as_they_tell():
     assert containers.headroom.tolist() == [0.25, 0.25]
 
 
+def test_a_container_of_an_availability_that_only_a_newer_release_knows_gets_nothing_new():
+    containers = problem_of_cell({"a": member("a", availability="resting")}, NOTHING, {}, Rules()).problem.containers
+    assert containers.state.tolist() == [State.CORDONED]
+
+
 @pytest.mark.parametrize("untold", [float("nan"), float("inf"), -1.0])
 def test_a_capacity_that_cannot_be_is_that_of_the_others_and_unbounded_where_nobody_tells(untold: float):
     hosts = {"a": member("a", cpu_cores=2.0), "b": member("b", cpu_cores=4.0), "c": member("c", cpu_cores=untold)}
