@@ -29,6 +29,7 @@ def main() -> None:
         clock,
         answers_kept=timedelta(seconds=settings.idempotency_kept_seconds),
         admin_warning=timedelta(seconds=settings.job_service_admin_warning_seconds),
+        path_roots=settings.path_roots,
     )
     housekeeping = Housekeeping(engine, clock, LOOP, settings.ages())
 

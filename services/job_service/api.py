@@ -30,6 +30,7 @@ from services.job_service.routes import (
     restores,
     rollouts,
     savepoints,
+    secrets,
     status,
     tokens,
 )
@@ -39,6 +40,7 @@ _ROUTES = (
     jobs,
     rescale,
     savepoints,
+    secrets,
     restores,
     rollouts,
     layers,
@@ -80,6 +82,7 @@ def create_api(engine: Engine, clock: Clock, settings: JobServiceSettings) -> Fa
         settings.job_service_largest_body_bytes,
         settings.state_syncer_rollout_share,
         Analyses(engine, AnalysisClient()),
+        settings.path_roots,
         Probes(settings.task_service_url, settings.kafka_bootstrap, settings.reports_old_seconds),
     )
     _document_problems(app)

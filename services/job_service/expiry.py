@@ -38,11 +38,20 @@ _SWEEP_SECONDS = 60.0
 class Expiry:
     """The loop's round."""
 
-    def __init__(self, engine: Engine, clock: Clock, *, answers_kept: timedelta, admin_warning: timedelta) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        clock: Clock,
+        *,
+        answers_kept: timedelta,
+        admin_warning: timedelta,
+        path_roots: Sequence[str] = (),
+    ) -> None:
         self._engine = engine
         self._clock = clock
         self._answers_kept = answers_kept
         self._admin_warning = admin_warning
+        self._path_roots = path_roots
         self._blocked: dict[str, int] = {}
         self._sweeping = Period(_SWEEP_SECONDS)
         self._watch = LoopWatch(engine, LOOP, clock.monotonic)
@@ -66,7 +75,7 @@ class Expiry:
         writes = [_write(layer) for layer in layers]
         with transaction(self._engine) as connection:
             leases.check_epoch(connection, LOOP, leader_epoch)
-            outcomes = write_many(connection, writes, self._clock, self._clock.monotonic())
+            outcomes = write_many(connection, writes, self._clock, self._clock.monotonic(), self._path_roots)
             for layer, outcome in zip(layers, outcomes, strict=True):
                 self._note(connection, layer, outcome)
 

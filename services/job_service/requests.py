@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -59,6 +59,7 @@ class Parts:
     largest_body_bytes: int
     rollout_share: float
     analyses: Analyses
+    path_roots: Sequence[str]
     probes: Probes
 
 
@@ -162,7 +163,9 @@ async def _call(
 ) -> Call:
     began = parts.clock.monotonic()
     fingerprint = _fingerprint(request, await request.body())
-    return Call(parts.engine, parts.clock, principal, idempotency_key, fingerprint, parts.analyses, began)
+    return Call(
+        parts.engine, parts.clock, principal, idempotency_key, fingerprint, parts.analyses, began, parts.path_roots
+    )
 
 
 CallOf = Annotated[Call, Depends(_call)]

@@ -15,7 +15,7 @@ class JobServiceSettings(CommonSettings):
     """Settings besides the common ones. Periods are in seconds.
 
     `job_service_connections` takes the place of `database_connections`. `state_syncer_rollout_share` must be what the
-    State Syncer has.
+    State Syncer has. `path_roots`: Hadoop paths, as the hosts have them. Tables and outputs of jobs are below them.
     """
 
     port: int = Field(7070, ge=0, le=65535)
@@ -33,6 +33,7 @@ class JobServiceSettings(CommonSettings):
     kafka_bootstrap: str | None = None
     reports_old_seconds: float = Field(60.0, gt=0)
     state_syncer_rollout_share: float = Field(ROLLOUT_SHARE, gt=0, le=1)
+    path_roots: tuple[str, ...] = ()
 
     def ages(self) -> dict[str, timedelta]:
         """The ages at which rows go, by table. Without a setting the history stays."""

@@ -9,6 +9,8 @@ from datetime import datetime
 from sqlalchemy import Connection, Engine
 
 from penstock.config.basis import merge_basis
+from penstock.config.model import JobConfig
+from penstock.config.paths import path_problems
 from penstock.config.problems import refusal
 from penstock.config.validate import check_merged
 from penstock.control.clock import Clock
@@ -20,7 +22,7 @@ from penstock.wire.jobs import Written
 from services.job_service.access import Principal
 from services.job_service.analyses import WRITE_SECONDS, Analyses, must_be_asked
 from services.job_service.answers import Answer, answer, nothing_done, written
-from services.job_service.store import expected, flows, history, idempotency, packages
+from services.job_service.store import expected, flows, history, idempotency, packages, secrets
 from services.job_service.store import jobs as job_rows
 from services.job_service.store import layers as layer_rows
 from services.job_service.store.layers import all_layers
@@ -35,7 +37,7 @@ Outcome = Written | UserError
 class Call:
     """A call that writes: who calls, its Idempotency-Key, and `fingerprint`, a digest of the whole call.
 
-    `began`: when, by the monotonic clock.
+    `began`: when, by the monotonic clock. `path_roots`: what jobs may read and write is below these.
     """
 
     engine: Engine
@@ -45,6 +47,7 @@ class Call:
     fingerprint: str
     analyses: Analyses
     began: float
+    path_roots: Sequence[str]
 
     @property
     def author(self) -> str:
@@ -89,10 +92,13 @@ class Call:
                 return None
             stored = expected.read(connection, [write.job]).get(write.job, unknown_job(write.job))
             layers = all_layers(connection)
-        try:
-            change = decide(write, stored, layers, self.clock.now())
-        except UserError:
-            return None  # the write itself is refused by it
+            try:
+                change = decide(write, stored, layers, self.clock.now())
+                require_allowed(change, self.path_roots)
+                if change is not None and change.merged is not None:
+                    secrets.check(connection, write.job, change.merged["secrets"])
+            except UserError:
+                return None  # the write itself is refused by it
         if change is None or change.merged is None:
             return None
         config = check_merged(change.merged, carries=True)
@@ -107,15 +113,17 @@ class Call:
 
     def write_in(self, connection: Connection, write: Write) -> Written:
         """Does one write in the transaction of `run`. Raises the UserError that refuses it."""
-        (outcome,) = write_many(connection, [write], self.clock, self.began)
+        (outcome,) = write_many(connection, [write], self.clock, self.began, self.path_roots)
         if isinstance(outcome, UserError):
             raise outcome
         return outcome
 
 
-def write_many(connection: Connection, writes: Sequence[Write], clock: Clock, began: float) -> list[Outcome]:
+def write_many(
+    connection: Connection, writes: Sequence[Write], clock: Clock, began: float, path_roots: Sequence[str]
+) -> list[Outcome]:
     """Does many writes, each by itself: a refused write changes nothing, and the others are done. `began`: when they
-    were asked for, by the monotonic clock.
+    were asked for, by the monotonic clock. `path_roots`: as in `Call`.
 
     All jobs are locked before the first change, since the revision counter must be locked last. The time of the writes
     is read after that: a write that waited for its turn meets a layer that has expired meanwhile as expired.
@@ -131,7 +139,7 @@ def write_many(connection: Connection, writes: Sequence[Write], clock: Clock, be
         flows.lock(connection)
     for batch in turns:
         part = {position: writes[position] for position in batch}
-        outcomes |= _write_batch(connection, part, jobs, clock, began)
+        outcomes |= _write_batch(connection, part, jobs, clock, began, path_roots)
         if len(outcomes) < len(writes):
             jobs |= expected.read(connection, [writes[position].job for position in batch])
     if any(isinstance(outcome, UserError) for outcome in outcomes.values()):
@@ -140,7 +148,12 @@ def write_many(connection: Connection, writes: Sequence[Write], clock: Clock, be
 
 
 def _write_batch(
-    connection: Connection, writes: Mapping[int, Write], jobs: Mapping[str, StoredJob], clock: Clock, began: float
+    connection: Connection,
+    writes: Mapping[int, Write],
+    jobs: Mapping[str, StoredJob],
+    clock: Clock,
+    began: float,
+    path_roots: Sequence[str],
 ) -> dict[int, Outcome]:
     """Outcomes by position. No two writes of a batch are to the same job."""
     layers, now = all_layers(connection), clock.now()
@@ -150,6 +163,7 @@ def _write_batch(
     for position, write in _with_contents(connection, writes).items():
         try:
             change = _decided(write, jobs, layers, now, blocked)
+            require_allowed(change, path_roots)
         except UserError as error:
             outcomes[position] = error
             continue
@@ -157,6 +171,8 @@ def _write_batch(
             outcomes[position] = nothing_done(jobs[writes[position].job])
         else:
             changes[position] = change
+    outcomes |= secrets.take(connection, changes)
+    changes = _without(changes, outcomes)
     outcomes |= packages.take(connection, changes, lambda: clock.monotonic() - began)
     changes = _without(changes, outcomes)
     outcomes |= flows.take(connection, changes)
@@ -168,6 +184,19 @@ def _write_batch(
     released = [done for done in committed if done.change.action is Action.RELEASE]
     job_rows.release(connection, {done.change.job: done.revision for done in released})
     return outcomes
+
+
+def require_allowed(change: Change | None, path_roots: Sequence[str]) -> None:
+    """Raises InvalidConfig when a change gives its job a path below none of the roots."""
+    if change is not None and change.merged is not None:
+        require_paths(JobConfig.model_validate(change.merged), path_roots)
+
+
+def require_paths(config: JobConfig, path_roots: Sequence[str]) -> None:
+    """Raises InvalidConfig when a path of a job is below none of the roots."""
+    problems = tuple(path_problems(config, path_roots))
+    if problems:
+        raise refusal(problems)
 
 
 def _decided(

@@ -18,6 +18,7 @@ from penstock.wire.shard_client import ShardManagerClient
 from penstock.wire.task_client import TaskServiceClient
 from services.task_manager.api import build_app
 from services.task_manager.container import Container
+from services.task_manager.hosts.account import prepare
 from services.task_manager.hosts.orphans import end_orphans
 from services.task_manager.hosts.spark_hosts import SparkHosts
 from services.task_manager.loops.heartbeats import HeartbeatLoop
@@ -26,7 +27,7 @@ from services.task_manager.loops.task_manager import TaskManager
 from services.task_manager.membership.relayed_lease import RelayedLease
 from services.task_manager.membership.stored_lease import StoredLease
 from services.task_manager.metrics import ContainerCollector
-from services.task_manager.settings import TaskManagerSettings, mark_children
+from services.task_manager.settings import TaskManagerSettings
 from services.task_manager.specs.files import IncarnationFile
 from services.task_manager.specs.snapshot_file import SnapshotFile
 
@@ -41,8 +42,12 @@ def main() -> None:
     except TerminalError as error:
         raise SystemExit(f"container {settings.container}: {error.detail}") from error
     end_orphans(folder)
-    mark_children(folder)
-    manager = build(settings)
+    spark = SparkSettings().model_copy(update={"container_folder": folder})
+    try:
+        prepare(spark, folder / "hosts")
+    except TerminalError as error:
+        raise SystemExit(error.detail) from error
+    manager = build(settings, spark)
     REGISTRY.register(ContainerCollector(manager.container.summary))
     app = build_app(manager.container)
     manager.start()
@@ -52,10 +57,9 @@ def main() -> None:
         manager.stop(settings.shutdown_seconds)
 
 
-def build(settings: TaskManagerSettings) -> TaskManager:
-    """Connects the parts; starts nothing."""
+def build(settings: TaskManagerSettings, spark: SparkSettings) -> TaskManager:
+    """Connects the parts; starts nothing. `spark`: of its hosts."""
     clock, random, folder = SystemClock(), Random(), settings.folder()
-    spark = SparkSettings()
     limits, hosts = settings.for_hosts(spark.progress_interval_seconds), SparkHosts(spark, folder / "hosts")
     container = Container(settings.identity_of_container(), limits, hosts, clock, lambda: uuid4().hex)
     authority = ShardManagerClient(settings.shard_manager_url, timeout_seconds=settings.heartbeat_timeout_seconds)

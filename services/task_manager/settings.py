@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import socket
 from pathlib import Path
@@ -16,7 +15,6 @@ from penstock.control.settings import CommonSettings
 from penstock.tasks.dimensions import NETWORK
 from penstock.wire.cluster import Capacity, Identity
 from services.task_manager.decide.model import Limits
-from services.task_manager.hosts.orphans import MARK
 
 
 class TaskManagerSettings(CommonSettings, Limits):
@@ -98,8 +96,3 @@ class TaskManagerSettings(CommonSettings, Limits):
             disk_bytes=self.disk_bytes or shutil.disk_usage(folder).free,
             further={NETWORK: self.network_bytes_per_second, **self.further_capacity},
         )
-
-
-def mark_children(folder: Path) -> None:
-    """Puts the container's folder into the environment of all later child processes; `orphans` finds them by it."""
-    os.environ[MARK] = str(folder)

@@ -48,7 +48,7 @@ def _start_job(stack: LocalStack) -> None:
         {
             "inputs": {"flights": {"topic": TOPIC}},
             "tables": None,
-            "output": {"type": "files", "path": str(stack.data_dir / "out"), "topic": None},
+            "output": {"type": "files", "path": str(stack.data_dir / "outputs" / "latency"), "topic": None},
             "task_count": TASKS,
         }
     )

@@ -81,7 +81,7 @@ def _load(bootstrap: str, rows: int) -> None:
 
 def _under_penstock(stack: LocalStack, number: int, sizes: Sizes) -> float:
     job = f"hourly{number}"
-    config = _definition(stack.data_dir / "bench" / job, sizes)
+    config = _definition(stack.data_dir / "outputs" / "bench" / job, sizes)
     with stack.client() as client:
         client.put_job(job, config)
         checkpoint = stack.data_dir / "checkpoints" / job / "g1" / "task-0"
@@ -98,7 +98,7 @@ def _reported(tasks: list[Any]) -> bool:
 
 
 def _bare(stack: LocalStack, peer: subprocess.Popen[bytes], number: int, sizes: Sizes) -> float:
-    folder = stack.data_dir / "bench"
+    folder = stack.data_dir / "outputs" / "bench"
     checkpoint = folder / f"bare-checkpoint-{number}"
     _ask(peer, f"{checkpoint} {folder / f'bare-{number}'} {sizes.rows}", "done")
     return rows_per_second(checkpoint, sizes)

@@ -186,7 +186,7 @@ def _write(engine: Engine, writes: Iterator[Write]) -> None:
     clock = SystemClock()
     while batch := list(islice(writes, BATCH)):
         with transaction(engine) as connection:
-            outcomes = write_many(connection, batch, clock, clock.monotonic())
+            outcomes = write_many(connection, batch, clock, clock.monotonic(), ("/",))
         refused = [outcome for outcome in outcomes if isinstance(outcome, Exception)]
         if refused:
             raise RuntimeError(f"refused: {refused[0]}")

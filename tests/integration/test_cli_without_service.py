@@ -1,4 +1,4 @@
-"""Commands that need no Job Service: topics, their records, and packing."""
+"""Commands that need no Job Service: the roles of the store, topics, their records, and packing."""
 
 from __future__ import annotations
 
@@ -8,11 +8,14 @@ import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
+import psycopg
 import pytest
 from confluent_kafka.admin import AdminClient
 
 from penstock.local.kafka import EmbeddedKafka
 from penstock.local.records import partition_of
+from penstock.store.address import libpq_url
+from penstock.store.roles import TASK_MANAGER, url_for
 from tests.support.cli.shell import Shell, lone
 
 
@@ -76,3 +79,17 @@ def test_rows_go_into_a_topic_and_come_out(
     assert "(field topic, rule unused)" in lone_shell("topics", "delete", topic).refusal()
     lone_shell("topics", "delete", topic, "--force").ok()
     assert "(field name, rule known)" in lone_shell("topics", "delete", topic, "--force").refusal()
+
+
+def test_the_roles_of_the_store_are_made_when_asked(lone_shell: Shell, empty_database_url: str) -> None:
+    lone_shell("init", "--roles", "--database-url", empty_database_url).ok()
+    with psycopg.connect(libpq_url(url_for(TASK_MANAGER, empty_database_url))) as connection:
+        assert connection.execute("SELECT count(*) > 0 FROM counters").fetchone() == (True,)
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            connection.execute("SELECT FROM tokens")
+
+
+def test_a_password_is_in_no_command_line_of_a_stack(lone_shell: Shell) -> None:
+    said = lone_shell("up", "--database-url", "postgresql://ann:hunter2@127.0.0.1:1/postgres").refusal()
+    assert "rule no_password" in said
+    assert "hunter2" not in said

@@ -72,7 +72,7 @@ def test_a_commit_leaves_a_job_alone_that_somebody_writes_to(cell: Cell, client:
     put(client, layer(16))
     client.put_job("other", layer(16), verify=False)
     with transaction(cell.engine) as connection:
-        write_many(connection, [Write(Action.CREATE, "j", "ann", config=layer(8))], SystemClock(), 0.0)
+        write_many(connection, [Write(Action.CREATE, "j", "ann", config=layer(8))], SystemClock(), 0.0, ())
         cell.round()
         assert (cell.running(), key_groups(cell.running("other")["config"])) == (None, 16)
     cell.round()
@@ -135,7 +135,7 @@ def test_a_stopped_job_that_starts_is_compared_too(cell: Cell, client: JobClient
         cell.round()
     put(client, layer(16))
     with transaction(cell.engine) as connection:
-        write_many(connection, [Write(Action.CREATE, "j", "ann", config=layer(8))], SystemClock(), 0.0)
+        write_many(connection, [Write(Action.CREATE, "j", "ann", config=layer(8))], SystemClock(), 0.0, ())
         cell.round()
         assert not cell.running()["started"]
     cell.round()

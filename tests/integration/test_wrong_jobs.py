@@ -55,6 +55,7 @@ def settings(kafka: EmbeddedKafka, postgres_url: str, tmp_path_factory: pytest.T
         kafka_bootstrap=kafka.bootstrap,
         connections={"default": postgres_url},
         packages_root=folder / "packages",
+        path_roots=("/", "s4://bucket"),
     )
 
 

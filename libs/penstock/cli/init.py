@@ -15,11 +15,13 @@ from penstock.control import logs
 from penstock.control.errors import TerminalError
 from penstock.store.engine import connect, transaction
 from penstock.store.migrate import upgrade
+from penstock.store.roles import grant_roles
 from penstock.store.tokens import create_first_admin, has_usable_admin, recover_admin
 
 
 def init(
     database_url: Annotated[str | None, typer.Option(help="default: PENSTOCK_DATABASE_URL")] = None,
+    roles: Annotated[bool, typer.Option("--roles", help="also make the roles of the store and grant them")] = False,
     recover: Annotated[
         bool, typer.Option("--recover", help="make a further admin token, when the others are lost")
     ] = False,
@@ -30,7 +32,7 @@ def init(
     url = database_url or CliSettings.read().database_url
     if url is None:
         raise required("name the job store: --database-url or PENSTOCK_DATABASE_URL", field="database_url")
-    token, usable = _prepare(url, recover, reason)
+    token, usable = _prepare(url, recover, reason, roles=roles)
     say("the store is up to date")
     if token is not None:
         say(f"admin token, shown only now: {token}")
@@ -40,8 +42,9 @@ def init(
         say("no admin token can be used: all have expired or were revoked. `penstock init --recover` makes a new one")
 
 
-def _prepare(url: str, recover: bool, reason: str) -> tuple[str | None, bool]:
-    """The admin token, when this call made one; and whether one can be used.
+def _prepare(url: str, recover: bool, reason: str, *, roles: bool) -> tuple[str | None, bool]:
+    """The admin token, when this call made one; and whether one can be used. With `roles` they are made, and have
+    exactly their rights.
 
     Raises UserError when the URL is refused, and TerminalError with the words of Postgres when it refuses.
     """
@@ -50,6 +53,8 @@ def _prepare(url: str, recover: bool, reason: str) -> tuple[str | None, bool]:
         engine = connect(url)
         try:
             with transaction(engine) as connection:
+                if roles:
+                    grant_roles(connection)
                 made = recover_admin(connection, reason) if recover else create_first_admin(connection)
                 return made, has_usable_admin(connection)
         finally:

@@ -13,6 +13,8 @@ from penstock.cli.arguments import PortBase
 from penstock.cli.output import say
 from penstock.cli.settings import CliSettings
 from penstock.control import logs
+from penstock.control.errors import UserError
+from penstock.control.masks import mask_urls
 from penstock.local.services import MOST_TASK_MANAGERS, PORT_BASE
 from penstock.local.stack import LocalStack
 
@@ -36,6 +38,7 @@ def up(
     they run, or PENSTOCK_DATA_DIR.
     """
     logs.configure("cli", level="WARNING")
+    require_no_password(database_url)
     end_on_signals()
     found_by_default = CliSettings().data_dir
     folder = data_dir or CliSettings.read().data_dir
@@ -50,6 +53,16 @@ def up(
             signal.pause()
     except KeyboardInterrupt:
         say("stopped")
+
+
+def require_no_password(database_url: str | None) -> None:
+    """Raises UserError for a URL with a password: every account of the machine sees command lines."""
+    if database_url is not None and mask_urls(database_url) != database_url:
+        raise UserError(
+            "leave the password out: `ps` shows it to everybody. Put it into the file of PGPASSFILE",
+            field="database_url",
+            rule="no_password",
+        )
 
 
 def end_on_signals() -> None:

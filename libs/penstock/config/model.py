@@ -188,7 +188,8 @@ class Query(DeclaredModel):
         pattern=r"^[A-Za-z_][A-Za-z0-9_.]*:[A-Za-z_][A-Za-z0-9_]*$",
         **declare(RESTART, OF_THE_PACKAGE),
     )
-    """`module:function` in the package; called as `function(session, inputs, args)`, returns a DataFrame."""
+    """`module:function` in the package; called as `function(session, inputs, args)`, and with `secrets=` when it has a
+    parameter of this name. Returns a DataFrame."""
 
 
 class Resources(DeclaredModel):
@@ -219,6 +220,9 @@ class JobConfig(DeclaredModel):
         default_factory=dict, max_length=1000, **declare(RESTART, DECLARED_BY_USER)
     )
     """Arguments: `:name` in SQL, `${name}` in the paths of tables, the third parameter of a Python query."""
+    secrets: dict[Identifier, Name] = Field(default_factory=dict, max_length=100, **declare(RESTART, DECLARED_BY_USER))
+    """Secrets of the Python query: the name under which the code gets the value, and the name of the secret. A value is
+    read when a task starts. Such a job has Spark hosts of its own."""
     inputs: dict[Identifier, Input] = Field(..., min_length=1, max_length=100)
     dead_letter_topic: Topic | None = Field(None, **declare(RESTART, DECLARED_BY_USER))
     """Topic of malformed records; headers name where each came from and the reason. It is made with the first such

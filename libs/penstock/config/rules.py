@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 
 from penstock.config.event_time import LONGEST_DELAY_DAYS, LONGEST_DELAY_MILLIS, delay_millis
 from penstock.config.model import DeltaOutput, FilesOutput, Input, JobConfig, KafkaOutput, PostgresOutput
+from penstock.config.paths import PLACEHOLDER
 from penstock.config.problems import Problem
 from penstock.config.query_rules import query_problems
 from penstock.config.spark_settings import ALLOWED_VALUES, is_allowed
 from penstock.config.value_schema import SchemaError, column_names
 
-ARGUMENT_IN_PATH = re.compile(r"\$\{\s*([^}]*?)\s*\}")
 Rule = Callable[[JobConfig], Iterator[Problem]]
 
 
@@ -31,6 +30,11 @@ def _one_query(config: JobConfig) -> Iterator[Problem]:
 def _python_has_a_package(config: JobConfig) -> Iterator[Problem]:
     if config.query.python is not None and config.package.name == "builtin":
         yield Problem("package.name", "python_needs_package", "a Python query needs the package that contains it")
+
+
+def _secrets_are_for_python(config: JobConfig) -> Iterator[Problem]:
+    if config.secrets and config.query.python is None:
+        yield Problem("secrets", "secrets_need_python", "secrets are handed to a Python query; SQL has no use for them")
 
 
 def _max_task_count(config: JobConfig) -> Iterator[Problem]:
@@ -82,7 +86,7 @@ def _different_names(config: JobConfig) -> Iterator[Problem]:
 
 def _table_paths(config: JobConfig) -> Iterator[Problem]:
     for name, table in config.tables.items():
-        for argument in ARGUMENT_IN_PATH.findall(table.path):
+        for argument in PLACEHOLDER.findall(table.path):
             if argument not in config.args:
                 field = f"tables.{name}.path"
                 yield Problem(field, "unknown_argument", f"{field} has ${{{argument}}}, but args has no {argument}")
@@ -255,6 +259,7 @@ def _spark_settings(config: JobConfig) -> Iterator[Problem]:
 RULES: tuple[Rule, ...] = (
     _one_query,
     _python_has_a_package,
+    _secrets_are_for_python,
     _max_task_count,
     _enough_key_groups,
     _key_group_bounds,

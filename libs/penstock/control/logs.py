@@ -4,15 +4,40 @@ from __future__ import annotations
 
 import logging
 import sys
+from collections.abc import Callable
 from typing import Any, Literal
 
 import structlog
 
+from penstock.control.masks import mask_urls
 
-def configure(service: str, *, log_format: Literal["json", "console"] = "console", level: str = "INFO") -> None:
-    """Sets up logging of this process to standard error; every line carries `service`."""
+Mask = Callable[[str], str]
+
+
+class _MaskedFormatter(logging.Formatter):
+    """Python's own log lines, masked."""
+
+    def __init__(self, mask: Mask) -> None:
+        super().__init__("%(levelname)s %(name)s %(message)s")
+        self._mask = mask
+
+    def format(self, record: logging.LogRecord) -> str:
+        """A line, and the stack of an error."""
+        return self._mask(super().format(record))
+
+
+def configure(
+    service: str,
+    *,
+    log_format: Literal["json", "console"] = "console",
+    level: str = "INFO",
+    mask: Mask = mask_urls,
+) -> None:
+    """Sets up logging of this process to standard error; every line carries `service` and went through `mask`."""
     number = logging.getLevelNamesMapping()[level.upper()]
-    logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(levelname)s %(name)s %(message)s")
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_MaskedFormatter(mask))
+    logging.basicConfig(handlers=[handler], level=logging.WARNING)
     renderer = (
         structlog.processors.JSONRenderer()
         if log_format == "json"
@@ -25,6 +50,7 @@ def configure(service: str, *, log_format: Literal["json", "console"] = "console
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             structlog.processors.format_exc_info,
             renderer,
+            lambda _logger, _method, line: mask(str(line)),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(number),
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),

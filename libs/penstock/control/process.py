@@ -33,6 +33,8 @@ from typing import IO, Any, TypeVar
 
 import psutil
 
+from penstock.control.private import open_private
+
 T = TypeVar("T")
 
 _PR_SET_PDEATHSIG = 1
@@ -70,8 +72,9 @@ def start_child(
     """Start `command` as leader of its own session and process group (group id = its pid).
 
     `death_signal` is what the kernel sends it when this process dies in any way. Output and
-    errors are appended to `log_path`, else inherited; `stdout` overrides the former. `user` is the account to run as
-    (only root may choose). May be called from any thread. Raises what `subprocess.Popen` raises.
+    errors are appended to `log_path`, which only its owner reads, else inherited; `stdout` overrides the former. `user`
+    is the account to run as (only root may choose). May be called from any thread. Raises what `subprocess.Popen`
+    raises.
     """
     words = [str(word) for word in command]
     options: dict[str, Any] = {"env": env, "cwd": cwd, "stdin": stdin, "pass_fds": pass_fds} | run_as(user)
@@ -142,7 +145,7 @@ def _open_log(log_path: Path | None) -> IO[bytes] | AbstractContextManager[None]
     if log_path is None:
         return nullcontext()
     log_path.parent.mkdir(parents=True, exist_ok=True)
-    return log_path.open("ab")
+    return open(log_path, "ab", opener=open_private)
 
 
 def _bind_to_parent(death_signal: signal.Signals) -> Callable[[], None] | None:

@@ -142,6 +142,7 @@ def _settings(folder: Path, jars: Path, bootstrap: str, recording: str) -> Spark
         checkpoint_root=str(folder / "checkpoints"),
         kafka_bootstrap=bootstrap,
         packages_root=folder / "packages",
+        path_roots=(str(folder),),
         jars=jars,
         spark_local_dir=folder / "spark",
         spark_master="local[2]",

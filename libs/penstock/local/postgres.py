@@ -21,7 +21,6 @@ import os
 import pwd
 import shutil
 import signal
-import stat
 import subprocess
 import tempfile
 from pathlib import Path
@@ -32,6 +31,7 @@ import psycopg
 from psycopg import sql
 
 from penstock.control.errors import TerminalError
+from penstock.control.private import let_pass
 from penstock.control.process import run_as, start_child
 from penstock.local.processes import children_titled
 from penstock.local.server import EmbeddedServer
@@ -162,10 +162,8 @@ def _account() -> str | None:
 def _open_to(account: str, data: Path) -> None:
     """Give the folder to the account, and let it pass (not read) the folders above it and above the binaries."""
     shutil.chown(data, account, pwd.getpwnam(account).pw_gid)
-    for folder in {*data.parents, *Path(program("postgres")).parents}:
-        mode = folder.stat().st_mode
-        if not mode & stat.S_IXOTH:
-            folder.chmod(mode | stat.S_IXOTH)
+    let_pass(data.parent)
+    let_pass(Path(program("postgres")).parent)
 
 
 def _socket_dir(data: Path) -> Path:

@@ -24,6 +24,13 @@ KAFKA_PORT = 19092
 # Behind the services and before the Task Managers, when the ports have another base.
 _KAFKA_AFTER_BASE = 20
 MOST_TASK_MANAGERS = 32
+ONLY_FOR = {
+    "PENSTOCK_SCALER_TOKEN": "auto_scaler",
+    "PENSTOCK_STATE_SYNCER_TOKEN": "state_syncer",
+    "PENSTOCK_CONNECTIONS": "task_manager",
+    "PENSTOCK_SECRETS_ROOT": "task_manager",
+}
+"""Variables that one service alone gets, by its module; others pass to all."""
 # By this a Spark host is known among the children of its Task Manager.
 HOST_MODULE = "penstock.spark.host"
 
@@ -39,6 +46,8 @@ class StackPlan:
     connections: Mapping[str, str]
     ports: Mapping[str, int]
     environment: Mapping[str, str]
+    task_manager_database_url: str | None = None
+    """The store as Task Managers may use it; None: as `database_url`."""
 
     def url(self, name: str) -> str:
         return f"http://{HOST}:{self.ports[name]}"
@@ -67,7 +76,11 @@ def process_specs(plan: StackPlan) -> tuple[ProcessSpec, ...]:
 
 def _spec(plan: StackPlan, name: str) -> ProcessSpec:
     module, own = (name, {}) if name in PORTS else ("task_manager", {"PENSTOCK_CONTAINER": name})
-    env = {**plan.environment, **_shared_environment(plan), "PENSTOCK_PORT": str(plan.ports[name]), **own}
+    given = {key: value for key, value in plan.environment.items() if ONLY_FOR.get(key, module) == module}
+    if module == "task_manager":
+        own["PENSTOCK_DATABASE_URL"] = plan.task_manager_database_url or plan.database_url
+        own["PENSTOCK_CONNECTIONS"] = json.dumps(dict(plan.connections))
+    env = {**given, **_shared_environment(plan), "PENSTOCK_PORT": str(plan.ports[name]), **own}
     return ProcessSpec(name, (sys.executable, "-m", f"services.{module}"), env, f"{plan.url(name)}/readyz")
 
 
@@ -80,7 +93,13 @@ def _shared_environment(plan: StackPlan) -> dict[str, str]:
         "PENSTOCK_TASK_SERVICE_URL": plan.url("task_service"),
         "PENSTOCK_SHARD_MANAGER_URL": plan.url("shard_manager"),
         "PENSTOCK_KAFKA_BOOTSTRAP": plan.kafka_bootstrap,
-        "PENSTOCK_CONNECTIONS": json.dumps(dict(plan.connections)),
         "PENSTOCK_CHECKPOINT_ROOT": str(plan.data_dir / "checkpoints"),
         "PENSTOCK_PACKAGES_ROOT": str(plan.data_dir / "packages"),
+        "PENSTOCK_PATH_ROOTS": json.dumps(path_roots(plan)),
     }
+
+
+def path_roots(plan: StackPlan) -> list[str]:
+    """Below what tables and outputs of jobs may be: folders of the stack, and what PENSTOCK_PATH_ROOTS adds."""
+    own = [str(plan.data_dir / folder) for folder in ("outputs", "demo")]
+    return [*own, *json.loads(plan.environment.get("PENSTOCK_PATH_ROOTS", "[]"))]

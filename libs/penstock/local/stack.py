@@ -15,6 +15,8 @@ import orjson
 import psycopg
 
 from penstock.config.declare import ROLLBACK_LAYER
+from penstock.control.masks import mask_urls
+from penstock.control.private import make_private, write_private
 from penstock.local.kafka import EmbeddedKafka
 from penstock.local.ports import free_port, require_free
 from penstock.local.postgres import EmbeddedPostgres, create_database, database_url
@@ -34,6 +36,7 @@ from penstock.local.supervisor import ProcessSpec, Supervisor
 from penstock.store.address import libpq_url
 from penstock.store.engine import connect, transaction
 from penstock.store.migrate import upgrade
+from penstock.store.roles import TASK_MANAGER, grant_roles, url_for
 from penstock.store.tokens import ADMIN, ANY_LAYER, create
 from penstock.wire.job_client import JobClient
 
@@ -93,7 +96,7 @@ class LocalStack:
         Raises Conflict when a port is in use, TimeoutError, TerminalError.
         """
         self._require_free_ports()
-        self.data_dir.mkdir(parents=True, exist_ok=True)
+        make_private(self.data_dir)
         store_url, demo_url = self._start_postgres()
         bootstrap = self._kafka or self._start_kafka()
         self._watch_servers()
@@ -137,6 +140,7 @@ class LocalStack:
             kafka_bootstrap=bootstrap,
             connections={"default": demo_url, "demo": demo_url},
             ports={name: free_port() for name in ports} if self._free_ports else ports,
+            task_manager_database_url=None if self._database else self._for_task_managers(store_url),
             environment={
                 # One machine has few tasks: their figures may be fresher than those of 100,000.
                 "PENSTOCK_REPORT_FIGURES_SECONDS": "2",
@@ -159,11 +163,21 @@ class LocalStack:
         """A loop's own token: it may write this layer and no other."""
         return _kept_token(store_url, self.data_dir / file, name, "scaler", (layer,))
 
+    def _for_task_managers(self, store_url: str) -> str:
+        """The embedded server trusts whoever may open its socket, so the role needs no password."""
+        engine = connect(store_url)
+        try:
+            with transaction(engine) as connection:
+                grant_roles(connection)
+        finally:
+            engine.dispose()
+        return url_for(TASK_MANAGER, store_url)
+
     def _start_postgres(self) -> tuple[str, str]:
         if self._database is None:
             self._postgres_server = EmbeddedPostgres(self.data_dir / "postgres")
             server = self._postgres_server.start()
-            self._on_event(f"{'postgres':<16} {libpq_url(server)}")
+            self._on_event(f"{'postgres':<16} {mask_urls(libpq_url(server))}")
         else:
             server = self._database
         return ensure_database(server, "penstock"), ensure_database(server, "penstock_outputs")
@@ -190,7 +204,7 @@ class LocalStack:
             "task_managers": [task_manager_name(i) for i in range(1, self.task_managers + 1)],
             "host": HOST,
         }
-        (self.data_dir / STACK_FILE).write_bytes(orjson.dumps(facts, option=orjson.OPT_INDENT_2))
+        write_private(self.data_dir / STACK_FILE, orjson.dumps(facts, option=orjson.OPT_INDENT_2))
 
 
 def ensure_database(server_url: str, name: str) -> str:
@@ -210,6 +224,5 @@ def _kept_token(store_url: str, path: Path, name: str, role: str, layers: tuple[
             token = create(connection, f"{name}-{secrets.token_hex(3)}", role, layers)
     finally:
         engine.dispose()
-    path.touch(mode=0o600)
-    path.write_text(token)
+    write_private(path, token.encode())
     return token

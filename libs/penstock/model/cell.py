@@ -30,6 +30,8 @@ class CellAction(StrEnum):
     ACKNOWLEDGEMENT_ENDED = "acknowledgement_ended"
     SILENCE_CREATED = "silence_created"
     SILENCE_ENDED = "silence_ended"
+    SECRET_GIVEN = "secret_given"
+    SECRET_TAKEN = "secret_taken"
 
 
 @dataclass(frozen=True, slots=True)

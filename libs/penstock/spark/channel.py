@@ -11,12 +11,25 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, TypeAdapter
+from pydantic import ConfigDict, Field, TypeAdapter
 
 from penstock.config.declare import Model
 from penstock.model.reports import TaskProgress
 from penstock.tasks.host_task import HostTask
 from penstock.tasks.spec import TaskSpec
+
+
+class Access(Model):
+    """What the container keeps and the job of a command uses: URLs of connections and values of secrets, by name.
+
+    The supervisor adds it as it writes the command (`penstock.spark.access`). It goes down the pipe and nowhere else:
+    the environment and the command line of a host can be read by all jobs' code in it.
+    """
+
+    model_config = ConfigDict(hide_input_in_errors=True)
+
+    connections: dict[str, str] = Field(default_factory=dict, repr=False)
+    secrets: dict[str, str] = Field(default_factory=dict, repr=False)
 
 
 class Start(Model):
@@ -30,6 +43,7 @@ class Start(Model):
     spec: TaskSpec
     epoch: int
     commit_number: int = 0
+    access: Access = Access()
 
 
 class Stop(Model):
@@ -69,6 +83,7 @@ class RunHostTask(Model):
     type: Literal["host_task"] = "host_task"
     id: int
     task: HostTask
+    access: Access = Access()
 
 
 class CancelHostTask(Model):

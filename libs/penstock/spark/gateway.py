@@ -11,6 +11,7 @@ import subprocess
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
+from string import ascii_letters, digits
 from typing import Any, NamedTuple
 
 import pyspark
@@ -20,10 +21,13 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.sql.types import NumpyArrayConverter, NumpyScalarConverter
 
 from penstock.control.errors import Unavailable
+from penstock.control.private import write_private
 from penstock.control.process import start_child, wait_until
 from penstock.spark.settings import gateway_in_environment, jvm_environment
 
 _START_TIMEOUT_SECONDS = 120.0
+_FROM_FILE = ("--load-spark-defaults", "--properties-file")
+_PLAIN = frozenset(f"{ascii_letters}{digits}.-_/,;*[]()+@")
 
 
 class Jvm(NamedTuple):
@@ -87,15 +91,16 @@ def convert_numpy_lazily() -> None:
 
 
 def start_jvm(conf: Mapping[str, str]) -> Jvm:
-    """Starts a JVM with Spark's settings `conf`, those of the command line included, and connects to it.
+    """Starts a JVM with Spark's settings `conf` and connects to it. They go by a file, as `ps` shows command lines.
 
     Raises Unavailable when the JVM ends, or does not start in two minutes. Its output is in the host's log.
     """
     home = Path(pyspark.__file__).parent
     with tempfile.TemporaryDirectory(prefix="penstock-gateway-", dir=conf.get("spark.local.dir")) as folder:
-        announcement = Path(folder) / "connection"
+        announcement, properties = Path(folder) / "connection", Path(folder) / "spark.properties"
+        write_private(properties, properties_text(conf).encode("latin-1"))
         process = start_child(
-            [home / "bin" / "spark-submit", *_arguments(conf), "pyspark-shell"],
+            [home / "bin" / "spark-submit", *_FROM_FILE, properties, "pyspark-shell"],
             env=jvm_environment(home, announcement, conf.get("spark.driver.bindAddress", "127.0.0.1")),
             stdin=subprocess.PIPE,
         )
@@ -108,8 +113,16 @@ def start_jvm(conf: Mapping[str, str]) -> Jvm:
     return Jvm(process, gateway)
 
 
-def _arguments(conf: Mapping[str, str]) -> list[str]:
-    return [word for name, value in conf.items() for word in ("--conf", f"{name}={value}")]
+def properties_text(conf: Mapping[str, str]) -> str:
+    """Settings in Java's format of properties, in ASCII. Pure."""
+    return "".join(f"{_escaped(name)}={_escaped(value)}\n" for name, value in conf.items())
+
+
+def _escaped(text: str) -> str:
+    """Each character that may mean something to the format, as the UTF-16 units that it has in Java."""
+    units = text.encode("utf-16-be")
+    pairs = (int.from_bytes(units[at : at + 2]) for at in range(0, len(units), 2))
+    return "".join(chr(unit) if chr(unit) in _PLAIN else f"\\u{unit:04x}" for unit in pairs)
 
 
 def _await(process: subprocess.Popen[bytes], announcement: Path) -> None:

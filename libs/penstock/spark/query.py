@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import sys
 import traceback
 from collections.abc import Callable
@@ -19,6 +20,7 @@ from penstock.spark.failures import python_reason, reason_of
 from penstock.spark.packages import ensure
 from penstock.spark.settings import SparkSettings
 from penstock.spark.sources import read_table
+from penstock.spark.sql_guard import require_plain, without_files_by_name
 
 
 def result_of(
@@ -33,7 +35,7 @@ def result_of(
     for name, frame in inputs.items():
         frame.createOrReplaceTempView(name)
     for name, table in config.tables.items():
-        read_table(session, table, config.args).createOrReplaceTempView(name)
+        read_table(session, name, table, config.args, settings.path_roots).createOrReplaceTempView(name)
     try:
         frame = _frame(session, inputs, config, settings)
     except PySparkException as error:
@@ -47,11 +49,16 @@ def _frame(
     session: SparkSession, inputs: dict[str, DataFrame], config: JobConfig, settings: SparkSettings
 ) -> DataFrame:
     if config.query.sql is not None:
-        # `:name` in the text is the argument of that name, as a literal.
-        return session.sql(config.query.sql, args=dict(config.args) or None)
+        with without_files_by_name(session):
+            # `:name` in the text is the argument of that name, as a literal.
+            result = session.sql(config.query.sql, args=dict(config.args) or None)
+        require_plain(result)
+        return result
     function = _function(config, settings, session)
+    secrets = secrets_of(config, settings)
+    more = {"secrets": secrets} if _takes_secrets(function) else {}
     try:
-        frame = function(session, dict(inputs), dict(config.args))
+        frame = function(session, dict(inputs), dict(config.args), **more)
     except (PenstockError, PySparkException):
         raise
     except Exception as error:
@@ -60,6 +67,21 @@ def _frame(
         what = f"query: {config.query.python} returned {type(frame).__name__}, not a DataFrame"
         raise BrokenTask(what, rule="returns_a_frame")
     return frame
+
+
+def secrets_of(config: JobConfig, settings: SparkSettings) -> dict[str, str]:
+    """The values of a job's secrets by the names that its code knows. Raises BrokenTask when one is missing."""
+    missing = {purpose: name for purpose, name in config.secrets.items() if name not in settings.secrets}
+    for purpose, name in sorted(missing.items()):
+        raise BrokenTask(f"secrets.{purpose}: the container has no secret {name}", rule="known_secret")
+    return {purpose: settings.secrets[name] for purpose, name in config.secrets.items()}
+
+
+def _takes_secrets(function: Callable[..., Any]) -> bool:
+    try:
+        return "secrets" in inspect.signature(function).parameters
+    except (TypeError, ValueError):
+        return False
 
 
 def _function(config: JobConfig, settings: SparkSettings, session: SparkSession) -> Callable[..., Any]:

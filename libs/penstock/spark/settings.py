@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Self
 
-from pydantic import Field
+from pydantic import Field, PrivateAttr
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 # Spark refuses to start with less.
@@ -18,16 +18,33 @@ SMALLEST_HEAP_BYTES = 512 * 2**20
 QUICK_JVM = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 """Options of a JVM that lives for seconds, or does little: halves its CPU."""
 _PREFIX = "PENSTOCK_"
+INHERITED = frozenset(
+    {
+        *("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TMPDIR", "LD_LIBRARY_PATH"),
+        *("JAVA_HOME", "HADOOP_CONF_DIR", "YARN_CONF_DIR", "SPARK_CONF_DIR", "KRB5_CONFIG"),
+        *("KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT", "SSL_CERT_FILE", "SSL_CERT_DIR"),
+    }
+)
+"""The variables that a host has from its container, besides those that begin with `INHERITED_PREFIXES`."""
+INHERITED_PREFIXES = ("LC_", "PYTHON")
+_OF_THE_CONTAINER = {"connections", "secrets_root", "host_environment", "host_user"}
 
 
 class SparkSettings(BaseSettings):
-    """The settings of a host that the container decides. They travel in the environment, since they contain secrets."""
+    """The settings of a host that the container decides. They travel in the environment, which jobs' code can read: so
+    `connections` and secrets do not. Each command brings those of its own job (`for_job`)."""
 
     model_config = SettingsConfigDict(env_prefix=_PREFIX, extra="ignore", frozen=True)
 
     checkpoint_root: str = Field(description="Hadoop path below which all checkpoints are")
     kafka_bootstrap: str = Field("127.0.0.1:9092", description="brokers of the bus")
-    connections: dict[str, str] = Field(default_factory=dict, description="libpq URLs by name of connection")
+    connections: dict[str, str] = Field(
+        default_factory=dict, repr=False, description="libpq URLs by name of connection; a host has its command's only"
+    )
+    secrets_root: Path | None = Field(None, description="folder with a file for each secret, by its name")
+    path_roots: tuple[str, ...] = Field(
+        (), description="Hadoop paths; tables and outputs of jobs must be below one of them"
+    )
     packages_root: Path = Field(Path("packages"), description="folder of the packages of jobs")
     jars: Path = Field(Path(sys.prefix) / "share" / "penstock" / "jars", description="folder of spark/ and penstock/")
 
@@ -61,11 +78,36 @@ class SparkSettings(BaseSettings):
     unlocked_checkpoints: bool = Field(
         False, description="allow checkpoint roots without file locks, where the fence is checked but not atomic"
     )
+    host_environment: tuple[str, ...] = Field((), description="further variables that hosts get of the container's")
+    host_user: str | None = Field(None, description="account that hosts run as; only root may choose")
+    container_folder: Path | None = Field(None, description="set by the Task Manager: marks the processes of its hosts")
+    _secrets: dict[str, str] = PrivateAttr(default_factory=dict)
+
+    @property
+    def secrets(self) -> Mapping[str, str]:
+        """The values of the secrets, by name, that the command's job may use; none before `for_job`."""
+        return self._secrets
+
+    def for_job(self, connections: Mapping[str, str], secrets: Mapping[str, str]) -> Self:
+        """These settings with the connections and secrets of one job."""
+        mine = self.model_copy(update={"connections": dict(connections)})
+        mine._secrets = dict(secrets)
+        return mine
 
     def to_environment(self) -> dict[str, str]:
-        """This process's environment with these settings in it, for a child that reads them."""
-        own = {f"{_PREFIX}{name}".upper(): _as_text(value) for name, value in self.model_dump(mode="json").items()}
-        return {**os.environ, **{name: value for name, value in own.items() if value is not None}}
+        """The environment of a host: these settings, and of this process's variables only those that a host may have.
+
+        Nothing else is passed on: jobs' code can read all of it.
+        """
+        values = self.model_dump(mode="json", exclude=_OF_THE_CONTAINER)
+        own = {f"{_PREFIX}{name}".upper(): _as_text(value) for name, value in values.items()}
+        allowed = INHERITED | set(self.host_environment)
+        passed = {name: value for name, value in os.environ.items() if _may_pass(name, allowed)}
+        return {**passed, **{name: value for name, value in own.items() if value is not None}}
+
+
+def _may_pass(name: str, allowed: Set[str]) -> bool:
+    return name in allowed or name.startswith(INHERITED_PREFIXES)
 
 
 def driver_classpath(jars: Path) -> str:

@@ -8,22 +8,20 @@ Malformed records do not reach the query (`inputs.malformed`).
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from penstock.config.keygroups import KeyGroupRange
 from penstock.config.model import Input, JobConfig, Table
+from penstock.config.paths import PLACEHOLDER, Argument, with_arguments
 from penstock.control.errors import BrokenTask
 from penstock.spark.balance import Ends, balance_options, bounded, limit_options
 from penstock.spark.inputs.malformed import DECODED, MalformedRecords, columns, decoded, is_whole
+from penstock.spark.paths import require_allowed, require_files_allowed
 from penstock.spark.producers import reader_options
 from penstock.spark.settings import SparkSettings
-
-Argument = str | int | float | bool | None
-_PLACEHOLDER = re.compile(r"\$\{([^}]*)\}")
 
 
 def read_inputs(
@@ -137,23 +135,30 @@ def first_beyond(
     return {row[0]: row[1] for row in beyond.groupBy("partition").agg(F.min("offset")).collect()}
 
 
-def read_table(session: SparkSession, table: Table, args: Mapping[str, Argument]) -> DataFrame:
-    """A static frame of a table; CSV files are read with their header line."""
+def read_table(
+    session: SparkSession, name: str, table: Table, args: Mapping[str, Argument], roots: Sequence[str]
+) -> DataFrame:
+    """A static frame of the table `name`; CSV files are read with their header line.
+
+    Raises BrokenTask, before anything is read, for a path below none of the roots of the cell.
+    """
+    field, path = f"tables.{name}.path", substitute(table.path, args)
+    require_allowed(field, path, roots)
     reader = session.read.format(table.format)
     if table.format == "csv":
         reader = reader.option("header", "true").option("inferSchema", str(table.table_schema is None).lower())
     if table.table_schema is not None:
         reader = reader.schema(table.table_schema)
-    return reader.load(substitute(table.path, args))
+    frame = reader.load(path)
+    if table.format != "delta":
+        require_files_allowed(field, frame, roots)
+    return frame
 
 
 def substitute(text: str, args: Mapping[str, Argument]) -> str:
     """`text` with each `${name}` replaced by that argument. Raises BrokenTask for a name that is not among `args`."""
 
-    def value_of(match: re.Match[str]) -> str:
-        name = match.group(1).strip()
+    for name in PLACEHOLDER.findall(text):
         if name not in args:
             raise BrokenTask(f"${{{name}}}: the job has no argument of this name; it has {sorted(args)}")
-        return str(args[name])
-
-    return _PLACEHOLDER.sub(value_of, text)
+    return with_arguments(text, args)

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from itertools import count
 from time import monotonic
 from typing import Any, NamedTuple
 
@@ -24,6 +22,7 @@ from penstock.control.process import wait_until
 from penstock.model.reports import TaskProgress, TaskState
 from penstock.spark.analysis.placement import Placements
 from penstock.spark.balance import Ends
+from penstock.spark.channel import Access
 from penstock.spark.checkpoint import COLLECTED, is_clean, last_commit, last_offset, task_checkpoint
 from penstock.spark.fence import FENCE, Mark
 from penstock.spark.files import Files, files_of, is_local
@@ -34,6 +33,8 @@ from penstock.spark.measure.malformed import Counts
 from penstock.spark.measure.quiet import order_of
 from penstock.spark.measure.rates import Batches
 from penstock.spark.measure.traffic import Samples
+from penstock.spark.paths import require_allowed_paths
+from penstock.spark.pools import SchedulerPools
 from penstock.spark.producers import NOTED_MARKS, writes_marks
 from penstock.spark.query import result_of
 from penstock.spark.session import detach_unused_listeners, task_session
@@ -49,28 +50,6 @@ log = logger(__name__)
 # The first trigger finishes the batch that is pending; the next one never comes.
 FINISH_TRIGGER = "3650 days"
 _JITTER = 0.05
-
-
-class SchedulerPools:
-    """Names of scheduler pools. Spark keeps a pool for ever, so the next query takes the name that one gave back.
-
-    A host has as many pools as queries ever ran at the same time. May be used from several threads.
-    """
-
-    def __init__(self) -> None:
-        self._numbers = count(1)
-        self._free: deque[str] = deque()
-
-    def take(self) -> str:
-        """The name of a pool that no running query has."""
-        try:
-            return self._free.pop()
-        except IndexError:
-            return f"task-{next(self._numbers)}"
-
-    def give_back(self, name: str) -> None:
-        """The query of this pool has ended."""
-        self._free.append(name)
 
 
 @dataclass(frozen=True)
@@ -114,6 +93,10 @@ class Runtime:
     def checkpoint(self, job: str, generation: int, index: int) -> str:
         """The Hadoop path of a task's checkpoint."""
         return task_checkpoint(self.settings.checkpoint_root, job, generation, index)
+
+    def for_job(self, access: Access) -> Runtime:
+        """The same for work on one job, which may use what `access` has."""
+        return replace(self, settings=self.settings.for_job(access.connections, access.secrets))
 
     def claim(self, checkpoint: str, epoch: int | None, mark: Mark | None = None) -> str:
         """Makes this host the only owner of a checkpoint and returns its token.
@@ -381,6 +364,7 @@ def make_frame(runtime: Runtime, spec: TaskSpec, checkpoint: str, token: str, st
     errors when the query cannot run as written, or would bring rows together that are in several tasks.
     """
     config, settings = spec.config, runtime.settings
+    require_allowed_paths(config, settings.path_roots)
     session = runtime.session(config, checkpoint, token)
     malformed = MalformedRecords(session, spec.job, config, connection_options(settings))
     inputs = read_inputs(session, config, spec.key_groups, settings, stop_at, malformed)

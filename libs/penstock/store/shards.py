@@ -13,7 +13,7 @@ from sqlalchemy import Connection, text
 
 from penstock.control.errors import LeaseLost
 from penstock.store.cluster import FACTS, facts_of
-from penstock.store.engine import CHANGED_ASSIGNMENT, next_number, notify, present_number
+from penstock.store.engine import CHANGED_ASSIGNMENT, next_number, notify
 from penstock.store.running import RUNNING_COMMIT, UNASKED_STOP
 from penstock.tasks.ownership import DRAIN_GRACE, DRAINING, OwnedShards
 
@@ -34,16 +34,9 @@ _OWNED = text(
 _REISSUE = text("UPDATE assignment SET epoch = :epoch, moved_at = clock_timestamp() WHERE container = :container")
 # In order of name, so that two transactions that renew many leases do not lock each other out.
 _LOCK = text("SELECT FROM containers WHERE name = ANY(:containers) ORDER BY name FOR NO KEY UPDATE")
-_TAKE_LEASES = text(
-    """
-    UPDATE containers SET incarnation = asked.incarnation, lease_renewed_at = clock_timestamp()
-    FROM unnest(CAST(:containers AS text[]), CAST(:former AS text[]), CAST(:incarnations AS text[]))
-        AS asked (container, former, incarnation)
-    WHERE name = asked.container AND containers.incarnation IN (asked.former, asked.incarnation) AND state = 'live'
-        AND (availability <> :draining OR drain_until IS NULL OR drain_until > clock_timestamp() - :grace)
-    RETURNING name, containers.incarnation
-    """
-)
+# Functions of the store: the role of Task Managers has no right on the tables that they write.
+_TAKE_LEASES = text("SELECT container, life FROM take_leases(:containers, :formers, :lives, :draining, :grace)")
+_REISSUE_OWN = text("SELECT reissue_own_shards(:container, :incarnation)")
 
 
 def renew_own_lease(connection: Connection, container: str, incarnation: str) -> OwnedShards:
@@ -77,8 +70,7 @@ def adopt_own_lease(connection: Connection, container: str, former: str, incarna
     """
     if not _take_leases(connection, [(container, former, incarnation)]):
         raise _lost(container)
-    reissue(connection, container)
-    present_number(connection, RUNNING_COMMIT, hold=True)
+    connection.execute(_REISSUE_OWN, {"container": container, "incarnation": incarnation})
     return _owned(connection, [container])[container]
 
 
@@ -92,10 +84,10 @@ def reissue(connection: Connection, container: str) -> None:
 def _take_leases(connection: Connection, asked: Sequence[tuple[str, str, str]]) -> dict[str, str]:
     """`asked`: container, the incarnation that it may replace, and its own. The containers whose lease is renewed, each
     with its incarnation."""
-    containers, former, incarnations = (list(each) for each in zip(*asked, strict=True)) if asked else ([], [], [])
-    values = {"containers": containers, "former": former, "incarnations": incarnations}
+    containers, formers, lives = (list(each) for each in zip(*asked, strict=True)) if asked else ([], [], [])
+    values = {"containers": containers, "formers": formers, "lives": lives}
     rule = {"draining": DRAINING, "grace": DRAIN_GRACE}
-    return {row.name: row.incarnation for row in connection.execute(_TAKE_LEASES, values | rule)}
+    return {row.container: row.life for row in connection.execute(_TAKE_LEASES, values | rule)}
 
 
 def _owned(connection: Connection, containers: Sequence[str]) -> dict[str, OwnedShards]:

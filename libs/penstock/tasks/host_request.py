@@ -31,6 +31,11 @@ class HostRequest(Carried):
         return None
 
     @property
+    def configs(self) -> tuple[JobConfig, ...]:
+        """The configurations whose queries and outputs the host task works with: it needs their connections."""
+        return () if self.host_config is None else (self.host_config,)
+
+    @property
     def queue(self) -> str:
         """A host carries out the tasks of one queue one after the other."""
         return f"{self.job}/*"

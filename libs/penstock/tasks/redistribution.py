@@ -72,6 +72,10 @@ class LayoutChange(HostRequest):
         return self.source.config
 
     @property
+    def configs(self) -> tuple[JobConfig, ...]:
+        return self.source.config, self.target.config
+
+    @property
     def known_state_bytes(self) -> int | None:
         return self.state_bytes
 

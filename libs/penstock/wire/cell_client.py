@@ -12,6 +12,7 @@ from penstock.wire.alerts import SilencePage, SilenceView, SilenceWrite
 from penstock.wire.cell_history import CellHistoryPage
 from penstock.wire.containers import DEFAULT_DRAIN_SECONDS, ContainerPage, ContainerView
 from penstock.wire.layers import LayerAdd, LayerChange, LayerRowView, Layers
+from penstock.wire.secrets import Secrets, SecretView, SecretWrite
 from penstock.wire.service_client import Noted, Paging, ServiceClient, path
 from penstock.wire.status import StatusView
 from penstock.wire.tokens import DEFAULT_OVERLAP_SECONDS, TokenCreated, Tokens, TokenView, TokenWrite
@@ -50,6 +51,20 @@ class CellClient(ServiceClient):
     def ask_for_shards(self, count: int, **noted: Unpack[Noted]) -> overview.ShardCount:
         """Asks for another number of shards; for admins. Raises Conflict unless it is a multiple or a divisor."""
         return self._write("PUT", "/v1/shards", overview.ShardCount, {"shard_count": count, **noted})
+
+    def put_secret(self, name: str, jobs: Sequence[str], *, reason: str = "") -> None:
+        """Says which jobs may use a secret, by name or beginning (`team-a.*`); for admins."""
+        self.send(
+            "PUT", path("secrets", name), json=SecretWrite(jobs=list(jobs), reason=reason).model_dump(mode="json")
+        )
+
+    def secrets(self) -> list[SecretView]:
+        """All secrets without their values; for admins."""
+        return self._read(Secrets, "/v1/secrets").secrets
+
+    def delete_secret(self, name: str, *, reason: str = "") -> None:
+        """From now on no job may use it; for admins. Raises Conflict while one does."""
+        self.send("DELETE", path("secrets", name), params={"reason": reason})
 
     def status(self) -> StatusView:
         """The parts of the cell, and which of them is not well."""

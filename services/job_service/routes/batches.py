@@ -36,7 +36,7 @@ def post_batch(body: Batch, call: CallOf) -> Response:
         layers = all_layers(connection)
         checked = [_checked(connection, item, call, layers) for item in body.writes]
         allowed = [write for write in checked if isinstance(write, Write)]
-        done = iter(write_many(connection, allowed, call.clock, call.began))
+        done = iter(write_many(connection, allowed, call.clock, call.began, call.path_roots))
         outcomes: list[Outcome] = [write if isinstance(write, UserError) else next(done) for write in checked]
         return answer(200, BatchResults(results=[batch_result(outcome) for outcome in outcomes]))
 

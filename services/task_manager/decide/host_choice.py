@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
-from penstock.config.model import JobConfig
+from penstock.config.model import JobConfig, PostgresOutput
 from penstock.tasks.host_request import HostRequest
 from penstock.tasks.host_task import POLICIES
 from penstock.tasks.spec import TaskSpec
@@ -26,17 +26,22 @@ SMALLEST_REST_BYTES = 300 * 2**20
 
 def host_key(spec: TaskSpec) -> HostKey:
     """The key of the hosts that can run this task."""
-    shared = _shared_key(spec.config)
+    shared = _shared_key(spec.job, spec.config)
     if spec.config.isolation != "process":
         return shared
     return replace(shared, isolated_task=spec.task_id, memory_bytes=spec.config.resources.memory_bytes)
 
 
-def _shared_key(config: JobConfig) -> HostKey:
-    """Only the job's Spark settings that apply to a whole host; those of `spark.sql` apply to one task's session."""
+def _shared_key(job: str, config: JobConfig) -> HostKey:
+    """Only the job's Spark settings that apply to a whole host; those of `spark.sql` apply to one task's session.
+
+    A job that has something to keep from others has hosts of its own, unless they run no package's code.
+    """
     package, settings = config.package, sorted(config.spark_settings.items())
     static = tuple((name, value) for name, value in settings if not name.startswith(_SESSION_PREFIX))
-    return HostKey((package.name, package.version, package.digest or ""), static)
+    runs_code = package.name != DEFAULT_KEY.package[0]
+    keeps = runs_code and (bool(config.secrets) or isinstance(config.output, PostgresOutput))
+    return HostKey((package.name, package.version, package.digest or ""), static, job=job if keeps else "")
 
 
 def host_key_for(request: HostRequest, capacity_bytes: float) -> HostKey:
@@ -45,7 +50,7 @@ def host_key_for(request: HostRequest, capacity_bytes: float) -> HostKey:
     The host has the package and settings that the request names, or those of the default host. A large or unknown
     state gets a host that runs no tasks: if the memory does not suffice, no task of another job ends with it.
     """
-    shared = DEFAULT_KEY if request.host_config is None else _shared_key(request.host_config)
+    shared = DEFAULT_KEY if request.host_config is None else _shared_key(request.job, request.host_config)
     if not POLICIES[request.kind].own_host or _state_bytes(request) <= SMALL_STATE_BYTES:
         return shared
     # The next power of two is taken, so that states of about one size share a host.

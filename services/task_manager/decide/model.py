@@ -24,7 +24,8 @@ class HostKey:
 
     `package` is name, version and digest. A host for one isolated task has its id in `isolated_task` and its memory
     limit in `memory_bytes`; for shared hosts both are empty, and the container's settings give the heap.
-    A host `for_host_tasks` runs no tasks; its memory is that of a large state.
+    A host `for_host_tasks` runs no tasks; its memory is that of a large state. `job`: the only one that may use the
+    host, empty for any: code in a process can read all of it.
     """
 
     package: tuple[str, str, str]
@@ -32,6 +33,7 @@ class HostKey:
     isolated_task: str = ""
     memory_bytes: int = 0
     for_host_tasks: bool = False
+    job: str = ""
 
 
 class HostPhase(StrEnum):

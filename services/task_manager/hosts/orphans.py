@@ -15,6 +15,7 @@ from penstock.control.logs import logger
 
 log = logger(__name__)
 MARK = "PENSTOCK_CONTAINER_FOLDER"
+"""The setting `container_folder` of hosts (`penstock.spark.settings`), which their JVM and its children have, too."""
 _DEATH_SECONDS = 10.0
 
 

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+from penstock.control.private import give
+from penstock.spark.access import with_access
 from penstock.spark.channel import Command, Event
 from penstock.spark.host.client import HostProcess
 from penstock.spark.host.exits import ExitReason
@@ -41,6 +43,8 @@ class SparkHosts:
             find(package, version, self._settings.packages_root)
         scratch = self._folder / f"{name}{_SCRATCH}"
         scratch.mkdir(parents=True, exist_ok=True)
+        if self._settings.host_user is not None:
+            give(scratch, self._settings.host_user)
         settings = settings_for(key, self._settings).model_copy(update={"spark_local_dir": scratch})
         return SparkHost(name, settings, self._folder / f"{name}.log", on_event, on_exit)
 
@@ -59,14 +63,15 @@ class SparkHost:
         on_event: Callable[[str, Event], None],
         on_exit: Callable[[], None],
     ) -> None:
+        self._settings = settings
         self._scratch = settings.spark_local_dir
         self._on_exit = on_exit
         self._exit: HostExit | None = None
         self._process = HostProcess(name, settings, log_path, partial(on_event, name), self._on_end)
 
     def send(self, command: Command) -> None:
-        """Sends a command; ignored when the host has ended."""
-        self._process.send(command)
+        """Sends a command, with what its job may use; ignored when the host has ended."""
+        self._process.send(with_access(command, self._settings))
 
     def kill(self) -> None:
         """Kills the host with all its processes."""

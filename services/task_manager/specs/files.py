@@ -8,6 +8,7 @@ from pathlib import Path
 from pydantic import BaseModel, ValidationError
 
 from penstock.control.logs import logger
+from penstock.control.private import open_private
 
 log = logger(__name__)
 
@@ -51,7 +52,7 @@ class IncarnationFile:
         fresh = self._path.with_name(f".{self._path.name}.new")
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            with fresh.open("wb") as stream:
+            with open(fresh, "wb", opener=open_private) as stream:
                 stream.write(incarnations.model_dump_json().encode())
                 stream.flush()
                 os.fsync(stream.fileno())

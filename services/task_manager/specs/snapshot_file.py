@@ -7,6 +7,7 @@ from functools import cached_property
 from pathlib import Path
 
 from penstock.control.logs import logger
+from penstock.control.private import keep_private
 from penstock.tasks.spec import TaskTemplate
 from penstock.wire.cluster import Snapshot
 from services.task_manager.specs.spec_cache import SpecCache
@@ -112,6 +113,7 @@ class SnapshotFile:
     @cached_property
     def _store(self) -> sqlite3.Connection:
         self._path.parent.mkdir(parents=True, exist_ok=True)
+        keep_private(self._path)  # what SQLite keeps beside it has its mode
         store = sqlite3.connect(self._path, check_same_thread=False)
         try:
             store.executescript(_PRAGMAS)

@@ -24,12 +24,11 @@ from tests.support.spark.hosts import (
     running_host,
     runs,
     settings_for,
+    slow_query,
     task_spec,
     wait_gone,
 )
 from tests.support.spark.session import unique
-
-SLOW = "SELECT n, word, reflect('java.lang.Thread', 'sleep', 500L) AS pause FROM events"
 
 
 def on_a_view(folder: Path, bootstrap: str, **more: Any) -> SparkSettings:
@@ -43,7 +42,7 @@ def test_a_story_on_another_file_system(kafka: EmbeddedKafka, tmp_path: Path) ->
     """1. A task starts and is stopped in mid-batch. 2. It settles. 3. It starts again with the next token, and an
     older epoch is refused. 4. Another owner's claim fences it. 5. The host is killed, which may be repeated."""
     topic = make_topic(kafka.bootstrap, 2)
-    config = job_config(topic, 2, {"type": "files", "path": str(tmp_path / "out")}, query={"sql": SLOW})
+    config = job_config(topic, 2, {"type": "files", "path": str(tmp_path / "out")}, **slow_query(tmp_path, 500))
     spec = task_spec("far", config)
     checkpoint = tmp_path / "checkpoints" / "far" / "g1" / "task-0"
     with running_host("view", on_a_view(tmp_path, kafka.bootstrap, unlocked_checkpoints=True), tmp_path) as supervisor:

@@ -31,12 +31,12 @@ from tests.support.spark.hosts import (
     run_host_task,
     running_host,
     settings_for,
+    slow_query,
     task_spec,
     wait_gone,
 )
 
 KEY_GROUPS = 4
-SLOW = "SELECT n, word, reflect('java.lang.Thread', 'sleep', {millis}L) AS pause FROM events"
 
 
 @pytest.fixture(scope="module")
@@ -109,7 +109,7 @@ def test_a_stop_in_mid_batch_is_settled_to_exactly_that_batch(
     """1. A batch of 2 s runs. 2. Stop with settle. 3. The batch was replayed and committed, the rows are there once,
     rows that came later were not read."""
     produce(kafka.bootstrap, topic, numbers(0, 4), KEY_GROUPS)
-    config = files_job(topic, folder, "settle", query={"sql": SLOW.format(millis=1000)}, threads_per_task=1)
+    config = files_job(topic, folder, "settle", threads_per_task=1, **slow_query(folder, 1000))
     spec = task_spec("settle", config)
     checkpoint = started(host.start(spec))["checkpoint"]
     wait_for_plan(checkpoint)
@@ -124,7 +124,7 @@ def test_a_stop_without_settle_leaves_the_batch_to_the_next_start(
     host: Supervisor, kafka: EmbeddedKafka, topic: str, folder: Path
 ) -> None:
     produce(kafka.bootstrap, topic, numbers(0, 4), KEY_GROUPS)
-    spec = task_spec("dirty", files_job(topic, folder, "dirty", query={"sql": SLOW.format(millis=1000)}))
+    spec = task_spec("dirty", files_job(topic, folder, "dirty", **slow_query(folder, 1000)))
     checkpoint = started(host.start(spec))["checkpoint"]
     wait_for_plan(checkpoint)
     reply = host.stop(spec.task_id)

@@ -90,7 +90,7 @@ class ChaosStack(MortalStack):
         }
         return {
             "PENSTOCK_CONTAINER_LABELS": json.dumps({"name": name}),
-            "PENSTOCK_DATABASE_URL": self._database_link(f"{name}>{STORE}", self.plan.database_url),
+            "PENSTOCK_DATABASE_URL": self._database_link(f"{name}>{STORE}", str(self.plan.task_manager_database_url)),
             "PENSTOCK_CONNECTIONS": json.dumps(outputs),
             "PENSTOCK_SHARD_MANAGER_URL": self._http_link(f"{name}>shard_manager", "shard_manager"),
             "PENSTOCK_TASK_SERVICE_URL": self._http_link(f"{name}>task_service", "task_service"),

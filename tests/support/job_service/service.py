@@ -43,7 +43,12 @@ class RunningJobService:
 @contextmanager
 def job_service(database_url: str, **settings: Any) -> Iterator[RunningJobService]:
     """Serves on a free port until the end of the block; tokens are not remembered, so a revoked one ends at once."""
-    chosen: dict[str, Any] = {"database_url": database_url, "job_service_token_cache_seconds": 0.0} | settings
+    chosen: dict[str, Any] = {
+        "database_url": database_url,
+        "job_service_token_cache_seconds": 0.0,
+        "path_roots": ("/",),
+    }
+    chosen |= settings
     service = JobServiceSettings(**chosen)
     engine = engine_of(service, connections=40)
     app = create_api(engine, SystemClock(), service)

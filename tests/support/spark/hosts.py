@@ -39,6 +39,7 @@ from penstock.spark.channel import (
 from penstock.spark.files import local_path
 from penstock.spark.host.client import HostProcess
 from penstock.spark.host.exits import ExitReason
+from penstock.spark.packages import pack
 from penstock.spark.settings import SparkSettings
 from penstock.tasks.host_request import HostRequest
 from penstock.tasks.host_task import HostTask
@@ -52,6 +53,10 @@ QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
 """Without the second, better compiler the JVM would keep 48 MB for code, which the sessions of tests outgrow."""
 INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 """For a few rows, compiling a query costs more than it gains."""
+_SLOW = """
+def slow(session, inputs, args):
+    return inputs["events"].selectExpr("n", "word", f"reflect('java.lang.Thread', 'sleep', {args['millis']}L) AS pause")
+"""
 COMPILED = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "FALLBACK"}
 """As Spark does unless it is told otherwise."""
 
@@ -188,6 +193,7 @@ def settings_for(folder: Path, bootstrap: str, **more: Any) -> SparkSettings:
         kafka_bootstrap=bootstrap,
         jars=share_dir() / "jars",
         packages_root=folder / "packages",
+        path_roots=more.pop("path_roots", ("/",)),
         spark_local_dir=folder / "spark",
         spark_master=more.pop("spark_master", "local[2]"),
         heap_bytes=more.pop("heap_bytes", 600 * 2**20),
@@ -244,6 +250,15 @@ def job_config(topic: str, key_groups: int, output: dict[str, Any], **more: Any)
         **more,
     }
     return JobConfig.model_validate(fields)
+
+
+def slow_query(folder: Path, millis: int) -> dict[str, Any]:
+    """The fields of a job over `events` that takes so long for each row. SQL of a job may not call Java; Python may."""
+    source = folder / f"slow-{uuid.uuid4().hex[:6]}"
+    source.mkdir()
+    (source / "slow.py").write_text(_SLOW)
+    pack(source, "slow", "1", folder / "packages")
+    return {"query": {"python": "slow:slow"}, "package": {"name": "slow", "version": "1"}, "args": {"millis": millis}}
 
 
 def task_spec(job: str, config: JobConfig, index: int = 0, generation: int = 1, revision: int = 1) -> TaskSpec:

@@ -245,7 +245,7 @@ def with_own_watermark(session: SparkSession, inputs: Mapping[str, DataFrame], a
 
 def settings_below(folder: Path, bootstrap: str) -> SparkSettings:
     """Settings of the runtime, with checkpoints below `folder`."""
-    return SparkSettings(checkpoint_root=str(folder / "checkpoints"), kafka_bootstrap=bootstrap)
+    return SparkSettings(checkpoint_root=str(folder / "checkpoints"), kafka_bootstrap=bootstrap, path_roots=("/",))
 
 
 def output_topic(bootstrap: str) -> dict[str, Any]:

@@ -88,10 +88,28 @@ def test_all_are_told_of_the_same_servers_and_folders_and_keep_the_rest_of_the_e
     for spec in process_specs(make_plan()):
         assert spec.env["PENSTOCK_DATABASE_URL"] == "postgresql://127.0.0.1/penstock"
         assert spec.env["PENSTOCK_KAFKA_BOOTSTRAP"] == "127.0.0.1:19092"
-        assert json.loads(spec.env["PENSTOCK_CONNECTIONS"]) == {"default": "postgresql://127.0.0.1/outputs"}
         assert spec.env["PENSTOCK_CHECKPOINT_ROOT"] == "/data/checkpoints"
         assert spec.env["PENSTOCK_PACKAGES_ROOT"] == "/data/packages"
         assert (spec.env["PATH"], spec.env["PENSTOCK_LOG_LEVEL"]) == ("/bin", "DEBUG")
+
+
+def test_secrets_go_to_the_one_service_that_needs_them() -> None:
+    secret = {"PENSTOCK_SCALER_TOKEN": "s", "PENSTOCK_STATE_SYNCER_TOKEN": "y", "PENSTOCK_SECRETS_ROOT": "/secrets"}
+    envs = {spec.name: spec.env for spec in process_specs(make_plan(environment=secret))}
+    assert [name for name, env in envs.items() if "PENSTOCK_SCALER_TOKEN" in env] == ["auto_scaler"]
+    assert [name for name, env in envs.items() if "PENSTOCK_STATE_SYNCER_TOKEN" in env] == ["state_syncer"]
+    for name, env in envs.items():
+        assert ("PENSTOCK_SECRETS_ROOT" in env) == (name in MANAGERS)
+        found = json.loads(env.get("PENSTOCK_CONNECTIONS", "{}"))
+        assert found == ({"default": "postgresql://127.0.0.1/outputs"} if name in MANAGERS else {})
+
+
+def test_paths_of_jobs_are_below_folders_of_the_stack_and_what_the_user_adds() -> None:
+    (roots,) = {
+        spec.env["PENSTOCK_PATH_ROOTS"]
+        for spec in process_specs(make_plan(environment={"PENSTOCK_PATH_ROOTS": '["/t"]'}))
+    }
+    assert json.loads(roots) == ["/data/outputs", "/data/demo", "/t"]
 
 
 def test_only_task_managers_are_containers() -> None:

@@ -189,7 +189,7 @@ def test_a_reader_that_is_gone_is_noticed() -> None:
 def test_settings_survive_the_journey_to_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
     sent = SparkSettings(
         checkpoint_root="/ck",
-        connections={"default": "postgresql://u:p@h/db"},
+        path_roots=("/data", "s3a://lake"),
         packages_root=Path("/packages"),
         spark_conf={"spark.executor.memory": "512m"},
         heap_bytes=2**30,

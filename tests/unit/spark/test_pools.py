@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.spark.task import SchedulerPools
+from penstock.spark.pools import SchedulerPools
 
 
 def test_there_are_as_many_pools_as_queries_at_the_same_time():

@@ -50,6 +50,7 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "container_labels": st.dictionaries(st.just("disk"), st.sampled_from(["ssd"]), max_size=1),
     "desired_state": st.sampled_from(["running", "stopped"]),
     "spark_settings": st.just({}),
+    "secrets": st.just({}),
 }
 
 

@@ -22,6 +22,7 @@ from penstock.spark.analysis.placement import placement
 from penstock.spark.analysis.problem_of import problem_of
 from penstock.spark.balance import limit_options
 from penstock.spark.inputs.checks import check_inputs, input_topics
+from penstock.spark.paths import require_allowed_paths
 from penstock.spark.query import result_of
 from penstock.spark.session import task_session
 from penstock.spark.settings import SparkSettings
@@ -97,7 +98,7 @@ def analyse(spark: SparkSession, settings: SparkSettings, job: str, config: JobC
     with found.catching("spark_settings", "spark_setting"):
         session = task_session(spark, config, checkpoint="", token="", unlocked=True)
         inputs = _inputs(session, config, settings, found)
-        tables = _tables(session, config, found)
+        tables = _tables(session, config, settings, found)
         if len(inputs) == len(config.inputs) and tables:
             _query(session, inputs, job, config, settings, found)
     return found
@@ -113,12 +114,12 @@ def _inputs(session: SparkSession, config: JobConfig, settings: SparkSettings, f
     return frames
 
 
-def _tables(session: SparkSession, config: JobConfig, found: Analysis) -> bool:
+def _tables(session: SparkSession, config: JobConfig, settings: SparkSettings, found: Analysis) -> bool:
     """Whether all tables can be read."""
     before = len(found.problems) + len(found.unchecked)
     for name, table in config.tables.items():
         with found.catching(f"tables.{name}.path"):
-            read_table(session, table, config.args)
+            read_table(session, name, table, config.args, settings.path_roots)
     return len(found.problems) + len(found.unchecked) == before
 
 
@@ -140,6 +141,7 @@ def _query(
     with found.catching("output_mode", "unsupported_operation"):
         require_supported(found.frame, config.output_mode)
     with found.catching("output"):
+        require_allowed_paths(config, settings.path_roots)
         check(found.frame, job, config, settings)
 
 

@@ -10,6 +10,7 @@ from typing import NoReturn
 
 from penstock.control.errors import Unavailable
 from penstock.control.logs import configure, logger
+from penstock.control.masks import Masks
 from penstock.spark.channel import Ready
 from penstock.spark.host.exits import ExitReason
 from penstock.spark.host.pipes import MessageWriter, whole_lines
@@ -25,19 +26,24 @@ def main() -> NoReturn:
     arguments = _parse()
     # Ctrl-C in a terminal is for the supervisor, which then ends its hosts.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    configure(f"host {arguments.name}")
+    masks = Masks()
+    configure(f"host {arguments.name}", mask=masks.apply)
     # pyspark logs each bad query with its plan and stacks; the reply to the command says what is wrong.
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
     settings = SparkSettings()
-    events = MessageWriter(arguments.events, "events", lost=lambda: os._exit(ExitReason.SUPERVISOR_GONE))
+    events = MessageWriter(arguments.events, "events", lost=_end, mask=masks.apply)
     try:
         spark, jvm = start_session(arguments.name, settings)
     except Unavailable as error:
         log.error("host cannot start", error=error.detail)
         os._exit(ExitReason.NOT_STARTED)
-    host = Host(arguments.name, spark, jvm, settings, events)
+    host = Host(arguments.name, spark, jvm, settings, events, masks)
     events.send(Ready(pid=os.getpid(), jvm_pid=jvm.pid))
     host.serve(whole_lines(arguments.commands))
+
+
+def _end() -> NoReturn:
+    os._exit(ExitReason.SUPERVISOR_GONE)
 
 
 def _parse() -> argparse.Namespace:

@@ -103,6 +103,8 @@ def _start(name: str, settings: SparkSettings, log_path: Path) -> tuple[subproce
             log_path=log_path,
             env=settings.to_environment(),
             pass_fds=(command_reader, event_writer),
+            user=settings.host_user,
+            cwd=settings.spark_local_dir if settings.host_user is not None else None,
         )
     except OSError:
         os.close(command_writer)

@@ -14,8 +14,10 @@ from penstock.control.clock import Clock
 from penstock.control.errors import Conflict, Unavailable
 from penstock.control.logs import logger
 from penstock.spark.analysis.analyse import analyse_job
+from penstock.spark.channel import Access
 from penstock.spark.collect import collect
 from penstock.spark.host.queues import Done, TaskQueues
+from penstock.spark.host.tasks import NO_ACCESS
 from penstock.spark.initialize import initialize
 from penstock.spark.redistribute.copy import copy_state
 from penstock.spark.redistribute.engine import redistribute
@@ -77,8 +79,11 @@ class RunningHostTasks:
         self._begun: dict[threading.Event, _Begun] = {}
         self._reported: set[threading.Event] = set()
 
-    def submit(self, task: HostTask, done: Done, report: Callable[[str], None] = lambda text: None) -> None:
-        """Carries a task out and then calls `done`; returns at once. Meanwhile `report` gets its progress, in words.
+    def submit(
+        self, task: HostTask, done: Done, report: Callable[[str], None] = lambda text: None, access: Access = NO_ACCESS
+    ) -> None:
+        """Carries a task out, which may use what `access` has, and then calls `done`; returns at once. Meanwhile
+        `report` gets its progress, in words.
 
         The error is what the kind's handler raises, or Unavailable while every thread has a task that hangs.
         """
@@ -93,7 +98,7 @@ class RunningHostTasks:
         cancelled = threading.Event()
         with self._lock:
             self._cancelled[task.key] = cancelled
-        self._queues.submit(task.request.queue, partial(self._run, task, cancelled, report), done)
+        self._queues.submit(task.request.queue, partial(self._run, task, access, cancelled, report), done)
 
     def hung(self) -> Mapping[threading.Event, _Begun]:
         """The tasks that have run for longer than their kind may (`Policy.longest_seconds`)."""
@@ -121,7 +126,9 @@ class RunningHostTasks:
         if cancelled is not None:
             cancelled.set()
 
-    def _run(self, task: HostTask, cancelled: threading.Event, report: Callable[[str], None]) -> dict[str, Any]:
+    def _run(
+        self, task: HostTask, access: Access, cancelled: threading.Event, report: Callable[[str], None]
+    ) -> dict[str, Any]:
         def require_wanted() -> None:
             self._require_lease()
             if cancelled.is_set():
@@ -131,7 +138,7 @@ class RunningHostTasks:
             self._begun[cancelled] = _Begun(task, self._clock.monotonic())
         try:
             require_wanted()
-            runtime = replace(self._runtime, before_claim=require_wanted, report=report)
+            runtime = replace(self._runtime.for_job(access), before_claim=require_wanted, report=report)
             answer = HANDLERS[task.request.kind](runtime, task.request)
             return {} if answer is None else answer.model_dump(mode="json")
         finally:

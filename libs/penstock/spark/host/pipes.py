@@ -15,12 +15,15 @@ _MOST_WAITING = 10
 class MessageWriter:
     """Writes messages to a pipe in the order of `send`, on one thread: lines do not mix, and no sender ever waits.
 
-    Calls `lost` when nobody reads any more. The pipe is closed then, and after `close`.
+    Calls `lost` when nobody reads any more. The pipe is closed then, and after `close`. `mask` is applied to each line.
     """
 
-    def __init__(self, descriptor: int, name: str, lost: Callable[[], None]) -> None:
+    def __init__(
+        self, descriptor: int, name: str, lost: Callable[[], None], mask: Callable[[str], str] | None = None
+    ) -> None:
         self._descriptor = descriptor
         self._lost = lost
+        self._mask = mask
         self._messages: queue.SimpleQueue[Model | threading.Event | None] = queue.SimpleQueue()
         threading.Thread(target=self._serve, name=name, daemon=True).start()
 
@@ -48,7 +51,8 @@ class MessageWriter:
                 if isinstance(message, threading.Event):
                     message.set()
                 else:
-                    self._write(message.model_dump_json().encode() + b"\n")
+                    line = message.model_dump_json()
+                    self._write((line if self._mask is None else self._mask(line)).encode() + b"\n")
         except BrokenPipeError:
             self._lost()
         finally:

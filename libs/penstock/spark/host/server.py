@@ -18,9 +18,11 @@ from pyspark.sql import SparkSession
 from penstock.control.clock import SystemClock
 from penstock.control.errors import LeaseLost
 from penstock.control.logs import logger
+from penstock.control.masks import Masks
 from penstock.control.process import signal_group, wait_until
 from penstock.spark.channel import (
     COMMANDS,
+    Access,
     CancelHostTask,
     Command,
     Exit,
@@ -44,6 +46,7 @@ from penstock.spark.host.queues import TaskQueues, Work
 from penstock.spark.host.tasks import TaskTable
 from penstock.spark.inputs.watch import InputWatch
 from penstock.spark.settings import SparkSettings
+from penstock.spark.sinks.postgres_connections import password_of
 from penstock.spark.task import Runtime
 
 log = logger(__name__)
@@ -62,11 +65,13 @@ class Host:
         jvm: subprocess.Popen[bytes],
         settings: SparkSettings,
         events: MessageWriter,
+        masks: Masks,
     ) -> None:
         self._spark = spark
         self._jvm = jvm
         self._settings = settings
         self._events = events
+        self._masks = masks
         runtime = Runtime(spark, settings, holder=f"{name} pid {os.getpid()}")
         runtime.watch.listen(runtime.java_context)
         self._tasks = TaskTable(runtime)
@@ -106,13 +111,16 @@ class Host:
     def _handle(self, command: Command) -> None:
         match command:
             case Start():
+                self._keep_secret(command.access)
                 self._enqueue(command.id, command.spec.task_id, partial(self._start, command))
             case Stop():
                 self._enqueue_stop(command)
             case Live():
                 self._enqueue(command.id, command.spec.task_id, partial(self._tasks.live, command.spec))
-            case RunHostTask(task=task):
-                self._host_tasks.submit(task, partial(self._answer, command.id), partial(self._report, command.id))
+            case RunHostTask(task=task, access=access):
+                self._keep_secret(access)
+                done, report = partial(self._answer, command.id), partial(self._report, command.id)
+                self._host_tasks.submit(task, done, report, access)
             case CancelHostTask():
                 self._host_tasks.cancel(command.key)
                 self._reply(command.id, {})
@@ -120,6 +128,11 @@ class Host:
                 self._renew(command)
             case Exit():
                 threading.Thread(target=self._exit, args=(command.id,), name="exit", daemon=True).start()
+
+    def _keep_secret(self, access: Access) -> None:
+        """No event and no log line shows these from now on, whatever the text of an error says."""
+        self._masks.add((*access.secrets.values(), *access.connections.values()))
+        self._masks.add(password for url in access.connections.values() if (password := password_of(url)))
 
     def _enqueue(self, command_id: int, task_id: str, work: Work) -> None:
         self._queues.submit(task_id, work, partial(self._answer, command_id))
@@ -155,7 +168,7 @@ class Host:
 
     def _start(self, command: Start) -> dict[str, Any]:
         self._require_lease()
-        return self._tasks.start(command.spec, command.epoch, command.commit_number)
+        return self._tasks.start(command.spec, command.epoch, command.commit_number, command.access)
 
     def _require_lease(self) -> None:
         if self._ending.is_set():

@@ -11,7 +11,7 @@ from typing import Any
 from penstock.control.errors import Unavailable
 from penstock.control.logs import logger
 from penstock.model.reports import TaskProgress, TaskState
-from penstock.spark.channel import TaskEnded
+from penstock.spark.channel import Access, TaskEnded
 from penstock.spark.failures import Cause, classify
 from penstock.spark.fence import Mark
 from penstock.spark.host.levels import TaskLevels
@@ -25,6 +25,7 @@ from penstock.tasks.spec import TaskSpec
 
 log = logger(__name__)
 
+NO_ACCESS = Access()
 _INTERRUPT_SECONDS = 2.0
 _NO_CAUSE = Cause("StreamingQueryException", "the query ended without an error")
 
@@ -39,8 +40,8 @@ class TaskTable:
         self._has_garbage = False
         self._levels = TaskLevels(runtime.settings.max_concurrent_starts)
 
-    def start(self, spec: TaskSpec, epoch: int, commit_number: int = 0) -> dict[str, Any]:
-        """Starts a task; one that runs already with this spec and epoch is left alone.
+    def start(self, spec: TaskSpec, epoch: int, commit_number: int = 0, access: Access = NO_ACCESS) -> dict[str, Any]:
+        """Starts a task, which may use what `access` has; one that runs already with this spec and epoch is left alone.
 
         Raises Unavailable when it runs with another, otherwise what `RunningTask.start` raises.
         """
@@ -49,7 +50,7 @@ class TaskTable:
             if task.spec != spec or task.epoch != epoch:
                 raise Unavailable(f"{spec.task_id} runs with another spec or epoch: stop it first")
             return _describe(task)
-        task = RunningTask(self._runtime, spec, epoch, Mark(commit_number))
+        task = RunningTask(self._runtime.for_job(access), spec, epoch, Mark(commit_number))
         with self._lock:
             self._tasks[spec.task_id] = task
         try:

@@ -24,6 +24,7 @@ from penstock.spark.checkpoint import (
 )
 from penstock.spark.fence import FENCE, Mark, parse_fence
 from penstock.spark.files import CheckpointWriter, Files, files_of
+from penstock.spark.paths import require_allowed_paths
 from penstock.spark.redistribute.manifest import MANIFEST, CopyManifest, parse_manifest
 from penstock.spark.redistribute.offsets import SourceOffsets, line_of
 from penstock.spark.redistribute.pins import remove_pins
@@ -130,6 +131,7 @@ class NewGeneration:
 
 
 def _new_task(runtime: Runtime, spec: TaskSpec, mark: Mark | None) -> NewTask:
+    require_allowed_paths(spec.config, runtime.settings.path_roots)
     checkpoint = runtime.checkpoint(spec.job, spec.generation, spec.index)
     if was_started(runtime.files, checkpoint):
         raise Fenced(f"FENCED: {checkpoint} has a task that was started: a late attempt writes nothing there")

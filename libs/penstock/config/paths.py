@@ -1,0 +1,90 @@
+"""Where jobs may read tables and write output: below the roots that the cell allows. Pure; no look at any disk.
+
+`penstock.spark.paths` asks the same of what a path comes to, links resolved, before a host reads or writes there.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+from urllib.parse import unquote
+
+from penstock.config.model import DeltaOutput, FilesOutput, JobConfig
+from penstock.config.problems import Problem
+
+Argument = str | int | float | bool | None
+ROOTS_SETTING = "PENSTOCK_PATH_ROOTS"
+RULE = "below_path_roots"
+PLACEHOLDER = re.compile(r"\$\{\s*([^}]*?)\s*\}")
+_HADOOP = re.compile(r"(?:([A-Za-z][A-Za-z0-9+.-]*):)?(?://([^/]*))?(.*)", re.DOTALL)
+_LOCAL = ("", "file")
+
+
+class Place(NamedTuple):
+    """A Hadoop path: file system, authority (a bucket, a name node), and path without `.` and repeated slashes."""
+
+    scheme: str
+    authority: str
+    path: str
+
+    @property
+    def is_local(self) -> bool:
+        """Whether it is on the machine that looks."""
+        return self.scheme == "file"
+
+
+def place_of(path: str) -> Place | None:
+    """The place that a Hadoop path names; None for one that is relative or names another machine's file system.
+
+    None also for one with `..`: behind a link Hadoop and the kernel take it for different folders.
+    """
+    found = _HADOOP.fullmatch(path)
+    if found is None:
+        return None
+    scheme, authority = (found[1] or "").lower(), found[2] or ""
+    rest = found[3] or ("/" if authority else "")  # a whole bucket
+    scheme = "file" if scheme in _LOCAL else scheme
+    if not rest.startswith("/") or "\0" in rest or ".." in rest.split("/") or (scheme == "file" and authority):
+        return None
+    # POSIX keeps two leading slashes apart from one.
+    return Place(scheme, authority, posixpath.normpath("/" + rest.lstrip("/")))
+
+
+def is_below(path: str, roots: Sequence[str]) -> bool:
+    """Whether a Hadoop path is below one of the roots, in all readings of it: parts of a URI may be quoted."""
+    readings = {path, unquote(path)}
+    return all(any(_lies_below(place_of(each), place_of(root)) for root in roots) for each in readings)
+
+
+def path_fields(config: JobConfig) -> Iterator[tuple[str, str]]:
+    """The paths of a job, with their fields; arguments are put in."""
+    for name, table in config.tables.items():
+        yield f"tables.{name}.path", with_arguments(table.path, config.args)
+    if isinstance(config.output, DeltaOutput | FilesOutput):
+        yield "output.path", config.output.path
+
+
+def path_problems(config: JobConfig, roots: Sequence[str]) -> Iterator[Problem]:
+    """The paths of a job that are below no root."""
+    for field, path in path_fields(config):
+        if not is_below(path, roots):
+            yield outside(field, path, roots)
+
+
+def outside(field: str, path: str, roots: Sequence[str]) -> Problem:
+    """The problem with a path that is below no root."""
+    allowed = f"allowed are paths below {', '.join(roots)}" if roots else "this cell allows none"
+    return Problem(field, RULE, f"{field}: a job may not use {path}: {allowed} ({ROOTS_SETTING})")
+
+
+def with_arguments(text: str, args: Mapping[str, Argument]) -> str:
+    """`text` with each `${name}` replaced by that argument; one that the job does not have stays as it is written."""
+    return PLACEHOLDER.sub(lambda each: str(args[each[1]]) if each[1] in args else each[0], text)
+
+
+def _lies_below(place: Place | None, root: Place | None) -> bool:
+    if place is None or root is None or place[:2] != root[:2]:
+        return False
+    return place.path.startswith(root.path if root.path == "/" else f"{root.path}/") and place.path != root.path
