@@ -166,7 +166,7 @@ COMMANDS = (
     Command(
         "certificates list",
         "certificates:list_",
-        "List the certificates in the identity folder and when they expire.",
+        "List the certificates in the identity folder, those issued from it to other folders, and when they expire.",
     ),
     Command(
         "certificates rotate",
