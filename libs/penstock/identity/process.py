@@ -14,6 +14,7 @@ from penstock.control.errors import TerminalError, Unauthenticated
 from penstock.control.logs import logger
 from penstock.identity.authority import cell_of, read
 from penstock.identity.folder import AUTHORITY, AUTHORITY_KEY, LOOPBACK_KEY, read_private
+from penstock.identity.metrics import observe_certificate
 from penstock.identity.roles import Caller, caller_in
 from penstock.identity.statements import statement, verified
 
@@ -241,10 +242,15 @@ class ProcessIdentity:
 
 
 def identity_of(settings: Settings, caller: Caller) -> ProcessIdentity:
-    """The identity of a process with its settings. Raises SystemExit with what to do when it has none."""
+    """The identity of a process with its settings; the end of its certificate becomes a metric.
+
+    Raises SystemExit with what to do when it has none.
+    """
     identity = ProcessIdentity(settings.identity_folder(), caller, tls=settings.uses_tls())
     try:
         identity.require()
+        if identity.seconds_left() is not None:
+            observe_certificate(str(caller), identity.seconds_left)
     except (TerminalError, OSError, ssl.SSLError) as error:
         raise SystemExit(str(error)) from error
     return identity

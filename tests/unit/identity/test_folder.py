@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import math
 import stat
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from prometheus_client import REGISTRY
 
 from penstock.control.errors import NotFound, TerminalError, Unauthenticated, UserError
 from penstock.identity.folder import AUTHORITY, AUTHORITY_KEY, LOOPBACK_KEY, IdentityFolder
+from penstock.identity.metrics import observe_certificate
 from penstock.identity.process import ProcessIdentity
 from penstock.identity.roles import Caller, Role
 
@@ -159,3 +162,19 @@ def test_a_new_secret_is_taken_while_processes_run(folder: IdentityFolder) -> No
     folder.renew_secret()
     with pytest.raises(Unauthenticated):
         ProcessIdentity(folder.path, MANAGER).verified(first, "GET", "/v1/specs")
+
+
+def test_the_end_of_a_certificate_is_a_metric_of_its_process(folder: IdentityFolder) -> None:
+    """1. Days that are left. 2. It is not zero, and no error, while the file cannot be read."""
+    folder.issue(CONTAINER, ["localhost"], datetime.now(UTC), days=10)
+    process = ProcessIdentity(folder.path, CONTAINER, tls=True)
+    observe_certificate("task_manager/c1.north", process.seconds_left)
+    assert _days_left() == pytest.approx(10, abs=0.01)
+    (folder.path / f"{CONTAINER.file_name}.crt").write_bytes(b"damaged")
+    assert math.isnan(_days_left())
+
+
+def _days_left() -> float:
+    found = REGISTRY.get_sample_value("penstock_certificate_days_left", {"process": "task_manager/c1.north"})
+    assert found is not None
+    return found
