@@ -43,7 +43,7 @@ class IdentityFolder:
             self.renew_secret()
 
     def renew_secret(self) -> None:
-        """Statements are signed with a new secret. Those with the secret before stay good until the next renewal."""
+        """Statements are signed with a new secret. The one before is still accepted, until the next call of this."""
         path = self.path / LOOPBACK_KEY
         before = path.read_bytes().split() if path.exists() else []
         kept = [secrets.token_hex(32).encode(), *before][:_SECRETS_KEPT]

@@ -27,7 +27,8 @@ from penstock.tasks.spec import task_id
 class Presence(Enum):
     """What is known of the tasks of a job that is to stop.
 
-    UNTOLD: they are gone, and absent once the store has the stop as `unasked_stop`.
+    UNTOLD: they are gone, but a live container has not said that it knows of the stop. They are absent once the store
+    has the stop's commit as `unasked_stop`: then a container that gets a shard later needs specs as new as it.
     """
 
     ABSENT = "absent"

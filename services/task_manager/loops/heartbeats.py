@@ -1,4 +1,5 @@
-"""The loop that keeps the lease: from the Shard Manager, or from the store while the Shard Manager does not answer."""
+"""The loop that keeps the lease: from the Shard Manager; while it does not answer, by the container's row in the store,
+which the Task Service renews, or without it this process."""
 
 from __future__ import annotations
 
