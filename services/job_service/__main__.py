@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+from prometheus_client import REGISTRY
+
 from penstock.control.clock import SystemClock
 from penstock.control.logs import configure
 from penstock.control.steps import in_turn
@@ -17,6 +19,7 @@ from penstock.wire.app import serve
 from services.job_service.api import create_api
 from services.job_service.expiry import LOOP, Expiry
 from services.job_service.housekeeping import Housekeeping
+from services.job_service.metrics import OpenAlerts
 from services.job_service.settings import JobServiceSettings
 
 
@@ -41,6 +44,7 @@ def main() -> None:
     times = LoopTimes(period=settings.expiry_period_seconds, lease=lease, renew=lease / 3)
     step = in_turn(expiry.round, housekeeping.round)
     loop = build_loop(LOOP, step, engine, clock, times, holder=settings.identity(), url=settings.url())
+    REGISTRY.register(OpenAlerts(engine))
     app = create_api(engine, clock, settings, Outgoing(identity))
     # Users have tokens; a browser that is asked for a certificate asks its user.
     tls = identity.server_context(ask=False) if settings.serves_tls() else None

@@ -10,7 +10,6 @@ from sqlalchemy import Connection, Engine
 
 from penstock.config.basis import merge_basis
 from penstock.config.model import JobConfig
-from penstock.config.paths import path_problems
 from penstock.config.problems import refusal
 from penstock.config.validate import check_merged
 from penstock.control.clock import Clock
@@ -22,6 +21,7 @@ from penstock.wire.jobs import Written
 from services.job_service.access import Principal
 from services.job_service.analyses import WRITE_SECONDS, Analyses, must_be_asked
 from services.job_service.answers import Answer, answer, nothing_done, written
+from services.job_service.path_rules import require_paths
 from services.job_service.store import expected, flows, history, idempotency, packages, secrets
 from services.job_service.store import jobs as job_rows
 from services.job_service.store import layers as layer_rows
@@ -37,7 +37,7 @@ Outcome = Written | UserError
 class Call:
     """A call that writes: who calls, its Idempotency-Key, and `fingerprint`, a digest of the whole call.
 
-    `began`: when, by the monotonic clock. `path_roots`: what jobs may read and write is below these.
+    `began`: when, by the monotonic clock. `path_roots`: what writes let jobs read and write is below these.
     """
 
     engine: Engine
@@ -94,7 +94,7 @@ class Call:
             layers = all_layers(connection)
             try:
                 change = decide(write, stored, layers, self.clock.now())
-                require_allowed(change, self.path_roots)
+                _require_allowed(change, {write.job: stored}, layers, self.path_roots)
                 if change is not None and change.merged is not None:
                     secrets.check(connection, write.job, change.merged["secrets"])
             except UserError:
@@ -163,7 +163,7 @@ def _write_batch(
     for position, write in _with_contents(connection, writes).items():
         try:
             change = _decided(write, jobs, layers, now, blocked)
-            require_allowed(change, path_roots)
+            _require_allowed(change, jobs, layers, path_roots)
         except UserError as error:
             outcomes[position] = error
             continue
@@ -186,17 +186,13 @@ def _write_batch(
     return outcomes
 
 
-def require_allowed(change: Change | None, path_roots: Sequence[str]) -> None:
+def _require_allowed(
+    change: Change | None, jobs: Mapping[str, StoredJob], layers: Layers, path_roots: Sequence[str]
+) -> None:
     """Raises InvalidConfig when a change gives its job a path below none of the roots."""
     if change is not None and change.merged is not None:
-        require_paths(JobConfig.model_validate(change.merged), path_roots)
-
-
-def require_paths(config: JobConfig, path_roots: Sequence[str]) -> None:
-    """Raises InvalidConfig when a path of a job is below none of the roots."""
-    problems = tuple(path_problems(config, path_roots))
-    if problems:
-        raise refusal(problems)
+        job = jobs.get(change.job, unknown_job(change.job))
+        require_paths(job, layers, JobConfig.model_validate(change.merged), path_roots)
 
 
 def _decided(

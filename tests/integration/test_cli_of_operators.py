@@ -11,8 +11,10 @@ from sqlalchemy import text
 
 from penstock.model.alerts import AlertKind
 from penstock.store import leases
-from penstock.store.alerts import raise_alert
+from penstock.store.alerts import clear_alerts, raise_alert
 from penstock.store.engine import connect, transaction
+from penstock.wire.alerts import SilenceWrite
+from services.job_service.metrics import OpenAlerts
 from tests.support.cli.shell import Shell, lone
 from tests.support.job_service.service import RunningJobService, as_new, standing_job_service
 
@@ -97,6 +99,43 @@ def test_a_container_is_forgotten(shell: Shell, service: RunningJobService) -> N
     with transaction(service.engine) as connection:
         connection.execute(text("UPDATE containers SET state = 'lost'"))
     assert shell("forget", "c0", "-r", "forged").ok() == "forgot c0\n"
+
+
+def test_a_secret_is_given_to_jobs_and_taken_from_them(shell: Shell) -> None:
+    """1. Nobody may use one. 2. Some jobs may. 3. What names no jobs is refused. 4. It goes."""
+    assert shell("secrets", "list").ok() == "none\n"
+    said = shell("secrets", "put", "api-key", "--job", "payments", "--job", "team-a.*", "-r", "new").ok()
+    assert "api-key may be used by payments, team-a.*" in said
+    assert "payments, team-a.*" in shell("secrets", "list").ok()
+    assert shell("secrets", "put", "api-key", "--job", "NO").code == 1
+    assert json.loads(shell("secrets", "list", "--json").ok())["secrets"][0]["jobs"] == ["payments", "team-a.*"]
+    assert shell("secrets", "delete", "api-key", "-r", "leaked").ok() == "deleted api-key\n"
+    assert shell("secrets", "list").ok() == "none\n"
+    assert "leaked" in shell("history", "--subject", "api-key").ok()
+
+
+def test_open_alerts_are_counted_by_kind(service: RunningJobService) -> None:
+    """1. Of each kind, also one without an alert. 2. One that is cleared or silenced does not count."""
+    with transaction(service.engine) as connection:
+        for subject in ("a", "b"):
+            raise_alert(connection, AlertKind.QUARANTINED, subject, "failed")
+    assert _counted(service)["quarantined"] == 2
+    assert set(_counted(service)) == {kind.value for kind in AlertKind}
+    with transaction(service.engine) as connection:
+        clear_alerts(connection, AlertKind.QUARANTINED, ["a"])
+    service.client().silence(SilenceWrite(subject="b", reason="known", expires_in_seconds=60))
+    assert sum(_counted(service).values()) == 0
+
+
+def _counted(service: RunningJobService) -> dict[str, float]:
+    (family,) = OpenAlerts(service.engine).collect()
+    return {sample.labels["kind"]: sample.value for sample in family.samples}
+
+
+def test_alerts_are_not_counted_while_the_store_is_away() -> None:
+    engine = connect("postgresql://127.0.0.1:1/none")
+    assert list(OpenAlerts(engine).collect()) == []
+    engine.dispose()
 
 
 def test_a_token_is_rotated(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:

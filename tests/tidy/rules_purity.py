@@ -21,6 +21,7 @@ SERVICE_SHELLS: frozenset[str] = frozenset(
         "services/job_service/authentication.py",
         "services/job_service/expiry.py",
         "services/job_service/housekeeping.py",
+        "services/job_service/metrics.py",
         "services/job_service/probes.py",
         "services/job_service/requests.py",
         "services/job_service/routes/alerts.py",

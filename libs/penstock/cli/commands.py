@@ -11,6 +11,7 @@ GROUPS = {
     "savepoint": "Take, list, restore and delete savepoints of a job.",
     "rollout": "Look at, pause, continue and give up rollouts of packages.",
     "tokens": "Manage the tokens with which tools and people call the Job Service.",
+    "secrets": "Say which jobs may use which secret. Their values are files of the containers.",
     "packages": "Pack Python code for jobs.",
     "certificates": "Issue and renew the certificates by which processes of a cell know each other.",
     "topics": "Create, list, feed, read and delete Kafka topics.",
@@ -143,6 +144,17 @@ COMMANDS = (
     ),
     Command("tokens list", "tokens:list_", "List all tokens, without their secrets."),
     Command("tokens revoke", "tokens:revoke", "Revoke a token. Calls with it are refused from now on."),
+    Command("secrets list", "secrets:list_", "List all secrets with the jobs that may use them, without values."),
+    Command(
+        "secrets put",
+        "secrets:put",
+        "Say which jobs may use a secret, and no others. Refused while another job uses it.",
+    ),
+    Command(
+        "secrets delete",
+        "secrets:delete",
+        "Let no job use a secret any more. Refused while one does. The files of the containers stay.",
+    ),
     Command(
         "packages pack", "packages:pack", "Pack a folder of Python modules; print what to write as the job's `package`."
     ),
@@ -166,7 +178,7 @@ COMMANDS = (
     Command(
         "certificates list",
         "certificates:list_",
-        "List the certificates in the identity folder and when they expire.",
+        "List the certificates in the identity folder, those issued from it to other folders, and when they expire.",
     ),
     Command(
         "certificates rotate",

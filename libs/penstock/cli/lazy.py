@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from importlib import import_module
-from typing import Any, NamedTuple
+from importlib.metadata import version
+from typing import Annotated, Any, NamedTuple
 
 import typer
 from typer.core import TyperCommand, TyperGroup
-from typer.main import get_command
+from typer.main import get_command, get_group
 
 
 class Command(NamedTuple):
@@ -54,7 +55,9 @@ def function_of(row: Command) -> Any:
 
 def program(commands: Iterable[Command], groups: dict[str, str], *, summary: str) -> TyperGroup:
     """The program with all commands; `groups` holds the help of each group of commands by its name."""
-    root = TyperGroup(name="penstock", help=summary, no_args_is_help=True)
+    app = typer.Typer(name="penstock", no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+    app.callback(help=summary)(_options)
+    root = get_group(app)
     made = {name: TyperGroup(name=name, help=text, no_args_is_help=True) for name, text in groups.items()}
     for row in commands:
         group = row.path.split()[0]
@@ -64,3 +67,17 @@ def program(commands: Iterable[Command], groups: dict[str, str], *, summary: str
         else:
             root.add_command(LazyCommand(row))
     return root
+
+
+def _say_release(asked: bool) -> None:
+    if asked:
+        print(f"penstock {version('penstock')}")
+        raise typer.Exit
+
+
+def _options(
+    _asked: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=_say_release, help="say which release this is")
+    ] = False,
+) -> None:
+    """The options of the program as a whole."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 from urllib.parse import unquote
 
@@ -66,10 +66,12 @@ def path_fields(config: JobConfig) -> Iterator[tuple[str, str]]:
         yield "output.path", config.output.path
 
 
-def path_problems(config: JobConfig, roots: Sequence[str]) -> Iterator[Problem]:
-    """The paths of a job that are below no root."""
+def path_problems(
+    config: JobConfig, roots: Sequence[str], *, kept: Collection[tuple[str, str]] = ()
+) -> Iterator[Problem]:
+    """The paths of a job that are below no root, but for those `kept`: fields with their paths."""
     for field, path in path_fields(config):
-        if not is_below(path, roots):
+        if not is_below(path, roots) and (field, path) not in kept:
             yield outside(field, path, roots)
 
 

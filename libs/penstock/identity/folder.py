@@ -2,7 +2,7 @@
 
 `authority.crt`: the certificates of all authorities that are trusted, the newest first; `authority.key`: the key of the
 newest, only where certificates are issued. `loopback.key`: the secrets of signed statements, one a line, the newest
-first. `<role>[.<container>].crt` and `.key`: a process.
+first. `<role>[.<container>].crt` and `.key`: a process. `elsewhere/*.json`: what was issued to other folders; no keys.
 """
 
 from __future__ import annotations
@@ -16,11 +16,13 @@ from pathlib import Path
 from penstock.control.errors import NotFound, TerminalError, UserError
 from penstock.control.private import PRIVATE_FILE, PRIVATE_FOLDER
 from penstock.identity.authority import CERTIFICATE_DAYS, Issued, Pair, cell_of, issue, key_of, new_authority, read
+from penstock.identity.records import Record, good_now, read_record, record_of, written
 from penstock.identity.roles import Caller
 
 AUTHORITY = "authority.crt"
 AUTHORITY_KEY = "authority.key"
 LOOPBACK_KEY = "loopback.key"
+ELSEWHERE = "elsewhere"
 _END = b"-----END CERTIFICATE-----\n"
 _PUBLIC_FILE = 0o644
 _SECRETS_KEPT = 2
@@ -41,7 +43,7 @@ class IdentityFolder:
             self.renew_secret()
 
     def renew_secret(self) -> None:
-        """Statements are signed with a new secret. Those with the one before stay good until the next call."""
+        """Statements are signed with a new secret. Those with the secret before stay good until the next renewal."""
         path = self.path / LOOPBACK_KEY
         before = path.read_bytes().split() if path.exists() else []
         kept = [secrets.token_hex(32).encode(), *before][:_SECRETS_KEPT]
@@ -56,7 +58,9 @@ class IdentityFolder:
         days: float = CERTIFICATE_DAYS,
         to: Path | None = None,
     ) -> None:
-        """Writes a certificate for a process: here, or with all that the process needs to the folder `to`."""
+        """Writes a certificate for a process: here; or to the folder `to`, with all that a process with TLS needs, and
+        a record of it here."""
+        to = None if to is None or to.resolve() == self.path.resolve() else to
         folder = to or self.path
         folder.mkdir(parents=True, exist_ok=True, mode=PRIVATE_FOLDER)
         pair = issue(self._authority(), caller, hosts, now, days=days)
@@ -65,6 +69,8 @@ class IdentityFolder:
         # The key comes last: who reads both between the two writes sees that they do not match, and reads again.
         _replace(folder / f"{caller.file_name}.crt", pair.certificate, _PUBLIC_FILE)
         _replace(folder / f"{caller.file_name}.key", pair.key, PRIVATE_FILE)
+        if to is not None:
+            self._record(record_of(caller, read(pair.certificate, cell_of(self.trusted())), str(to.resolve())))
 
     def issued(self) -> Iterator[Issued]:
         """The certificates in the folder, by name."""
@@ -72,6 +78,16 @@ class IdentityFolder:
         for path in sorted(self.path.glob("*.crt")):
             if path.name != AUTHORITY:
                 yield read(path.read_bytes(), cell)
+
+    def elsewhere(self, now: datetime) -> list[Record]:
+        """What was issued to other folders from here, and is good now. Raises TerminalError for a damaged record."""
+        found = []
+        for path in sorted((self.path / ELSEWHERE).glob("*.json")):
+            try:
+                found.append(read_record(path.read_bytes()))
+            except ValueError as error:
+                raise TerminalError(f"{path} is no record of a certificate: {error}") from error
+        return good_now(found, now)
 
     def renew(self, now: datetime, *, days: float = CERTIFICATE_DAYS) -> list[Caller]:
         """Issues every certificate in the folder again, for the same hosts, by the newest authority."""
@@ -85,20 +101,20 @@ class IdentityFolder:
         trusted = self.trusted()
         self._put_authority(new_authority(cell_of(trusted), now), others=trusted)
 
-    def drop_old_authorities(self) -> int:
+    def drop_old_authorities(self, now: datetime, *, unseen: bool = False) -> int:
         """Trusts the newest authority only. Returns how many are not trusted any more.
 
-        Raises UserError while a certificate of an old one is in the folder.
+        Raises UserError while a certificate of an old one is here, or was issued from here to another folder and is
+        good. With `unseen` those of other folders do not count.
         """
         newest, *old = _certificates(self.trusted())
         old_keys = {key_of(each) for each in old}
-        late = [str(each.caller) for each in self.issued() if each.authority in old_keys]
-        if late:
-            raise UserError(
-                f"an old authority issued those of {', '.join(late)}: run `penstock certificates rotate` first",
-                field="drop_old",
-                rule="unused",
-            )
+        here = [str(each.caller) for each in self.issued() if each.authority in old_keys]
+        if here:
+            raise _still_used(here, "run `penstock certificates rotate` first")
+        others = [each.command() for each in self.elsewhere(now) if each.authority in old_keys and not unseen]
+        if others:
+            raise _still_used(others, "issue these again and bring them to their processes; or add --yes")
         _replace(self.path / AUTHORITY, newest, _PUBLIC_FILE)
         return len(old)
 
@@ -112,6 +128,11 @@ class IdentityFolder:
                 field="identity_dir",
                 rule="exists",
             ) from error
+
+    def _record(self, record: Record) -> None:
+        folder = self.path / ELSEWHERE
+        folder.mkdir(exist_ok=True, mode=PRIVATE_FOLDER)
+        _replace(folder / record.file_name, written(record), PRIVATE_FILE)
 
     def _authority(self) -> Pair:
         newest = _certificates(self.trusted())[0]
@@ -134,6 +155,10 @@ def read_private(path: Path) -> bytes:
     if path.stat().st_mode & 0o007:
         raise TerminalError(f"every account of the machine may use {path}: run `chmod 600 {path}`")
     return path.read_bytes()
+
+
+def _still_used(what: list[str], advice: str) -> UserError:
+    return UserError(f"an old authority issued {'; '.join(what)}: {advice}", field="drop_old", rule="unused")
 
 
 def _replace(path: Path, content: bytes, mode: int) -> None:

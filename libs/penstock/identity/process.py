@@ -13,7 +13,8 @@ from typing import Protocol
 from penstock.control.errors import TerminalError, Unauthenticated
 from penstock.control.logs import logger
 from penstock.identity.authority import cell_of, read
-from penstock.identity.folder import AUTHORITY, LOOPBACK_KEY, read_private
+from penstock.identity.folder import AUTHORITY, AUTHORITY_KEY, LOOPBACK_KEY, read_private
+from penstock.identity.metrics import observe_certificate
 from penstock.identity.roles import Caller, caller_in
 from penstock.identity.statements import statement, verified
 
@@ -48,6 +49,7 @@ class ProcessIdentity:
         self.tls = tls
         self.now = now
         self._authority = folder / AUTHORITY
+        self._authority_key = folder / AUTHORITY_KEY
         self._certificate = folder / f"{caller.file_name}.crt"
         self._key = folder / f"{caller.file_name}.key"
         self._loopback = folder / LOOPBACK_KEY
@@ -205,12 +207,19 @@ class ProcessIdentity:
 
     def _how_to_get_one(self) -> str:
         if not self.tls:
-            return "`penstock up` makes it, or `penstock init`. PENSTOCK_IDENTITY_DIR names the folder"
-        container = f" --container {self.caller.container}" if self.caller.container else ""
+            return (
+                "The port is this machine's only, so it needs the secret of the machine: `penstock up` makes it, or "
+                "`penstock init`, in the folder PENSTOCK_IDENTITY_DIR. With a folder that `penstock certificates issue "
+                "--to` has filled, set PENSTOCK_HOST to an address that other machines reach"
+            )
         return (
-            f"The port is not only this machine's, so it needs TLS. Run `penstock certificates issue {self.caller.role}"
-            f"{container} --host NAME`, and set PENSTOCK_IDENTITY_DIR to the folder"
+            f"The port is not only this machine's, so it needs TLS. Run `{self._issue()}` where `penstock init` made "
+            "the authority, bring the folder to this machine, and set PENSTOCK_IDENTITY_DIR to it here"
         )
+
+    def _issue(self) -> str:
+        container = f" --container {self.caller.container}" if self.caller.container else ""
+        return f"penstock certificates issue {self.caller.role}{container} --host NAME --to FOLDER"
 
     def _read_version(self) -> Version:
         paths = (self._authority, self._certificate, self._key, self._loopback)
@@ -228,14 +237,20 @@ class ProcessIdentity:
             log.warning("certificate cannot be read", error=error.detail)
             return
         if left is not None and left < WARN_BELOW_SECONDS:
-            log.warning("certificate ends soon: run `penstock certificates rotate`", days_left=round(left / 86_400, 1))
+            command = "penstock certificates rotate" if self._authority_key.is_file() else self._issue()
+            log.warning("certificate ends soon", days_left=round(left / 86_400, 1), run=command)
 
 
 def identity_of(settings: Settings, caller: Caller) -> ProcessIdentity:
-    """The identity of a process with its settings. Raises SystemExit with what to do when it has none."""
+    """The identity of a process with its settings; the end of its certificate becomes a metric.
+
+    Raises SystemExit with what to do when it has none.
+    """
     identity = ProcessIdentity(settings.identity_folder(), caller, tls=settings.uses_tls())
     try:
         identity.require()
+        if identity.seconds_left() is not None:
+            observe_certificate(str(caller), identity.seconds_left)
     except (TerminalError, OSError, ssl.SSLError) as error:
         raise SystemExit(str(error)) from error
     return identity

@@ -26,13 +26,13 @@ from services.job_service import access, requests, views
 from services.job_service.analyses import PLAN_SECONDS, must_be_asked
 from services.job_service.explain import explain
 from services.job_service.flows import flow_of
+from services.job_service.path_rules import require_paths
 from services.job_service.plans import plan, stopped_seconds
 from services.job_service.requests import JobName, PageOf100, PartsOf, PrincipalOf, known_job
 from services.job_service.store import expected, flows, history, jobs, overview, secrets
 from services.job_service.store.layers import all_layers
 from services.job_service.store.rates import read_rates
 from services.job_service.watermarks import with_waiting
-from services.job_service.writer import require_paths
 from services.job_service.writes import BASE, Layers, Write, merged_with, new_content, require_layer_row, unknown_job
 from services.job_service.writes import expected as merged_of
 
@@ -69,7 +69,7 @@ def plan_write(job: JobName, body: PlanRequest, parts: PartsOf, principal: Princ
         access.require_layer(principal, layer)
         content = new_content(Write(Action(body.action), job, "", layer, body.config), stored)
         after = merged_with(stored, layers, layer, content)
-        require_paths(after, parts.path_roots)
+        require_paths(stored, layers, after, parts.path_roots)
         secrets.check(connection, job, after.secrets)
         flows.check(connection, flow_of(job, after.model_dump(mode="json")))
     has_run = running is not None and running.started

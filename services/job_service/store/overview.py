@@ -120,6 +120,9 @@ _ALERTS = """(
             AND (silences.kind IS NULL OR silences.kind = alerts.kind) AND alerts.subject LIKE subject_like) AS silence
     FROM (SELECT alerts.*, acknowledged_at IS NOT NULL AND coalesce(acknowledged_until > now(), true) AS is_acknowledged
         FROM alerts) AS alerts) AS shown"""
+_OPEN_BY_KIND = text(
+    f"SELECT kind, count(*) AS alerts FROM {_ALERTS} WHERE cleared_at IS NULL AND silence IS NULL GROUP BY kind"
+)
 _LEADERS = text(
     """
     SELECT name AS loop, holder, url, epoch,
@@ -182,6 +185,11 @@ def alerts_page(
     shown += [] if include_silenced else ["silence IS NULL"]
     table = f"(SELECT * FROM {_ALERTS} WHERE {' AND '.join(shown) or 'true'}) AS asked"
     return read_page(connection, AlertView, table, where, key="id", limit=limit, below=before_id)
+
+
+def open_by_kind(connection: Connection) -> dict[str, int]:
+    """The number of open alerts that no silence leaves out, by kind; without the kinds that have none."""
+    return {row.kind: row.alerts for row in connection.execute(_OPEN_BY_KIND)}
 
 
 def leaders(connection: Connection) -> list[LeaderView]:

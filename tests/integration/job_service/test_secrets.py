@@ -120,3 +120,25 @@ def test_paths_outside_the_roots_are_refused_at_the_write_and_in_a_plan(database
         assert refused(
             lambda: client.patch_layer("a", "base", {"args": {"x": "y"}, "output": OUTSIDE["output"]}, if_match=1)
         ) == [("output.path", "below_path_roots")]
+
+
+def test_a_job_keeps_a_path_that_the_roots_no_longer_allow_and_gets_no_other(database_url: str) -> None:
+    """1. The job is written, then roots are set that do not allow its table. 2. It is planned, stopped and changed
+    elsewhere. 3. Other paths are refused. 4. So is the first one, once the job has another."""
+    other = {"tables": {"t": {"path": "/old/other", "format": "csv"}}}
+    with job_service(database_url) as before, job_service(database_url, path_roots=("/cell/outputs",)) as after:
+        old, new = before.client(), after.client(before.admin)
+        content = {**CONFIG, "tables": {"t": {"path": "/old/t", "format": "csv"}}}
+        old.put_job("a", content)
+        for version, change in enumerate(({"desired_state": "stopped"}, {"trigger_interval_seconds": 3})):
+            new.plan("a", change, action="patch", layer="oncall")
+            new.patch_layer("a", "oncall", change, if_match=version)
+        told = [("tables.t.path", "below_path_roots")]
+        assert refused(lambda: new.patch_layer("a", "base", other, if_match=1)) == told
+        assert refused(lambda: new.put_job("b", content)) == told
+        assert refused(lambda: new.put_job("a", {**content, "output": OUTSIDE["output"]})) == [
+            ("output.path", "below_path_roots")
+        ]
+        inside = {"tables": {"t": {"path": "/cell/outputs/t"}}}
+        new.patch_layer("a", "base", inside, if_match=1)
+        assert refused(lambda: new.patch_layer("a", "base", content, if_match=2)) == told

@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterable, Sequence
+from importlib.metadata import version
 
 import pytest
 
@@ -109,6 +110,11 @@ def test_each_command_explains_itself(shell: Shell) -> None:
     for row in COMMANDS:
         if row.path != "demo":
             assert f"Usage: penstock {row.path} " in shell(*row.path.split(), "--help").ok()
+
+
+def test_it_says_which_release_it_is(shell: Shell) -> None:
+    assert shell("--version").ok() == f"penstock {version('penstock')}\n"
+    assert "--version" in shell("--help").ok()
 
 
 def test_what_is_no_name_is_sent_nowhere(shell: Shell) -> None:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import math
 import stat
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from prometheus_client import REGISTRY
 
 from penstock.control.errors import NotFound, TerminalError, Unauthenticated, UserError
 from penstock.identity.folder import AUTHORITY, AUTHORITY_KEY, LOOPBACK_KEY, IdentityFolder
+from penstock.identity.metrics import observe_certificate
 from penstock.identity.process import ProcessIdentity
 from penstock.identity.roles import Caller, Role
 
@@ -64,10 +67,49 @@ def test_an_old_authority_is_dropped_only_when_nobody_needs_it(folder: IdentityF
     folder.add_authority(NOW)
     assert folder.trusted().count(b"BEGIN CERTIFICATE") == 2
     with pytest.raises(UserError, match="shard_manager"):
-        folder.drop_old_authorities()
+        folder.drop_old_authorities(NOW)
     folder.renew(NOW)
-    assert folder.drop_old_authorities() == 1
+    assert folder.drop_old_authorities(NOW) == 1
     assert folder.trusted().count(b"BEGIN CERTIFICATE") == 1
+
+
+def test_what_was_issued_to_other_folders_is_recorded_until_it_expires(folder: IdentityFolder, tmp_path: Path) -> None:
+    """Two processes of one role are two; the same one, issued again, is one."""
+    for host in ("one", "two", "one"):
+        folder.issue(MANAGER, [host], NOW, days=3, to=tmp_path / host)
+    folder.issue(CONTAINER, ["c1", "10.0.0.1"], NOW, days=1, to=tmp_path / "a folder")
+    later = folder.elsewhere(NOW + timedelta(days=2))
+    assert sorted((str(each.caller), each.hosts) for each in later) == [
+        ("shard_manager", ("one",)),
+        ("shard_manager", ("two",)),
+    ]
+    (found,) = (each for each in folder.elsewhere(NOW) if each.caller == CONTAINER)
+    assert found.command() == (
+        "penstock certificates issue task_manager --container c1.north --host c1 --host 10.0.0.1 "
+        f"--to '{tmp_path}/a folder'"
+    )
+    assert list(folder.issued()) == []
+
+
+def test_an_old_authority_stays_while_another_folder_needs_it(folder: IdentityFolder, tmp_path: Path) -> None:
+    """1. It issued a certificate to another folder. 2. It cannot be dropped until that is issued again, or it has
+    expired, or the operator says so."""
+    folder.issue(MANAGER, ["m"], NOW, days=3, to=tmp_path / "m")
+    folder.add_authority(NOW)
+    folder.renew(NOW)
+    with pytest.raises(UserError, match=r"issue shard_manager --host m --to .*--yes"):
+        folder.drop_old_authorities(NOW)
+    before = (folder.path / AUTHORITY).read_bytes()
+    assert folder.drop_old_authorities(NOW, unseen=True) == 1
+    for dropped in (lambda: folder.drop_old_authorities(NOW + timedelta(days=4)), lambda: _issued_again(folder)):
+        (folder.path / AUTHORITY).write_bytes(before)
+        assert dropped() == 1
+
+
+def _issued_again(folder: IdentityFolder) -> int:
+    (record,) = folder.elsewhere(NOW)
+    folder.issue(record.caller, record.hosts, NOW, to=Path(record.folder))
+    return folder.drop_old_authorities(NOW)
 
 
 def test_only_who_has_the_key_of_the_authority_issues(folder: IdentityFolder, tmp_path: Path) -> None:
@@ -81,7 +123,10 @@ def test_only_who_has_the_key_of_the_authority_issues(folder: IdentityFolder, tm
 def test_a_process_without_an_identity_says_what_to_do(folder: IdentityFolder, tmp_path: Path) -> None:
     with pytest.raises(TerminalError, match="penstock up"):
         ProcessIdentity(tmp_path / "nowhere", MANAGER).require()
-    with pytest.raises(TerminalError, match=r"certificates issue task_manager --container c1[.]north --host"):
+    with pytest.raises(TerminalError, match="PENSTOCK_HOST"):
+        ProcessIdentity(tmp_path / "nowhere", MANAGER).require()
+    command = r"certificates issue task_manager --container c1[.]north --host NAME --to FOLDER"
+    with pytest.raises(TerminalError, match=command):
         ProcessIdentity(folder.path, CONTAINER, tls=True).require()
     folder.issue(CONTAINER, ["localhost"], NOW - timedelta(days=3), days=1)
     with pytest.raises(TerminalError, match="expired"):
@@ -117,3 +162,19 @@ def test_a_new_secret_is_taken_while_processes_run(folder: IdentityFolder) -> No
     folder.renew_secret()
     with pytest.raises(Unauthenticated):
         ProcessIdentity(folder.path, MANAGER).verified(first, "GET", "/v1/specs")
+
+
+def test_the_end_of_a_certificate_is_a_metric_of_its_process(folder: IdentityFolder) -> None:
+    """1. Days that are left. 2. It is not zero, and no error, while the file cannot be read."""
+    folder.issue(CONTAINER, ["localhost"], datetime.now(UTC), days=10)
+    process = ProcessIdentity(folder.path, CONTAINER, tls=True)
+    observe_certificate("task_manager/c1.north", process.seconds_left)
+    assert _days_left() == pytest.approx(10, abs=0.01)
+    (folder.path / f"{CONTAINER.file_name}.crt").write_bytes(b"damaged")
+    assert math.isnan(_days_left())
+
+
+def _days_left() -> float:
+    found = REGISTRY.get_sample_value("penstock_certificate_days_left", {"process": "task_manager/c1.north"})
+    assert found is not None
+    return found
