@@ -12,7 +12,7 @@ from tests.bench.report import let_pass
 _MB = 1e6
 _JCMD_S = 120.0
 _MOST_COLLECTIONS = 10
-_CLEANERS_S = 0.5
+_CLEANERS_S = 0.2
 
 
 class JvmState(NamedTuple):

@@ -37,7 +37,8 @@ def main() -> None:
 
 def measure(stack: LocalStack, count: int, **config: Any) -> dict[str, float]:
     """Submits `2 * count` jobs, all converged at the end. `config` is merged into each (`desired_state`, say)."""
-    make = partial(_config, config)
+    tables = {"planes": {"path": f"{stack.data_dir}/outputs/planes"}}
+    make = partial(_config, {"tables": tables, **config})
     _submit_one_by_one(stack, "warm", min(20, count), make)
     single_s, accepted_s, latencies = _submit_one_by_one(stack, "single", count, make)
     say(f"{count} calls of {CLIENTS} clients: accepted in {accepted_s:.1f} s, converged in {single_s:.1f} s")

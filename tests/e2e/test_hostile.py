@@ -28,6 +28,8 @@ from tests.support.stack.rows import RowJob
 
 REFUSALS = {401, 403, 404, 405, 413, 422}
 AT_LEAST = 80
+TASKS = 2
+LOOKS = 3
 CONTAINER, OTHER = "task_manager_1", "task_manager_2"
 HUGE = 2**62
 INTERNAL = ("state_syncer", "task_service", "shard_manager", "auto_scaler", CONTAINER)
@@ -97,7 +99,7 @@ def test_who_does_not_belong_changes_nothing(stack: ChaosStack, rows: RowJob, ca
         *_of_users(stack, rows),
     ]
     assert len(attempts) >= AT_LEAST
-    before = _state(stack)
+    before = _state_at_rest(stack)
     with httpx.Client(timeout=10.0, trust_env=False) as client:
         answers = {str(attempt): _answer(client, stack, attempt) for attempt in attempts}
     wrong = {attempt: status for attempt, status in answers.items() if status not in REFUSALS}
@@ -243,6 +245,19 @@ def _state(stack: ChaosStack) -> dict[str, Any]:
         tasks = sorted((task["job"], task["index"], task["epoch"], task["generation"]) for task in answer["tasks"])
         state[name] = (answer["incarnation"], answer["shards"], tasks, stack.supervisor.pid(name))
     return state
+
+
+def _state_at_rest(stack: ChaosStack) -> dict[str, Any]:
+    """The state once nothing changes any more: all tasks run, and no shard moves."""
+    seen: list[dict[str, Any]] = []
+
+    def is_at_rest() -> bool:
+        seen.append(_state(stack))
+        tasks = [task for name in stack.containers for task in seen[-1][name][2]]
+        return len(tasks) == TASKS and len(seen) >= LOOKS and all(each == seen[-1] for each in seen[-LOOKS:])
+
+    wait_until(is_at_rest, 60, "the stack to be at rest", poll_s=0.5)
+    return seen[-1]
 
 
 def _query(stack: ChaosStack, query: str) -> list[tuple[Any, ...]]:

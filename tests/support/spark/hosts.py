@@ -23,6 +23,7 @@ from penstock.control.clock import SystemClock
 from penstock.control.errors import Unavailable
 from penstock.control.process import wait_until
 from penstock.local.jars import share_dir
+from penstock.spark.access import with_access
 from penstock.spark.channel import (
     Command,
     Event,
@@ -75,10 +76,11 @@ class AnsweringHost(HostProcess):
         self._lock = threading.Lock()
         self._listeners = on_event, on_end
         self._gone: Unavailable | None = None
+        self._of_container = settings
         super().__init__(name, settings, log_path, on_event=self._heard, on_end=self._over)
 
     def send(self, command: Command) -> Future[Reply]:
-        """Sends a command with an id of its own; a lease counts from now."""
+        """Sends a command with an id of its own and what its job may use; a lease counts from now."""
         now = {"sent_at": SystemClock().monotonic()} if isinstance(command, Lease) else {}
         answer: Future[Reply] = Future()
         with self._lock:
@@ -87,7 +89,7 @@ class AnsweringHost(HostProcess):
                 return answer
             number = len(self._answers)
             self._answers[number] = answer
-        super().send(command.model_copy(update={"id": number, **now}))
+        super().send(with_access(command.model_copy(update={"id": number, **now}), self._of_container))
         return answer
 
     def _heard(self, event: Event) -> None:
