@@ -31,7 +31,7 @@ def main() -> None:
         lease=settings.scaler_lease_seconds,
         renew=settings.scaler_renew_seconds,
     )
-    url = settings.address(settings.port)
+    url = settings.address(settings.port, settings.public_url)
     loop = build_loop(AUTO_SCALER, scaler.round, engine, clock, times, holder=settings.identity(), url=url)
     app = create_internal_app(AUTO_SCALER, ready=loop.status, identity=identity, open_metrics=settings.metrics_open)
     serve(app, settings.host, settings.port, loop, tls=tls_of(identity))

@@ -12,6 +12,7 @@ class AutoScalerSettings(CommonSettings):
     """`scaler_policy` is a JSON object with any of the fields of `Policy`."""
 
     port: int = 7074
+    public_url: str | None = Field(None, description="address for other processes (default: host and port)")
     job_service_url: str = "http://127.0.0.1:7070"
     scaler_token: SecretStr = SecretStr("")
     scaler_period_seconds: float = Field(60.0, gt=0)

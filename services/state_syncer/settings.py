@@ -14,6 +14,7 @@ class StateSyncerSettings(CommonSettings):
     bounds rescales that only copy yet, beside them."""
 
     port: int = 7071
+    public_url: str | None = Field(None, description="address for other processes (default: host and port)")
     job_service_url: str = "http://127.0.0.1:7070"
     state_syncer_token: SecretStr = SecretStr("")
     state_syncer_period_seconds: float = Field(30.0, gt=0)

@@ -62,7 +62,7 @@ def build(settings: StateSyncerSettings, identity: Identity) -> LeaderLoop:
         renew=settings.state_syncer_renew_seconds,
         gather=settings.state_syncer_gather_seconds,
     )
-    url = settings.address(settings.port)
+    url = settings.address(settings.port, settings.public_url)
     loop = build_loop(STATE_SYNCER, rounds, engine, clock, times, holder=settings.identity(), url=url)
     dispatcher.on_news = loop.wake
     return loop

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 from sqlalchemy import Engine, text
 
 from penstock.control.process import kill_group, start_child, stop_group, wait_until
@@ -96,4 +97,15 @@ def test_the_auto_scaler_leads_and_ends_cleanly(database_url: str, tmp_path: Pat
         expired = connection.execute(text("SELECT expires_at < now() FROM leases WHERE name = 'auto_scaler'"))
         assert expired.scalars().all() == [True]
     assert exit_code == 0
+    engine.dispose()
+
+
+@pytest.mark.parametrize("name", ["state_syncer", "auto_scaler"])
+def test_a_leader_is_found_at_its_public_address(name: str, database_url: str, tmp_path: Path) -> None:
+    engine, url = connect(database_url), "http://leader.example:7071"
+    with service(f"services.{name}", database_url, tmp_path / "log", PENSTOCK_PUBLIC_URL=url) as process:
+        wait_until(lambda: process.is_ready_as("leader"), START_TIMEOUT_SECONDS, "it to lead")
+        with transaction(engine) as connection:
+            found = connection.execute(text("SELECT url FROM leases WHERE name = :name"), {"name": name})
+            assert found.scalars().all() == [url]
     engine.dispose()

@@ -36,3 +36,12 @@ def test_the_job_service_and_the_hosts_have_the_same_path_roots(environments: di
 def test_each_token_is_its_services_own(environments: dict[str, dict[str, Any]]) -> None:
     for variable in ("PENSTOCK_SCALER_TOKEN", "PENSTOCK_STATE_SYNCER_TOKEN"):
         assert [name for name, env in environments.items() if variable in env] == [ONLY_FOR[variable]]
+
+
+def test_each_process_whose_address_others_find_in_the_store_says_which_it_is(
+    environments: dict[str, dict[str, Any]],
+) -> None:
+    """They listen on all addresses of their container. `penstock status` asks the leaders, by what their leases say."""
+    ports = {"state_syncer": 7071, "shard_manager": 7073, "auto_scaler": 7074, "task_manager_1": 7100}
+    for name, port in ports.items():
+        assert environments[name]["PENSTOCK_PUBLIC_URL"] == f"https://{name}:{port}"
