@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from importlib import import_module
-from importlib.metadata import version
 from typing import Annotated, Any, NamedTuple
 
 import typer
@@ -71,7 +70,7 @@ def program(commands: Iterable[Command], groups: dict[str, str], *, summary: str
 
 def _say_release(asked: bool) -> None:
     if asked:
-        print(f"penstock {version('penstock')}")
+        print(f"penstock {import_module('importlib.metadata').version('penstock')}")
         raise typer.Exit
 
 
