@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Iterator
 
 import pytest
 
-from penstock.cli.commands import COMMANDS
+from penstock.cli.commands import COMMANDS, GROUPS
 from penstock.cli.lazy import LazyCommand
 from tests.support.cli.documents import blocks
 from tests.tidy.source import REPOSITORY
@@ -19,6 +20,31 @@ READMES = (
         for path in sorted((REPOSITORY / "deploy" / "examples").glob("*/README.md"))
     ),
 )
+
+# What operators read. Words in capitals, and those in angle brackets, stand for what they put in.
+PAGES = (
+    "services/ALERTS.md",
+    "services/CELL.md",
+    "services/POSTGRES.md",
+    "services/UPGRADE.md",
+    "libs/penstock/identity/README.md",
+    "libs/penstock/store/RESTORE.md",
+    "libs/penstock/spark/SECRETS.md",
+)
+_COMMAND = re.compile(r"`(penstock [^`]+)`|^ *(penstock .+)$", re.MULTILINE)
+_PUT_IN = {"FOLDER": ".", "VERSION": "2", "ROLE": "observer"}
+_GAP = re.compile(r"<(\w+)>|\b[A-Z]{3,}\b")
+
+
+def _shown() -> Iterator[tuple[str, str]]:
+    """The commands of the pages that are more than a name."""
+    names = {*GROUPS, "--version", *(row.path for row in COMMANDS)}
+    for page in PAGES:
+        for inline, line in _COMMAND.findall((REPOSITORY / page).read_text()):
+            words = " ".join((inline or line).split())
+            filled = _GAP.sub(lambda gap: _PUT_IN.get(gap[0], gap[0].strip("<>").lower()), words.split(" > ")[0])
+            if filled.removeprefix("penstock ") not in names:
+                yield page, filled
 
 
 def _commands() -> Iterator[tuple[str, str]]:
@@ -36,6 +62,13 @@ def test_a_documented_command_can_be_parsed(readme: str, line: str) -> None:
     for word in words:
         if word.startswith("deploy/"):
             assert (REPOSITORY / word).exists(), word
+
+
+@pytest.mark.parametrize(("page", "line"), list(_shown()))
+def test_a_command_of_a_page_can_be_parsed(page: str, line: str) -> None:
+    words = shlex.split(line, comments=True)[1:]
+    row = next(row for row in COMMANDS if words[: len(row.path.split())] == row.path.split())
+    assert LazyCommand(row).make_context(row.path, words[len(row.path.split()) :]).params, page
 
 
 def test_each_example_has_a_readme_of_commands() -> None:
