@@ -9,6 +9,7 @@ from sqlalchemy import Engine, text
 from penstock.model.reports import TaskProgress, TaskReport, TaskReportBatch, TaskState
 from penstock.store import migrate
 from penstock.store.engine import connect, transaction
+from penstock.store.incarnation import begin_incarnation
 from penstock.tasks.ownership import Member
 from services.shard_manager.store.members import register
 from services.task_service.sampler import Sampler
@@ -62,6 +63,32 @@ def test_one_process_takes_the_samples_of_a_minute(engine: Engine) -> None:
     )
     assert (taken, again) == (3, None) or before != after
     assert run(engine, "SELECT backlog_records FROM task_metrics ORDER BY index") == [1, 2, 2]
+
+
+def test_samples_are_taken_after_the_store_was_restored_also_twice(engine: Engine) -> None:
+    report(engine, "x", 1, 0)
+    store = SampleStore(engine)
+    for _ in range(2):
+        assert take_samples(engine) == 1
+        with transaction(engine) as connection:
+            begin_incarnation(connection, author="test", reason="test")
+        report(engine, "x", 1, 0)
+        later(engine)
+        assert store.take() == 1
+
+
+def later(engine: Engine) -> None:
+    """As a minute later, without the samples of before."""
+    run(engine, "UPDATE sampled SET minute = minute - interval '1 minute'")
+    run(engine, "DELETE FROM task_metrics")
+
+
+@pytest.mark.parametrize(("minutes", "taken"), [(1, None), (5, None), (7, 0), (1_000_000, 0)])
+def test_a_minute_far_ahead_holds_nobody_up(engine: Engine, minutes: int, taken: int | None) -> None:
+    """Up to five minutes are those of a server whose clock was a little ahead: they come again."""
+    ahead = "date_trunc('minute', clock_timestamp()) + make_interval(mins => {})"
+    run(engine, f"UPDATE sampled SET minute = {ahead.format(minutes)}")
+    assert SampleStore(engine).take() == taken
 
 
 def test_samples_of_another_release_are_kept_and_these_are_left_out(engine: Engine) -> None:
