@@ -1,4 +1,4 @@
-"""Repairs after reviews: samples after a restore, and who may execute which function. The SQL file has the statements."""
+"""Samples after a restore, and who may execute which function. The SQL file has the statements."""
 
 from __future__ import annotations
 
