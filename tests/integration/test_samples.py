@@ -19,6 +19,10 @@ from tests.support.control.clock import FakeClock
 from tests.support.store.samples import take_samples
 
 _PARTS = "SELECT part FROM sample_parts ORDER BY ends"
+_ADD_DAY = """
+    SELECT add_samples_part(day, day + interval '1 day')
+    FROM CAST(date_trunc('day', now(), 'UTC') + make_interval(days => {days}) AS timestamptz) AS day
+"""
 _INSERT = "INSERT INTO task_metrics (job, index, minute, backlog_records) VALUES ('a', 0, {minute}, {backlog})"
 
 
@@ -109,8 +113,13 @@ def test_days_come_ahead_and_go_whole(engine: Engine) -> None:
     store.add_days()
     assert run(engine, _PARTS) == parts
     assert store.drop_oldest(1) is None
-    assert [store.drop_oldest(-3) for _ in range(4)] == [*parts[:3], None]
-    assert len(run(engine, _PARTS)) == len(parts) - 3
+    run(engine, f"DROP TABLE {parts[0]}")
+    for days in range(-4, 1):
+        run(engine, _ADD_DAY.format(days=days))
+    old = run(engine, _PARTS)[:5]
+    assert old[4] == parts[0]
+    assert [store.drop_oldest(1) for _ in range(4)] == [*old[:3], None]
+    assert run(engine, _PARTS) == [old[3], *parts]
     run(engine, _INSERT.format(minute="now() + interval '4 days'", backlog=1))
 
 
@@ -132,20 +141,20 @@ def test_the_sampler_does_what_is_due(engine: Engine) -> None:
 
 @pytest.fixture
 def former(empty_database_url: str) -> Engine:
-    """A store of the release before, with a sample of yesterday and one of this minute."""
+    """A store of the release before, with a sample of three days ago and one of this minute."""
     engine = connect(empty_database_url)
     with engine.begin() as connection:
         config = migrate._config()
         config.attributes["connection"] = connection
         command.upgrade(config, "0007")
-    run(engine, _INSERT.format(minute="date_trunc('minute', now()) - interval '1 day'", backlog=1))
+    run(engine, _INSERT.format(minute="date_trunc('minute', now()) - interval '3 days'", backlog=1))
     run(engine, _INSERT.format(minute="date_trunc('minute', now())", backlog=2))
     return engine
 
 
 def test_samples_of_the_release_before_are_kept_without_being_copied(former: Engine, empty_database_url: str) -> None:
     """1. The schema is upgraded: the old table stays as it is, new samples go to the day. 2. The old ones are checked,
-    and become the oldest part. 3. A Task Service of the release before writes on. 4. They go whole, by age."""
+    and become the oldest part. 3. A Task Service of the release before writes on. 4. Days later they go whole."""
     file = run(former, "SELECT pg_relation_filenode('task_metrics')")
     migrate.upgrade(empty_database_url)
     assert run(former, "SELECT pg_relation_filenode('task_metrics_before')") == file
@@ -158,7 +167,11 @@ def test_samples_of_the_release_before_are_kept_without_being_copied(former: Eng
     for backlog in (3, 4):
         run(former, _INSERT.format(minute="date_trunc('minute', clock_timestamp())", backlog=backlog) + upsert)
     assert store.drop_oldest(14) is None
-    assert store.drop_oldest(0) == "task_metrics_before"
+    run(former, "ALTER TABLE task_metrics DETACH PARTITION task_metrics_before")
+    ended = run(former, "SELECT now() - interval '2 days'")[0]
+    attached = f"ATTACH PARTITION task_metrics_before FOR VALUES FROM (MINVALUE) TO ('{ended}')"
+    run(former, f"ALTER TABLE task_metrics {attached}")
+    assert store.drop_oldest(1) == "task_metrics_before"
     assert 1 not in run(former, "SELECT backlog_records FROM task_metrics")
     former.dispose()
 
