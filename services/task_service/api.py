@@ -30,7 +30,7 @@ from services.task_service.answers import Answers
 from services.task_service.cache import TemplateCache
 from services.task_service.encoding import Asked, Encoded
 from services.task_service.leases import LeaseDesk
-from services.task_service.store.leases import answer_all
+from services.task_service.store.leases import answer_one, renew_all
 from services.task_service.store.reports import save_changes, save_report
 from services.task_service.templates import Templates
 from services.task_service.waiters import Waiters
@@ -141,7 +141,7 @@ def build_app(
 ) -> FastAPI:
     """`GET /v1/specs`, reports, leases and the calls that every service has."""
     specs = SpecAnswers(cache, waiters, longest_wait_seconds=longest_wait_seconds)
-    leases = LeaseDesk(partial(answer_all, engine))
+    leases = LeaseDesk(partial(renew_all, engine), partial(answer_one, engine))
     app = create_internal_app("task_service", ready=specs.readiness, identity=identity, open_metrics=open_metrics)
 
     @app.get("/v1/specs", response_model=Snapshot)
@@ -190,7 +190,7 @@ def build_app(
     async def post_leases(request: LeaseRequest, caller: KnownCaller) -> LeaseAnswer:
         """Renews the lease row of a container that no Shard Manager answers."""
         require_container(caller, request.container)
-        return await leases.renew(request)
+        return await leases.answer(request)
 
     return app
 

@@ -36,7 +36,7 @@ from penstock.wire.cluster import LeaseRequest
 from services.shard_manager.store.members import register
 from services.task_manager.report_log import Outgoing, ReportLog
 from services.task_manager.settings import TaskManagerSettings
-from services.task_service.store.leases import answer_all
+from services.task_service.store.leases import renew_all
 from services.task_service.store.reports import save_changes, save_report
 from services.task_service.store.samples import SampleStore
 from tests.bench.report import finish, say
@@ -81,7 +81,7 @@ def measure(containers: int, tasks: int) -> dict[str, float]:
         bytes_per_sample = _sample_bytes(engine)
         requests = [LeaseRequest(container=f"c{number}", incarnation="1") for number in range(containers)]
         begun = time.monotonic()
-        renewed = sum(each.known for each in answer_all(engine, requests))
+        renewed = sum(each.known for each in renew_all(engine, requests))
         renew_ms = (time.monotonic() - begun) * 1000
     say(f"{sampled} samples of {containers * tasks} tasks, {renewed} leases of {containers} containers")
     return {

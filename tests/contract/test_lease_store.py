@@ -21,7 +21,7 @@ from services.shard_manager.store import members as stored_members
 from services.shard_manager.store import owners as stored_owners
 from services.task_manager.membership.relayed_lease import RelayedLease
 from services.task_manager.membership.stored_lease import LeaseStore, StoredLease
-from services.task_service.store.leases import answer_all
+from services.task_service.store.leases import answer_one, renew_all
 from tests.support import identity
 from tests.support.control.clock import FakeClock
 from tests.support.memory.ownership import MemoryLeaseStore
@@ -215,15 +215,15 @@ def test_many_leases_are_renewed_at_once_each_by_its_own_row(engine: Engine) -> 
         for name in ("c2", "c3"):
             stored_members.register(connection, MEMBER._replace(name=name), empty=True)
         assert stored_members.declare_lost(connection, {"c3": "one"}, FAIL_OVER_SECONDS)
-    asked = [("c1", None), ("c2", None), ("c3", None), ("c4", None)]
-    requests = [LeaseRequest(container=name, incarnation="one", former=former) for name, former in asked]
+    requests = [LeaseRequest(container=name, incarnation="one") for name in ("c1", "c2", "c3", "c4")]
     stale = LeaseRequest(container="c1", incarnation="zero")
-    answers = answer_all(engine, [*requests, stale])
+    answers = renew_all(engine, [*requests, stale])
     assert [each.known for each in answers] == [True, True, False, False, False]
     assert [dict(each.shards) for each in answers[:2]] == [{1: epoch, 3: epoch}, {}]
-    (adopted,) = answer_all(engine, [LeaseRequest(container="c1", incarnation="two", former="one")])
+    adopted = answer_one(engine, LeaseRequest(container="c1", incarnation="two", former="one"))
     assert adopted.shards.keys() == {1, 3}
-    assert not answer_all(engine, requests[:1])[0].known
+    assert not renew_all(engine, requests[:1])[0].known
+    assert not answer_one(engine, requests[0]).known
 
 
 def test_many_leases_take_one_statement_each_for_rows_and_shards(engine: Engine) -> None:
@@ -232,5 +232,5 @@ def test_many_leases_take_one_statement_each_for_rows_and_shards(engine: Engine)
             stored_members.register(connection, MEMBER._replace(name=f"c{number}"), empty=True)
     requests = [LeaseRequest(container=f"c{number}", incarnation="one") for number in range(50)]
     with counted_statements(engine) as statements:
-        assert all(each.known for each in answer_all(engine, requests))
+        assert all(each.known for each in renew_all(engine, requests))
     assert len(statements) == 3

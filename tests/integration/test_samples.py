@@ -9,6 +9,7 @@ from sqlalchemy import Engine, text
 from penstock.model.reports import TaskProgress, TaskReport, TaskReportBatch, TaskState
 from penstock.store import migrate
 from penstock.store.engine import connect, transaction
+from penstock.store.incarnation import begin_incarnation
 from penstock.tasks.ownership import Member
 from services.shard_manager.store.members import register
 from services.task_service.sampler import Sampler
@@ -18,6 +19,10 @@ from tests.support.control.clock import FakeClock
 from tests.support.store.samples import take_samples
 
 _PARTS = "SELECT part FROM sample_parts ORDER BY ends"
+_ADD_DAY = """
+    SELECT add_samples_part(day, day + interval '1 day')
+    FROM CAST(date_trunc('day', now(), 'UTC') + make_interval(days => {days}) AS timestamptz) AS day
+"""
 _INSERT = "INSERT INTO task_metrics (job, index, minute, backlog_records) VALUES ('a', 0, {minute}, {backlog})"
 
 
@@ -64,6 +69,32 @@ def test_one_process_takes_the_samples_of_a_minute(engine: Engine) -> None:
     assert run(engine, "SELECT backlog_records FROM task_metrics ORDER BY index") == [1, 2, 2]
 
 
+def test_samples_are_taken_after_the_store_was_restored_also_twice(engine: Engine) -> None:
+    report(engine, "x", 1, 0)
+    store = SampleStore(engine)
+    for _ in range(2):
+        assert take_samples(engine) == 1
+        with transaction(engine) as connection:
+            begin_incarnation(connection, author="test", reason="test")
+        report(engine, "x", 1, 0)
+        later(engine)
+        assert store.take() == 1
+
+
+def later(engine: Engine) -> None:
+    """As a minute later, without the samples of before."""
+    run(engine, "UPDATE sampled SET minute = minute - interval '1 minute'")
+    run(engine, "DELETE FROM task_metrics")
+
+
+@pytest.mark.parametrize(("minutes", "taken"), [(1, None), (5, None), (7, 0), (1_000_000, 0)])
+def test_a_minute_far_ahead_holds_nobody_up(engine: Engine, minutes: int, taken: int | None) -> None:
+    """Up to five minutes are those of a server whose clock was a little ahead: they come again."""
+    ahead = "date_trunc('minute', clock_timestamp()) + make_interval(mins => {})"
+    run(engine, f"UPDATE sampled SET minute = {ahead.format(minutes)}")
+    assert SampleStore(engine).take() == taken
+
+
 def test_samples_of_another_release_are_kept_and_these_are_left_out(engine: Engine) -> None:
     report(engine, "x", 1, 0)
     for minutes in (0, 1):
@@ -82,8 +113,13 @@ def test_days_come_ahead_and_go_whole(engine: Engine) -> None:
     store.add_days()
     assert run(engine, _PARTS) == parts
     assert store.drop_oldest(1) is None
-    assert [store.drop_oldest(-3) for _ in range(4)] == [*parts[:3], None]
-    assert len(run(engine, _PARTS)) == len(parts) - 3
+    run(engine, f"DROP TABLE {parts[0]}")
+    for days in range(-4, 1):
+        run(engine, _ADD_DAY.format(days=days))
+    old = run(engine, _PARTS)[:5]
+    assert old[4] == parts[0]
+    assert [store.drop_oldest(1) for _ in range(4)] == [*old[:3], None]
+    assert run(engine, _PARTS) == [old[3], *parts]
     run(engine, _INSERT.format(minute="now() + interval '4 days'", backlog=1))
 
 
@@ -105,20 +141,20 @@ def test_the_sampler_does_what_is_due(engine: Engine) -> None:
 
 @pytest.fixture
 def former(empty_database_url: str) -> Engine:
-    """A store of the release before, with a sample of yesterday and one of this minute."""
+    """A store of the release before, with a sample of three days ago and one of this minute."""
     engine = connect(empty_database_url)
     with engine.begin() as connection:
         config = migrate._config()
         config.attributes["connection"] = connection
         command.upgrade(config, "0007")
-    run(engine, _INSERT.format(minute="date_trunc('minute', now()) - interval '1 day'", backlog=1))
+    run(engine, _INSERT.format(minute="date_trunc('minute', now()) - interval '3 days'", backlog=1))
     run(engine, _INSERT.format(minute="date_trunc('minute', now())", backlog=2))
     return engine
 
 
 def test_samples_of_the_release_before_are_kept_without_being_copied(former: Engine, empty_database_url: str) -> None:
     """1. The schema is upgraded: the old table stays as it is, new samples go to the day. 2. The old ones are checked,
-    and become the oldest part. 3. A Task Service of the release before writes on. 4. They go whole, by age."""
+    and become the oldest part. 3. A Task Service of the release before writes on. 4. Days later they go whole."""
     file = run(former, "SELECT pg_relation_filenode('task_metrics')")
     migrate.upgrade(empty_database_url)
     assert run(former, "SELECT pg_relation_filenode('task_metrics_before')") == file
@@ -131,7 +167,11 @@ def test_samples_of_the_release_before_are_kept_without_being_copied(former: Eng
     for backlog in (3, 4):
         run(former, _INSERT.format(minute="date_trunc('minute', clock_timestamp())", backlog=backlog) + upsert)
     assert store.drop_oldest(14) is None
-    assert store.drop_oldest(0) == "task_metrics_before"
+    run(former, "ALTER TABLE task_metrics DETACH PARTITION task_metrics_before")
+    ended = run(former, "SELECT now() - interval '2 days'")[0]
+    attached = f"ATTACH PARTITION task_metrics_before FOR VALUES FROM (MINVALUE) TO ('{ended}')"
+    run(former, f"ALTER TABLE task_metrics {attached}")
+    assert store.drop_oldest(1) == "task_metrics_before"
     assert 1 not in run(former, "SELECT backlog_records FROM task_metrics")
     former.dispose()
 

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+
+import psycopg
 import pytest
 from sqlalchemy import Engine, text
 
 from penstock.control.clock import SystemClock
-from penstock.control.errors import StatementTimedOut, Unavailable
+from penstock.control.errors import StatementTimedOut, TransactionEnded, Unavailable
 from penstock.control.process import wait_until
+from penstock.store.address import libpq_url
 from penstock.store.election import LoopTimes, build_loop
 from penstock.store.engine import connect, transaction
+from penstock.store.roles import url_for
 
 _SLOW = text("SELECT pg_sleep(:seconds)")
 _LOOP_TIMES = LoopTimes(period=3600.0, lease=30.0, renew=10.0)
@@ -57,3 +63,56 @@ def test_the_pool_opens_no_more_connections_than_its_limit(database_url: str, mo
             _sleep(engine, 0)
         _sleep(engine, 0)
     engine.dispose()
+
+
+def _lock_both(engine: Engine, names: tuple[str, str], both_have_one: Barrier) -> str:
+    """Locks two counters, one after the other."""
+    try:
+        with transaction(engine) as connection:
+            connection.execute(text("SET LOCAL deadlock_timeout = '20ms'"))
+            for name in names:
+                connection.execute(text("SELECT FROM counters WHERE name = :name FOR UPDATE"), {"name": name})
+                if name == names[0]:
+                    both_have_one.wait(timeout=10)
+    except TransactionEnded as error:
+        return error.detail
+    return "done"
+
+
+def test_a_deadlock_is_told_as_one_to_whom_the_store_ends(engine: Engine) -> None:
+    both_have_one, order = Barrier(2), ("assignment", "revision")
+    with ThreadPoolExecutor(2) as pool:
+        others = [pool.submit(_lock_both, engine, names, both_have_one) for names in (order, order[::-1])]
+        told = {each.result(timeout=30) for each in others}
+    assert told == {"done", "the job store ended a transaction: it and another one waited for each other (deadlock)"}
+
+
+@pytest.mark.parametrize(
+    ("statement", "told"),
+    [
+        ("SET LOCAL lock_timeout = '20ms'; LOCK TABLE counters", "kept a lock"),
+        (
+            "DO $$ BEGIN RAISE EXCEPTION 'no space left' USING ERRCODE = 'disk_full'; END $$",
+            "disk of its server is full",
+        ),
+    ],
+)
+def test_a_lock_that_is_kept_and_a_full_disk_are_told_as_what_they_are(
+    engine: Engine, statement: str, told: str
+) -> None:
+    with transaction(engine) as keeper:
+        keeper.execute(text("LOCK TABLE counters"))
+        with pytest.raises(TransactionEnded, match=told), transaction(engine) as connection:
+            connection.exec_driver_sql(statement)
+
+
+def test_a_server_that_takes_no_more_connections_is_told_as_that(database_url: str) -> None:
+    with psycopg.connect(libpq_url(database_url), autocommit=True) as connection:
+        connection.execute("CREATE ROLE one_too_many LOGIN CONNECTION LIMIT 0")
+        engine = connect(url_for("one_too_many", database_url))
+        try:
+            with pytest.raises(Unavailable, match="takes no more connections"):
+                _sleep(engine, 0)
+        finally:
+            engine.dispose()
+            connection.execute("DROP ROLE one_too_many")

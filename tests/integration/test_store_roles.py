@@ -8,6 +8,7 @@ import psycopg
 import pytest
 from psycopg import sql
 from sqlalchemy import Engine, text
+from sqlalchemy.exc import IntegrityError
 
 from penstock.control.errors import LeaseLost
 from penstock.store.address import libpq_url
@@ -19,6 +20,11 @@ from services.shard_manager.store.members import declare_lost, read_members, reg
 from services.shard_manager.store.owners import Change, ensure_shards, read_owners, record_owners
 
 READABLE = {"assignment", "cluster", "counters"}
+EXECUTABLE = {"take_leases", "reissue_own_shards"}
+_FUNCTIONS = """
+    SELECT proname, has_function_privilege(:role, oid, 'EXECUTE') AS allowed FROM pg_proc
+    WHERE pronamespace = 'public'::regnamespace
+"""
 
 
 @pytest.fixture
@@ -99,6 +105,33 @@ def test_every_other_right_on_every_table_is_refused(owner: Engine, manager_url:
             }
             allowed = {right for right, statement in tried.items() if _may(connection, statement)}
             assert allowed == ({"SELECT"} if table in READABLE else set()), table
+
+
+def test_a_task_manager_executes_the_functions_of_its_lease_and_no_other(owner: Engine, manager_url: str) -> None:
+    """Nor one that a later release makes, before the roles are made again; a service executes that."""
+    with transaction(owner) as connection:
+        connection.execute(text("CREATE FUNCTION later() RETURNS int LANGUAGE sql SECURITY DEFINER AS 'SELECT 1'"))
+        functions = {row.proname: row.allowed for row in connection.execute(text(_FUNCTIONS), {"role": TASK_MANAGER})}
+        of_service = {row.proname: row.allowed for row in connection.execute(text(_FUNCTIONS), {"role": SERVICE})}
+    assert {name for name, allowed in functions.items() if allowed} == EXECUTABLE
+    assert "drop_oldest_samples" in functions
+    assert all(of_service.values())
+    with psycopg.connect(libpq_url(manager_url), autocommit=True) as connection:
+        assert not _may(connection, sql.SQL("SELECT drop_oldest_samples(1)"))
+
+
+def test_without_the_roles_nobody_else_executes_what_acts_as_its_owner(engine: Engine) -> None:
+    definers = "SELECT proname FROM pg_proc WHERE pronamespace = 'public'::regnamespace AND prosecdef"
+    others = f"{definers} AND has_function_privilege('pg_monitor', oid, 'EXECUTE')"
+    with transaction(engine) as connection:
+        assert set(connection.execute(text(definers)).scalars()) > EXECUTABLE
+        assert list(connection.execute(text(others)).scalars()) == []
+
+
+@pytest.mark.parametrize("days", ["-30", "0", "NULL"])
+def test_samples_of_the_present_day_are_never_dropped(engine: Engine, days: str) -> None:
+    with pytest.raises(IntegrityError, match="keep_days"), transaction(engine) as connection:
+        connection.execute(text(f"SELECT drop_oldest_samples({days})"))
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ PenstockError
 │   └── PreconditionRequired      428  a write without `If-Match`
 ├── RetryableError                try again later: the same call may succeed
 │   ├── Unavailable               a service or the store cannot be reached: says nothing about what it manages
+│   ├── TransactionEnded          the store ended a transaction, and its text says why (a deadlock, a full disk)
 │   ├── StatementTimedOut         the store ended a statement at its time limit: says what ran, and the limit
 │   └── NotLeader                 this process does not hold the lease of its loop
 └── TerminalError                 trying again cannot help
@@ -87,6 +88,11 @@ class RetryableError(PenstockError):
 
 class Unavailable(RetryableError):
     """Something cannot be reached. Never evidence that what it manages is gone."""
+
+
+class TransactionEnded(RetryableError):
+    """The store answers, but ended a transaction, which changed nothing: a deadlock, a lock that somebody keeps, a full
+    disk."""
 
 
 class StatementTimedOut(RetryableError):

@@ -2,7 +2,8 @@
 
 `connect` gives a pooled engine; `next_number` hands out the numbers that must be seen in order; `notify` and `listen`
 carry wake-ups. An error of the connection becomes `Unavailable`, which says nothing about what the store holds. A
-statement that the server ended at its time limit becomes `StatementTimedOut`.
+statement that the server ended at its time limit becomes `StatementTimedOut`, and what it ended for another passing
+reason `TransactionEnded`.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from sqlalchemy import Connection, Engine, TextClause, create_engine, event, tex
 from sqlalchemy.exc import DBAPIError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
-from penstock.control.errors import StatementTimedOut, Unavailable
+from penstock.control.errors import StatementTimedOut, TransactionEnded, Unavailable
 from penstock.control.settings import CommonSettings
 from penstock.control.texts import clean
 from penstock.store import dialect
@@ -39,6 +40,18 @@ _WAIT_FOR_A_CONNECTION_SECONDS = 10.0
 _LIMIT = "statement_timeout_seconds"
 _SHOWN_CHARACTERS = 160
 _SESSION = "session_settings"
+_ENDED: dict[type[psycopg.Error], str] = {
+    psycopg.errors.DeadlockDetected: "it and another one waited for each other (deadlock)",
+    psycopg.errors.LockNotAvailable: "another one kept a lock that it waited for",
+    psycopg.errors.DiskFull: "the disk of its server is full",
+}
+# By its words: what refuses a connection tells no code.
+_TOO_MANY = (
+    "too many clients",
+    "too many connections",
+    "remaining connection slots",
+    "no more connections allowed",
+)
 _AS_OF_ONE_MOMENT = text("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
 _PREPARE = text(
     """
@@ -126,7 +139,8 @@ def transaction(engine: Engine) -> Iterator[Connection]:
     """A transaction.
 
     Raises Unavailable when the store cannot be reached, broke the connection or takes no writes, or no connection of
-    the pool becomes free in time; StatementTimedOut when the server ended a statement at its time limit.
+    the pool becomes free in time; StatementTimedOut when the server ended a statement at its time limit, and
+    TransactionEnded when it did so because of a deadlock, a lock or a full disk.
     """
     with _begun(engine) as connection:
         yield connection
@@ -151,6 +165,9 @@ def _told_apart(engine: Engine) -> Iterator[None]:
     except OperationalError as error:
         if isinstance(error.orig, psycopg.errors.QueryCanceled):
             raise _timed_out(error, engine) from error
+        for kind, told in _ENDED.items():
+            if isinstance(error.orig, kind):
+                raise TransactionEnded(f"the job store ended a transaction: {told}") from error
         raise unreachable(error) from error
     except DBAPIError as error:
         if isinstance(error.orig, psycopg.errors.ReadOnlySqlTransaction):
@@ -174,6 +191,8 @@ def unreachable(error: OperationalError) -> Unavailable:
         return Unavailable("the job store is behind a pooler: set PENSTOCK_DATABASE_POOLED=true")
     if "session is read-only" in told:
         return Unavailable("the job store cannot be reached: no server of its address takes writes")
+    if any(words in told for words in _TOO_MANY):
+        return Unavailable("the job store takes no more connections: its server or pooler has as many as it may")
     return Unavailable("the job store cannot be reached")
 
 

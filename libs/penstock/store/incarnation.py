@@ -83,6 +83,7 @@ _IDENTITIES = text(
 )
 _RAISE_SEQUENCE = text("SELECT setval(CAST(:sequence AS regclass), nextval(CAST(:sequence AS regclass)) + :raised)")
 _RAISE_ASSIGNMENT = text("UPDATE assignment SET epoch = :epoch, moved_at = clock_timestamp()")
+_LOCK_CONTAINERS = text("SELECT FROM containers ORDER BY name FOR NO KEY UPDATE")
 _FORGET_LIVES = text(
     """
     UPDATE containers SET state = 'lost', incarnation = :holder, lease_renewed_at = NULL,
@@ -147,6 +148,7 @@ def begin_incarnation(
     rows = [{"job": job, "generation": generation} for job, generation in raised.newest.items()]
     connection.execute(_NOTE_GENERATIONS, {"rows": as_json(rows)})
     connection.execute(_RAISE_ASSIGNMENT, {"epoch": counters[ASSIGNMENT_COUNTER]})
+    connection.execute(_LOCK_CONTAINERS)
     containers = connection.execute(_FORGET_LIVES, {"holder": holder}).rowcount
     connection.execute(_FORGET_REPORTS)
     former = _replace_incarnation(connection, incarnation)

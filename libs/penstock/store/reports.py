@@ -6,11 +6,15 @@ from collections.abc import Collection
 
 from sqlalchemy import Connection, text
 
-# Before the rows of `tasks`, as a report does it: two transactions lock both in the same order.
+# Before the rows of `tasks`, as a report does it, and in order of name: two transactions lock both in the same order.
 _WANT_FULL = text(
     """
-    UPDATE reports SET base = NULL WHERE container = ANY(:containers)
-        OR container IN (SELECT container FROM tasks WHERE job = ANY(:jobs))
+    WITH held AS (
+        SELECT container FROM reports WHERE container = ANY(:containers)
+            OR container IN (SELECT container FROM tasks WHERE job = ANY(:jobs))
+        ORDER BY container FOR NO KEY UPDATE
+    )
+    UPDATE reports SET base = NULL FROM held WHERE reports.container = held.container
     """
 )
 

@@ -18,7 +18,10 @@ END $$;
 
 REVOKE ALL ON ALL TABLES IN SCHEMA public FROM penstock_task_manager, penstock_service;
 REVOKE ALL ON ALL SEQUENCES IN SCHEMA public FROM penstock_task_manager, penstock_service;
-REVOKE ALL ON ALL FUNCTIONS IN SCHEMA public FROM penstock_task_manager, penstock_service;
+-- Everybody may execute a function unless that is taken away, here also from functions that a later release makes.
+REVOKE ALL ON ALL FUNCTIONS IN SCHEMA public FROM PUBLIC, penstock_task_manager, penstock_service;
+ALTER DEFAULT PRIVILEGES REVOKE EXECUTE ON FUNCTIONS FROM PUBLIC;
+ALTER DEFAULT PRIVILEGES IN SCHEMA public GRANT EXECUTE ON FUNCTIONS TO penstock_service;
 
 -- Task Managers: which shards are whose, and one's own lease, by functions that ask for the container's incarnation.
 GRANT SELECT ON counters, cluster, assignment TO penstock_task_manager;

@@ -7,7 +7,7 @@ counter. The other writes of both tables are the Shard Manager's (`services.shar
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from sqlalchemy import Connection, text
 
@@ -32,7 +32,6 @@ _OWNED = text(
     """
 )
 _REISSUE = text("UPDATE assignment SET epoch = :epoch, moved_at = clock_timestamp() WHERE container = :container")
-# In order of name, so that two transactions that renew many leases do not lock each other out.
 _LOCK = text("SELECT FROM containers WHERE name = ANY(:containers) ORDER BY name FOR NO KEY UPDATE")
 # Functions of the store: the role of Task Managers has no right on the tables that they write.
 _TAKE_LEASES = text("SELECT container, life FROM take_leases(:containers, :formers, :lives, :draining, :grace)")
@@ -56,7 +55,7 @@ def renew_leases(connection: Connection, lives: Sequence[Life]) -> dict[Life, Ow
     """As `renew_own_lease`, for many containers at once, each with its incarnation; those without a lease are
     missing. A container may be named with several incarnations: at most one of them has a lease."""
     if len(lives) > 1:
-        connection.execute(_LOCK, {"containers": [container for container, _ in lives]})
+        lock_containers(connection, [container for container, _ in lives])
     taken = _take_leases(connection, [(container, incarnation, incarnation) for container, incarnation in lives])
     owned = _owned(connection, list(taken))
     return {life: owned[life[0]] for life in taken.items()}
@@ -72,6 +71,12 @@ def adopt_own_lease(connection: Connection, container: str, former: str, incarna
         raise _lost(container)
     connection.execute(_REISSUE_OWN, {"container": container, "incarnation": incarnation})
     return _owned(connection, [container])[container]
+
+
+def lock_containers(connection: Connection, containers: Collection[str]) -> None:
+    """Locks the rows of containers in order of name. Who writes several of them does this first: two such transactions
+    cannot deadlock, whatever order their statements take."""
+    connection.execute(_LOCK, {"containers": list(containers)})
 
 
 def reissue(connection: Connection, container: str) -> None:

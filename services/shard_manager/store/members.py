@@ -13,7 +13,7 @@ from sqlalchemy import Connection, text
 from penstock.store.json import as_jsonb
 from penstock.store.reports import want_full_reports
 from penstock.store.rows import read_all, read_first
-from penstock.store.shards import reissue
+from penstock.store.shards import lock_containers, reissue
 from penstock.tasks.ownership import Member, Membership, membership
 
 _MEMBERS = """
@@ -54,12 +54,15 @@ _DECLARE_LOST = text(
 )
 _REMOVE_LOST = text(
     """
-    DELETE FROM containers
-    WHERE state = 'lost'
-      AND greatest(registered_at, heartbeat_at, lease_renewed_at)
-          < clock_timestamp() - make_interval(secs => :seconds)
-      AND NOT EXISTS (SELECT FROM assignment WHERE assignment.container = containers.name)
-    RETURNING name
+    WITH gone AS (
+        SELECT name FROM containers
+        WHERE state = 'lost'
+          AND greatest(registered_at, heartbeat_at, lease_renewed_at)
+              < clock_timestamp() - make_interval(secs => :seconds)
+          AND NOT EXISTS (SELECT FROM assignment WHERE assignment.container = containers.name)
+        ORDER BY name FOR UPDATE
+    )
+    DELETE FROM containers USING gone WHERE containers.name = gone.name RETURNING containers.name
     """
 )
 
@@ -95,6 +98,7 @@ def declare_lost(connection: Connection, candidates: Mapping[str, str], interval
         "incarnations": list(candidates.values()),
         "seconds": interval_seconds,
     }
+    lock_containers(connection, candidates)
     lost = set(connection.execute(_DECLARE_LOST, values).scalars())
     want_full_reports(connection, containers=lost)
     connection.execute(_DELETE_TASKS, {"containers": list(lost)})

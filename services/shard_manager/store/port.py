@@ -15,6 +15,7 @@ from penstock.store.engine import present_number, transaction
 from penstock.store.json import as_json
 from penstock.store.loads import read_loads
 from penstock.store.running import RUNNING_COMMIT, UNASKED_STOP
+from penstock.store.shards import lock_containers
 from penstock.tasks.loads import JobTasks, TaskLoad
 from penstock.tasks.ownership import Member, Membership, Owner
 from penstock.tasks.selectors import meets
@@ -157,6 +158,7 @@ class ShardStore:
     def save_heartbeats(self, heard_at: Mapping[str, datetime], leader_epoch: int) -> None:
         """Writes the times of the containers' last heartbeats, for people."""
         with leases.fenced(self._engine, LEASE, leader_epoch) as connection:
+            lock_containers(connection, heard_at)
             connection.execute(_SAVE_HEARTBEATS, {"names": list(heard_at), "times": list(heard_at.values())})
 
     def jobs(self) -> list[JobTasks]:
@@ -176,6 +178,7 @@ class ShardStore:
         rows = [{"name": name, "placement": placement} for name, placement in placements.items()]
         found = {(alert.kind, alert.subject): (alert.message, alert.details) for alert in alerts}
         with leases.fenced(self._engine, LEASE, leader_epoch) as connection:
+            lock_containers(connection, placements)
             connection.execute(_SAVE_PLACEMENTS, {"rows": as_json(rows)})
             replace_alerts(connection, KINDS, found, refresh=True)
 

@@ -8,35 +8,29 @@ from sqlalchemy import Engine
 
 from penstock.control.errors import LeaseLost
 from penstock.store.engine import transaction
-from penstock.store.shards import Life, adopt_own_lease, renew_leases
-from penstock.tasks.ownership import OwnedShards
+from penstock.store.shards import adopt_own_lease, renew_leases, renew_own_lease
 from penstock.wire.cluster import LeaseAnswer, LeaseRequest
 
 _LOST = LeaseAnswer(known=False)
 
 
-def answer_all(engine: Engine, requests: Sequence[LeaseRequest]) -> list[LeaseAnswer]:
-    """The answers in the order of the requests. Renewals are one transaction, each adoption is one of its own, since it
-    changes epochs. Raises Unavailable."""
-    renewed: dict[Life, OwnedShards] = {}
-    if renewals := [(each.container, each.incarnation) for each in requests if each.former is None]:
-        with transaction(engine) as connection:
-            renewed = renew_leases(connection, renewals)
-    return [
-        _renewal(renewed.get((each.container, each.incarnation)))
-        if each.former is None
-        else _adoption(engine, each, each.former)
-        for each in requests
-    ]
+def renew_all(engine: Engine, requests: Sequence[LeaseRequest]) -> list[LeaseAnswer]:
+    """Renews many leases in one transaction; the answers in the order of the requests. Raises what `transaction`
+    raises."""
+    with transaction(engine) as connection:
+        renewed = renew_leases(connection, [(each.container, each.incarnation) for each in requests])
+    found = (renewed.get((each.container, each.incarnation)) for each in requests)
+    return [_LOST if owned is None else LeaseAnswer.of(owned) for owned in found]
 
 
-def _renewal(owned: OwnedShards | None) -> LeaseAnswer:
-    return _LOST if owned is None else LeaseAnswer.of(owned)
-
-
-def _adoption(engine: Engine, request: LeaseRequest, former: str) -> LeaseAnswer:
+def answer_one(engine: Engine, request: LeaseRequest) -> LeaseAnswer:
+    """Renews a lease, or has a restarted container adopt it, in a transaction of its own. Raises what `transaction`
+    raises."""
+    container, former, incarnation = request.container, request.former, request.incarnation
     try:
         with transaction(engine) as connection:
-            return LeaseAnswer.of(adopt_own_lease(connection, request.container, former, request.incarnation))
+            if former is None:
+                return LeaseAnswer.of(renew_own_lease(connection, container, incarnation))
+            return LeaseAnswer.of(adopt_own_lease(connection, container, former, incarnation))
     except LeaseLost:
         return _LOST

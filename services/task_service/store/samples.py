@@ -18,12 +18,13 @@ from services.task_service.store.rows import ReportedTask, TaskSample
 log = logger(__name__)
 DAYS_AHEAD = 7
 _PAGE = 5_000
-_MINUTE = "CAST(extract(epoch FROM date_trunc('minute', clock_timestamp())) / 60 AS bigint)"
-# Two processes that ask at the same time ask one after the other, and the second finds the number set.
+# Two processes that ask at the same time ask one after the other, and the second finds the minute set. A minute far
+# ahead is of a clock that was wrong, and holds nobody up.
 _CLAIM = text(
-    f"""
-    UPDATE counters SET value = {_MINUTE} WHERE name = 'sampled_minute' AND value < {_MINUTE}
-    RETURNING to_timestamp(value * 60) AS minute
+    """
+    UPDATE sampled SET minute = present.minute FROM date_trunc('minute', clock_timestamp()) AS present (minute)
+    WHERE sampled.minute NOT BETWEEN present.minute AND present.minute + interval '5 minutes'
+    RETURNING sampled.minute
     """
 )
 # Of a task that two containers report (it moves) the newer assignment counts. A container that has not been heard for a

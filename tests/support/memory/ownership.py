@@ -44,7 +44,7 @@ class MemoryLeaseStore(MemoryPort):
 
 
 def renewed(store: MemoryLeaseStore, request: LeaseRequest) -> LeaseAnswer:
-    """As `services.task_service.store.leases.answer_all`, for one container."""
+    """As `services.task_service.store.leases.answer_one`."""
     former, incarnation = request.former, request.incarnation
     try:
         return LeaseAnswer.of(store.renew(incarnation) if former is None else store.adopt(former, incarnation))

@@ -8,8 +8,7 @@ from penstock.store.engine import transaction
 from services.task_service.store.samples import SampleStore
 
 _AGAIN = (
-    "SET LOCAL session_replication_role = 'replica'",
-    "UPDATE counters SET value = 0 WHERE name = 'sampled_minute'",
+    "UPDATE sampled SET minute = '-infinity'",
     "DELETE FROM task_metrics WHERE minute >= date_trunc('minute', clock_timestamp())",
 )
 
