@@ -1,7 +1,8 @@
 """The one reader of the running table in this process: a thread that keeps the templates in memory.
 
 It reads what is new at every NOTIFY, and everything when the cache has expired, even if nothing was notified. While the
-store cannot be read, the templates stay as they were read last.
+store cannot be read, the templates stay as they were read last. Alerts come after the templates are served
+(`TemplateAlerts`).
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from penstock.control.clock import Clock
 from penstock.control.errors import PenstockError, TerminalError
 from penstock.control.logs import logger
 from services.task_service import metrics
+from services.task_service.alerting import AGAIN_SECONDS, TemplateAlerts
 from services.task_service.store.port import TemplateStore
 from services.task_service.store.rows import Changes
 from services.task_service.templates import Templates, everything, updated
@@ -39,7 +41,9 @@ class TemplateCache:
         self._clock = clock
         self._waiters = waiters
         self._expiry_seconds = expiry_seconds
-        self._held_back_alert_seconds = held_back_alert_seconds
+        self._alerts = TemplateAlerts(
+            store, clock, held_back_seconds=held_back_alert_seconds, period_seconds=expiry_seconds
+        )
         self.templates: Templates | None = None
         self.begun = 0
         self.reads = 0
@@ -70,8 +74,9 @@ class TemplateCache:
         return self._clock.monotonic() - self._read_at
 
     def _run(self) -> None:
+        wait_seconds = self._expiry_seconds
         while not self._stopping.is_set():
-            self._woken.wait(timeout=self._expiry_seconds)
+            self._woken.wait(timeout=wait_seconds)
             self._woken.clear()
             if self._stopping.is_set():
                 return
@@ -80,6 +85,8 @@ class TemplateCache:
                 self._stopping.wait(RETRY_SECONDS)
                 continue
             self._waiters.release()
+            is_all_told = self.templates is None or self._alerts.update(self.templates)
+            wait_seconds = self._expiry_seconds if is_all_told else min(AGAIN_SECONDS, self._expiry_seconds)
 
     def _succeeds(self, step: Callable[[], None]) -> bool:
         """Runs a step. False when it failed, which is logged; the next step starts from the store again."""
@@ -101,7 +108,6 @@ class TemplateCache:
         is_expired = asked_at - self._read_all_at >= self._expiry_seconds
         if known is None or is_expired:
             fresh = self._read_all(known)
-            self._store.alert_waiting_tasks(self._held_back_alert_seconds)
             self._read_all_at = asked_at
         else:
             fresh = self._read_new(known)
@@ -109,7 +115,6 @@ class TemplateCache:
         self.templates, self._read_at = fresh, asked_at
         self.reads = number
         self._publish(fresh)
-        self._alert(known, fresh)
 
     def _read_all(self, known: Templates | None) -> Templates:
         changes = self._store.read()
@@ -127,6 +132,11 @@ class TemplateCache:
         return updated(known, changes)
 
     def _log_changes(self, known: Templates | None, fresh: Templates) -> None:
+        before = known.broken if known is not None else {}
+        for job, broken in fresh.broken.items():
+            if before.get(job) != broken:
+                number = broken.commit_number
+                log.error("running row does not validate", job=job, commit_number=number, error=broken.reason)
         if known is None or known.store != fresh.store:
             log.info("templates read", jobs=len(fresh.by_job), commit_number=fresh.commit_number)
             return
@@ -145,16 +155,6 @@ class TemplateCache:
         metrics.templates.set(len(fresh.by_job))
         metrics.broken_templates.set(len(fresh.broken))
         metrics.commit_number.set(fresh.commit_number)
-
-    def _alert(self, known: Templates | None, fresh: Templates) -> None:
-        """Raises an alert for each newly broken row, and clears the alerts of rows that are valid again."""
-        before = known.broken if known is not None else {}
-        opened = {job: broken for job, broken in fresh.broken.items() if before.get(job) != broken}
-        closed = before.keys() - fresh.broken.keys()
-        for job, broken in opened.items():
-            log.error("running row does not validate", job=job, commit_number=broken.commit_number, error=broken.reason)
-        if opened or closed:
-            self._store.alert({job: broken.reason for job, broken in opened.items()}, closed)
 
 
 def _is_other_store(known: Templates, changes: Changes) -> bool:

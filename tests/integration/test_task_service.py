@@ -14,6 +14,7 @@ import httpx
 import pytest
 from sqlalchemy import Engine, text
 
+from penstock.control.errors import TransactionEnded
 from penstock.control.process import wait_until
 from penstock.local.postgres import EmbeddedPostgres
 from penstock.model.alerts import AlertKind
@@ -254,6 +255,31 @@ def test_a_task_that_waits_long_for_a_producer_is_told(engine, client):
         store.alert_waiting_tasks(300.0)
         with transaction(engine) as connection:
             assert open_subjects(connection, AlertKind.HELD_BACK) == alerts
+
+
+@pytest.mark.parametrize("odd", ['"n/a"', "null", "[]", "1e400", "-1e400", "true"])
+def test_what_a_task_waits_for_is_told_beside_a_row_that_says_it_oddly(engine, client, odd):
+    join(engine, "x", "1")
+    assert post(client, batch("x", "1", 0, 1)).status_code == 204
+    with transaction(engine) as connection:
+        for index, seconds in ((0, "400"), (1, odd)):
+            progress = f'{{"held_back_by": "shuf/1/3", "held_back_seconds": {seconds}}}'
+            values = {"index": index, "progress": progress}
+            connection.execute(text("UPDATE tasks SET progress = :progress WHERE index = :index"), values)
+    TemplateStore(engine).alert_waiting_tasks(300.0)
+    with transaction(engine) as connection:
+        told = open_subjects(connection, AlertKind.HELD_BACK)
+    assert told == {"a/0"} | ({"a/1"} if odd == "1e400" else set())
+
+
+def test_templates_are_read_while_somebody_keeps_the_alerts(database_url, engine):
+    """And no alert waits long for them."""
+    with transaction(engine) as connection:
+        connection.execute(text("LOCK TABLE alerts"))
+        with pytest.raises(TransactionEnded):
+            TemplateStore(engine).alert({"a": "no query"}, ())
+        with task_service(database_url) as service:
+            assert service.has_read().process.cache.templates is not None
 
 
 def test_an_error_that_is_no_text_for_the_store_refuses_no_report(engine, client):

@@ -28,16 +28,21 @@ _CHANGES = text(
     """
 )
 
+# No row may end the statement: what is no number says nothing, and each number of JSON is a numeric.
 _HELD_BACK = text(
     """
-    SELECT job, index, progress->>'held_back_by' AS producer, (progress->>'held_back_seconds')::float AS seconds
-    FROM tasks WHERE state = 'running' AND (progress->>'held_back_seconds')::float >= :seconds
+    SELECT job, index, progress->>'held_back_by' AS producer FROM tasks
+    WHERE state = 'running' AND CASE WHEN jsonb_typeof(progress->'held_back_seconds') = 'number'
+        THEN CAST(progress->>'held_back_seconds' AS numeric) >= CAST(:seconds AS numeric) END
     """
 )
+# The thread that alerts also reads the templates.
+_WAIT_BRIEFLY = text("SET LOCAL lock_timeout = '1s'")
 
 
 class TemplateStore:
-    """The job store for the template cache. Every call raises Unavailable."""
+    """The job store for the template cache. Every call raises Unavailable and StatementTimedOut. Those that alert wait
+    1 s for a lock, and raise TransactionEnded then."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -58,6 +63,7 @@ class TemplateStore:
     def alert(self, broken: Mapping[str, str], mended: Collection[str]) -> None:
         """Raises an alert for each broken running row (job to reason), and clears the alerts of mended jobs."""
         with transaction(self._engine) as connection:
+            connection.execute(_WAIT_BRIEFLY)
             for job, reason in broken.items():
                 message = f"the running configuration of {job} does not validate: its tasks stay as they are"
                 raise_alert(connection, AlertKind.BROKEN_RUNNING_ROW, job, message, {"reason": reason})
@@ -66,6 +72,7 @@ class TemplateStore:
     def alert_waiting_tasks(self, after_seconds: float) -> None:
         """Makes tasks that have waited so long for a silent producer the open alerts of that kind."""
         with transaction(self._engine) as connection:
+            connection.execute(_WAIT_BRIEFLY)
             rows = connection.execute(_HELD_BACK, {"seconds": after_seconds}).all()
             found = {
                 (AlertKind.HELD_BACK, f"{row.job}/{row.index}"): (
