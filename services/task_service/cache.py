@@ -14,7 +14,7 @@ from penstock.control.clock import Clock
 from penstock.control.errors import PenstockError, TerminalError
 from penstock.control.logs import logger
 from services.task_service import metrics
-from services.task_service.alerts import AGAIN_SECONDS, TemplateAlerts
+from services.task_service.alerting import AGAIN_SECONDS, TemplateAlerts
 from services.task_service.store.port import TemplateStore
 from services.task_service.store.rows import Changes
 from services.task_service.templates import Templates, everything, updated
@@ -85,7 +85,7 @@ class TemplateCache:
                 self._stopping.wait(RETRY_SECONDS)
                 continue
             self._waiters.release()
-            is_all_told = self.templates is None or self._alerts.tell(self.templates)
+            is_all_told = self.templates is None or self._alerts.update(self.templates)
             wait_seconds = self._expiry_seconds if is_all_told else min(AGAIN_SECONDS, self._expiry_seconds)
 
     def _succeeds(self, step: Callable[[], None]) -> bool:

@@ -94,6 +94,7 @@ SERVICE_SHELLS: frozenset[str] = frozenset(
         "services/task_manager/membership/relayed_lease.py",
         "services/task_manager/report_log.py",
         "services/task_manager/membership/stored_lease.py",
+        "services/task_service/alerting.py",
         "services/task_service/answers.py",
         "services/task_service/cache.py",
         "services/task_service/leases.py",

@@ -11,7 +11,7 @@ import pytest
 from penstock.control.clock import SystemClock
 from penstock.control.errors import TransactionEnded
 from penstock.control.process import wait_until
-from services.task_service import alerts as task_service_alerts
+from services.task_service import alerting
 from services.task_service import cache as task_service_cache
 from services.task_service.cache import TemplateCache
 from services.task_service.store.rows import Changes, StoredTemplate
@@ -61,7 +61,7 @@ def test_templates_are_served_while_no_alert_is_stored_which_is_tried_again(
 ) -> None:
     """1. A row does not validate, and no alert is stored: templates are served. 2. Alerts are tried again, of both
     kinds. 3. Alerts are stored: then nothing is told twice."""
-    for module in (task_service_alerts, task_service_cache):
+    for module in (alerting, task_service_cache):
         monkeypatch.setattr(module, "AGAIN_SECONDS", 0.01)
     store = FailingStore(error)
     with reading(store) as cache:

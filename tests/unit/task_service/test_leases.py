@@ -77,7 +77,6 @@ def test_renewals_wait_for_no_adoption_and_the_error_of_one_is_its_own() -> None
             asyncio.create_task(desk.answer(LeaseRequest(container=name, incarnation="two", former=former)))
             for name, former in (("c7", "one"), ("c8", "one"), ("c9", "one"), ("c8", None))
         ]
-        await asyncio.sleep(0)
         renewed = await _ask(desk, store, 3)
         assert [each.version for each in renewed if isinstance(each, LeaseAnswer)] == [0, 1, 2]
         assert not any(each.done() for each in adopting)

@@ -31,8 +31,8 @@ class TemplateAlerts:
         self._told: Mapping[str, Broken] = {}
         self._again_at = float("-inf")
 
-    def tell(self, templates: Templates) -> bool:
-        """Tells what is new. False when something is left, which another call tells."""
+    def update(self, templates: Templates) -> bool:
+        """Stores what is new. False when something is left, which another call stores."""
         now = self._clock.monotonic()
         if now < self._again_at:
             return False
