@@ -9,10 +9,11 @@ from random import Random
 
 import pytest
 
+from penstock.control.errors import TerminalError
 from penstock.model.reports import TaskReport, TaskReportChanges
 from penstock.store.running import RUNNING_COMMIT, CommitRow
 from penstock.tasks.dimensions import CPU
-from penstock.wire.cluster import Snapshot
+from penstock.wire.cluster import HeartbeatAnswer, Snapshot
 from services.task_manager.loops.heartbeats import HeartbeatLoop
 from services.task_manager.loops.specs import SpecLoop
 from services.task_manager.loops.task_manager import TaskManager
@@ -169,6 +170,25 @@ def test_without_shard_manager_and_store_the_lease_runs_out(loops: Loops) -> Non
     loops.beat()
     assert loops.epochs().keys() == before.keys()
     assert min(loops.epochs().values()) > max(before.values())
+
+
+def test_whatever_the_call_of_the_shard_manager_breaks_by_the_store_renews_the_lease(
+    loops: Loops, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such as an error of the own files, or a bug: tasks run on past the lease that the Shard Manager gave."""
+    loops.begin()
+    world = loops.world
+    for error in (TerminalError("certificate and key do not fit"), OSError("no file"), ValueError("a bug")):
+
+        def breaks(_: object, error: Exception = error) -> HeartbeatAnswer:
+            raise error
+
+        monkeypatch.setattr(loops.shard_manager, "heartbeat", breaks)
+        until = world.clock.seconds + 60.0
+        while world.clock.seconds < until:
+            world.clock.seconds += loops.heartbeats.step()
+            world.settle()
+        assert world.running() == BOTH
 
 
 def test_a_life_that_the_store_calls_lost_stops(loops: Loops) -> None:
