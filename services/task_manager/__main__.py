@@ -82,7 +82,7 @@ def build(settings: TaskManagerSettings, spark: SparkSettings, identity: Identit
     return TaskManager(
         container,
         HeartbeatLoop(container, authority, leases, IncarnationFile(folder), clock, settings),
-        SpecLoop(container, tasks, SnapshotFile(folder), clock, settings),
+        SpecLoop(container, tasks, SnapshotFile(folder), clock, settings, random),
         tasks,
         clock,
         settings,

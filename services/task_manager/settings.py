@@ -55,6 +55,9 @@ class TaskManagerSettings(CommonSettings, Limits):
     full_fetch_seconds: float = Field(
         60.0, gt=0, description="least time between two full snapshots, while specs differ from the Task Service's"
     )
+    full_spread_seconds: float = Field(
+        60.0, ge=0, description="longest time until a full snapshot, after specs differ from the Task Service's"
+    )
     delta_wait_seconds: float = Field(20.0, gt=0, description="longest wait for a delta of specs")
     report_seconds: float = Field(2.0, gt=0, description="time between two reports without events")
     report_figures_seconds: float = Field(

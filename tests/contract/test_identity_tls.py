@@ -24,7 +24,7 @@ from penstock.wire.cluster import LeaseRequest, as_json
 from penstock.wire.http import HttpClient, internal_client
 from penstock.wire.task_client import TaskServiceClient
 from services.job_service.probes import Probes
-from tests.support.identity import make_cell
+from tests.support.identity import make_cell, mixed
 from tests.support.task_service.service import RunningTaskService, task_service
 
 HOSTS = ["localhost", "127.0.0.1"]
@@ -163,6 +163,25 @@ def test_certificates_and_authority_change_while_clients_are_connected(
         (old / "authority.crt").write_bytes(cell.trusted())
         wait_until(lambda: _is_refused(old, service), 10, "the old authority to be forgotten")
         assert answers()
+
+
+def test_a_rotation_that_brings_half_of_the_files_stops_nobody(
+    cell: IdentityFolder, service: RunningTaskService
+) -> None:
+    """
+    1. New certificates of caller and service are there, without their keys: new connections go on by those before.
+    2. The keys come: the new certificate is shown, and calls go on.
+    """
+    shown = _shown_by(service)
+    client = TaskServiceClient(service.url, identity=Outgoing(ProcessIdentity(cell.path, C1)))
+    before, commit = shown(), client.full().commit_number
+    keys = mixed(cell, (Caller(Role.TASK_SERVICE), C1), HOSTS)
+    changed_at = time.monotonic()
+    wait_until(lambda: client.full().commit_number == commit and time.monotonic() > changed_at + 1.5, 10, "a look")
+    assert shown() == before
+    for path, key in keys.items():
+        path.write_bytes(key)
+    wait_until(lambda: client.full().commit_number == commit and shown() != before, 10, "the new certificate")
 
 
 def test_other_protocols_get_no_answer(service: RunningTaskService) -> None:

@@ -113,7 +113,7 @@ class Member:
         self.manager = TaskManager(
             self.container,
             HeartbeatLoop(self.container, self.authority, store, IncarnationFile(folder / name), clock, SETTINGS),
-            SpecLoop(self.container, self.specs, SnapshotFile(folder / name), clock, SETTINGS),
+            SpecLoop(self.container, self.specs, SnapshotFile(folder / name), clock, SETTINGS, Random(name)),
             self.specs,
             clock,
             SETTINGS,

@@ -263,7 +263,7 @@ def task_manager(around: Surroundings, process: Process) -> None:
     manager = TaskManager(
         container,
         HeartbeatLoop(container, authority, leases, DiskIncarnations(machine.disk), clock, settings),
-        SpecLoop(container, tasks, DiskSnapshot(machine, around.ground.watcher), clock, settings),
+        SpecLoop(container, tasks, DiskSnapshot(machine, around.ground.watcher), clock, settings, random),
         tasks,
         clock,
         settings,

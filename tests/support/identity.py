@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import shutil
 import tempfile
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
@@ -25,6 +26,18 @@ def make_cell(folder: Path) -> IdentityFolder:
     made = IdentityFolder(folder)
     made.create(CELL, datetime.now(UTC))
     return made
+
+
+def mixed(folder: IdentityFolder, callers: Iterable[Caller], hosts: Iterable[str]) -> dict[Path, bytes]:
+    """New certificates beside the keys before, as when only half of the files were brought. Returns the new keys."""
+    keys = {}
+    for each in callers:
+        path = folder.path / f"{each.file_name}.key"
+        before = path.read_bytes()
+        folder.issue(each, hosts, datetime.now(UTC))
+        keys[path] = path.read_bytes()
+        path.write_bytes(before)
+    return keys
 
 
 @cache

@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from ipaddress import ip_address
 
 from cryptography import x509
+from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
@@ -100,6 +101,44 @@ def read(certificate: bytes, cell: str) -> Issued:
     uris = names.get_values_for_type(x509.UniformResourceIdentifier)
     identifier = found.extensions.get_extension_for_class(x509.AuthorityKeyIdentifier).value.key_identifier or b""
     return Issued(caller_in(uris, cell), tuple(hosts), found.not_valid_after_utc, identifier.hex())
+
+
+def end_of(certificate: bytes) -> datetime:
+    """Until when a certificate (PEM) is good. Raises TerminalError when it cannot be read."""
+    return _loaded(certificate).not_valid_after_utc
+
+
+def is_issued_by(certificate: bytes, authorities: bytes) -> bool:
+    """Whether one of the authorities (PEM, any number) has signed it. Raises TerminalError when one cannot be read."""
+    found = _loaded(certificate)
+    try:
+        return any(_has_signed(each, found) for each in x509.load_pem_x509_certificates(authorities))
+    except ValueError as error:
+        raise TerminalError(f"the certificates of the authorities cannot be read: {error}") from error
+
+
+def fits(certificate: bytes, key: bytes) -> bool:
+    """Whether a key is that of a certificate, both PEM. Raises TerminalError when one of them cannot be read."""
+    try:
+        found = serialization.load_pem_private_key(key, password=None)
+    except (ValueError, TypeError) as error:
+        raise TerminalError(f"the key cannot be read: {error}") from error
+    return found.public_key() == _loaded(certificate).public_key()
+
+
+def _has_signed(authority: x509.Certificate, certificate: x509.Certificate) -> bool:
+    try:
+        certificate.verify_directly_issued_by(authority)
+    except (ValueError, TypeError, InvalidSignature):
+        return False
+    return True
+
+
+def _loaded(certificate: bytes) -> x509.Certificate:
+    try:
+        return x509.load_pem_x509_certificate(certificate)
+    except ValueError as error:
+        raise TerminalError(f"the certificate cannot be read: {error}") from error
 
 
 def _builder(

@@ -15,7 +15,17 @@ from pathlib import Path
 
 from penstock.control.errors import NotFound, TerminalError, UserError
 from penstock.control.private import PRIVATE_FILE, PRIVATE_FOLDER
-from penstock.identity.authority import CERTIFICATE_DAYS, Issued, Pair, cell_of, issue, key_of, new_authority, read
+from penstock.identity.authority import (
+    CERTIFICATE_DAYS,
+    Issued,
+    Pair,
+    cell_of,
+    fits,
+    issue,
+    key_of,
+    new_authority,
+    read,
+)
 from penstock.identity.records import Record, good_now, read_record, record_of, written
 from penstock.identity.roles import Caller
 
@@ -26,6 +36,9 @@ ELSEWHERE = "elsewhere"
 _END = b"-----END CERTIFICATE-----\n"
 _PUBLIC_FILE = 0o644
 _SECRETS_KEPT = 2
+
+New = tuple[Path, bytes, int]
+"""A file to write: its path, content and mode."""
 
 
 class IdentityFolder:
@@ -38,7 +51,9 @@ class IdentityFolder:
         """Makes the authority and the loopback secret, each unless it is there."""
         self.path.mkdir(parents=True, exist_ok=True, mode=PRIVATE_FOLDER)
         if not (self.path / AUTHORITY).exists():
-            self._put_authority(new_authority(cell, now), others=b"")
+            pair = new_authority(cell, now)
+            # The certificate comes last: a next call makes both anew while it is not there.
+            _replace_in_turn(self._authority_key(pair), (self.path / AUTHORITY, pair.certificate, _PUBLIC_FILE))
         if not (self.path / LOOPBACK_KEY).exists():
             self.renew_secret()
 
@@ -66,9 +81,10 @@ class IdentityFolder:
         pair = issue(self._authority(), caller, hosts, now, days=days)
         if to is not None:
             _replace(to / AUTHORITY, self.trusted(), _PUBLIC_FILE)
-        # The key comes last: who reads both between the two writes sees that they do not match, and reads again.
-        _replace(folder / f"{caller.file_name}.crt", pair.certificate, _PUBLIC_FILE)
-        _replace(folder / f"{caller.file_name}.key", pair.key, PRIVATE_FILE)
+        _replace_in_turn(
+            (folder / f"{caller.file_name}.key", pair.key, PRIVATE_FILE),
+            (folder / f"{caller.file_name}.crt", pair.certificate, _PUBLIC_FILE),
+        )
         if to is not None:
             self._record(record_of(caller, read(pair.certificate, cell_of(self.trusted())), str(to.resolve())))
 
@@ -99,15 +115,18 @@ class IdentityFolder:
     def add_authority(self, now: datetime) -> None:
         """A new authority beside those that are trusted. It issues from now on."""
         trusted = self.trusted()
-        self._put_authority(new_authority(cell_of(trusted), now), others=trusted)
+        pair = new_authority(cell_of(trusted), now)
+        # The key comes last: until it is there, the authority before issues, which is still trusted.
+        _replace_in_turn((self.path / AUTHORITY, pair.certificate + trusted, _PUBLIC_FILE), self._authority_key(pair))
 
     def drop_old_authorities(self, now: datetime, *, unseen: bool = False) -> int:
-        """Trusts the newest authority only. Returns how many are not trusted any more.
+        """Trusts only the authority that issues. Returns how many are not trusted any more.
 
         Raises UserError while a certificate of an old one is here, or was issued from here to another folder and is
         good. With `unseen` those of other folders do not count.
         """
-        newest, *old = _certificates(self.trusted())
+        newest = self._authority().certificate
+        old = [each for each in _certificates(self.trusted()) if each != newest]
         old_keys = {key_of(each) for each in old}
         here = [str(each.caller) for each in self.issued() if each.authority in old_keys]
         if here:
@@ -135,19 +154,26 @@ class IdentityFolder:
         _replace(folder / record.file_name, written(record), PRIVATE_FILE)
 
     def _authority(self) -> Pair:
-        newest = _certificates(self.trusted())[0]
+        """The authority that issues. Raises NotFound without its key, TerminalError when that is of no trusted one."""
+        trusted = self.trusted()
         try:
-            return Pair(newest, (self.path / AUTHORITY_KEY).read_bytes())
+            key = (self.path / AUTHORITY_KEY).read_bytes()
         except FileNotFoundError as error:
             raise NotFound(
                 f"{self.path} has no key of the authority: issue certificates where `penstock init` made it",
                 field="identity_dir",
                 rule="authority",
             ) from error
+        for certificate in _certificates(trusted):
+            if fits(certificate, key):
+                return Pair(certificate, key)
+        raise TerminalError(
+            f"{self.path / AUTHORITY_KEY} is the key of no authority in {self.path / AUTHORITY}, so nothing is issued: "
+            "restore both files from one backup"
+        )
 
-    def _put_authority(self, pair: Pair, *, others: bytes) -> None:
-        _replace(self.path / AUTHORITY_KEY, pair.key, PRIVATE_FILE)
-        _replace(self.path / AUTHORITY, pair.certificate + others, _PUBLIC_FILE)
+    def _authority_key(self, pair: Pair) -> New:
+        return self.path / AUTHORITY_KEY, pair.key, PRIVATE_FILE
 
 
 def read_private(path: Path) -> bytes:
@@ -163,15 +189,30 @@ def _still_used(what: list[str], advice: str) -> UserError:
 
 def _replace(path: Path, content: bytes, mode: int) -> None:
     """Replaces a file at once."""
-    fresh = path.with_name(f".{path.name}.{os.getpid()}.new")
-    fresh.unlink(missing_ok=True)
-    handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+    _replace_in_turn((path, content, mode))
+
+
+def _replace_in_turn(*files: New) -> None:
+    """Replaces files, one just after the other, when all of them are written: a full disk changes none of them."""
+    fresh = [path.with_name(f".{path.name}.{os.getpid()}.new") for path, _, _ in files]
+    try:
+        for at, (_, content, mode) in zip(fresh, files, strict=True):
+            _write(at, content, mode)
+        for at, (path, _, _) in zip(fresh, files, strict=True):
+            at.replace(path)
+    finally:
+        for at in fresh:
+            at.unlink(missing_ok=True)
+
+
+def _write(path: Path, content: bytes, mode: int) -> None:
+    path.unlink(missing_ok=True)
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
     with os.fdopen(handle, "wb") as file:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())
-    fresh.chmod(mode)
-    fresh.replace(path)
+    path.chmod(mode)
 
 
 def _certificates(bundle: bytes) -> list[bytes]:

@@ -12,7 +12,7 @@ from typing import Protocol
 
 from penstock.control.errors import TerminalError, Unauthenticated
 from penstock.control.logs import logger
-from penstock.identity.authority import cell_of, read
+from penstock.identity.authority import cell_of, end_of, is_issued_by, read
 from penstock.identity.folder import AUTHORITY, AUTHORITY_KEY, LOOPBACK_KEY, read_private
 from penstock.identity.metrics import observe_certificate
 from penstock.identity.roles import Caller, caller_in
@@ -22,7 +22,6 @@ log = logger(__name__)
 WARN_BELOW_SECONDS = 14 * 86_400.0
 _LOOK_EVERY_SECONDS = 1.0
 _WARN_EVERY_SECONDS = 3600.0
-_READ_ATTEMPTS = 3
 
 Version = tuple[int, ...]
 
@@ -58,6 +57,8 @@ class ProcessIdentity:
         self._looked_at = self._warned_at = float("-inf")
         self._secrets: tuple[Version, tuple[bytes, ...]] = ((), ())
         self._server: tuple[Version, ssl.SSLContext] | None = None
+        self._cell = ""
+        self._ends_at: datetime | None = None
 
     def require(self) -> None:
         """Raises TerminalError, with what to do, when the process cannot show who it is."""
@@ -70,11 +71,17 @@ class ProcessIdentity:
             self._known_secrets()
             return
         self._new_server_context(ssl.CERT_OPTIONAL)
-        found = read(self._certificate.read_bytes(), cell_of(self._authority.read_bytes()))
+        certificate, authorities = self._certificate.read_bytes(), self._authority.read_bytes()
+        found = read(certificate, cell_of(authorities))
         if found.caller != self.caller:
             raise TerminalError(f"{self._certificate} is of {found.caller}, this process is {self.caller}")
         if found.expires_at.timestamp() <= self.now():
             raise TerminalError(f"{self._certificate} expired at {found.expires_at}. {self._how_to_get_one()}")
+        if not is_issued_by(certificate, authorities):
+            raise TerminalError(
+                f"no authority in {self._authority} has issued {self._certificate}: the two files are of different "
+                f"times, or cells. {self._how_to_get_one()}"
+            )
 
     def version(self, *, at_once: bool = False) -> Version:
         """Changes when a file does. Looks once a second at most, unless `at_once`, and says when the certificate ends
@@ -95,7 +102,7 @@ class ProcessIdentity:
         return version
 
     def seconds_left(self) -> float | None:
-        """How long the certificate is good; None without one."""
+        """How long the certificate in use is good; None without one."""
         expires_at = self._expires_at()
         return None if expires_at is None else expires_at.timestamp() - self.now()
 
@@ -123,12 +130,17 @@ class ProcessIdentity:
 
     def caller_in(self, uris: list[str]) -> Caller | None:
         """The caller that a certificate names. TLS has checked that the cell's authority issued it."""
-        return caller_in(uris, cell_of(self._authority.read_bytes()))
+        # The cell of a process never changes: its files may be away for a moment.
+        self._cell = self._cell or cell_of(self._authority.read_bytes())
+        return caller_in(uris, self._cell)
 
     def client_context(self) -> ssl.SSLContext:
-        """For calls by `https`: trusts the cell's authority, and shows the certificate where there is one."""
+        """For calls by `https`: trusts the cell's authority, and shows the certificate where there is one.
+
+        Raises TerminalError and OSError when the files cannot be used, or had a certificate and have none now.
+        """
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        self._fill(context, required=False)
+        self._fill(context, required=self._ends_at is not None)
         return context
 
     def server_context(self, *, ask: bool = True) -> ssl.SSLContext:
@@ -139,6 +151,7 @@ class ProcessIdentity:
         """
         mode = ssl.CERT_OPTIONAL if ask else ssl.CERT_NONE
         outer = self._new_server_context(mode)
+        self._server = ((), outer)
 
         def newest(connection: ssl.SSLSocket | ssl.SSLObject, _name: str | None, _context: ssl.SSLContext) -> None:
             connection.context = self._newest_server_context(mode)
@@ -147,18 +160,17 @@ class ProcessIdentity:
         return outer
 
     def _newest_server_context(self, mode: ssl.VerifyMode) -> ssl.SSLContext:
+        """Called in each handshake, on the event loop: it may not wait. Files that are not usable are tried once."""
         version = self.version()
         with self._lock:
-            known = self._server
-        if known is not None and known[0] == version:
-            return known[1]
+            assert self._server is not None
+            known_version, context = self._server
+        if known_version == version:
+            return context
         try:
             context = self._new_server_context(mode)
         except (TerminalError, OSError) as error:
-            if known is None:
-                raise
             log.warning("new certificate not usable, the one before stays", error=str(error))
-            return known[1]
         with self._lock:
             self._server = (version, context)
         return context
@@ -180,27 +192,33 @@ class ProcessIdentity:
             self._load_pair(context)
 
     def _load_pair(self, context: ssl.SSLContext) -> None:
-        """Certificate and key are two files: between their writes they do not match."""
-        for attempt in range(_READ_ATTEMPTS):
-            try:
-                read_private(self._key)
-                context.load_cert_chain(self._certificate, self._key)
-                return
-            except ssl.SSLError as error:
-                if attempt == _READ_ATTEMPTS - 1:
-                    raise TerminalError(f"{self._certificate} and {self._key} do not fit: {error}") from error
-                time.sleep(_LOOK_EVERY_SECONDS / 10)
+        """Certificate and key are two files: between their writes they do not fit, and TerminalError is raised."""
+        read_private(self._key)
+        try:
+            context.load_cert_chain(self._certificate, self._key)
+        except ssl.SSLError as error:
+            raise TerminalError(f"{self._certificate} and {self._key} do not fit: {error}") from error
+        self._ends_at = end_of(self._certificate.read_bytes())
 
     def _known_secrets(self) -> tuple[bytes, ...]:
         with self._lock:
             version, secrets = self._secrets
             if secrets and version == self._version:
                 return secrets
-            secrets = tuple(read_private(self._loopback).split())
-            if not secrets:
-                raise TerminalError(f"{self._loopback} is empty: delete it and run `penstock init`")
+            try:
+                secrets = self._read_secrets()
+            except (TerminalError, OSError) as error:
+                if not secrets:
+                    raise
+                log.warning("new secret not usable, the one before stays", error=str(error))
             self._secrets = (self._version, secrets)
             return secrets
+
+    def _read_secrets(self) -> tuple[bytes, ...]:
+        secrets = tuple(read_private(self._loopback).split())
+        if not secrets:
+            raise TerminalError(f"{self._loopback} is empty: delete it and run `penstock init`")
+        return secrets
 
     def _needed(self) -> tuple[Path, ...]:
         return (self._authority, self._certificate, self._key) if self.tls else (self._loopback,)
@@ -226,15 +244,21 @@ class ProcessIdentity:
         return tuple(path.stat().st_mtime_ns if path.exists() else 0 for path in paths)
 
     def _expires_at(self) -> datetime | None:
-        if not self._certificate.is_file() or not self._authority.is_file():
+        """Of the files where they can be used, else of what was read last."""
+        if self._ends_at is None and not self._certificate.is_file():
             return None
-        return read(self._certificate.read_bytes(), cell_of(self._authority.read_bytes())).expires_at
+        try:
+            self._load_pair(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT))
+        except (TerminalError, OSError):
+            if self._ends_at is None:
+                raise
+        return self._ends_at
 
     def _warn(self) -> None:
         try:
             left = self.seconds_left()
-        except TerminalError as error:
-            log.warning("certificate cannot be read", error=error.detail)
+        except (TerminalError, OSError) as error:
+            log.warning("certificate cannot be read", error=str(error))
             return
         if left is not None and left < WARN_BELOW_SECONDS:
             command = "penstock certificates rotate" if self._authority_key.is_file() else self._issue()

@@ -7,9 +7,18 @@ from collections.abc import Callable
 
 import httpx
 
+from penstock.control.errors import PenstockError
+from penstock.control.logs import logger
+
+log = logger(__name__)
+
 
 class RenewingTransport(httpx.BaseTransport):
-    """Connections of `make()`, made anew when `version()` has changed. Those in use end with their requests."""
+    """Connections of `make()`, made anew when `version()` has changed. Those in use end with their requests.
+
+    When `make()` fails, as between the writes of two files, the connections before stay until `version()` changes
+    again. Without any before, its error is raised.
+    """
 
     def __init__(self, make: Callable[[], httpx.BaseTransport], version: Callable[[], object]) -> None:
         self._make = make
@@ -32,5 +41,14 @@ class RenewingTransport(httpx.BaseTransport):
         version = self._version()
         with self._lock:
             if self._known is None or self._known[0] != version:
-                self._known = (version, self._make())
+                self._known = (version, self._made(self._known))
             return self._known[1]
+
+    def _made(self, known: tuple[object, httpx.BaseTransport] | None) -> httpx.BaseTransport:
+        try:
+            return self._make()
+        except (PenstockError, OSError) as error:
+            if known is None:
+                raise
+            log.warning("new files not usable, the connections before stay", error=str(error))
+            return known[1]

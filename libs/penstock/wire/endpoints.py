@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 import httpx
 from pydantic import BaseModel, ValidationError
 
-from penstock.control.errors import Unavailable
+from penstock.control.errors import TerminalError, Unavailable
 from penstock.wire.http import Identity, internal_client, problem_of
 
 Answer = TypeVar("Answer", bound=BaseModel)
@@ -63,7 +63,7 @@ class Endpoints:
     ) -> httpx.Response | None:
         try:
             return self._client.request(method, f"{url}{path}", **options)
-        except (httpx.HTTPError, httpx.InvalidURL) as error:
+        except (httpx.HTTPError, httpx.InvalidURL, TerminalError, OSError) as error:
             problems.append(f"{url}: {error!r}")
             return None
 

@@ -28,7 +28,11 @@ def fault_of_failing(container: str, late: Late) -> Fault:
     )
 
 
-def fault_of_reports(container: str, age_seconds: float) -> Fault:
-    """The fault of a container that sends heartbeats but no reports. It holds up the changes of jobs of its shards."""
-    message = f"the container sends heartbeats, but the Task Service has had no report of it for {age_seconds:.0f} s"
+def fault_of_reports(container: str, age_seconds: float, *, beats: bool) -> Fault:
+    """The fault of a container that sends no reports. It holds up the changes of jobs of its shards.
+
+    `beats`: whether its heartbeats come to the Shard Manager; else its row in the store keeps it alive.
+    """
+    does = "sends heartbeats" if beats else "renews its lease in the store, without heartbeats to the Shard Manager"
+    message = f"the container {does}, but the Task Service has had no report of it for {age_seconds:.0f} s"
     return Fault(AlertKind.REPORTS_OLD, container, message, {"age_seconds": round(age_seconds, 1)})

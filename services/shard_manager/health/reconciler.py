@@ -2,8 +2,8 @@
 
 A container that does not take its shards (`failing`) is drained: its shards move by DROP and ADD, with or without room
 elsewhere. If it does not answer either, its lease is not renewed after `drain_grace_seconds`, and it is declared lost.
-An outlier (`outliers`) keeps its shards and gets no new ones. So does a container that sends no reports for long. Only
-people open a container again; an alert tells them.
+An outlier (`outliers`) keeps its shards and gets no new ones. So does a container whose heartbeats come to this leader
+for long while its reports do not. Only people open a container again; an alert tells them.
 At most one container, or a share of them, is set aside at a time. Beyond that there are only alerts.
 """
 
@@ -47,6 +47,7 @@ class HealthReconciler:
         self._checked_at = float("-inf")
         self._outliers: list[Fault] = []
         self._report_ages: dict[str, float] = {}
+        self._beats_since: dict[str, float] = {}
         self._aside: frozenset[str] = frozenset()
         self._opened_at: dict[str, float] = {}
         self._synced_alerts: object = None
@@ -68,6 +69,12 @@ class HealthReconciler:
             members = dict(self._view.members)
             late = self._view.untaken.late()
             self._nearly_late_at |= dict.fromkeys(self._view.untaken.nearly_late(), now)
+            heard_at = dict(self._view.heard_at)
+        self._beats_since = {
+            name: self._beats_since.get(name, now)
+            for name, at in heard_at.items()
+            if now - at <= self._settings.fail_over_seconds
+        }
         live = {name: member for name, member in members.items() if member.live}
         self._forgive_opened(members, now)
         if now - self._checked_at >= self._settings.outlier_check_seconds:
@@ -76,7 +83,7 @@ class HealthReconciler:
             self._report_ages = self._store.report_ages()
             self._checked_at, self._synced_alerts = now, None
         only_alert = self._drain(late, live, now, leader_epoch) + self._cordon(live, leader_epoch)
-        only_alert += self._cordon_silent(live, leader_epoch)
+        only_alert += self._cordon_silent(live, now, leader_epoch)
         self._sync_alerts(only_alert, leader_epoch)
 
     def _forgive_opened(self, members: Mapping[str, Member], now: float) -> None:
@@ -149,10 +156,12 @@ class HealthReconciler:
         faults = [each for each in self._outliers if each.container in live and each.container not in self._aside]
         return self._set_aside(faults, (), live, CORDONED, leader_epoch)
 
-    def _cordon_silent(self, live: Mapping[str, Member], leader_epoch: int) -> list[Fault]:
+    def _cordon_silent(self, live: Mapping[str, Member], now: float, leader_epoch: int) -> list[Fault]:
         """Cordons containers without reports for long; returns the faults that only get an alert.
 
-        When many have none, the Task Service or the way to it is the cause, and none is cordoned.
+        When many have none, the Task Service or the way to it is the cause, and none is cordoned. Neither is one whose
+        heartbeats have not come to this leader for as long: it lives by its row in the store. It may reach nobody, or
+        be of a release before this one.
         """
         settings = self._settings
         old = {
@@ -160,9 +169,11 @@ class HealthReconciler:
             for name, age in self._report_ages.items()
             if name in live and name not in self._aside and age > settings.reports_old_seconds
         }
-        long = [name for name, age in old.items() if age > settings.reports_failing_seconds]
-        faults = [fault_of_reports(name, old[name]) for name in long]
-        only_alert = [fault_of_reports(name, age) for name, age in old.items() if name not in long]
+        beats = {name: now - since for name, since in self._beats_since.items()}
+        found = {name: fault_of_reports(name, age, beats=name in beats) for name, age in old.items()}
+        long = {name for name, age in old.items() if min(age, beats.get(name, 0.0)) > settings.reports_failing_seconds}
+        faults = [fault for name, fault in found.items() if name in long]
+        only_alert = [fault for name, fault in found.items() if name not in long]
         return only_alert + self._set_aside(faults, old.keys(), live, CORDONED, leader_epoch)
 
     def _set_aside(

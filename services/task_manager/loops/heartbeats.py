@@ -4,7 +4,7 @@ which the Task Service renews, or without it this process."""
 from __future__ import annotations
 
 from penstock.control.clock import Clock
-from penstock.control.errors import LeaseLost, RetryableError
+from penstock.control.errors import LeaseLost
 from penstock.control.logs import logger
 from penstock.tasks.ownership import OwnedShards
 from penstock.wire.shard_client import ShardManagerClient
@@ -46,7 +46,7 @@ class HeartbeatLoop:
         sent_at = self._clock.monotonic()
         try:
             answer = self._authority.heartbeat(request)
-        except RetryableError as error:
+        except Exception as error:  # noqa: BLE001 -- whatever it is, the lease must not run out by it
             self._outage.failed(error)
             return self._renew_from_store(request.incarnation)
         self._outage.ended()

@@ -1,10 +1,14 @@
 """The loop that keeps the specs: the stored ones at the start, then deltas, each with a digest of all specs.
 
-A full snapshot is fetched by a container without specs, and when the digest says that its specs are not those of the
-Task Service. No snapshot takes the container back: of one incarnation of the job store only newer commits count.
+A full snapshot is fetched by a container without specs, at once. It is also fetched when the digest says that its specs
+are not those of the Task Service: after a random time, since after an upgrade all containers may find that together. No
+snapshot takes the container back: of one incarnation of the job store only newer commits count.
 """
 
 from __future__ import annotations
+
+import math
+from random import Random
 
 from penstock.control.clock import Clock
 from penstock.control.logs import logger
@@ -30,14 +34,17 @@ class SpecLoop:
         file: SnapshotFile,
         clock: Clock,
         settings: TaskManagerSettings,
+        random: Random,
     ) -> None:
         self._container = container
         self._source = source
         self._file = file
         self._clock = clock
         self._settings = settings
+        self._random = random
         self._specs: SpecCache | None = None
-        self._full_due_at = float("-inf")
+        self._full_at: float | None = None
+        self._full_not_before = float("-inf")
 
     def load(self) -> None:
         """Takes the specs from the disk, until the Task Service sends newer ones."""
@@ -59,16 +66,31 @@ class SpecLoop:
         known = self._specs
         if known is None:
             return self._take(None, self._source.full())
-        if known.is_proven() or now < self._full_due_at:
-            seconds = self._settings.delta_wait_seconds
-            if not known.is_proven():
-                seconds = min(seconds, self._full_due_at - now)
+        seconds = self._seconds_until_full(known, now)
+        if seconds > 0.0:
+            seconds = min(seconds, self._settings.delta_wait_seconds)
             return self._take(known, self._source.delta(known.commit_number, seconds, known.store))
-        DIFFERENCES.inc()
-        log.error("specs differ from the task service's", commit_number=known.commit_number, jobs=len(known.jobs))
         # Not again at once: when a Task Service and this one do not agree on digests, each answer would be a full one.
-        self._full_due_at = now + self._settings.full_fetch_seconds
+        self._full_at, self._full_not_before = None, now + self._settings.full_fetch_seconds
         return self._take(known, self._source.full(known.commit_number, known.store))
+
+    def _seconds_until_full(self, known: SpecCache, now: float) -> float:
+        """Until these specs are fetched in full; for ever while they are those of the Task Service."""
+        if known.is_proven():
+            self._full_at = None
+            return math.inf
+        if self._full_at is None:
+            pause_seconds = self._random.uniform(0.0, self._settings.full_spread_seconds)
+            self._full_at = max(now + pause_seconds, self._full_not_before)
+            in_seconds = round(self._full_at - now, 1)
+            DIFFERENCES.inc()
+            log.error(
+                "specs differ from the task service's",
+                commit_number=known.commit_number,
+                jobs=len(known.jobs),
+                full_in_seconds=in_seconds,
+            )
+        return self._full_at - now
 
     def _take(self, known: SpecCache | None, snapshot: Snapshot) -> bool:
         if known is not None and is_other_store(known, snapshot):

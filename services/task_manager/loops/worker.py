@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 
 from penstock.control.clock import Clock
-from penstock.control.errors import RetryableError
+from penstock.control.errors import PenstockError, RetryableError
 from penstock.control.logs import logger
 
 log = logger(__name__)
@@ -21,11 +21,12 @@ class Outage:
         self._clock = clock
         self._since: float | None = None
 
-    def failed(self, error: RetryableError) -> None:
-        """A call failed."""
+    def failed(self, error: Exception) -> None:
+        """A call failed. An error that is not raised on purpose is logged with its place."""
         if self._since is None:
             self._since = self._clock.monotonic()
-            log.warning("not reached", what=self._what, error=error.detail)
+            unexpected = None if isinstance(error, PenstockError) else error
+            log.warning("not reached", what=self._what, error=str(error), exc_info=unexpected)
 
     def ended(self) -> None:
         """A call was answered."""

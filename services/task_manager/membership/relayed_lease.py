@@ -8,7 +8,7 @@ from collections.abc import Callable
 from random import Random
 
 from penstock.control.clock import Clock
-from penstock.control.errors import Unavailable
+from penstock.control.errors import LeaseLost, Unavailable
 from penstock.control.logs import logger
 from penstock.tasks.ownership import OwnedShards
 from penstock.wire.cluster import LeaseRequest
@@ -59,18 +59,20 @@ class RelayedLease:
     def _ask(self, request: LeaseRequest, ask_store: Callable[[], OwnedShards]) -> OwnedShards:
         try:
             owned = self._service.renew_lease(request)
-        except Unavailable as error:
+        except LeaseLost:
+            raise
+        except Exception as error:  # noqa: BLE001 -- whatever it is, the store can still renew the lease
             self._wait_for_turn(error)
             return ask_store()
         self._store_at = None
         return owned
 
-    def _wait_for_turn(self, error: Unavailable) -> None:
+    def _wait_for_turn(self, error: Exception) -> None:
         """Raises Unavailable until it is this container's turn to ask the store."""
         now, left = self._clock.monotonic(), self._lease_seconds_left()
         if self._store_at is None:
             self._store_at = now + self._random.uniform(0.0, self._spread_seconds)
-            log.warning("asks the store for its lease", in_seconds=round(self._store_at - now, 1), error=error.detail)
+            log.warning("asks the store for its lease", in_seconds=round(self._store_at - now, 1), error=str(error))
         is_urgent = 0.0 < left <= _KEPT_SECONDS
         if now < self._store_at and not is_urgent:
-            raise Unavailable(f"the store is asked in {self._store_at - now:.1f} s: {error.detail}")
+            raise Unavailable(f"the store is asked in {self._store_at - now:.1f} s: {error}")

@@ -156,7 +156,7 @@ class SimulatedContainer:
         no: Any = NoDisk()
         store: Any = NoStore()
         heartbeats = HeartbeatLoop(self.container, self.authority, store, no, clock, self.settings)
-        self.specs = SpecLoop(self.container, self.tasks, no, clock, self.settings)
+        self.specs = SpecLoop(self.container, self.tasks, no, clock, self.settings, Random(name))
         manager = TaskManager(self.container, heartbeats, self.specs, self.tasks, clock, self.settings, Random(name))
         self.steps: tuple[Callable[[], float], ...] = (heartbeats.step, manager.report, self._tick)
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import math
 import stat
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature
 from prometheus_client import REGISTRY
 
 from penstock.control.errors import NotFound, TerminalError, Unauthenticated, UserError
@@ -15,6 +18,8 @@ from penstock.identity.folder import AUTHORITY, AUTHORITY_KEY, LOOPBACK_KEY, Ide
 from penstock.identity.metrics import observe_certificate
 from penstock.identity.process import ProcessIdentity
 from penstock.identity.roles import Caller, Role
+from tests.support.full_disk import AFTER_A_CRASH
+from tests.support.identity import make_cell
 
 NOW = datetime.now(UTC)
 CONTAINER = Caller(Role.TASK_MANAGER, "c1.north")
@@ -118,6 +123,74 @@ def test_only_who_has_the_key_of_the_authority_issues(folder: IdentityFolder, tm
     (folder.path / AUTHORITY_KEY).unlink()
     with pytest.raises(NotFound):
         folder.issue(MANAGER, [], NOW)
+
+
+@pytest.mark.parametrize("crash", AFTER_A_CRASH)
+def test_a_rotation_that_dies_leaves_the_former_pair(
+    folder: IdentityFolder, monkeypatch: pytest.MonkeyPatch, crash: str
+) -> None:
+    """While it writes: nothing has changed. Between the two files: running processes have the pair before."""
+    folder.issue(MANAGER, ["localhost"], NOW)
+    before = _pair(folder)
+    with AFTER_A_CRASH[crash](monkeypatch):
+        folder.issue(MANAGER, ["localhost"], NOW)
+    assert sum(was != now for was, now in zip(before, _pair(folder), strict=True)) == (crash == "second rename")
+    assert not list(folder.path.glob(".*"))
+    folder.issue(MANAGER, ["localhost"], NOW)
+    ProcessIdentity(folder.path, MANAGER, tls=True).require()
+
+
+@pytest.mark.parametrize("crash", AFTER_A_CRASH)
+def test_a_new_authority_that_is_written_half_does_not_ruin_the_cell(
+    folder: IdentityFolder, monkeypatch: pytest.MonkeyPatch, crash: str
+) -> None:
+    """1. The authority before still issues, and is trusted. 2. Another attempt succeeds. 3. The old ones can go."""
+    folder.issue(MANAGER, ["localhost"], NOW)
+    with AFTER_A_CRASH[crash](monkeypatch):
+        folder.add_authority(NOW)
+    for _ in range(2):
+        folder.renew(NOW)
+        assert _is_trusted(folder)
+        folder.drop_old_authorities()
+        assert _is_trusted(folder)
+        folder.add_authority(NOW)
+
+
+def test_a_key_of_another_authority_issues_nothing(folder: IdentityFolder, tmp_path: Path) -> None:
+    other = make_cell(tmp_path / "other").path / AUTHORITY_KEY
+    (folder.path / AUTHORITY_KEY).write_bytes(other.read_bytes())
+    before = folder.trusted()
+    for step in (lambda: folder.issue(MANAGER, [], NOW), folder.drop_old_authorities):
+        with pytest.raises(TerminalError, match=r"authority[.]key is the key of no authority in .*authority[.]crt"):
+            step()
+    assert folder.trusted() == before
+    assert not (folder.path / "shard_manager.crt").exists()
+
+
+def test_a_certificate_that_its_authority_did_not_issue_is_not_used(folder: IdentityFolder, tmp_path: Path) -> None:
+    """Of two cells of one name; the authority that issued it may be any in the file."""
+    other = IdentityFolder(tmp_path / "other")
+    other.create("north", NOW)
+    other.issue(MANAGER, ["localhost"], NOW, to=tmp_path / "to")
+    ProcessIdentity(tmp_path / "to", MANAGER, tls=True).require()
+    (tmp_path / "to" / AUTHORITY).write_bytes(folder.trusted())
+    with pytest.raises(TerminalError, match=r"no authority in .* has issued .*shard_manager[.]crt"):
+        ProcessIdentity(tmp_path / "to", MANAGER, tls=True).require()
+    (tmp_path / "to" / AUTHORITY).write_bytes(folder.trusted() + other.trusted())
+    ProcessIdentity(tmp_path / "to", MANAGER, tls=True).require()
+
+
+def _is_trusted(folder: IdentityFolder) -> bool:
+    certificate = x509.load_pem_x509_certificate((folder.path / "shard_manager.crt").read_bytes())
+    for authority in x509.load_pem_x509_certificates(folder.trusted()):
+        with suppress(InvalidSignature):
+            certificate.verify_directly_issued_by(authority)
+            return True
+    return False
+
+
+def _pair(folder: IdentityFolder) -> tuple[bytes, bytes]:
+    return (folder.path / "shard_manager.crt").read_bytes(), (folder.path / "shard_manager.key").read_bytes()
 
 
 def test_a_process_without_an_identity_says_what_to_do(folder: IdentityFolder, tmp_path: Path) -> None:

@@ -9,10 +9,11 @@ from random import Random
 
 import pytest
 
+from penstock.control.errors import TerminalError
 from penstock.model.reports import TaskReport, TaskReportChanges
 from penstock.store.running import RUNNING_COMMIT, CommitRow
 from penstock.tasks.dimensions import CPU
-from penstock.wire.cluster import Snapshot
+from penstock.wire.cluster import HeartbeatAnswer, Snapshot
 from services.task_manager.loops.heartbeats import HeartbeatLoop
 from services.task_manager.loops.specs import SpecLoop
 from services.task_manager.loops.task_manager import TaskManager
@@ -71,7 +72,7 @@ class Loops:
         self.heartbeat_loop = HeartbeatLoop(
             container, self.shard_manager, self.store, IncarnationFile(folder), clock, SETTINGS
         )
-        self.spec_loop = SpecLoop(container, self.task_service, SnapshotFile(folder), clock, SETTINGS)
+        self.spec_loop = SpecLoop(container, self.task_service, SnapshotFile(folder), clock, SETTINGS, Random(life))
         self.spec_loop.load()
         manager = TaskManager(
             container, self.heartbeat_loop, self.spec_loop, self.task_service, clock, SETTINGS, Random(1)
@@ -171,6 +172,25 @@ def test_without_shard_manager_and_store_the_lease_runs_out(loops: Loops) -> Non
     assert min(loops.epochs().values()) > max(before.values())
 
 
+def test_whatever_the_call_of_the_shard_manager_breaks_by_the_store_renews_the_lease(
+    loops: Loops, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such as an error of the own files, or a bug: tasks run on past the lease that the Shard Manager gave."""
+    loops.begin()
+    world = loops.world
+    for error in (TerminalError("certificate and key do not fit"), OSError("no file"), ValueError("a bug")):
+
+        def breaks(_: object, error: Exception = error) -> HeartbeatAnswer:
+            raise error
+
+        monkeypatch.setattr(loops.shard_manager, "heartbeat", breaks)
+        until = world.clock.seconds + 60.0
+        while world.clock.seconds < until:
+            world.clock.seconds += loops.heartbeats.step()
+            world.settle()
+        assert world.running() == BOTH
+
+
 def test_a_life_that_the_store_calls_lost_stops(loops: Loops) -> None:
     """
     1. Tasks run; the Shard Manager is down, and the row names another life.
@@ -241,23 +261,65 @@ def test_specs_are_fetched_in_full_once_and_by_deltas_from_then_on(loops: Loops)
 
 def test_specs_that_differ_by_their_digest_are_fetched_in_full(loops: Loops) -> None:
     """
-    1. A row is changed by hand: no commit says so, but the digest in the next delta does. 2. A full snapshot follows.
-    3. A Task Service with whose digests nothing ever agrees is asked for everything once a minute only.
+    1. A row is changed by hand: no commit says so, but the digest in the next delta does.
+    2. A full snapshot follows, within a minute.
+    3. A Task Service with whose digests nothing ever agrees is asked for everything once a minute at most.
     """
     loops.specs.step()
     before = loops.memory.running[JOB]
     by_hand = json.loads(before.row.config) | {"priority": 5}
     loops.memory.running[JOB] = replace(before, row=before.row._replace(config=json.dumps(by_hand).encode()))
     loops.task_service._templates = None
-    for _ in range(3):
-        loops.specs.step()
-    assert loops.task_service.asked == ["full", "delta", "full", "delta"]
+    loops.specs.step()
+    differs_at = loops.world.clock.seconds
+    fetch_in_full(loops)
+    assert loops.world.clock.seconds <= differs_at + SETTINGS.full_spread_seconds
+    loops.specs.step()
+    assert loops.task_service.asked[-1] == "delta"
     assert loops.specs_here().jobs[JOB].template.config.priority == 5
     loops.task_service.lies = True
     loops.task_service.asked.clear()
+    loops.specs.step()
+    fetch_in_full(loops)
+    for _ in range(3):
+        before_at = loops.world.clock.seconds
+        fetch_in_full(loops)
+        waited = loops.world.clock.seconds - before_at
+        most = SETTINGS.delta_wait_seconds + SETTINGS.full_spread_seconds
+        assert SETTINGS.full_fetch_seconds <= waited <= most
+
+
+def test_containers_that_find_a_difference_together_fetch_in_full_one_after_the_other(tmp_path: Path) -> None:
+    """As after an upgrade that changes every digest. At a start without specs none waits."""
+    waited = []
+    for number in range(60):
+        loops = Loops(tmp_path / str(number), life=str(number))
+        loops.specs.step()
+        assert loops.task_service.asked == ["full"]
+        loops.task_service.lies = True
+        loops.specs.step()
+        differs_at = loops.world.clock.seconds
+        fetch_in_full(loops)
+        waited.append(loops.world.clock.seconds - differs_at)
+    assert max(sum(low <= each < low + 10.0 for each in waited) for low in range(0, 60, 10)) <= 25
+    assert max(waited) <= SETTINGS.full_spread_seconds
+
+
+def test_a_difference_that_a_delta_mends_fetches_nothing_in_full(loops: Loops) -> None:
+    loops.specs.step()
+    loops.task_service.lies = True
+    loops.specs.step()
+    loops.task_service.lies = False
     for _ in range(9):
         loops.specs.step()
-    assert loops.task_service.asked == [*["delta"] * 2, "full", *["delta"] * 3, "full", *["delta"] * 2]
+    assert loops.task_service.asked == ["full", *["delta"] * 10]
+
+
+def fetch_in_full(loops: Loops) -> None:
+    """Fetches until it is one in full."""
+    loops.task_service.asked.clear()
+    while "full" not in loops.task_service.asked:
+        loops.specs.step()
 
 
 def test_an_older_snapshot_changes_nothing_whoever_sends_it(loops: Loops) -> None:

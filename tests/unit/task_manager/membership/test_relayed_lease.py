@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from penstock.control.errors import LeaseLost, Unavailable
+from penstock.control.errors import LeaseLost, TerminalError, Unavailable
 from penstock.tasks.ownership import OwnedShards
 from penstock.tasks.shards import Sharding
 from penstock.wire.cluster import LeaseRequest
@@ -86,6 +86,13 @@ def test_a_lease_that_the_task_service_refuses_is_lost() -> None:
     with pytest.raises(LeaseLost):
         world.lease.renew("one")
     assert world.store.asked == []
+
+
+@pytest.mark.parametrize("error", [TerminalError("certificate and key do not fit"), OSError("no file"), ValueError()])
+def test_whatever_the_call_of_the_task_service_breaks_by_the_store_is_asked(error: Exception) -> None:
+    world = World()
+    world.service.error, world.lease_until = error, world.clock.seconds + 10.0
+    assert world.lease.renew("one") == OWNED
 
 
 def test_containers_turn_to_the_store_one_after_the_other() -> None:
