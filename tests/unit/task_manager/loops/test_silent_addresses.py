@@ -76,7 +76,8 @@ def test_the_store_renews_the_lease_while_no_address_answers(tmp_path: Path, pha
     until, longest = clock.seconds + 3600.0, 0.0
     renewed_at = clock.seconds
     while clock.seconds < until:
-        clock.seconds += heartbeats.step()
+        pause_seconds = heartbeats.step()
+        clock.seconds += pause_seconds
         former, renewed_at = renewed_at, loops.memory.renewed_at.get(CONTAINER, renewed_at)
         longest = max(longest, renewed_at - former)
         loops.world.settle()
