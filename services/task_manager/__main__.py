@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from random import Random
 from uuid import uuid4
 
@@ -28,7 +29,7 @@ from services.task_manager.hosts.spark_hosts import SparkHosts
 from services.task_manager.loops.heartbeats import HeartbeatLoop
 from services.task_manager.loops.specs import SpecLoop
 from services.task_manager.loops.task_manager import TaskManager
-from services.task_manager.membership.relayed_lease import RelayedLease
+from services.task_manager.membership.relayed_lease import RelayedLease, longest_call
 from services.task_manager.membership.stored_lease import StoredLease
 from services.task_manager.metrics import ContainerCollector
 from services.task_manager.settings import TaskManagerSettings
@@ -68,12 +69,27 @@ def build(settings: TaskManagerSettings, spark: SparkSettings, identity: Identit
     limits, hosts = settings.for_hosts(spark.progress_interval_seconds), SparkHosts(spark, folder / "hosts")
     container = Container(settings.identity_of_container(), limits, hosts, clock, lambda: uuid4().hex)
     timeout_seconds = settings.heartbeat_timeout_seconds
-    authority = ShardManagerClient(settings.shard_manager_url, timeout_seconds=timeout_seconds, identity=identity)
+
+    def seconds_left() -> float:
+        return container.summary().lease_seconds_left
+
+    longest = partial(longest_call, lease_seconds=settings.container_lease_seconds)
+    authority = ShardManagerClient(
+        settings.shard_manager_url,
+        timeout_seconds=timeout_seconds,
+        identity=identity,
+        limit_seconds=lambda: longest(seconds_left(), calls=2),
+    )
     leases = RelayedLease(
         settings.container,
-        TaskServiceClient(settings.task_service_url, timeout_seconds=timeout_seconds, identity=identity),
+        TaskServiceClient(
+            settings.task_service_url,
+            timeout_seconds=timeout_seconds,
+            identity=identity,
+            limit_seconds=lambda: longest(seconds_left(), calls=1),
+        ),
         StoredLease(engine_of(settings, connections=1), settings.container, timeout_seconds),
-        lambda: container.summary().lease_seconds_left,
+        seconds_left,
         clock,
         random,
         spread_seconds=settings.lease_spread_seconds,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import count
 from random import Random
 from typing import Any
@@ -36,7 +37,7 @@ from services.task_manager.container import Container
 from services.task_manager.loops.heartbeats import HeartbeatLoop
 from services.task_manager.loops.specs import SpecLoop
 from services.task_manager.loops.task_manager import TaskManager
-from services.task_manager.membership.relayed_lease import RelayedLease
+from services.task_manager.membership.relayed_lease import RelayedLease, longest_call
 from services.task_manager.settings import TaskManagerSettings
 from services.task_manager.specs.files import IncarnationFile, Incarnations
 from services.task_manager.specs.spec_cache import SpecCache
@@ -248,14 +249,28 @@ def task_manager(around: Surroundings, process: Process) -> None:
     )
     around.containers[name] = container
     known = Known(Caller(Role.TASK_MANAGER, name))
-    authority = ShardManagerClient(around.shard_managers, identity=known)
+
+    def seconds_left() -> float:
+        return container.summary().lease_seconds_left
+
+    longest, now = partial(longest_call, lease_seconds=settings.container_lease_seconds), clock.monotonic
+    authority = ShardManagerClient(
+        around.shard_managers, identity=known, limit_seconds=lambda: longest(seconds_left(), calls=2), now=now
+    )
+    renewals = TaskServiceClient(
+        around.task_services,
+        timeout_seconds=settings.heartbeat_timeout_seconds,
+        identity=known,
+        limit_seconds=lambda: longest(seconds_left(), calls=1),
+        now=now,
+    )
     store = database.port(MemoryLeaseStore(database.memory, name), process)
     tasks, random = TaskServiceClient(around.task_services, identity=known), Random(f"{name} {life}")
     leases = RelayedLease(
         name,
-        tasks,
+        renewals,
         store,
-        lambda: container.summary().lease_seconds_left,
+        seconds_left,
         clock,
         random,
         spread_seconds=settings.lease_spread_seconds,

@@ -8,10 +8,13 @@ from ipaddress import ip_address
 
 import httpx
 
+from penstock.control.logs import logger
 from penstock.identity.process import ProcessIdentity
 from penstock.identity.renewing import RenewingTransport
 from penstock.identity.roles import Caller
 from penstock.identity.statements import HEADER
+
+log = logger(__name__)
 
 
 class Outgoing:
@@ -29,9 +32,13 @@ class Outgoing:
         """See `penstock.wire.http.Identity`. New connections use the newest certificate."""
         identity = self._identity
         transport = RenewingTransport(
-            lambda: httpx.HTTPTransport(verify=identity.client_context(), trust_env=False), identity.version
+            lambda: httpx.HTTPTransport(verify=identity.client_context(), trust_env=False), identity.version, _tell
         )
         return StatementAuth(identity), transport
+
+
+def _tell(error: Exception) -> None:
+    log.warning("new files not usable, the connections before stay", error=str(error))
 
 
 class StatementAuth(httpx.Auth):

@@ -8,21 +8,24 @@ from collections.abc import Callable
 import httpx
 
 from penstock.control.errors import PenstockError
-from penstock.control.logs import logger
-
-log = logger(__name__)
 
 
 class RenewingTransport(httpx.BaseTransport):
     """Connections of `make()`, made anew when `version()` has changed. Those in use end with their requests.
 
     When `make()` fails, as between the writes of two files, the connections before stay until `version()` changes
-    again. Without any before, its error is raised.
+    again, and `tell` is called with the error. Without any before, its error is raised.
     """
 
-    def __init__(self, make: Callable[[], httpx.BaseTransport], version: Callable[[], object]) -> None:
+    def __init__(
+        self,
+        make: Callable[[], httpx.BaseTransport],
+        version: Callable[[], object],
+        tell: Callable[[Exception], None] = lambda _: None,
+    ) -> None:
         self._make = make
         self._version = version
+        self._tell = tell
         self._lock = threading.Lock()
         self._known: tuple[object, httpx.BaseTransport] | None = None
 
@@ -50,5 +53,5 @@ class RenewingTransport(httpx.BaseTransport):
         except (PenstockError, OSError) as error:
             if known is None:
                 raise
-            log.warning("new files not usable, the connections before stay", error=str(error))
+            self._tell(error)
             return known[1]

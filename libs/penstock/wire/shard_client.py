@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from penstock.wire.cluster import HeartbeatAnswer, HeartbeatRequest, as_json
 from penstock.wire.endpoints import Endpoints, read_answer
 from penstock.wire.http import Identity
@@ -12,8 +14,11 @@ SERVICE = "the Shard Manager"
 class ShardManagerClient(Endpoints):
     """Speaks to the leader among the Shard Managers at `urls` (comma separated). Safe from any thread."""
 
-    def __init__(self, urls: str, *, timeout_seconds: float = 5.0, identity: Identity | None = None) -> None:
-        super().__init__(SERVICE, urls, timeout_seconds=timeout_seconds, identity=identity)
+    def __init__(
+        self, urls: str, *, timeout_seconds: float = 5.0, identity: Identity | None = None, **limits: Any
+    ) -> None:
+        """`limits`: `limit_seconds` and `now` of `Endpoints`."""
+        super().__init__(SERVICE, urls, timeout_seconds=timeout_seconds, identity=identity, **limits)
 
     def heartbeat(self, request: HeartbeatRequest) -> HeartbeatAnswer:
         """One heartbeat. Raises Unavailable when no leader gives an answer that can be read."""

@@ -34,8 +34,11 @@ class TaskServiceClient(Endpoints):
     snapshot of another incarnation, or not at all.
     """
 
-    def __init__(self, urls: str, *, timeout_seconds: float = 20.0, identity: Identity | None = None) -> None:
-        super().__init__(SERVICE, urls, timeout_seconds=timeout_seconds, identity=identity)
+    def __init__(
+        self, urls: str, *, timeout_seconds: float = 20.0, identity: Identity | None = None, **limits: Any
+    ) -> None:
+        """`limits`: `limit_seconds` and `now` of `Endpoints`."""
+        super().__init__(SERVICE, urls, timeout_seconds=timeout_seconds, identity=identity, **limits)
 
     def full(self, after: int = -1, store: str = "") -> Snapshot:
         """The full snapshot."""

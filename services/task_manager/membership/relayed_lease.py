@@ -19,6 +19,17 @@ log = logger(__name__)
 _KEPT_SECONDS = 20.0
 
 
+def longest_call(lease_seconds_left: float, lease_seconds: float, *, calls: int) -> float:
+    """For how long the next of `calls` may be tried, at all addresses together, before the store is asked. Pure.
+
+    A quarter of the lease is kept for the store, also when no address answers. Never less than an 80th of it.
+    """
+    most = kept = lease_seconds / 4
+    if lease_seconds_left <= 0.0:
+        return most
+    return max(lease_seconds / 80, min(most, (lease_seconds_left - kept) / calls))
+
+
 class RelayedLease:
     """Both ways follow the rules of the one row, so it does not matter which answers first.
 

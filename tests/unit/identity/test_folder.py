@@ -151,7 +151,7 @@ def test_a_new_authority_that_is_written_half_does_not_ruin_the_cell(
     for _ in range(2):
         folder.renew(NOW)
         assert _is_trusted(folder)
-        folder.drop_old_authorities()
+        folder.drop_old_authorities(NOW)
         assert _is_trusted(folder)
         folder.add_authority(NOW)
 
@@ -160,7 +160,7 @@ def test_a_key_of_another_authority_issues_nothing(folder: IdentityFolder, tmp_p
     other = make_cell(tmp_path / "other").path / AUTHORITY_KEY
     (folder.path / AUTHORITY_KEY).write_bytes(other.read_bytes())
     before = folder.trusted()
-    for step in (lambda: folder.issue(MANAGER, [], NOW), folder.drop_old_authorities):
+    for step in (lambda: folder.issue(MANAGER, [], NOW), lambda: folder.drop_old_authorities(NOW)):
         with pytest.raises(TerminalError, match=r"authority[.]key is the key of no authority in .*authority[.]crt"):
             step()
     assert folder.trusted() == before
@@ -238,12 +238,15 @@ def test_a_new_secret_is_taken_while_processes_run(folder: IdentityFolder) -> No
 
 
 def test_the_end_of_a_certificate_is_a_metric_of_its_process(folder: IdentityFolder) -> None:
-    """1. Days that are left. 2. It is not zero, and no error, while the file cannot be read."""
+    """1. Days that are left. 2. While the file cannot be read, it is that of the certificate in use; no error, and not
+    zero, when there is none."""
     folder.issue(CONTAINER, ["localhost"], datetime.now(UTC), days=10)
     process = ProcessIdentity(folder.path, CONTAINER, tls=True)
     observe_certificate("task_manager/c1.north", process.seconds_left)
     assert _days_left() == pytest.approx(10, abs=0.01)
     (folder.path / f"{CONTAINER.file_name}.crt").write_bytes(b"damaged")
+    assert _days_left() == pytest.approx(10, abs=0.01)
+    observe_certificate("task_manager/c1.north", ProcessIdentity(folder.path, CONTAINER, tls=True).seconds_left)
     assert math.isnan(_days_left())
 
 
