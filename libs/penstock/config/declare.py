@@ -62,4 +62,6 @@ MOST_EPOCH = 2**53
 Epoch = Annotated[int, Field(ge=0, le=MOST_EPOCH)]
 """A number that the store counts up: an epoch, a version. No store gets near the bound."""
 Identifier = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,62}$")]
+MARKS_SUFFIX = ".penstock-marks"
+"""Ends the name of the topic in which the producers of a topic note their event time."""
 Topic = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,249}$")]

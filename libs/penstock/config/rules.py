@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 
+from penstock.config.declare import MARKS_SUFFIX
 from penstock.config.event_time import LONGEST_DELAY_DAYS, LONGEST_DELAY_MILLIS, delay_millis
 from penstock.config.model import DeltaOutput, FilesOutput, Input, JobConfig, KafkaOutput, PostgresOutput
 from penstock.config.paths import PLACEHOLDER
@@ -208,6 +209,23 @@ def _dead_letters(config: JobConfig) -> Iterator[Problem]:
         yield Problem("dead_letter_topic", "dead_letters_not_read", detail)
 
 
+def _foreign_outputs(config: JobConfig) -> Iterator[Problem]:
+    """What Kafka, Postgres and Penstock keep their own records in is no output of a job."""
+    output = config.output
+    if isinstance(output, PostgresOutput):
+        *schema, table = output.table.lower().split(".")
+        if table.startswith(("pg_", "penstock_")) or (schema and schema[0].startswith(("pg_", "information_schema"))):
+            detail = f"output.table: {output.table} is a table of Postgres or Penstock itself; choose another name"
+            yield Problem("output.table", "reserved_table", detail)
+    topics = {"dead_letter_topic": config.dead_letter_topic}
+    if isinstance(output, KafkaOutput):
+        topics["output.topic"] = output.topic
+    for field, topic in topics.items():
+        if topic is not None and (topic in (".", "..") or topic.startswith("__") or topic.endswith(MARKS_SUFFIX)):
+            detail = f"{field}: {topic} is a topic of Kafka or Penstock itself; choose another name"
+            yield Problem(field, "reserved_topic", detail)
+
+
 def _output_mode(config: JobConfig) -> Iterator[Problem]:
     mode, output = config.output_mode, config.output
     if mode == "append":
@@ -268,6 +286,7 @@ RULES: tuple[Rule, ...] = (
     _table_paths,
     _inputs,
     _dead_letters,
+    _foreign_outputs,
     _output_mode,
     _complete_needs_one_task,
     _own_loop,

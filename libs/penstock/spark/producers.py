@@ -7,19 +7,19 @@ from __future__ import annotations
 
 import json
 
+from penstock.config.declare import MARKS_SUFFIX
 from penstock.config.event_time import delay_millis
 from penstock.config.model import Input, JobConfig, KafkaOutput
 from penstock.tasks.spec import TaskSpec, key_group_ranges
 
 NOTED_MARKS = "MARKS-"
 """In the folder of a generation: begins the name of a file for each topic that its tasks wrote marks for."""
-_SUFFIX = ".penstock-marks"
 _LONGEST_TOPIC = 249
 
 
 def marks_topic(topic: str) -> str | None:
     """The topic of marks beside `topic`; None when its name would be too long for Kafka."""
-    name = topic + _SUFFIX
+    name = topic + MARKS_SUFFIX
     return name if len(name) <= _LONGEST_TOPIC else None
 
 

@@ -7,8 +7,10 @@ import ssl
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import cache
 from typing import Any, Protocol, TypeVar
 
+import orjson
 import uvicorn
 from anyio import CapacityLimiter
 from anyio.to_thread import run_sync
@@ -51,17 +53,14 @@ def create_app(service: str, *, ready: Callable[[], dict[str, Any]], **kwargs: A
     `ready` gives the body of `/readyz`, or raises a PenstockError when the service cannot work now. These three calls
     have threads of their own, so they are answered even while all other threads wait for the store.
     """
-    app = _new_app(service, **kwargs)
+    app = _new_app(service, openapi_url=None, **kwargs)
     threads = _add_operations(app, service)
 
     @app.get("/readyz", tags=["operations"])
     async def readyz() -> dict[str, Any]:
         return {"service": service, **await threads.run(ready)}
 
-    @app.get("/docs", include_in_schema=False)
-    async def documentation() -> HTMLResponse:
-        return HTMLResponse(docs.page(app.openapi()), headers=docs.HEADERS)
-
+    _add_documents(app, threads)
     return app
 
 
@@ -112,6 +111,26 @@ def _add_operations(app: FastAPI, service: str) -> OwnThreads:
         return Response(await threads.run(generate_latest), media_type=CONTENT_TYPE_LATEST)
 
     return threads
+
+
+def _add_documents(app: FastAPI, threads: OwnThreads) -> None:
+    """`/openapi.json` and `/docs`, which need no token: each is made once, and not where requests are answered."""
+
+    @cache
+    def document() -> bytes:
+        return orjson.dumps(app.openapi())
+
+    @cache
+    def page() -> str:
+        return docs.page(app.openapi())
+
+    @app.get("/openapi.json", include_in_schema=False)
+    async def openapi() -> Response:
+        return Response(await threads.run(document), media_type="application/json")
+
+    @app.get("/docs", include_in_schema=False)
+    async def documentation() -> HTMLResponse:
+        return HTMLResponse(await threads.run(page), headers=docs.HEADERS)
 
 
 def _add_error_handlers(app: FastAPI) -> None:

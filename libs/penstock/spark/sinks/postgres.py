@@ -165,9 +165,8 @@ def query_id_of(frame: DataFrame) -> str:
 def _url(output: PostgresOutput, connections: Mapping[str, str]) -> str:
     url = connections.get(output.connection)
     if url is None:
-        known = ", ".join(sorted(connections)) or "none"
         raise BrokenTask(
-            f"output.connection: the container has no connection {output.connection} (it has: {known})",
+            f"output.connection: the container has no connection {output.connection} in its PENSTOCK_CONNECTIONS",
             rule="known_connection",
         )
     return url

@@ -11,7 +11,6 @@ import pytest
 from penstock.control.errors import TerminalError
 from penstock.tasks.dimensions import CPU
 from penstock.wire.cluster import HeartbeatAnswer
-from services.task_manager.settings import TaskManagerSettings
 from services.task_manager.specs.spec_cache import updated
 from tests.support.memory.specs import MemoryTaskService
 from tests.support.task_manager.loops import BOTH, CONTAINER, JOB, SETTINGS, Loops, commit
