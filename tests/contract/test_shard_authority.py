@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import pytest
@@ -33,6 +33,13 @@ class ShardManagerForm:
     def lose(self, container: str, incarnation: str) -> None:
         """It says nothing any more."""
         wait_until(lambda: not self._member(container).live, 20, "the fail-over")
+        wait_until(lambda: self._answers(incarnation), 20, "the leader to know that it is over")
+
+    def _answers(self, incarnation: str) -> bool:
+        with suppress(Unavailable):
+            heartbeat(self.authority, incarnation)
+            return True
+        return False
 
     def _member(self, container: str) -> Any:
         with transaction(self.engine) as connection:

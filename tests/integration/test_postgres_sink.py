@@ -264,7 +264,7 @@ class TestChecksAtTheStart:
     @pytest.mark.parametrize(
         ("table", "output", "config", "words"),
         [
-            ("", {"connection": "other"}, {}, r"no connection other \(it has: default\)"),
+            ("", {"connection": "other"}, {}, "no connection other in its PENSTOCK_CONNECTIONS"),
             ("", {"upsert_columns": ("origin",)}, {}, "the query has no column origin"),
             ("", {}, {"output_mode": "complete"}, "so output.upsert_columns is needed"),
             ("CREATE TABLE flights (dest text)", {}, {}, "the table flights has no column delay"),
