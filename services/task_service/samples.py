@@ -10,7 +10,6 @@ from services.task_service.store.rows import MEASUREMENTS, ReportedTask, TaskSam
 
 _UNKNOWN = TaskProgress()
 _MEASURED = MEASUREMENTS.keys() - {"lag_seconds"}
-_GREATEST = 2**63 - 1
 
 
 def least_lag_seconds(progress: TaskProgress) -> float | None:
@@ -24,13 +23,12 @@ def sample(task: ReportedTask) -> TaskSample:
     those of a row that another version wrote, and a value that no column can hold: no task spoils the others' samples.
     """
     progress = _read(task.progress) if task.state == TaskState.RUNNING and task.progress else _UNKNOWN
-    measured = progress.model_dump(include=_MEASURED)
     return TaskSample(
         job=task.job,
         index=task.number,
         out_of_memory=task.out_of_memory,
         lag_seconds=least_lag_seconds(progress),
-        **{name: value if _fits(value) else None for name, value in measured.items()},
+        **progress.model_dump(include=_MEASURED),
     )
 
 
@@ -39,7 +37,3 @@ def _read(progress: str) -> TaskProgress:
         return TaskProgress.model_validate_json(progress)
     except ValidationError:
         return _UNKNOWN
-
-
-def _fits(value: float | None) -> bool:
-    return not isinstance(value, int) or abs(value) <= _GREATEST

@@ -14,7 +14,7 @@ _PASSWORD = re.compile(r"((?:password|oauth_client_secret)\s*=\s*)('(?:[^'\\]|\\
 
 
 def mask_urls(text: str) -> str:
-    """The text without the passwords of URLs and of of libpq's options (`password=`, `sslpassword=`...). Pure."""
+    """The text without the passwords of URLs and of libpq's options (`password=`, `sslpassword=`...). Pure."""
     if "://" not in text and "=" not in text:
         return text
     return _PASSWORD.sub(rf"\1{HIDDEN}", _IN_URL.sub(rf"\1{HIDDEN}", text))

@@ -92,8 +92,8 @@ def key_of(authority: bytes) -> str:
 
 def read(certificate: bytes, cell: str) -> Issued:
     """What a certificate (PEM) says. Raises TerminalError when it cannot be read."""
+    found = _loaded(certificate)
     try:
-        found = x509.load_pem_x509_certificate(certificate)
         names = found.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except (ValueError, x509.ExtensionNotFound) as error:
         raise TerminalError(f"the certificate cannot be read: {error}") from error

@@ -166,8 +166,8 @@ class TaskReportChanges(Carried):
     incarnation: str
     commit_number: Number
     version: Number
-    number: int = Field(ge=1, le=2**63 - 1)
-    after: int = Field(ge=1, le=2**63 - 1)
+    number: int = Field(ge=1, le=_GREATEST_BIGINT)
+    after: int = Field(ge=1, le=_GREATEST_BIGINT)
     tasks: tuple[TaskReport, ...] = ()
     ended: tuple[tuple[Text, Count], ...] = ()
 
