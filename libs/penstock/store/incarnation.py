@@ -140,6 +140,7 @@ def begin_incarnation(
     holder = f"restored-{incarnation[:8]}"
     connection.execute(_WAIT_BRIEFLY)
     connection.execute(_LOCK_LEASES)
+    connection.execute(_LOCK_CONTAINERS)
     leases = {"holder": holder, "raised": NUMBERS_RAISED, "seconds": quiet_seconds, "loops": _LOOPS}
     connection.execute(_NOBODY_LEADS, leases)
     connection.execute(_RAISE_VERSIONS, {"raised": VERSIONS_RAISED})
@@ -148,7 +149,6 @@ def begin_incarnation(
     rows = [{"job": job, "generation": generation} for job, generation in raised.newest.items()]
     connection.execute(_NOTE_GENERATIONS, {"rows": as_json(rows)})
     connection.execute(_RAISE_ASSIGNMENT, {"epoch": counters[ASSIGNMENT_COUNTER]})
-    connection.execute(_LOCK_CONTAINERS)
     containers = connection.execute(_FORGET_LIVES, {"holder": holder}).rowcount
     connection.execute(_FORGET_REPORTS)
     former = _replace_incarnation(connection, incarnation)
