@@ -44,11 +44,12 @@ def main() -> None:
     times = LoopTimes(period=settings.expiry_period_seconds, lease=lease, renew=lease / 3)
     step = in_turn(expiry.round, housekeeping.round)
     loop = build_loop(LOOP, step, engine, clock, times, holder=settings.identity(), url=settings.url())
-    REGISTRY.register(OpenAlerts(engine))
+    alerts = OpenAlerts(engine, clock)
+    REGISTRY.register(alerts)
     app = create_api(engine, clock, settings, Outgoing(identity))
     # Users have tokens; a browser that is asked for a certificate asks its user.
     tls = identity.server_context(ask=False) if settings.serves_tls() else None
-    serve(app, settings.host, settings.port, loop, tls=tls)
+    serve(app, settings.host, settings.port, loop, alerts, tls=tls)
 
 
 if __name__ == "__main__":

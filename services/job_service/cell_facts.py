@@ -39,8 +39,10 @@ class CellFacts(NamedTuple):
 
 
 class Probe(NamedTuple):
-    """Whether something answered at an address; `error`: why not."""
+    """Whether something answered at an address; `error`: why not. `certificate_days_left`: of the certificate that it
+    showed; None without TLS."""
 
     address: str
     error: str | None = None
     brokers: int = 0
+    certificate_days_left: float | None = None

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from penstock.control.texts import first_few
+from penstock.identity.roles import WARN_BELOW_DAYS
 from penstock.wire.status import StatusLine, StatusView
 from services.job_service.cell_facts import CellFacts, Leader, Probe
 
@@ -82,11 +83,22 @@ def _advice_of_loop(loop: str, leader: Leader | None) -> str:
 def _services(seen: Seen) -> Iterator[StatusLine]:
     for name, probe in seen.services.items():
         if probe.error is None:
-            yield _line(f"service {name}", f"answers at {probe.address}", None, address=probe.address)
+            yield _answering(name, probe)
         else:
             advice = "start it, or restart it if it hangs; is the address right, and open to the Job Service?"
             summary = f"does not answer at {probe.address}: {probe.error}"
             yield _line(f"service {name}", summary, advice, address=probe.address, error=probe.error)
+
+
+def _answering(name: str, probe: Probe) -> StatusLine:
+    summary, days = f"answers at {probe.address}", probe.certificate_days_left
+    if days is None:
+        return _line(f"service {name}", summary, None, address=probe.address)
+    advice = None
+    if days < WARN_BELOW_DAYS:
+        summary += f"; its certificate ends in {days:.1f} days"
+        advice = "issue its certificate again: `penstock certificates rotate`, or the command in its log"
+    return _line(f"service {name}", summary, advice, address=probe.address, certificate_days_left=round(days, 1))
 
 
 def _store(seen: Seen) -> StatusLine:
@@ -104,7 +116,7 @@ def _store(seen: Seen) -> StatusLine:
 def _bus(seen: Seen) -> Iterator[StatusLine]:
     if seen.bus is None:
         return
-    address, error, brokers = seen.bus
+    address, error, brokers = seen.bus.address, seen.bus.error, seen.bus.brokers
     if error is None and brokers:
         yield _line("bus", f"{brokers} {'broker' if brokers == 1 else 'brokers'} at {address}", None, brokers=brokers)
     else:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import ssl
+import time
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 
 import httpx
@@ -14,6 +16,7 @@ from services.job_service.cell_facts import Probe
 
 _WAIT_SECONDS = 2.0
 _KAFKA_WAIT_SECONDS = 3.0
+_DAY_SECONDS = 86_400.0
 
 
 class Probes:
@@ -28,10 +31,12 @@ class Probes:
         kafka_bootstrap: str | None,
         reports_old_seconds: float,
         identity: Identity | None = None,
+        now: Callable[[], float] = time.time,
     ) -> None:
         self.task_service_urls = tuple(url.strip() for url in task_service_url.split(",") if url.strip())
         self.reports_old_seconds = reports_old_seconds
         self._kafka_bootstrap = kafka_bootstrap
+        self._now = now
         self._http = internal_client(identity, timeout=_WAIT_SECONDS)
 
     def services(self, urls: Mapping[str, str]) -> dict[str, Probe]:
@@ -51,7 +56,18 @@ class Probes:
 
     def _ask(self, url: str) -> Probe:
         try:
-            response = self._http.get(f"{url}/healthz")
+            with self._http.stream("GET", f"{url}/healthz") as response:
+                days_left = self._certificate_days_left(response)
+                response.read()
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             return Probe(url, str(error) or type(error).__name__)
-        return Probe(url, None if response.is_success else f"HTTP {response.status_code}")
+        error_text = None if response.is_success else f"HTTP {response.status_code}"
+        return Probe(url, error_text, certificate_days_left=days_left)
+
+    def _certificate_days_left(self, response: httpx.Response) -> float | None:
+        """Of the certificate that the other side showed on this connection, which is open; None without TLS."""
+        connection = response.extensions["network_stream"].get_extra_info("ssl_object")
+        if connection is None:
+            return None
+        ends_at = ssl.cert_time_to_seconds(connection.getpeercert()["notAfter"])
+        return (ends_at - self._now()) / _DAY_SECONDS

@@ -9,9 +9,7 @@ from datetime import datetime
 from sqlalchemy import Connection, Engine
 
 from penstock.config.basis import merge_basis
-from penstock.config.model import JobConfig
 from penstock.config.problems import refusal
-from penstock.config.validate import check_merged
 from penstock.control.clock import Clock
 from penstock.control.errors import Conflict, InvalidConfig, NotFound, UserError
 from penstock.control.logs import logger
@@ -99,9 +97,9 @@ class Call:
                     secrets.check(connection, write.job, change.merged["secrets"])
             except UserError:
                 return None  # the write itself is refused by it
-        if change is None or change.merged is None:
+        if change is None or change.config is None:
             return None
-        config = check_merged(change.merged, carries=True)
+        config = change.config
         if stored.exists and not must_be_asked(merged_of(stored, layers), config):
             return None
         if not verify:
@@ -190,9 +188,8 @@ def _require_allowed(
     change: Change | None, jobs: Mapping[str, StoredJob], layers: Layers, path_roots: Sequence[str]
 ) -> None:
     """Raises InvalidConfig when a change gives its job a path below none of the roots."""
-    if change is not None and change.merged is not None:
-        job = jobs.get(change.job, unknown_job(change.job))
-        require_paths(job, layers, JobConfig.model_validate(change.merged), path_roots)
+    if change is not None and change.config is not None:
+        require_paths(jobs.get(change.job, unknown_job(change.job)), layers, change.config, path_roots)
 
 
 def _decided(

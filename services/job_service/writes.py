@@ -187,6 +187,7 @@ def _layer_change(write: Write, job: StoredJob, layers: Layers, now: datetime) -
         layer=write.layer,
         old=job.config(write.layer),
         new=content,
+        config=after,
         merged=after.model_dump(mode="json"),
         expires_at=None if content is None else _expires_at(write, job.layers.get(write.layer), row, now),
     )

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from fastapi import FastAPI, Query
 
-from penstock.config.declare import MOST_EPOCH
+from penstock.config.declare import Counted
 from penstock.control.errors import Conflict, Unavailable
 from penstock.identity.process import ProcessIdentity
 from penstock.tasks.analysis import AnalysisReport
@@ -64,7 +64,7 @@ def _add_host_tasks(app: FastAPI, container: Container) -> None:
         return container.host_task(task, wait_seconds)
 
     @app.delete("/v1/host-tasks/{key}", tags=["host tasks"], status_code=204)
-    def cancel_host_task(key: str, leader_epoch: Annotated[int, Query(ge=0, le=MOST_EPOCH)]) -> None:
+    def cancel_host_task(key: str, leader_epoch: Counted) -> None:
         """Drops a host task that has not begun. One under way claims no more checkpoints."""
         container.cancel_host_task(key, leader_epoch)
 

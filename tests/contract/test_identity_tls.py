@@ -15,6 +15,7 @@ import pytest
 from penstock.config.declare import Carried
 from penstock.control.errors import Unavailable
 from penstock.control.process import wait_until
+from penstock.identity.authority import CERTIFICATE_DAYS
 from penstock.identity.folder import IdentityFolder
 from penstock.identity.outgoing import Outgoing
 from penstock.identity.process import ProcessIdentity
@@ -92,11 +93,14 @@ def test_who_has_no_certificate_may_only_probe(cell: IdentityFolder, service: Ru
 
 
 def test_the_status_asks_services_with_tls(cell: IdentityFolder, service: RunningTaskService, tmp_path: Path) -> None:
-    """As the Job Service does, also without a certificate of its own; one of another cell says why it has no answer."""
+    """As the Job Service does, also without a certificate of its own, and told how long theirs are good. One of another
+    cell says why it has no answer."""
     for folder, ok in ((cell.path, True), (make_cell(tmp_path / "foreign").path, False)):
         who = Outgoing(ProcessIdentity(folder, Caller(Role.JOB_SERVICE)))
         found = Probes(service.url, None, 60.0, who).services({"task_service": service.url})["task_service"]
         assert (found.error is None) is ok, found
+        days_left = found.certificate_days_left
+        assert days_left == (pytest.approx(CERTIFICATE_DAYS, abs=1.0) if ok else None)
 
 
 def test_a_foreign_authority_is_refused_by_both_sides(

@@ -16,6 +16,7 @@ from penstock.store.engine import connect, transaction
 from penstock.wire.alerts import SilenceWrite
 from services.job_service.metrics import OpenAlerts
 from tests.support.cli.shell import Shell, lone
+from tests.support.control.clock import FakeClock
 from tests.support.job_service.service import RunningJobService, as_new, standing_job_service
 
 
@@ -116,25 +117,29 @@ def test_a_secret_is_given_to_jobs_and_taken_from_them(shell: Shell) -> None:
 
 def test_open_alerts_are_counted_by_kind(service: RunningJobService) -> None:
     """1. Of each kind, also one without an alert. 2. One that is cleared or silenced does not count."""
+    counts = OpenAlerts(service.engine, FakeClock())
     with transaction(service.engine) as connection:
         for subject in ("a", "b"):
             raise_alert(connection, AlertKind.QUARANTINED, subject, "failed")
-    assert _counted(service)["quarantined"] == 2
-    assert set(_counted(service)) == {kind.value for kind in AlertKind}
+    assert _counted(counts)["quarantined"] == 2
+    assert set(_counted(counts)) == {kind.value for kind in AlertKind}
     with transaction(service.engine) as connection:
         clear_alerts(connection, AlertKind.QUARANTINED, ["a"])
     service.client().silence(SilenceWrite(subject="b", reason="known", expires_in_seconds=60))
-    assert sum(_counted(service).values()) == 0
+    assert sum(_counted(counts).values()) == 0
 
 
-def _counted(service: RunningJobService) -> dict[str, float]:
-    (family,) = OpenAlerts(service.engine).collect()
+def _counted(counts: OpenAlerts) -> dict[str, float]:
+    counts.read_again()
+    (family,) = counts.collect()
     return {sample.labels["kind"]: sample.value for sample in family.samples}
 
 
 def test_alerts_are_not_counted_while_the_store_is_away() -> None:
     engine = connect("postgresql://127.0.0.1:1/none")
-    assert list(OpenAlerts(engine).collect()) == []
+    counts = OpenAlerts(engine, FakeClock())
+    counts.read_again()
+    assert list(counts.collect()) == []
     engine.dispose()
 
 

@@ -20,7 +20,7 @@ from penstock.local.postgres import create_database, program
 from penstock.store.address import libpq_url
 from penstock.store.cluster import ask_for_shards
 from penstock.store.engine import connect, transaction
-from penstock.store.incarnation import GENERATIONS_RAISED, NUMBERS_RAISED, begin_incarnation
+from penstock.store.incarnation import EPOCHS_RAISED, GENERATIONS_RAISED, NUMBERS_RAISED, begin_incarnation
 from penstock.wire.task_client import TaskServiceClient
 from services.state_syncer.settings import StateSyncerSettings
 from services.state_syncer.wiring import build as build_syncer
@@ -191,7 +191,7 @@ def test_no_number_is_used_twice(engine: Engine) -> None:
         begin_incarnation(connection, author="test", reason="test", quiet_seconds=0.0)
     after = numbers(engine)
     assert {name for name in before if after[name] <= before[name]} == set()
-    assert elect(engine, "after") > epoch + NUMBERS_RAISED
+    assert elect(engine, "after") > epoch + EPOCHS_RAISED
     with transaction(engine) as connection:
         begin_incarnation(connection, author="test", reason="test", quiet_seconds=60.0)
     with pytest.raises(AssertionError):

@@ -300,7 +300,8 @@ def test_a_paused_leader_is_fenced(cell: Cell) -> None:
     cell.syncer = cell.make_syncer(interfering(cell, take_over))
     with pytest.raises(Fenced):
         cell.round()
-    assert (cell.running()["config"]["priority"], cell.running()["leader_epoch"]) == (2, cell.epoch + 1)
+    assert cell.running()["config"]["priority"] == 2
+    assert cell.running()["leader_epoch"] > cell.epoch
     assert cell.rows("SELECT value FROM counters WHERE name = 'running_commit'")[0]["value"] == 1
 
 

@@ -12,6 +12,7 @@ from penstock.control.loop import Leadership
 from penstock.identity import rules
 from penstock.spark import fence
 from penstock.spark.host.lease import LeaseWatch
+from penstock.tasks.redistribution import RedistributionRequest
 from penstock.wire.cluster import ShardOrders
 from services.shard_manager.leader import fail_over
 from services.shard_manager.leader.liveness import lost
@@ -20,6 +21,7 @@ from services.shard_manager.moves.moves import Moves, Phase, Planned, Verb
 from services.state_syncer.decide import observe, rescale, rollout
 from services.state_syncer.decide.observe import NO_CONTAINERS_APPLIED
 from services.state_syncer.decide.progress import Step
+from services.state_syncer.host_tasks.dispatcher import WantedHostTasks
 from services.state_syncer.store import recorded as store
 from services.task_manager import container as task_manager
 from services.task_manager.membership.membership import Membership
@@ -164,6 +166,22 @@ def releases_interleave(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(rollout, "_rollout", careless)
 
 
+def late_host_task_runs(patch: pytest.MonkeyPatch) -> None:
+    """A redistribution that nobody wants any more is carried out. Four guards prevent that, each on its own: nobody
+    cancels it, no Task Manager refuses it, so no host is told, and the mark in the fence says nothing."""
+    claimed, refusal = fence.claimed, task_manager.refusal
+
+    def accepting(request: Any, *others: Any) -> Any:
+        return None if isinstance(request, RedistributionRequest) else refusal(request, *others)
+
+    def markless(current: Any, checkpoint: str, epoch: int | None, holder: str, mark: Any) -> Any:
+        return claimed(current, checkpoint, epoch, holder, None if epoch is None else mark)
+
+    patch.setattr(WantedHostTasks, "_cancel", lambda *_: None)
+    patch.setattr(task_manager, "refusal", accepting)
+    patch.setattr(fence, "claimed", markless)
+
+
 def forged_report(patch: pytest.MonkeyPatch) -> None:
     """A container may report for another one."""
     patch.setattr(rules, "require_container", lambda *_: None)
@@ -204,5 +222,6 @@ MUTATIONS: tuple[Mutation, ...] = (
     silence_speaks_against_a_package,
     releases_interleave,
     older_snapshot_accepted,
+    late_host_task_runs,
     forged_report,
 )

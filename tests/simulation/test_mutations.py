@@ -55,6 +55,7 @@ CASES: dict[Mutation, Case] = {
         13, _under("cut a service", every=6.0, at="c", changes=("release",))
     ),
     mutations.releases_interleave: Case(0),
+    mutations.late_host_task_runs: Case(10, _under("habits", "stop", every=5.0, at="c", changes=("rescale",))),
     mutations.forged_report: Case(0, _under(FORGERY, every=0.3, changes=("rescale",))),
     mutations.older_snapshot_accepted: Case(
         3, _under("cut", "cut a service", "stop", "store in trouble", every=3.0, at=("tasks", "c"))

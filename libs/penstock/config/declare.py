@@ -58,9 +58,10 @@ NAME_RULE = (
 NAME = r"^[a-z0-9]([a-z0-9._-]{0,98}[a-z0-9])?$"
 Name = Annotated[str, Field(pattern=NAME)]
 """What becomes a path or a part of a URL: jobs, savepoints, packages, containers. Never `..`, never with a slash."""
-MOST_EPOCH = 2**53
-Epoch = Annotated[int, Field(ge=0, le=MOST_EPOCH)]
-"""A number that the store counts up: an epoch, a version. No store gets near the bound."""
+Counted = Annotated[int, Field(ge=0, le=2**53)]
+"""A number that only grows in the store: an epoch, a version, a revision, a commit. 0: before the first. Whoever hears
+one may refuse all lower ones from then on. So one that no store has made is refused at the door: none gets near the
+bound (`penstock.store.leases` has the highest), up to which readers of JSON hold every whole number."""
 Identifier = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,62}$")]
 MARKS_SUFFIX = ".penstock-marks"
 """Ends the name of the topic in which the producers of a topic note their event time."""

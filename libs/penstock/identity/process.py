@@ -15,11 +15,11 @@ from penstock.control.logs import logger
 from penstock.identity.authority import cell_of, end_of, is_issued_by, read
 from penstock.identity.folder import AUTHORITY, AUTHORITY_KEY, LOOPBACK_KEY, read_private
 from penstock.identity.metrics import observe_certificate
-from penstock.identity.roles import Caller, caller_in
+from penstock.identity.roles import WARN_BELOW_DAYS, Caller, caller_in
 from penstock.identity.statements import statement, verified
 
 log = logger(__name__)
-WARN_BELOW_SECONDS = 14 * 86_400.0
+_DAY_SECONDS = 86_400.0
 _LOOK_EVERY_SECONDS = 1.0
 _WARN_EVERY_SECONDS = 3600.0
 
@@ -59,6 +59,7 @@ class ProcessIdentity:
         self._server: tuple[Version, ssl.SSLContext] | None = None
         self._cell = ""
         self._ends_at: datetime | None = None
+        self._end_version: Version = ()
 
     def require(self) -> None:
         """Raises TerminalError, with what to do, when the process cannot show who it is."""
@@ -244,14 +245,18 @@ class ProcessIdentity:
         return tuple(path.stat().st_mtime_ns if path.exists() else 0 for path in paths)
 
     def _expires_at(self) -> datetime | None:
-        """Of the files where they can be used, else of what was read last."""
+        """Of the files where they can be used, else of what was read last. They are loaded only when they changed."""
+        version = self._read_version()
         if self._ends_at is None and not self._certificate.is_file():
             return None
+        if version == self._end_version:
+            return self._ends_at
         try:
             self._load_pair(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT))
         except (TerminalError, OSError):
             if self._ends_at is None:
                 raise
+        self._end_version = version
         return self._ends_at
 
     def _warn(self) -> None:
@@ -260,9 +265,9 @@ class ProcessIdentity:
         except (TerminalError, OSError) as error:
             log.warning("certificate cannot be read", error=str(error))
             return
-        if left is not None and left < WARN_BELOW_SECONDS:
+        if left is not None and left < WARN_BELOW_DAYS * _DAY_SECONDS:
             command = "penstock certificates rotate" if self._authority_key.is_file() else self._issue()
-            log.warning("certificate ends soon", days_left=round(left / 86_400, 1), run=command)
+            log.warning("certificate ends soon", days_left=round(left / _DAY_SECONDS, 1), run=command)
 
 
 def identity_of(settings: Settings, caller: Caller) -> ProcessIdentity:

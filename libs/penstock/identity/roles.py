@@ -9,6 +9,8 @@ from enum import StrEnum
 from penstock.config.declare import NAME
 
 SCHEME = "penstock://"
+WARN_BELOW_DAYS = 14.0
+"""A certificate that ends sooner is told: in the log of its process, and by `penstock status`."""
 _NAME = re.compile(NAME)
 
 

@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import Any, Literal, get_args
 
 from penstock.config.merge import LayerConfig
+from penstock.config.model import JobConfig
 
 Role = Literal["reader", "provisioner", "scaler", "oncall", "admin"]
 ROLES: tuple[Role, ...] = get_args(Role)
@@ -116,8 +117,8 @@ class StoredJob:
 class Change:
     """One decided write: the job's row after it, and the layer's where one is written.
 
-    `layer` None: only the job's own row changes. `new` None with a layer: the layer is dropped. `merged`: the complete
-    configuration that all layers then give; None without a layer.
+    `layer` None: only the job's own row changes. `new` None with a layer: the layer is dropped. `config`: the complete
+    configuration that all layers then give, `merged` the same as JSON; None without a layer.
     """
 
     job: str
@@ -130,6 +131,7 @@ class Change:
     layer: str | None = None
     old: Mapping[str, Any] | None = None
     new: Mapping[str, Any] | None = None
+    config: JobConfig | None = None
     merged: Mapping[str, Any] | None = None
     expires_at: datetime | None = None
 

@@ -14,7 +14,7 @@ from pydantic import (
     model_serializer,
 )
 
-from penstock.config.declare import Carried, Name
+from penstock.config.declare import Carried, Counted, Name
 from penstock.control.texts import Text
 
 _GREATEST_INTEGER, _GREATEST_BIGINT = 2**31 - 1, 2**63 - 1
@@ -32,8 +32,6 @@ OrUnknown = WrapValidator(_or_unknown)
 the report that it is in."""
 Whole = Annotated[Annotated[int, Field(ge=-_GREATEST_BIGINT, le=_GREATEST_BIGINT)] | None, OrUnknown]
 Real = Annotated[float | None, OrUnknown]
-Number = Annotated[int, Field(ge=-1, le=_GREATEST_BIGINT)]
-"""A number that the store counts up; -1 is before the first."""
 Count = Annotated[int, Field(ge=0, le=_GREATEST_INTEGER)]
 
 
@@ -129,10 +127,10 @@ class TaskReport(Carried):
     job: Name
     index: Count
     state: TaskState
-    revision: Number
-    generation: Number
+    revision: Counted
+    generation: Counted
     restarts: Count
-    epoch: Number
+    epoch: Counted
     crashes: Count = 0
     error: Text | None = None
     out_of_memory: bool = False
@@ -149,8 +147,8 @@ class TaskReportBatch(Carried):
 
     container: Name
     incarnation: str
-    commit_number: Number
-    version: Number
+    commit_number: Counted
+    version: Counted
     tasks: tuple[TaskReport, ...]
 
 
@@ -164,8 +162,8 @@ class TaskReportChanges(Carried):
 
     container: Name
     incarnation: str
-    commit_number: Number
-    version: Number
+    commit_number: Counted
+    version: Counted
     number: int = Field(ge=1, le=_GREATEST_BIGINT)
     after: int = Field(ge=1, le=_GREATEST_BIGINT)
     tasks: tuple[TaskReport, ...] = ()

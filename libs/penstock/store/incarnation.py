@@ -20,24 +20,27 @@ from sqlalchemy import Connection, text
 from penstock.store.cluster import INCARNATION, write_fact
 from penstock.store.engine import CHANGED_EXPECTED, CHANGED_RUNNING, notify
 from penstock.store.json import as_json, as_jsonb
+from penstock.store.leases import EPOCH_NOW
 from penstock.store.running import RUNNING_COMMIT, STATE_SYNCER
 from penstock.store.shards import ASSIGNMENT_COUNTER
 
 QUIET_SECONDS = 75.0
 """A leader's lease (15 s) and the time after which a silent container is failed over (60 s)."""
 NUMBERS_RAISED = 1_000_000
+EPOCHS_RAISED = 3_600_000_000
+"""Of leases: an hour, by which the clock of the server before may have been ahead."""
 VERSIONS_RAISED = 1_000
 GENERATIONS_RAISED = 1_000
 
 _WAIT_BRIEFLY = text("SET LOCAL lock_timeout = '30s'")
 _LOCK_LEASES = text("SELECT name FROM leases FOR UPDATE")
 _NOBODY_LEADS = text(
-    """
+    f"""
     INSERT INTO leases AS held (name, holder, epoch, url, expires_at)
-    SELECT name, :holder, :raised, '', clock_timestamp() + make_interval(secs => :seconds)
+    SELECT name, :holder, {EPOCH_NOW} + :raised, '', clock_timestamp() + make_interval(secs => :seconds)
     FROM (SELECT name FROM leases UNION SELECT unnest(CAST(:loops AS text[]))) AS loops(name)
-    ON CONFLICT (name) DO UPDATE SET holder = excluded.holder, epoch = held.epoch + excluded.epoch, url = '',
-        expires_at = excluded.expires_at
+    ON CONFLICT (name) DO UPDATE SET holder = excluded.holder, url = '',
+        epoch = GREATEST(held.epoch + :raised, excluded.epoch), expires_at = excluded.expires_at
     """
 )
 _LOOPS = [STATE_SYNCER, "shard_manager", "auto_scaler"]
@@ -140,7 +143,8 @@ def begin_incarnation(
     holder = f"restored-{incarnation[:8]}"
     connection.execute(_WAIT_BRIEFLY)
     connection.execute(_LOCK_LEASES)
-    leases = {"holder": holder, "raised": NUMBERS_RAISED, "seconds": quiet_seconds, "loops": _LOOPS}
+    connection.execute(_LOCK_CONTAINERS)
+    leases = {"holder": holder, "raised": EPOCHS_RAISED, "seconds": quiet_seconds, "loops": _LOOPS}
     connection.execute(_NOBODY_LEADS, leases)
     connection.execute(_RAISE_VERSIONS, {"raised": VERSIONS_RAISED})
     counters = _raise_counters(connection)
@@ -148,7 +152,6 @@ def begin_incarnation(
     rows = [{"job": job, "generation": generation} for job, generation in raised.newest.items()]
     connection.execute(_NOTE_GENERATIONS, {"rows": as_json(rows)})
     connection.execute(_RAISE_ASSIGNMENT, {"epoch": counters[ASSIGNMENT_COUNTER]})
-    connection.execute(_LOCK_CONTAINERS)
     containers = connection.execute(_FORGET_LIVES, {"holder": holder}).rowcount
     connection.execute(_FORGET_REPORTS)
     former = _replace_incarnation(connection, incarnation)

@@ -1,4 +1,13 @@
-"""The lease row of a loop: one holder at a time, by the store's clock; each new holder gets a higher epoch."""
+"""The lease row of a loop: one holder at a time, by the store's clock; each new holder gets a higher epoch.
+
+An epoch is the time at which its leader was elected, in microseconds of the store's clock. So it stands for one term
+of one leader, also after a fail-over that lost the newest lease row: the next leader is elected later, and gets another
+and higher epoch than the leader whose row was lost. That one's writes are refused here, and its calls by containers,
+which follow the highest epoch that they have heard.
+Where the clock of the store is behind the newest epoch, the next one is higher by a random number. Then it may be lower
+than a lost one, but it is not the same, so only one of the two leaders can write. Containers that have heard the lost
+one obey the other after two minutes, or at once after `penstock restored`.
+"""
 
 from __future__ import annotations
 
@@ -22,17 +31,21 @@ _RENEW = text(
     """
 )
 _LOCK_EXPIRED = text("SELECT epoch FROM leases WHERE name = :name AND expires_at < clock_timestamp() FOR UPDATE")
+EPOCH_NOW = "CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS bigint)"
+"""SQL: the epoch of a leader that is elected now."""
 _TAKE_OVER = text(
-    """
-    UPDATE leases SET holder = :holder, url = :url, epoch = epoch + 1,
+    f"""
+    UPDATE leases SET holder = :holder, url = :url,
+        epoch = CASE WHEN epoch < {EPOCH_NOW} THEN {EPOCH_NOW}
+                     ELSE epoch + 1 + CAST(random() * 1000000 AS bigint) END,
         expires_at = clock_timestamp() + make_interval(secs => :seconds)
     WHERE name = :name RETURNING epoch
     """
 )
 _CREATE = text(
-    """
+    f"""
     INSERT INTO leases (name, holder, url, epoch, expires_at)
-    VALUES (:name, :holder, :url, 1, clock_timestamp() + make_interval(secs => :seconds))
+    VALUES (:name, :holder, :url, {EPOCH_NOW}, clock_timestamp() + make_interval(secs => :seconds))
     ON CONFLICT (name) DO NOTHING RETURNING epoch
     """
 )

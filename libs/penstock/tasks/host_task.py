@@ -12,7 +12,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from penstock.config.declare import Carried, Epoch
+from penstock.config.declare import Carried, Counted
 from penstock.tasks.analysis import AnalysisRequest
 from penstock.tasks.redistribution import CopyRequest, GenerationRemoval, RedistributionRequest, SealRequest
 from penstock.tasks.savepoint import SavepointRemoval, SavepointRequest
@@ -43,7 +43,7 @@ ANALYSE = "analyse"
 class HostTask(Carried):
     """A host task: the request that a State Syncer, leading under `leader_epoch`, sends to a container."""
 
-    leader_epoch: Epoch
+    leader_epoch: Counted
     request: Request
 
     @property

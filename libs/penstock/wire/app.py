@@ -51,7 +51,8 @@ def create_app(service: str, *, ready: Callable[[], dict[str, Any]], **kwargs: A
     """A FastAPI application with `/healthz`, `/readyz`, `/metrics`, `/docs` and problems for every error.
 
     `ready` gives the body of `/readyz`, or raises a PenstockError when the service cannot work now. These three calls
-    have threads of their own, so they are answered even while all other threads wait for the store.
+    have threads of their own, so they are answered even while all other threads wait for the store. `/metrics` does not
+    share its thread with `ready`, which may wait for the store.
     """
     app = _new_app(service, openapi_url=None, **kwargs)
     threads = _add_operations(app, service)
@@ -102,8 +103,8 @@ def _new_app(service: str, **kwargs: Any) -> FastAPI:
 
 
 def _add_operations(app: FastAPI, service: str) -> OwnThreads:
-    """`/healthz` and `/metrics`; the threads that answer them."""
-    threads = OwnThreads(_OPERATIONS_THREADS)
+    """`/healthz` and `/metrics`; threads for other calls of operators."""
+    threads, scrapes = OwnThreads(_OPERATIONS_THREADS), OwnThreads(1)
 
     @app.get("/healthz", tags=["operations"])
     async def healthz() -> dict[str, str]:
@@ -111,7 +112,7 @@ def _add_operations(app: FastAPI, service: str) -> OwnThreads:
 
     @app.get("/metrics", tags=["operations"], response_class=Response)
     async def metrics() -> Response:
-        return Response(await threads.run(generate_latest), media_type=CONTENT_TYPE_LATEST)
+        return Response(await scrapes.run(generate_latest), media_type=CONTENT_TYPE_LATEST)
 
     return threads
 

@@ -16,7 +16,7 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, PlainSerializer, SerializerFunctionWrapHandler, model_serializer
 
-from penstock.config.declare import Carried, Epoch, Model, Name
+from penstock.config.declare import Carried, Counted, Model, Name
 from penstock.control.errors import LeaseLost
 from penstock.control.texts import Text
 from penstock.tasks.ownership import OwnedShards
@@ -76,8 +76,8 @@ class HeartbeatRequest(Identity):
     """
 
     incarnation: str
-    held: dict[int, Epoch]
-    dropped: dict[int, Epoch] = Field(default_factory=dict)
+    held: dict[int, Counted]
+    dropped: dict[int, Counted] = Field(default_factory=dict)
     shard_count: int = 0
     start_seconds: float | None = None
     refuses: tuple[str, ...] = ()
@@ -138,9 +138,9 @@ class ShardOrders(Carried):
 
     container: Name
     incarnation: str
-    shards: dict[int, Epoch]
-    version: Epoch
-    leader_epoch: Epoch
+    shards: dict[int, Counted]
+    version: Counted
+    leader_epoch: Counted
     shard_count: int
     deadline_seconds: float = Field(10.0, gt=0)
     unasked_stop: int = 0

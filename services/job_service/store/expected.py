@@ -121,7 +121,7 @@ def commit(connection: Connection, changes: Sequence[Change], basis: str) -> lis
 
 def _as_row(position: int, change: Change) -> dict[str, Any]:
     digests = None if change.merged is None else digests_of(change.merged)
-    named = {field.name: getattr(change, field.name) for field in fields(Change)}
+    named = {field.name: getattr(change, field.name) for field in fields(Change) if field.name != "config"}
     return {"position": position, "digests": digests, **named}
 
 

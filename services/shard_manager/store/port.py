@@ -113,6 +113,8 @@ class ShardStore:
         The container's region gets a selector slot.
         """
         with leases.fenced(self._engine, LEASE, leader_epoch) as connection:
+            # Before the facts and the counter: a container that adopts its lease in the store locks them in this order.
+            lock_containers(connection, [member.name])
             facts = sharding.give_slots(connection, {member.region})
             decided = members.register(connection, member, empty=empty)
             changed = owners.read_owners(connection, above=above)

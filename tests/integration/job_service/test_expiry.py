@@ -38,22 +38,32 @@ def clock() -> HandClock:
     return HandClock()
 
 
+class Leader:
+    """Does rounds under an epoch, whether or not another has one by now."""
+
+    def __init__(self, expiry: Expiry, epoch: int) -> None:
+        self._expiry, self._epoch = expiry, epoch
+
+    def round(self) -> None:
+        self._expiry.round(self._epoch)
+
+
 @pytest.fixture
-def expiry(service: RunningJobService, clock: HandClock) -> Expiry:
-    _lead(service.engine, "me")
-    return Expiry(service.engine, clock, answers_kept=timedelta(hours=1), admin_warning=timedelta(days=14))
+def expiry(service: RunningJobService, clock: HandClock) -> Leader:
+    expiry = Expiry(service.engine, clock, answers_kept=timedelta(hours=1), admin_warning=timedelta(days=14))
+    return Leader(expiry, _lead(service.engine, "me"))
 
 
-def test_an_override_ends_by_a_recorded_write(client: JobClient, expiry: Expiry, clock: HandClock) -> None:
+def test_an_override_ends_by_a_recorded_write(client: JobClient, expiry: Leader, clock: HandClock) -> None:
     client.put_job("etl", CONFIG)
     put = client.put_layer("etl", "oncall", {"priority": 7}, if_match=0, reason="lag", expires_in_seconds=100)
     client.put_layer("etl", "scaler", {"task_count": 2}, if_match=0)
     clock.go(90)
-    expiry.round(1)
+    expiry.round()
     assert client.get_job("etl").config["priority"] == 7
     clock.go(20)
-    expiry.round(1)
-    expiry.round(1)
+    expiry.round()
+    expiry.round()
     job, entry = client.get_job("etl"), client.history("etl").entries[0]
     assert (job.config["priority"], job.config["task_count"]) == (0, 2)
     assert (entry.action, entry.author, entry.reason) == ("expire", "job_service", "expired: lag")
@@ -61,17 +71,17 @@ def test_an_override_ends_by_a_recorded_write(client: JobClient, expiry: Expiry,
     assert job.revision == entry.revision == put.revision + 2
 
 
-def test_an_override_that_was_renewed_meanwhile_stays(client: JobClient, expiry: Expiry, clock: HandClock) -> None:
+def test_an_override_that_was_renewed_meanwhile_stays(client: JobClient, expiry: Leader, clock: HandClock) -> None:
     client.put_job("etl", CONFIG)
     client.put_layer("etl", "oncall", {"priority": 7}, if_match=0, expires_in_seconds=100)
     client.put_layer("etl", "oncall", {"priority": 7}, if_match=1, expires_in_seconds=None)
     clock.go(10**6)
-    expiry.round(1)
+    expiry.round()
     assert client.get_layer("etl", "oncall").version == 2
 
 
 def test_what_cannot_be_dropped_stays_with_an_alert_until_it_can(
-    client: JobClient, expiry: Expiry, clock: HandClock
+    client: JobClient, expiry: Leader, clock: HandClock
 ) -> None:
     """The scaler went above the base's limit, which the override had raised: without it the job is invalid."""
     client.put_job("etl", {**CONFIG, "max_task_count": 2})
@@ -79,28 +89,28 @@ def test_what_cannot_be_dropped_stays_with_an_alert_until_it_can(
     client.put_layer("etl", "scaler", {"task_count": 4}, if_match=0)
     clock.go(200)
     for _ in range(3):
-        expiry.round(1)
+        expiry.round()
     (alert,) = client.alerts(kind=AlertKind.EXPIRY_BLOCKED).alerts
     assert (alert.subject, alert.times, alert.details["field"]) == ("etl/oncall", 1, "task_count")
     assert client.get_layer("etl", "oncall").version == 1
     client.put_layer("etl", "scaler", {"task_count": 2}, if_match=1)
-    expiry.round(1)
+    expiry.round()
     assert client.get_layer("etl", "oncall").config is None
-    expiry.round(1)
+    expiry.round()
     assert client.alerts().alerts == []
     assert [alert.subject for alert in client.alerts(include_cleared=True).alerts] == ["etl/oncall"]
 
 
-def test_a_job_that_is_being_deleted_is_left_alone(client: JobClient, expiry: Expiry, clock: HandClock) -> None:
+def test_a_job_that_is_being_deleted_is_left_alone(client: JobClient, expiry: Leader, clock: HandClock) -> None:
     client.put_job("etl", CONFIG)
     client.put_layer("etl", "oncall", {"priority": 7}, if_match=0, expires_in_seconds=100)
     revision = client.delete_job("etl").revision
     clock.go(200)
-    expiry.round(1)
+    expiry.round()
     assert client.get_job("etl").revision == revision
 
 
-def test_hundreds_end_at_once(client: JobClient, expiry: Expiry, clock: HandClock, service: RunningJobService) -> None:
+def test_hundreds_end_at_once(client: JobClient, expiry: Leader, clock: HandClock, service: RunningJobService) -> None:
     with transaction(service.engine) as connection:
         connection.execute(text("INSERT INTO jobs (name, revision) SELECT 'j' || n, 1 FROM generate_series(1, 600) n"))
         for layer, expires in (("base", "NULL"), ("oncall", "now()")):
@@ -112,13 +122,13 @@ def test_hundreds_end_at_once(client: JobClient, expiry: Expiry, clock: HandCloc
                 {"config": orjson.dumps(CONFIG if layer == "base" else {"priority": 1}).decode()},
             )
     clock.go(10)
-    expiry.round(1)
+    expiry.round()
     with transaction(service.engine) as connection:
         assert connection.execute(text("SELECT count(*) FROM history WHERE action = 'expire'")).scalar_one() == 600
 
 
 def test_an_old_leader_is_fenced(
-    client: JobClient, expiry: Expiry, clock: HandClock, service: RunningJobService
+    client: JobClient, expiry: Leader, clock: HandClock, service: RunningJobService
 ) -> None:
     client.put_job("etl", CONFIG)
     client.put_layer("etl", "oncall", {"priority": 7}, if_match=0, expires_in_seconds=100)
@@ -127,22 +137,24 @@ def test_an_old_leader_is_fenced(
         leases.release(connection, LOOP, "me")
     _lead(service.engine, "other")
     with pytest.raises(Fenced):
-        expiry.round(1)
+        expiry.round()
     assert client.get_layer("etl", "oncall").version == 1
 
 
 def test_answers_are_kept_for_their_time(
-    client: JobClient, expiry: Expiry, clock: HandClock, service: RunningJobService
+    client: JobClient, expiry: Leader, clock: HandClock, service: RunningJobService
 ) -> None:
     client.put_job("etl", CONFIG, idempotency_key="old")
     with transaction(service.engine) as connection:
         connection.execute(text("UPDATE idempotency SET at = at - interval '2 hours'"))
     client.restart("etl", idempotency_key="new")
-    expiry.round(1)
+    expiry.round()
     with transaction(service.engine) as connection:
         assert connection.execute(text("SELECT key FROM idempotency")).scalars().all() == ["new"]
 
 
-def _lead(engine: Engine, holder: str) -> None:
+def _lead(engine: Engine, holder: str) -> int:
     with transaction(engine) as connection:
-        assert leases.take(connection, LOOP, holder, url="", seconds=600) is not None
+        epoch = leases.take(connection, LOOP, holder, url="", seconds=600)
+    assert epoch is not None
+    return epoch

@@ -29,8 +29,9 @@ def service(database_url: str, kafka: EmbeddedKafka) -> Iterator[RunningJobServi
     with job_service(database_url, task_service_url=task_service, kafka_bootstrap=kafka.bootstrap) as running:
         for loop in NEEDED_LOOPS:
             with transaction(running.engine) as connection:
-                assert take(connection, loop, "leader-1", url="" if "." in loop else running.url, seconds=60.0) == 1
-            RoundNotes(running.engine, loop, 30.0, lambda: 0.0).note(RoundEnd(1, 0.1, None))
+                epoch = take(connection, loop, "leader-1", url="" if "." in loop else running.url, seconds=60.0)
+            assert epoch is not None
+            RoundNotes(running.engine, loop, 30.0, lambda: 0.0).note(RoundEnd(epoch, 0.1, None))
         yield running
 
 

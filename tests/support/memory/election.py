@@ -20,9 +20,13 @@ class MemoryElection(MemoryPort):
             held = store.leases.get(self._name)
             if held is not None and held.holder != self._holder and store.now() <= held.good_until:
                 return None
-            epoch = 1 if held is None else held.epoch + (held.holder != self._holder)
+            renews = held is not None and held.holder == self._holder
+            epoch = held.epoch if held is not None and renews else self._next_epoch(held)
             store.leases[self._name] = LeaseEntry(self._holder, epoch, store.now() + self._lease_seconds, self._url)
             return epoch
+
+    def _next_epoch(self, held: LeaseEntry | None) -> int:
+        return max(1 if held is None else held.epoch + 1, int(self._store.now() * 1_000_000))
 
     def release(self) -> None:
         with self._transaction() as store:

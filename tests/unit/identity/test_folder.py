@@ -13,6 +13,7 @@ from cryptography import x509
 from cryptography.exceptions import InvalidSignature
 from prometheus_client import REGISTRY
 
+import penstock.identity.process as process_module
 from penstock.control.errors import NotFound, TerminalError, Unauthenticated, UserError
 from penstock.identity.folder import AUTHORITY, AUTHORITY_KEY, LOOPBACK_KEY, IdentityFolder
 from penstock.identity.metrics import observe_certificate
@@ -248,6 +249,27 @@ def test_the_end_of_a_certificate_is_a_metric_of_its_process(folder: IdentityFol
     assert _days_left() == pytest.approx(10, abs=0.01)
     observe_certificate("task_manager/c1.north", ProcessIdentity(folder.path, CONTAINER, tls=True).seconds_left)
     assert math.isnan(_days_left())
+
+
+def test_the_files_are_loaded_again_only_when_they_change(
+    folder: IdentityFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """1. Asked several times, loaded once. 2. A new certificate is seen at once."""
+    loads: list[bytes] = []
+    end_of = process_module.end_of
+
+    def counted(certificate: bytes) -> datetime:
+        loads.append(certificate)
+        return end_of(certificate)
+
+    monkeypatch.setattr(process_module, "end_of", counted)
+    folder.issue(CONTAINER, ["localhost"], NOW, days=10)
+    process = ProcessIdentity(folder.path, CONTAINER, tls=True)
+    ends = {round((process.seconds_left() or 0.0) / 86_400) for _ in range(3)}
+    assert (ends, len(loads)) == ({10}, 1)
+    folder.issue(CONTAINER, ["localhost"], NOW, days=20)
+    ends = {round((process.seconds_left() or 0.0) / 86_400) for _ in range(3)}
+    assert (ends, len(loads)) == ({20}, 2)
 
 
 def _days_left() -> float:

@@ -72,6 +72,12 @@ BAD = {
         "no round yet",
         "start the state_syncer",
     ),
+    "a service whose certificate ends soon": (
+        seen(services={"task_service": Probe("https://t", certificate_days_left=13.4)}),
+        "service task_service",
+        "its certificate ends in 13.4 days",
+        "penstock certificates rotate",
+    ),
     "a service that does not answer": (
         seen(services={"task_service": Probe("http://t", "refused")}),
         "service task_service",

@@ -231,6 +231,17 @@ def test_only_what_is_due_expires(expires_at: datetime | None, config: dict[str,
     assert (decide(write(Action.EXPIRE), job(layer), LAYERS, NOW) is not None) == dropped
 
 
+def test_a_change_carries_the_configuration_that_was_checked() -> None:
+    change = decide(write(Action.PUT, config={"priority": 2}, if_match=0), job(), LAYERS, NOW)
+    assert change is not None
+    assert change.config is not None
+    assert change.config.priority == 2
+    assert change.config.model_dump(mode="json") == change.merged
+    stopped = decide(write(Action.DELETE), job(), LAYERS, NOW)
+    assert stopped is not None
+    assert (stopped.config, stopped.merged) == (None, None)
+
+
 def test_the_job_as_a_whole() -> None:
     restart = decide(write(Action.RESTART), job(), LAYERS, NOW)
     delete = decide(write(Action.DELETE), job(), LAYERS, NOW)

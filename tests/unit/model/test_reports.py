@@ -41,7 +41,8 @@ def test_a_load_that_is_no_number_is_not_measured() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "value"), [("index", 2**31), ("index", -1), ("restarts", 2**31), ("crashes", 2**31), ("revision", 2**63)]
+    ("name", "value"),
+    [("index", 2**31), ("index", -1), ("restarts", 2**31), ("crashes", 2**31), ("revision", 2**53 + 1), ("epoch", -1)],
 )
 def test_a_number_that_says_which_task_it_is_must_fit(name: str, value: int) -> None:
     with pytest.raises(ValidationError, match=name):
