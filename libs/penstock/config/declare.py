@@ -61,6 +61,8 @@ Name = Annotated[str, Field(pattern=NAME)]
 MOST_EPOCH = 2**53
 Epoch = Annotated[int, Field(ge=0, le=MOST_EPOCH)]
 """A number that the store counts up: an epoch, a version. No store gets near the bound."""
+Incarnation = Annotated[str, Field(pattern=r"^[!-~]{1,100}$")]
+"""Names one run of a Task Manager's process."""
 Identifier = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,62}$")]
 MARKS_SUFFIX = ".penstock-marks"
 """Ends the name of the topic in which the producers of a topic note their event time."""

@@ -14,7 +14,7 @@ from pydantic import (
     model_serializer,
 )
 
-from penstock.config.declare import Carried, Name
+from penstock.config.declare import Carried, Incarnation, Name
 from penstock.control.texts import Text
 
 _GREATEST_INTEGER, _GREATEST_BIGINT = 2**31 - 1, 2**63 - 1
@@ -148,7 +148,7 @@ class TaskReportBatch(Carried):
     """
 
     container: Name
-    incarnation: str
+    incarnation: Incarnation
     commit_number: Number
     version: Number
     tasks: tuple[TaskReport, ...]
@@ -163,7 +163,7 @@ class TaskReportChanges(Carried):
     """
 
     container: Name
-    incarnation: str
+    incarnation: Incarnation
     commit_number: Number
     version: Number
     number: int = Field(ge=1, le=_GREATEST_BIGINT)
