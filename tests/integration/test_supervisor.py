@@ -62,6 +62,8 @@ def test_processes_are_ready_with_their_environment_and_log(supervisor: Supervis
         assert 0 < supervisor.wait_ready(spec.name, WAIT_S) < WAIT_S
         assert calls.get(spec.ready_url).text == spec.name
         assert supervisor.log_path(spec.name).read_text().startswith("serving\n")
+        # Files that it makes are for its account only.
+        assert "Umask:\t0077\n" in Path(f"/proc/{supervisor.pid(spec.name)}/status").read_text()
 
 
 def test_a_killed_process_is_started_again_and_said_so(supervisor: Supervisor, told: Told) -> None:

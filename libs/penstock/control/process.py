@@ -68,16 +68,18 @@ def start_child(
     stdin: int | IO[Any] = subprocess.DEVNULL,
     stdout: int | IO[Any] | None = None,
     pass_fds: Sequence[int] = (),
+    umask: int = -1,
 ) -> subprocess.Popen[bytes]:
     """Start `command` as leader of its own session and process group (group id = its pid).
 
     `death_signal` is what the kernel sends it when this process dies in any way. Output and
     errors are appended to `log_path`, which only its owner reads, else inherited; `stdout` overrides the former. `user`
-    is the account to run as (only root may choose). May be called from any thread. Raises what `subprocess.Popen`
+    is the account to run as (only root may choose); `umask` -1 is this process's. May be called from any thread. Raises what `subprocess.Popen`
     raises.
     """
     words = [str(word) for word in command]
-    options: dict[str, Any] = {"env": env, "cwd": cwd, "stdin": stdin, "pass_fds": pass_fds} | run_as(user)
+    options: dict[str, Any] = {"env": env, "cwd": cwd, "stdin": stdin, "pass_fds": pass_fds, "umask": umask}
+    options |= run_as(user)
     options |= {"start_new_session": True, "preexec_fn": _bind_to_parent(death_signal)}
 
     def start() -> subprocess.Popen[bytes]:

@@ -17,7 +17,7 @@ import psycopg
 
 from penstock.config.declare import ROLLBACK_LAYER
 from penstock.control.masks import mask_urls
-from penstock.control.private import make_private, write_private
+from penstock.control.private import close_to_others, make_private, write_private
 from penstock.identity.folder import IdentityFolder
 from penstock.local.kafka import EmbeddedKafka
 from penstock.local.ports import free_port, require_free
@@ -101,6 +101,7 @@ class LocalStack:
         """
         self._require_free_ports()
         make_private(self.data_dir)
+        close_to_others(self.data_dir)
         IdentityFolder(self.data_dir / IDENTITY_FOLDER).create(LOCAL_CELL, datetime.now(UTC))
         store_url, demo_url = self._start_postgres()
         bootstrap = self._kafka or self._start_kafka()
