@@ -74,8 +74,8 @@ def start_child(
 
     `death_signal` is what the kernel sends it when this process dies in any way. Output and
     errors are appended to `log_path`, which only its owner reads, else inherited; `stdout` overrides the former. `user`
-    is the account to run as (only root may choose); `umask` -1 is this process's. May be called from any thread. Raises what `subprocess.Popen`
-    raises.
+    is the account to run as (only root may choose), `umask` that of the child (-1: this process's). May be called from
+    any thread. Raises what `subprocess.Popen` raises.
     """
     words = [str(word) for word in command]
     options: dict[str, Any] = {"env": env, "cwd": cwd, "stdin": stdin, "pass_fds": pass_fds, "umask": umask}

@@ -1,4 +1,4 @@
-"""The port at which the JVM calls the host's Python, for `foreachBatch` and listeners: it asks for the gateway's secret.
+"""The port at which the JVM calls the host's Python (`foreachBatch`, listeners): it asks for the gateway's secret.
 
 pyspark opens the port when it is first needed, for everybody who reaches it: the JVM forgets the secret when it is told
 the port (py4j's `copyWith`).

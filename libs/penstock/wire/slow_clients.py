@@ -60,7 +60,7 @@ def guarded(limits: HttpLimits) -> type[H11Protocol]:
 
 
 def note_cut_off(connection: Waiting, waited_for: Wait | None, now: float) -> None:
-    """Counts it. Anybody can have it happen all the time, so only one a minute is logged. `now`: by a monotonic clock."""
+    """Counts it, and tells it once a minute, since anybody can make it happen. `now`: by a monotonic clock."""
     _cut_off.labels(waited_for).inc()
     count = _slow_told.add(now)
     if count:
