@@ -9,10 +9,11 @@ from starlette.concurrency import run_in_threadpool
 
 from penstock.control.errors import NotLeader, RetryableError
 from penstock.identity.process import ProcessIdentity
+from penstock.identity.roles import Caller
 from penstock.identity.rules import require_container
 from penstock.wire.app import create_internal_app
 from penstock.wire.cluster import HeartbeatAnswer, HeartbeatRequest
-from penstock.wire.gate import KnownCaller
+from penstock.wire.direct import add_direct_call
 from services.shard_manager.leader.heartbeats import Heartbeats
 
 
@@ -20,8 +21,7 @@ def build_app(heartbeats: Heartbeats, identity: ProcessIdentity, *, open_metrics
     """`POST /v1/heartbeats` and the routes of every service. A standby is ready: its answer names the leader's URL."""
     app = create_internal_app("shard_manager", ready=heartbeats.readiness, identity=identity, open_metrics=open_metrics)
 
-    @app.post("/v1/heartbeats")
-    async def heartbeat(request: HeartbeatRequest, caller: KnownCaller) -> HeartbeatAnswer:
+    async def heartbeat(request: HeartbeatRequest, caller: Caller) -> HeartbeatAnswer:
         """Asynchronous, so that known containers get an answer even while every worker thread waits for the store."""
         require_container(caller, request.container)
         try:
@@ -30,6 +30,7 @@ def build_app(heartbeats: Heartbeats, identity: ProcessIdentity, *, open_metrics
         except NotLeader as error:
             raise await run_in_threadpool(_with_leader, heartbeats, error) from error
 
+    add_direct_call(app, "/v1/heartbeats", HeartbeatRequest, heartbeat)
     return app
 
 

@@ -367,7 +367,7 @@ class Container:
         owned_of = (self._specs, self._membership.ownership.shards)
         if self._specs is not None and owned_of != self._owned_of:
             self._owned_tasks = self._specs.desired(self._membership.ownership.shards, self._identity)
-            self._owned_of = owned_of
+        self._owned_of = owned_of  # also when only equal: to compare the same objects again costs nothing
         return self._owned_tasks
 
     def _desired(self, now: float) -> Desired:

@@ -28,6 +28,12 @@ class Outgoing(NamedTuple):
     with_figures: bool = True
 
 
+class _Newest(NamedTuple):
+    stored_at: float
+    commit_number: int
+    version: int
+
+
 @dataclass(frozen=True, slots=True)
 class _Stored:
     incarnation: str
@@ -38,31 +44,38 @@ class _Stored:
 class ReportLog:
     """Figures are measurements that change nothing that anybody waits for: they are told once in `figures_seconds`, of
     all tasks together. A full report is due every `full_seconds`. Both times vary by a quarter, so that containers
-    which started together do not report together for ever.
+    which started together do not report together for ever. Where nothing is new, that is told every `quiet_seconds`.
     """
 
-    def __init__(self, *, figures_seconds: float, full_seconds: float, random: Random) -> None:
+    def __init__(self, *, quiet_seconds: float, figures_seconds: float, full_seconds: float, random: Random) -> None:
+        self._quiet_seconds = quiet_seconds
         self._figures_seconds = figures_seconds
         self._full_seconds = full_seconds
         self._random = random
         self._number = 0
         self._failures = 0
         self._stored: _Stored | None = None
+        self._newest: _Newest | None = None
         self._figures_at = 0.0
         self._full_at = 0.0
 
-    def next(self, batch: TaskReportBatch, now: float) -> Outgoing:
-        """The next report of a container that is as `batch` says."""
-        self._number += 1
-        stored = self._stored
+    def next(self, batch: TaskReportBatch, now: float) -> Outgoing | None:
+        """The next report of a container that is as `batch` says. None: nothing is new, and that was told lately."""
+        stored, number = self._stored, self._number + 1
         if stored is None or stored.incarnation != batch.incarnation or now >= self._full_at:
-            return Outgoing(self._number, batch)
+            self._number = number
+            return Outgoing(number, batch)
         with_figures = now >= self._figures_at
-        return Outgoing(self._number, batch, self._changes(stored, batch, with_figures), with_figures)
+        changes = self._changes(stored, batch, number, with_figures)
+        if not changes.has_news and self._was_told_lately(batch, now):
+            return None
+        self._number = number
+        return Outgoing(number, batch, changes, with_figures)
 
     def stored(self, sent: Outgoing, now: float, *, takes_changes: bool = True) -> None:
         """The Task Service has stored a report. `takes_changes`: changes to it may follow."""
         self._failures = 0
+        self._newest = _Newest(now, sent.batch.commit_number, sent.batch.version)
         known, changes = self._stored, sent.changes
         if sent.with_figures:
             self._figures_at = now + self._varied(self._figures_seconds)
@@ -79,6 +92,7 @@ class ReportLog:
     def failed(self) -> None:
         """No answer: the report may have been stored. After some failures in a row the next one is full: perhaps a
         Task Service of the release before has come back, which takes nothing else."""
+        self._newest = None
         self._failures += 1
         if self._failures >= _MOST_FAILURES:
             self._stored = None
@@ -87,14 +101,21 @@ class ReportLog:
         """The Task Service asks for a full report."""
         self._stored = None
 
-    def _changes(self, stored: _Stored, batch: TaskReportBatch, with_figures: bool) -> TaskReportChanges:
+    def _was_told_lately(self, batch: TaskReportBatch, now: float) -> bool:
+        """Whether the newest report is stored, is not old, and knows no older commit or assignment than this one."""
+        newest = self._newest
+        if newest is None or now >= newest.stored_at + self._quiet_seconds:
+            return False
+        return (newest.commit_number, newest.version) == (batch.commit_number, batch.version)
+
+    def _changes(self, stored: _Stored, batch: TaskReportBatch, number: int, with_figures: bool) -> TaskReportChanges:
         present = {name_of(task.job, task.index): task for task in batch.tasks}
         return TaskReportChanges(
             container=batch.container,
             incarnation=batch.incarnation,
             commit_number=batch.commit_number,
             version=batch.version,
-            number=self._number,
+            number=number,
             after=stored.base,
             tasks=tuple(
                 task for name, task in present.items() if _must_tell(stored.tasks.get(name), task, with_figures)

@@ -59,7 +59,10 @@ class TaskManagerSettings(CommonSettings, Limits):
         60.0, ge=0, description="longest time until a full snapshot, after specs differ from the Task Service's"
     )
     delta_wait_seconds: float = Field(20.0, gt=0, description="longest wait for a delta of specs")
-    report_seconds: float = Field(2.0, gt=0, description="time between two reports without events")
+    report_seconds: float = Field(2.0, gt=0, description="time between two looks for something to report")
+    report_quiet_seconds: float = Field(
+        5.0, ge=0, description="time between two reports while nothing is new; those who read them wait 12 s"
+    )
     report_figures_seconds: float = Field(
         15.0, ge=0, description="time between two reports of tasks of which only measurements changed"
     )

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Annotated, Any
 
 from fastapi import FastAPI, Header, Query, Response
 from sqlalchemy import Engine
+from starlette.concurrency import run_in_threadpool
 
 from penstock.control.errors import Conflict, Unavailable
 from penstock.identity.process import ProcessIdentity
+from penstock.identity.roles import Caller
 from penstock.identity.rules import require_container
 from penstock.model.reports import TaskReportBatch, TaskReportChanges
 from penstock.store.engine import transaction
@@ -24,14 +27,16 @@ from penstock.wire.cluster import (
     LeaseRequest,
     Snapshot,
 )
+from penstock.wire.direct import add_direct_call
 from penstock.wire.gate import KnownCaller
 from services.task_service import metrics
 from services.task_service.answers import Answers
+from services.task_service.batches import BatchDesk
 from services.task_service.cache import TemplateCache
 from services.task_service.encoding import Asked, Encoded
 from services.task_service.leases import LeaseDesk
 from services.task_service.store.leases import answer_one, renew_all
-from services.task_service.store.reports import save_changes, save_report
+from services.task_service.store.reports import save_changes, save_quiet, save_report
 from services.task_service.templates import Templates
 from services.task_service.waiters import Waiters
 
@@ -141,6 +146,7 @@ def build_app(
 ) -> FastAPI:
     """`GET /v1/specs`, reports, leases and the calls that every service has."""
     specs = SpecAnswers(cache, waiters, longest_wait_seconds=longest_wait_seconds)
+    quiet = BatchDesk(partial(_all_stored, engine))
     leases = LeaseDesk(partial(renew_all, engine), partial(answer_one, engine))
     app = create_internal_app("task_service", ready=specs.readiness, identity=identity, open_metrics=open_metrics)
 
@@ -176,23 +182,35 @@ def build_app(
             response.headers[REPORT_NUMBER_HEADER] = str(number)
         metrics.reports.labels("full").inc()
 
-    @app.post("/v1/reports/changes")
-    def post_changes(changes: TaskReportChanges, caller: KnownCaller) -> ChangesAnswer:
+    async def post_changes(changes: TaskReportChanges, caller: Caller) -> ChangesAnswer:
         """The changes are stored when the answer says so."""
         require_container(caller, changes.container)
-        with transaction(engine) as connection:
-            stored = save_changes(connection, changes)
+        if changes.has_news:
+            stored = await run_in_threadpool(_stored, engine, changes)
+        else:
+            stored = await quiet.answer(changes)
         outcome = "changes" if changes.has_news else "nothing_new"
         metrics.reports.labels(outcome if stored else "full_wanted").inc()
         return ChangesAnswer(stored=stored)
 
-    @app.post("/v1/leases")
-    async def post_leases(request: LeaseRequest, caller: KnownCaller) -> LeaseAnswer:
+    async def post_leases(request: LeaseRequest, caller: Caller) -> LeaseAnswer:
         """Renews the lease row of a container that no Shard Manager answers."""
         require_container(caller, request.container)
         return await leases.answer(request)
 
+    add_direct_call(app, "/v1/reports/changes", TaskReportChanges, post_changes)
+    add_direct_call(app, "/v1/leases", LeaseRequest, post_leases)
     return app
+
+
+def _stored(engine: Engine, changes: TaskReportChanges) -> bool:
+    with transaction(engine) as connection:
+        return save_changes(connection, changes)
+
+
+def _all_stored(engine: Engine, told: Sequence[TaskReportChanges]) -> list[bool]:
+    with transaction(engine) as connection:
+        return save_quiet(connection, told)
 
 
 def _response(encoded: Encoded, if_none_match: str | None, accept_encoding: str, age_seconds: float) -> Response:

@@ -19,7 +19,7 @@ from typing import NamedTuple
 import psutil
 
 from tests.bench.hosts import HostBench, bench_host, cpu_seconds
-from tests.bench.jvm import jvm_state
+from tests.bench.jvm import MOST_COLLECTIONS, jvm_state
 from tests.bench.report import finish, let_pass, say
 from tests.support.bench.day import FRAGILE, KINDS, DayJob, Kind, Rows, happen
 from tests.support.stack.feeding import feeding
@@ -61,6 +61,7 @@ def measure(
     seed: int,
     kinds: Sequence[Kind] = DAY,
     rounds: int = 0,
+    most_collections: int = MOST_COLLECTIONS,
 ) -> dict[str, float]:
     """Lets a job of each of `kinds` live for `seconds`, rests included; before each sample at least so many changes
     happen to each. Figures: how often what happened, and how much the host holds more at the end than at first."""
@@ -78,19 +79,19 @@ def measure(
         for job in jobs:
             if job.runs:
                 job.stop()
-        taken.append(_sample(bench, rest_s))
+        taken.append(_sample(bench, rest_s, most_collections))
         say(f"{number + 1}/{samples}: {taken[-1]}, {dict(events)}")
     growth = {f"{name}_growth": getattr(taken[-1], name) - getattr(taken[0], name) for name in Sample._fields}
     return {**dict(events), **growth, "cores": taken[-1].cores}
 
 
-def _sample(bench: HostBench, rest_s: float) -> Sample:
+def _sample(bench: HostBench, rest_s: float, most_collections: int) -> Sample:
     """What is left at the end of the rest; `cores` are those of the whole rest."""
     processes = [psutil.Process(bench.host.host.pid), psutil.Process(bench.jvm_pid)]
     before, begun = cpu_seconds(processes), time.monotonic()
     let_pass(rest_s)
     cores = (cpu_seconds(processes) - before) / (time.monotonic() - begun)
-    state = jvm_state(bench.jvm_pid)
+    state = jvm_state(bench.jvm_pid, most_collections)
     return Sample(
         heap_mb=state.heap_mb,
         metaspace_mb=state.metaspace_mb,

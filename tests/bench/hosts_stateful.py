@@ -66,9 +66,9 @@ def measure(
                 raise RuntimeError(reply.error)
         wait_until(lambda: _counting(bench, queries), _START_S, "all queries to make progress")
         let_pass(settle_s)
-        before, batches = jvm_state(bench.jvm_pid), _batches(bench)
+        before, batches = jvm_state(bench.jvm_pid, most_collections=0), _batches(bench)
         steady = bench.steady(seconds)
-        after, batches = jvm_state(bench.jvm_pid), _batches(bench) - batches
+        after, batches = jvm_state(bench.jvm_pid, most_collections=1), _batches(bench) - batches
     say(f"{len(set(statements))} different queries, {batches} batches: {after}")
     return {
         "queries": queries,

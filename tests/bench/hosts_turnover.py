@@ -24,7 +24,7 @@ from penstock.control.process import wait_until
 from penstock.spark.channel import Stop
 from penstock.tasks.spec import TaskSpec
 from tests.bench.hosts import HostBench, bench_host, one_group_task
-from tests.bench.jvm import JvmState, instances, jvm_state
+from tests.bench.jvm import MOST_COLLECTIONS, JvmState, instances, jvm_state
 from tests.bench.report import finish, let_pass, say
 from tests.support.spark.hosts import REPLY_SECONDS
 
@@ -64,19 +64,26 @@ def main() -> None:
     finish(figures)
 
 
-def measure(bench: HostBench, warm: int, at: Sequence[int], rest_s: float, group: int = GROUP) -> dict[str, float]:
-    """Runs `warm` queries, then as many as the last of `at` says, a group at once, and rests for so long before each
-    sample.
+def measure(
+    bench: HostBench,
+    warm: int,
+    at: Sequence[int],
+    rest_s: float,
+    group: int = GROUP,
+    most_collections: int = MOST_COLLECTIONS,
+) -> dict[str, float]:
+    """Runs `warm` queries, then as many as the last of `at` says, a group at once. Before each sample it rests for so
+    long, and collects garbage so often at most.
 
     Raises RuntimeError when a query does not start.
     """
     _run(bench, -warm, 0, group)
     let_pass(rest_s)
-    first = last = _sample(bench, 0, [0.0])
+    first = last = _sample(bench, 0, [0.0], most_collections)
     for number in at:
         seconds = _run(bench, last.queries, number, group)
         let_pass(rest_s)
-        last = _sample(bench, number, seconds)
+        last = _sample(bench, number, seconds, most_collections)
     return {
         "queries": last.queries,
         "heap_growth_mb": last.jvm.heap_mb - first.jvm.heap_mb,
@@ -118,8 +125,8 @@ def _require_ok(answers: Sequence[object]) -> None:
             raise RuntimeError(reply.error)
 
 
-def _sample(bench: HostBench, queries: int, group_s: list[float]) -> Sample:
-    state, python = jvm_state(bench.jvm_pid), psutil.Process(bench.host.host.pid)
+def _sample(bench: HostBench, queries: int, group_s: list[float], most_collections: int) -> Sample:
+    state, python = jvm_state(bench.jvm_pid, most_collections), psutil.Process(bench.host.host.pid)
     resident = python.memory_info().rss + psutil.Process(bench.jvm_pid).memory_info().rss
     files = sum(1 for _ in bench.scratch.rglob("*"))
     objects = instances(bench.jvm_pid, (LISTENERS, SESSIONS, POOLS, PRODUCERS))

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import getpass
+import struct
 import subprocess
 from collections.abc import Collection, Mapping
+from pathlib import Path
 from typing import NamedTuple
 
 from penstock.local.jars import java_home
@@ -11,8 +14,9 @@ from tests.bench.report import let_pass
 
 _MB = 1e6
 _JCMD_S = 120.0
-_MOST_COLLECTIONS = 10
+MOST_COLLECTIONS = 10
 _CLEANERS_S = 0.2
+_PROLOGUE_BYTES = 24
 
 
 class JvmState(NamedTuple):
@@ -32,39 +36,55 @@ class JvmState(NamedTuple):
         )
 
 
-def jvm_state(pid: int) -> JvmState:
-    """Collects garbage first, until nothing more goes: Spark's cleaner and the JVM's cleaner threads free something
-    after each collection."""
-    counters = _collected(pid)
-    loaded = int(counters["java.cls.loadedClasses"]) + int(counters["java.cls.sharedLoadedClasses"])
-    gone = int(counters["java.cls.unloadedClasses"]) + int(counters["java.cls.sharedUnloadedClasses"])
+def jvm_state(pid: int, most_collections: int = MOST_COLLECTIONS) -> JvmState:
+    """Collects garbage first, until nothing more goes, but not more often than said: Spark's cleaner and the JVM's
+    cleaner threads free something after each collection."""
+    counters = _collected(pid, most_collections) if most_collections else _counters(pid)
+    loaded = counters["java.cls.loadedClasses"] + counters["java.cls.sharedLoadedClasses"]
+    gone = counters["java.cls.unloadedClasses"] + counters["java.cls.sharedUnloadedClasses"]
     return JvmState(
         heap_mb=_heap(counters) / _MB,
-        metaspace_mb=int(counters["sun.gc.metaspace.used"]) / _MB,
-        threads=int(counters["java.threads.live"]),
+        metaspace_mb=counters["sun.gc.metaspace.used"] / _MB,
+        threads=counters["java.threads.live"],
         classes=loaded - gone,
         classes_loaded=loaded,
-        jit_s=int(counters["java.ci.totalTime"]) / int(counters["sun.os.hrt.frequency"]),
+        jit_s=counters["java.ci.totalTime"] / counters["sun.os.hrt.frequency"],
     )
 
 
-def _collected(pid: int) -> dict[str, str]:
+def _collected(pid: int, most_collections: int) -> dict[str, int]:
     """The performance counters once two collections in a row have freed less than a hundredth of the heap."""
     used = [float("inf")] * 2
-    for _ in range(_MOST_COLLECTIONS):
+    for number in range(most_collections):
+        if number:
+            let_pass(_CLEANERS_S)
         _jcmd(pid, "GC.run")
-        counters = dict(line.split("=", 1) for line in _jcmd(pid, "PerfCounter.print").splitlines() if "=" in line)
+        counters = _counters(pid)
         used.append(_heap(counters))
         if min(used[-2:]) > 0.99 * min(used[:-2]):
             break
-        let_pass(_CLEANERS_S)
     return counters
 
 
-def _heap(counters: Mapping[str, str]) -> int:
+def _counters(pid: int) -> dict[str, int]:
+    """The performance counters that are whole numbers, from the file that the JVM maps (`jdk.internal.perf`): to ask
+    `jcmd` for them would take a JVM of its own each time."""
+    data = Path(f"/tmp/hsperfdata_{getpass.getuser()}/{pid}").read_bytes()
+    at, entries = struct.unpack_from("<ii", data, _PROLOGUE_BYTES)
+    counters: dict[str, int] = {}
+    for _ in range(entries):
+        length, name_at, elements, kind, value_at = struct.unpack_from("<iiicxxxi", data, at)
+        if kind == b"J" and not elements:
+            name = data[at + name_at : data.index(b"\0", at + name_at)]
+            counters[name.decode()] = struct.unpack_from("<q", data, at + value_at)[0]
+        at += length
+    return counters
+
+
+def _heap(counters: Mapping[str, int]) -> int:
     """The bytes in use, of all spaces."""
     spaces = [name for name in counters if name.startswith("sun.gc.generation.") and name.endswith(".used")]
-    return sum(int(counters[name]) for name in spaces)
+    return sum(counters[name] for name in spaces)
 
 
 def instances(pid: int, class_names: Collection[str]) -> dict[str, int]:

@@ -111,6 +111,7 @@ class Fleet:
         settings = TaskManagerSettings()
         self._logs = [
             ReportLog(
+                quiet_seconds=0.0,
                 figures_seconds=settings.report_figures_seconds,
                 full_seconds=settings.full_report_seconds,
                 random=self._random,
@@ -128,6 +129,7 @@ class Fleet:
         if full:
             log.refused()
         sent = log.next(self._batch(number), now)
+        assert sent is not None, "a report is always due here"
         self._store(sent)
         log.stored(sent, now)
 

@@ -80,6 +80,7 @@ def test_a_postgres_that_restarts_itself_is_told(postgres: EmbeddedPostgres, tol
     assert len(told.lines) == 2
 
 
+@pytest.mark.long
 def test_a_killed_broker_is_started_again_on_its_port(data_dir: Path, told: Told) -> None:
     """1. Killed and started again. 2. Taken down: it stays down until it is brought up. 3. Its port is taken meanwhile:
     that is told once, with its log. 4. The port is free: it starts."""

@@ -18,7 +18,7 @@ from penstock.control.errors import TransactionEnded
 from penstock.control.process import wait_until
 from penstock.local.postgres import EmbeddedPostgres
 from penstock.model.alerts import AlertKind
-from penstock.model.reports import TaskProgress, TaskReport, TaskReportBatch, TaskState
+from penstock.model.reports import TaskProgress, TaskReport, TaskReportBatch, TaskReportChanges, TaskState
 from penstock.store.alerts import open_subjects
 from penstock.store.engine import REPORTED_STOP, connect, listen, notify, transaction
 from penstock.store.migrate import upgrade
@@ -28,6 +28,7 @@ from penstock.wire.http import certificates
 from penstock.wire.task_client import TaskServiceClient
 from services.shard_manager.store.members import register
 from services.task_service.store.port import TemplateStore
+from services.task_service.store.reports import save_quiet, save_report
 from services.task_service.store.rows import Changes
 from tests.support import identity
 from tests.support.store.jobs import make_config
@@ -303,6 +304,29 @@ def test_a_report_of_a_former_life_is_refused(engine, client):
     assert (refused.status_code, refused.json()["rule"]) == (409, "current_incarnation")
     assert post(client, batch("stranger", "1", 1)).status_code == 409
     assert stored_tasks(engine) == [("x", 0)]
+
+
+def test_many_quiet_reports_at_once_are_answered_each_by_itself(engine):
+    """The second one of `c1` counts, and neither what builds on another report nor what another life says."""
+    for container in ("c1", "c2", "c3", "c4"):
+        join(engine, container, "one")
+        with transaction(engine) as connection:
+            save_report(connection, batch(container, "one", 0), 1)
+    told = [quiet("c2", after=9), quiet("c1"), quiet("c1", number=3, commit=8), quiet("c4", incarnation="two")]
+    with transaction(engine) as connection:
+        stored = save_quiet(connection, [*told, quiet("c3"), quiet("unknown")])
+    assert stored == [False, False, True, False, True, False]
+    with transaction(engine) as connection:
+        rows = connection.execute(text("SELECT container, number, base, commit_number FROM reports ORDER BY 1")).all()
+    assert rows == [("c1", 3, 1, 8), ("c2", 1, 1, 7), ("c3", 2, 1, 7), ("c4", 1, 1, 7)]
+
+
+def quiet(
+    container: str, *, number: int = 2, after: int = 1, commit: int = 7, incarnation: str = "one"
+) -> TaskReportChanges:
+    return TaskReportChanges(
+        container=container, incarnation=incarnation, commit_number=commit, version=1, number=number, after=after
+    )
 
 
 def test_a_report_wakes_plans_by_a_newer_commit_or_an_ended_task_only(engine, client, database_url):

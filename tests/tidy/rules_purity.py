@@ -97,6 +97,7 @@ SERVICE_SHELLS: frozenset[str] = frozenset(
         "services/task_service/alerting.py",
         "services/task_service/answers.py",
         "services/task_service/cache.py",
+        "services/task_service/batches.py",
         "services/task_service/leases.py",
         "services/task_service/sampler.py",
         "services/task_service/store/changes.py",

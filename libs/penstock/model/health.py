@@ -20,9 +20,9 @@ from penstock.model.jobs import JobState
 from penstock.model.reports import TaskState
 from penstock.tasks.lag import lag_of
 
-SILENT = timedelta(seconds=10)
-"""Five times the usual time between two reports."""
-AFTER_REPORT = timedelta(seconds=5)
+SILENT = timedelta(seconds=12)
+"""Twice the longest time between two reports of a container where nothing is new."""
+AFTER_REPORT = timedelta(seconds=7)
 """A heartbeat so long after the last report shows that the container lives, and only its reports are missing."""
 START = timedelta(minutes=3)
 """So long after a commit nobody need report a task yet: its host may be starting."""

@@ -93,7 +93,10 @@ def _end_of_certificate(identity: ProcessIdentity) -> dict[str, float]:
 
 def _new_app(service: str, **kwargs: Any) -> FastAPI:
     # A redirect would lead to whatever host the request names.
-    app = FastAPI(title=f"penstock {service}", redirect_slashes=False, docs_url=None, redoc_url=None, **kwargs)
+    # FastAPI's telemetry looks for providers at each call, which nothing here sets: a tenth of a small call.
+    silent: Any = {"tracing": False, "metrics": False, "logs": False}
+    named = f"penstock {service}"
+    app = FastAPI(title=named, redirect_slashes=False, docs_url=None, redoc_url=None, telemetry=silent, **kwargs)
     _add_error_handlers(app)
     return app
 

@@ -84,14 +84,15 @@ def known_caller(request: Request) -> Caller | None:
     return getattr(request.state, _CALLER, None)
 
 
-def _require_caller(request: Request) -> Caller:
+def require_caller(request: Request) -> Caller:
+    """Who makes a request. Raises Unauthenticated when nobody known does."""
     caller = known_caller(request)
     if caller is None:
         raise Unauthenticated("this call needs the identity of a process of this cell", rule="known_caller")
     return caller
 
 
-KnownCaller = Annotated[Caller, Depends(_require_caller)]
+KnownCaller = Annotated[Caller, Depends(require_caller)]
 """A parameter of a route: who calls."""
 
 

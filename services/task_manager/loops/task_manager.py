@@ -42,7 +42,10 @@ class TaskManager:
         self._clock = clock
         self._settings = settings
         self._reported = ReportLog(
-            figures_seconds=settings.report_figures_seconds, full_seconds=settings.full_report_seconds, random=random
+            quiet_seconds=settings.report_quiet_seconds,
+            figures_seconds=settings.report_figures_seconds,
+            full_seconds=settings.full_report_seconds,
+            random=random,
         )
         worker = partial(Worker, clock=clock, retry_seconds=settings.retry_pause_seconds)
         gap_seconds = settings.report_gap_seconds
@@ -73,6 +76,8 @@ class TaskManager:
         """Tells the Task Service what changed, or everything. Each report is of the present, so none is kept for
         later."""
         report = self._reported.next(self.container.report(), self._clock.monotonic())
+        if report is None:
+            return self._settings.report_seconds
         try:
             is_stored, takes_changes = self._send(report)
         except RetryableError:

@@ -36,6 +36,23 @@ _NOTE_CHANGES = text(
     RETURNING old.commit_number
     """
 )
+# As above, of many containers. In order of key, as two Task Services may be told of the same ones.
+_NOTE_QUIET = text(
+    """
+    WITH told AS (
+        SELECT * FROM json_to_recordset(CAST(:rows AS json)) AS told(container text, incarnation text,
+            commit_number bigint, version bigint, number bigint, after bigint)
+    ), locked AS (
+        SELECT reports.container FROM reports JOIN told USING (container) ORDER BY container FOR UPDATE OF reports
+    )
+    UPDATE reports SET commit_number = told.commit_number, version = told.version, number = told.number,
+        reported_at = clock_timestamp()
+    FROM told JOIN locked USING (container) JOIN containers ON containers.name = told.container
+    WHERE reports.container = told.container AND reports.incarnation = told.incarnation
+        AND reports.base = told.after AND reports.number < told.number AND containers.incarnation = told.incarnation
+    RETURNING told.container, told.number, old.commit_number <> told.commit_number AS has_applied
+    """
+)
 _WRITE_TASKS = text(
     """
     INSERT INTO tasks (job, index, container, state, revision, generation, restarts, epoch, crashes, error,
@@ -187,6 +204,17 @@ def save_changes(connection: Connection, changes: TaskReportChanges) -> bool:
     is_awaited = bool(changes.ended) or before.commit_number != changes.commit_number
     _wake_plans(connection, changes.tasks, is_awaited=is_awaited)
     return True
+
+
+def save_quiet(connection: Connection, told: Sequence[TaskReportChanges]) -> list[bool]:
+    """As `save_changes`, for changes without news of many containers at once; the answers in their order."""
+    newest = {each.container: each for each in sorted(told, key=lambda each: each.number)}
+    rows = as_json([each.model_dump(exclude={"tasks", "ended"}) for each in newest.values()])
+    noted = connection.execute(_NOTE_QUIET, {"rows": rows}).all()
+    if any(row.has_applied for row in noted):
+        connection.execute(_WAKE_PLANS, {"channel": REPORTED_STOP})
+    stored = {(row.container, row.number) for row in noted}
+    return [(each.container, each.number) in stored for each in told]
 
 
 def _save_tasks(connection: Connection, container: str, tasks: Sequence[TaskReport]) -> None:

@@ -69,7 +69,7 @@ def test_stateful_queries_differ():
 
 def test_hosts_turnover(on_host: Callable[[int], HostBench]):
     """Sessions, listeners, producers and scheduler pools of stopped queries are gone or used again."""
-    figures = hosts_turnover.measure(on_host(1), warm=2, at=[8], rest_s=0.0, group=2)
+    figures = hosts_turnover.measure(on_host(1), warm=2, at=[8], rest_s=0.0, group=2, most_collections=1)
     assert unmeasured(figures, may_be_zero=set(figures)) == set()
     assert figures["queries"] == 8
     grown = {name: figures[f"{name}_growth"] for name in ("session", "listener", "producer", "pool")}
@@ -80,7 +80,10 @@ def test_hosts_turnover(on_host: Callable[[int], HostBench]):
 
 def test_host_day(on_host: Callable[[int], HostBench]):
     """A job is started and changes its size, another is started and crashes."""
-    figures = host_day.measure(on_host(1), 0.0, samples=1, rest_s=0.1, seed=2, kinds=[KINDS[1], FRAGILE], rounds=2)
+    kinds = [KINDS[1], FRAGILE]
+    figures = host_day.measure(
+        on_host(1), 0.0, samples=1, rest_s=0.1, seed=2, kinds=kinds, rounds=2, most_collections=1
+    )
     assert unmeasured(figures, may_be_zero=set(figures)) == set()
     assert (figures["start"], figures["rescale"], figures["crash"]) == (2, 1, 1)
 

@@ -52,7 +52,8 @@ def test_each_part_is_told_as_it_is(service: RunningJobService) -> None:
         )
     [stale] = [line for line in service.client().status().parts if line.part == "loop state_syncer"]
     age = re.search(r"no round for (\d+) s", stale.summary)
-    assert age is not None and int(age[1]) >= 80, stale.summary
+    assert age is not None, stale.summary
+    assert int(age[1]) >= 80
     assert "restart it" in (stale.advice or "")
 
 

@@ -43,6 +43,8 @@ from tests.support.task_manager.fake_hosts import FakeHost, FakeHosts
 
 CAPACITY = Capacity(cpu_cores=8.0, memory_bytes=2**35, disk_bytes=2**38)
 BATCH_SECONDS = 10.0
+TICK_SECONDS = 5.0
+"""The product's second is work of the containers' own machines, which the machine of the bench would have to do."""
 _STACK_BYTES = 512 * 1024
 _HTTP_OVERHEAD_BYTES = 20
 
@@ -101,7 +103,7 @@ class ObedientHosts(FakeHosts):
         host.answer()
 
     def speak(self) -> None:
-        """As once a second: the newest batch of each task, of which there is one every ten seconds."""
+        """At each tick: the newest batch of each task, of which there is one every ten seconds."""
         progress = TaskProgress(
             batch_id=int(time.monotonic() / BATCH_SECONDS),
             batch_seconds=0.2,
@@ -143,7 +145,8 @@ class SimulatedContainer:
 
     def __init__(self, name: str, urls: tuple[str, str], traffic: Traffic, taken: list[float]) -> None:
         specs_url, manager_url = urls
-        lives, clock, self.settings = count(1), SystemClock(), TaskManagerSettings(container=name)
+        lives, clock = count(1), SystemClock()
+        self.settings = TaskManagerSettings(container=name, reconcile_seconds=TICK_SECONDS)
         self.hosts = ObedientHosts()
         identity = Identity(container=name, url="http://127.0.0.1:9", region="local", capacity=CAPACITY)
         limits = self.settings.for_hosts(1.0).model_copy(update={"host_silent_seconds": 1e6, "host_hung_seconds": 1e6})

@@ -94,7 +94,7 @@ OF_ONE_TASK = [
     ({"state": "held", "error": "its region is eu"}, Health.HELD, "task 0: its region is eu"),
     ({"held_back_by": "a/0/1", "held_back_seconds": 61.0}, Health.HELD, "task 0: waits for a/0/1, which writes"),
     ({"held_back_by": "a/0/1", "held_back_seconds": 2.0}, Health.HEALTHY, ""),
-    ({"reported_at": ago(11), "alive_at": ago(12)}, Health.UNKNOWN, "task 0: its container c is lost"),
+    ({"reported_at": ago(13), "alive_at": ago(14)}, Health.UNKNOWN, "task 0: its container c is lost"),
     ({"reported_at": ago(30), "alive_at": ago(2)}, Health.UNKNOWN, "task 0: reports of its container c do not arrive"),
     ({"failed_over": True}, Health.UNKNOWN, "task 0: its container c is lost"),
 ]
@@ -181,13 +181,13 @@ def test_of_two_reports_of_a_task_the_one_of_the_container_that_is_heard_counts(
 @pytest.mark.parametrize(
     ("facts", "heard_at", "expected"),
     [
-        ({"reported_at": ago(10)}, ago(10), Heard.PRESENT),
-        ({"reported_at": ago(11), "alive_at": ago(13)}, ago(1), Heard.LOST),
-        ({"reported_at": ago(11), "alive_at": ago(6)}, ago(1), Heard.LOST),
+        ({"reported_at": ago(12)}, ago(12), Heard.PRESENT),
+        ({"reported_at": ago(13), "alive_at": ago(15)}, ago(1), Heard.LOST),
+        ({"reported_at": ago(13), "alive_at": ago(6)}, ago(1), Heard.LOST),
         ({"reported_at": ago(20), "alive_at": ago(6)}, ago(1), Heard.UNKNOWN),
-        ({"reported_at": ago(11), "alive_at": None}, ago(1), Heard.LOST),
-        ({"reported_at": ago(11), "alive_at": ago(13)}, ago(11), Heard.UNKNOWN),
-        ({"reported_at": ago(11), "alive_at": ago(13)}, None, Heard.UNKNOWN),
+        ({"reported_at": ago(13), "alive_at": None}, ago(1), Heard.LOST),
+        ({"reported_at": ago(13), "alive_at": ago(15)}, ago(13), Heard.UNKNOWN),
+        ({"reported_at": ago(13), "alive_at": ago(15)}, None, Heard.UNKNOWN),
         ({"reported_at": ago(1), "failed_over": True}, ago(1), Heard.LOST),
     ],
 )
@@ -225,11 +225,11 @@ CONVERGED = [
     ({}, {"batch_id": None}, True),
     ({}, {"batch_id": None, "crashes": 1}, False),
     ({}, {"batch_id": 3, "crashes": 1}, True),
-    ({}, {"reported_at": ago(11)}, False),
+    ({}, {"reported_at": ago(13)}, False),
     ({}, {"failed_over": True}, False),
     ({}, {"silent_seconds": 12.0}, False),
     ({"state": JobState.STOPPED, "wants_tasks": False}, {}, False),
-    ({"state": JobState.STOPPED, "wants_tasks": False}, {"reported_at": ago(11)}, False),
+    ({"state": JobState.STOPPED, "wants_tasks": False}, {"reported_at": ago(13)}, False),
     ({"state": JobState.STOPPED, "wants_tasks": False}, {"failed_over": True}, True),
 ]
 

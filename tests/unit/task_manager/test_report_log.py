@@ -30,7 +30,14 @@ def batch(*tasks: TaskReport, incarnation: str = "one", commit: int = 1) -> Task
 
 
 def new_log(**settings: float) -> ReportLog:
-    return ReportLog(**({"figures_seconds": 15.0, "full_seconds": 600.0} | settings), random=Random(1))
+    usual = {"quiet_seconds": 0.0, "figures_seconds": 15.0, "full_seconds": 600.0}
+    return ReportLog(**(usual | settings), random=Random(1))
+
+
+def due(log: ReportLog, present: TaskReportBatch, now: float) -> Outgoing:
+    report = log.next(present, now)
+    assert report is not None
+    return report
 
 
 QUIET = {**RUNS, "quiesced": True, "level_ms": 0, "watermark_ms": 4}
@@ -70,7 +77,7 @@ def test_what_somebody_waits_for_is_news(before: TaskReport, after: TaskReport, 
 def test_figures_wait_for_each_other() -> None:
     """1. A figure changes: not told. 2. After a while it is. 3. Then the next one waits again."""
     log = new_log()
-    log.stored(log.next(batch(task()), 0.0), 0.0)
+    log.stored(due(log, batch(task()), 0.0), 0.0)
     faster = task(progress={**RUNS, "processed_rows_per_second": 9.0})
     told = [bool(_changes(log, batch(faster), now).tasks) for now in (2.0, 10.0, 19.0, 21.0)]
     assert told == [False, False, True, False]
@@ -80,21 +87,47 @@ def test_figures_wait_for_each_other() -> None:
 
 def test_nothing_new_is_one_short_report() -> None:
     log = new_log()
-    log.stored(log.next(batch(*map(task, range(100))), 0.0), 0.0)
+    log.stored(due(log, batch(*map(task, range(100))), 0.0), 0.0)
     changes = _changes(log, batch(*map(task, range(100)), commit=7), 2.0)
     assert (changes.has_news, changes.commit_number, changes.number, changes.after) == (False, 7, 2, 1)
 
 
 def _changes(log: ReportLog, present: TaskReportBatch, now: float) -> Any:
-    sent = log.next(present, now)
+    sent = due(log, present, now)
     log.stored(sent, now)
     assert sent.changes is not None
     return sent.changes
 
 
+@pytest.mark.parametrize(
+    ("present", "at", "expected"),
+    [
+        pytest.param(batch(task()), 4.9, False, id="nothing is new"),
+        pytest.param(batch(task()), 5.0, True, id="that was told a while ago"),
+        pytest.param(batch(task(), commit=2), 1.0, True, id="a commit"),
+        pytest.param(batch(task()).model_copy(update={"version": 2}), 1.0, True, id="an assignment"),
+        pytest.param(batch(task(revision=2)), 1.0, True, id="news of a task"),
+        pytest.param(batch(), 1.0, True, id="a task that ended"),
+        pytest.param(batch(task(), incarnation="two"), 1.0, True, id="another life"),
+    ],
+)
+def test_nothing_new_is_told_every_few_seconds(present: TaskReportBatch, at: float, expected: bool) -> None:
+    log = new_log(quiet_seconds=5.0)
+    log.stored(due(log, batch(task()), 0.0), 0.0)
+    assert (log.next(present, at) is not None) == expected
+
+
+def test_after_a_report_without_an_answer_the_next_one_is_due_at_once() -> None:
+    log = new_log(quiet_seconds=5.0)
+    log.stored(due(log, batch(task()), 0.0), 0.0)
+    due(log, batch(task()), 6.0)
+    log.failed()
+    assert due(log, batch(task()), 6.1).number == 3
+
+
 def test_a_load_is_told_once_and_is_no_part_of_what_is_known() -> None:
     log = new_log()
-    log.stored(log.next(batch(task(load={"cpu": 1.0})), 0.0), 0.0)
+    log.stored(due(log, batch(task(load={"cpu": 1.0})), 0.0), 0.0)
     assert not _changes(log, batch(task()), 2.0).has_news
     assert _changes(log, batch(task(load={"cpu": 2.0})), 4.0).tasks == (task(load={"cpu": 2.0}),)
     assert not _changes(log, batch(task()), 6.0).has_news
@@ -105,23 +138,23 @@ def test_a_load_is_told_once_and_is_no_part_of_what_is_known() -> None:
     [
         pytest.param(lambda log: log.refused(), id="the Task Service asks for it"),
         pytest.param(lambda log: [log.failed() for _ in range(3)], id="three failures in a row"),
-        pytest.param(lambda log: log.stored(log.next(batch(incarnation="two"), 1.0), 1.0), id="another life"),
+        pytest.param(lambda log: log.stored(due(log, batch(incarnation="two"), 1.0), 1.0), id="another life"),
     ],
 )
 def test_a_full_report_is_due(event: Callable[[ReportLog], None]) -> None:
     log = new_log()
-    log.stored(log.next(batch(task()), 0.0), 0.0)
-    assert log.next(batch(task()), 1.0).changes is not None
+    log.stored(due(log, batch(task()), 0.0), 0.0)
+    assert due(log, batch(task()), 1.0).changes is not None
     event(log)
-    assert log.next(batch(task()), 1.0).changes is None
+    assert due(log, batch(task()), 1.0).changes is None
 
 
 def test_a_full_report_comes_after_a_while_and_for_a_service_that_takes_nothing_else() -> None:
     log = new_log(full_seconds=100.0)
-    log.stored(log.next(batch(task()), 0.0), 0.0)
-    assert log.next(batch(task()), 74.0).changes is not None
-    log.stored(log.next(batch(task()), 126.0), 126.0, takes_changes=False)
-    assert log.next(batch(task()), 127.0).changes is None
+    log.stored(due(log, batch(task()), 0.0), 0.0)
+    assert due(log, batch(task()), 74.0).changes is not None
+    log.stored(due(log, batch(task()), 126.0), 126.0, takes_changes=False)
+    assert due(log, batch(task()), 127.0).changes is None
 
 
 class Network:
@@ -185,7 +218,7 @@ def test_whatever_happens_on_the_way_the_store_has_what_one_report_said(seed: in
                 tasks.pop(index, None)
             else:
                 tasks[index] = task(index, revision=random.randrange(9), epoch=step)
-        sent = log.next(batch(*tasks.values(), commit=step), float(step))
+        sent = due(log, batch(*tasks.values(), commit=step), float(step))
         answer = network.send(sent)
         if answer is None:
             log.failed()

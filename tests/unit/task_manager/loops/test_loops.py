@@ -261,14 +261,21 @@ def test_reports_are_of_the_newest_state(loops: Loops) -> None:
 
 
 def test_only_what_changed_is_reported(loops: Loops) -> None:
-    """1. All tasks. 2. Nothing new. 3. The store has lost its place, and the rows: all tasks, at once."""
+    """
+    1. All tasks. 2. Nothing new: told after some seconds.
+    3. The store has lost its place, and the rows: all tasks, at once.
+    """
     loops.begin()
     loops.reports.step()
     assert loops.memory.reports[CONTAINER].base == 1
+    assert loops.reports.step() == SETTINGS.report_seconds
+    assert loops.memory.reports[CONTAINER].number == 1
+    loops.world.clock.seconds += SETTINGS.report_quiet_seconds
     loops.reports.step()
     assert (loops.memory.reports[CONTAINER].number, loops.memory.reports[CONTAINER].base) == (2, 1)
     loops.memory.want_full_report(CONTAINER)
     loops.memory.tasks[CONTAINER] = ()
+    loops.world.clock.seconds += SETTINGS.report_quiet_seconds
     assert loops.reports.step() == 0.0
     assert loops.reports.step() == SETTINGS.report_seconds
     assert {f"{task.job}/{task.index}" for task in loops.reported()} == BOTH
