@@ -33,7 +33,7 @@ from typing import IO, Any, TypeVar
 
 import psutil
 
-from penstock.control.private import open_private
+from penstock.control.private import PRIVATE_FOLDER, open_private
 
 T = TypeVar("T")
 
@@ -146,7 +146,7 @@ def _runs_in(process: psutil.Process, group_id: int) -> bool:
 def _open_log(log_path: Path | None) -> IO[bytes] | AbstractContextManager[None]:
     if log_path is None:
         return nullcontext()
-    log_path.parent.mkdir(parents=True, exist_ok=True)
+    log_path.parent.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
     return open(log_path, "ab", opener=open_private)
 
 
