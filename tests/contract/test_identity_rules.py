@@ -77,3 +77,12 @@ def test_a_statement_is_good_once_and_for_one_body() -> None:
         assert "another body" in calls.post(url + target, content=b'{"a": "c"}', headers=unseen).json()["detail"]
         assert calls.post(url + target, content=iter([b'{"a": "b"', b"} "]), headers=in_parts).status_code == 401
     assert taken == [{"a": "b"}]
+
+
+def test_what_the_store_cannot_hold_is_refused_by_its_field() -> None:
+    """Of the right process, before the service does anything with it."""
+    capacity = {"cpu_cores": 1, "memory_bytes": 10**300, "disk_bytes": 1}
+    said = {"container": "c1", "url": "http://c1", "region": "r", "incarnation": "i", "held": {}, "capacity": capacity}
+    with serving(APPS["shard_manager"]) as url:
+        answer = calls.post(f"{url}/v1/heartbeats", json=said, auth=identity.auth_of_container("c1"))
+    assert (answer.status_code, answer.json()["field"]) == (422, "body.capacity.memory_bytes")
