@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from penstock.control.errors import Forbidden
 from penstock.model.jobs import LayerRow
@@ -35,6 +36,29 @@ class Principal:
 
 
 ANYBODY = Principal("anonymous", "admin", (ANY_LAYER,))
+Need = Callable[[Principal, Mapping[str, Any]], None]
+"""Raises Forbidden unless the token may make a call. It is asked before the body is read, with what the path names."""
+
+
+def of_role(roles: tuple[str, ...]) -> Need:
+    """Who has one of the roles."""
+    return lambda principal, _: require_role(principal, roles)
+
+
+def of_layer(layer: str | None = None) -> Need:
+    """Who may write the layer; None: that of the path."""
+    return lambda principal, path: require_layer(principal, path["layer"] if layer is None else layer)
+
+
+def of_some_layer(principal: Principal, _: Mapping[str, Any]) -> None:
+    """Who may write any layer at all."""
+    if principal.role == "reader" or not principal.layers:
+        raise _no_layer(principal)
+
+
+def of_any_writer(principal: Principal, _: Mapping[str, Any]) -> None:
+    """Who may do more than read."""
+    require_role(principal, tuple(role for role in DEFAULT_LAYERS if role != "reader"))
 
 
 def require_layer(principal: Principal, layer: str) -> None:
@@ -47,7 +71,7 @@ def highest_layer(principal: Principal, layers: Mapping[str, LayerRow]) -> str:
     """`oncall` when the token may write it, else its layer of the highest rank. Raises Forbidden when it has none."""
     mine = [row for row in layers.values() if {row.name, ANY_LAYER} & set(principal.layers)]
     if principal.role == "reader" or not mine:
-        raise Forbidden(f"the token {principal.name} may not write any layer", field="layer", rule="access")
+        raise _no_layer(principal)
     return max(mine, key=lambda row: (row.name == ONCALL, row.rank)).name
 
 
@@ -59,3 +83,7 @@ def require_role(principal: Principal, roles: tuple[str, ...]) -> None:
             field="Authorization",
             rule="role",
         )
+
+
+def _no_layer(principal: Principal) -> Forbidden:
+    return Forbidden(f"the token {principal.name} may not write any layer", field="layer", rule="access")

@@ -1,4 +1,5 @@
-"""What each job reads and where it writes, and what must not be: a loop of topics, a folder of another job. Pure."""
+"""What each job reads and where it writes, and what must not be: a loop of topics, a folder of another job, rows among
+malformed records. Pure."""
 
 from __future__ import annotations
 
@@ -8,16 +9,19 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from penstock.control.errors import InvalidConfig
+from penstock.tasks.dead_letters import topic_or_own
 
 
 class Flow(NamedTuple):
-    """A job's topics, and the folder of its files. `may_loop`: the job says that its records may come back to it."""
+    """A job's topics, and the folder of its files. `may_loop`: the job says that its records may come back to it.
+    `dead_letters`: the topic of its malformed records; None: a release before has not noted it."""
 
     job: str
     reads: tuple[str, ...]
     writes: str | None = None
     folder: str | None = None
     may_loop: bool = False
+    dead_letters: str | None = None
 
     @property
     def passes_on(self) -> str | None:
@@ -30,15 +34,19 @@ def flow_of(job: str, config: Mapping[str, Any]) -> Flow:
     output = config["output"]
     reads = tuple(sorted({source["topic"] for source in config["inputs"].values()}))
     folder = _normalized(output["path"]) if output["type"] == "files" else None
-    return Flow(job, reads, output.get("topic"), folder, bool(output.get("allow_loop", False)))
+    dead_letters = topic_or_own(job, config.get("dead_letter_topic"))
+    return Flow(job, reads, output.get("topic"), folder, bool(output.get("allow_loop", False)), dead_letters)
 
 
 class Flows:
-    """The jobs that may lie on a loop with jobs that are written, and the owners of the folders that are asked for."""
+    """The jobs that may lie on a loop with jobs that are written, or share a topic with them, and the owners of the
+    folders that are asked for."""
 
     def __init__(self, known: Iterable[Flow], owners: Mapping[str, str]) -> None:
         self._flows: dict[str, Flow] = {}
         self._writers: defaultdict[str, set[str]] = defaultdict(set)
+        self._outputs: defaultdict[str, set[str]] = defaultdict(set)
+        self._dead_letters: defaultdict[str, set[str]] = defaultdict(set)
         self._owners = dict(owners)
         for flow in known:
             self._put(flow)
@@ -52,6 +60,7 @@ class Flows:
                 field="output.path",
                 rule="folder_taken",
             )
+        self._require_apart(flow)
         loop = self._loop_of(flow)
         if loop:
             raise InvalidConfig(
@@ -62,13 +71,37 @@ class Flows:
             )
         self._put(flow)
 
+    def _require_apart(self, flow: Flow) -> None:
+        """Raises InvalidConfig when rows of a job would go where malformed records go, its own or those of another."""
+        own = [flow.job] if flow.writes == flow.dead_letters else []
+        found = [*own, *sorted(self._dead_letters[flow.writes or ""] - {flow.job})]
+        if flow.writes is not None and found:
+            raise InvalidConfig(
+                f"output.topic: the malformed records of the job {found[0]} go to {flow.writes}; choose another topic",
+                field="output.topic",
+                rule="dead_letters",
+            )
+        found = sorted(self._outputs[flow.dead_letters or ""] - {flow.job})
+        if found:
+            raise InvalidConfig(
+                f"dead_letter_topic: {flow.dead_letters} is the output of the job {found[0]}; choose another topic",
+                field="dead_letter_topic",
+                rule="output",
+            )
+
     def _put(self, flow: Flow) -> None:
         before = self._flows.get(flow.job)
         if before is not None:
             self._owners.pop(before.folder or "", None)
             self._writers[before.passes_on or ""].discard(flow.job)
+            self._outputs[before.writes or ""].discard(flow.job)
+            self._dead_letters[before.dead_letters or ""].discard(flow.job)
         if flow.passes_on is not None:
             self._writers[flow.passes_on].add(flow.job)
+        if flow.writes is not None:
+            self._outputs[flow.writes].add(flow.job)
+        if flow.dead_letters is not None:
+            self._dead_letters[flow.dead_letters].add(flow.job)
         if flow.folder is not None:
             self._owners[flow.folder] = flow.job
         self._flows[flow.job] = flow

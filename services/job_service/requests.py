@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import orjson
 from fastapi import Body, Depends, Header, HTTPException, Path, Query, Request, Response
@@ -28,7 +28,7 @@ from penstock.control.texts import clean
 from penstock.control.unique_keys import DuplicateKey
 from penstock.model.jobs import StoredJob
 from penstock.wire.jobs import WithReason
-from services.job_service.access import Principal
+from services.job_service.access import Need, Principal
 from services.job_service.analyses import Analyses
 from services.job_service.answers import Answer
 from services.job_service.authentication import Authenticator
@@ -101,15 +101,35 @@ async def _read(body: bytes) -> Any:
     return strict_json(body) if len(body) <= _SMALL_BYTES else await run_in_threadpool(strict_json, body)
 
 
+_needs: dict[Callable[..., Any], tuple[Need, ...]] = {}
+_Endpoint = TypeVar("_Endpoint", bound=Callable[..., Any])
+
+
+def needs(*all_of: Need) -> Callable[[_Endpoint], _Endpoint]:
+    """Says who may make the call of an endpoint. Stands below the router's decorator."""
+
+    def note(endpoint: _Endpoint) -> _Endpoint:
+        _needs[endpoint] = all_of
+        return endpoint
+
+    return note
+
+
 class StrictRoute(APIRoute):
-    """A route of callers with a token, which reads its body strictly. Without a token no body is read."""
+    """A route of callers with a token, which reads its body strictly. Without a token that may make the call no body
+    is read. A call that writes must say what it `needs`."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """FastAPI's handler on a StrictRequest."""
+        """FastAPI's handler on a StrictRequest. Raises TypeError for a call that writes and does not say who may."""
         handler = super().get_route_handler()
+        needed = _needs.get(self.endpoint, ())
+        if not needed and self.methods != {"GET"}:
+            raise TypeError(f"{self.methods} {self.path} does not say who may call it: add `requests.needs`")
 
         async def handle(request: Request) -> Response:
             request.state.principal = await _caller(request)
+            for need in needed:
+                need(request.state.principal, request.path_params)
             strict = StrictRequest(request.scope, request.receive)
             if self.body_field is not None:
                 with suppress(json.JSONDecodeError):  # FastAPI's handler refuses it, and would hide other errors

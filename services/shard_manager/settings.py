@@ -22,7 +22,10 @@ class ShardManagerSettings(CommonSettings):
     )
     fail_over_seconds: float = Field(60.0, gt=0, description="silence after which a container is declared lost")
     drop_deadline_seconds: float = Field(
-        10.0, gt=0, description="time for the tasks of a dropped shard to stop; then their host ends within 30 s"
+        10.0,
+        gt=0,
+        le=3600,
+        description="time for the tasks of a dropped shard to stop; then their host ends within 30 s",
     )
     drop_retry_seconds: float = Field(15.0, gt=0, description="time after which a DROP without an answer is repeated")
     add_limit_seconds: float = Field(

@@ -13,7 +13,7 @@ from pydantic_settings import SettingsConfigDict
 from penstock.config.declare import Identifier, Name
 from penstock.control.settings import CommonSettings
 from penstock.tasks.dimensions import NETWORK
-from penstock.wire.cluster import Capacity, Identity
+from penstock.wire.cluster import Amount, Capacity, Identity, Labels
 from services.task_manager.decide.model import Limits
 
 
@@ -33,10 +33,10 @@ class TaskManagerSettings(CommonSettings, Limits):
     memory_bytes: int | None = Field(None, gt=0, description="capacity (default: all memory of the machine)")
     disk_bytes: int | None = Field(None, gt=0, description="capacity (default: the free space)")
     network_bytes_per_second: float = Field(125e6, gt=0, description="capacity, both directions together")
-    further_capacity: dict[Identifier, float] = Field(
+    further_capacity: dict[Identifier, Amount] = Field(
         default_factory=dict, description="capacity in further dimensions, by name (JSON)"
     )
-    container_labels: dict[Name, str] = Field(default_factory=dict, description="labels that jobs may ask for (JSON)")
+    container_labels: Labels = Field(default_factory=dict, description="labels that jobs may ask for (JSON)")
     task_service_url: str = Field("http://127.0.0.1:7072", description="addresses, comma separated")
     shard_manager_url: str = Field("http://127.0.0.1:7073", description="addresses, comma separated")
 

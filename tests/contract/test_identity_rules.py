@@ -10,6 +10,7 @@ from fastapi import FastAPI
 from starlette.routing import Route
 
 from penstock.identity.rules import METRICS, OPEN, RULES
+from penstock.identity.statements import HEADER
 from penstock.wire.app import create_internal_app
 from services.shard_manager import api as shard_manager
 from services.task_manager import api as task_manager
@@ -54,3 +55,34 @@ def test_who_is_not_of_the_cell_learns_no_details() -> None:
     with serving(app) as url:
         assert calls.get(f"{url}/readyz").json() == {"service": "auto_scaler", "status": "ready"}
         assert calls.get(f"{url}/readyz", auth=identity.auth(identity.OBSERVER)).json()["role"] == "leader"
+
+
+def test_a_statement_is_good_once_and_for_one_body() -> None:
+    """1. A call goes through. 2. Who has seen it sends it again. 3. Or with another body, whole or in parts, before it
+    arrived. Both are refused, and the service does nothing."""
+    taken: list[dict[str, str]] = []
+
+    def take(body: dict[str, str]) -> None:
+        taken.append(body)
+
+    app = create_internal_app("shard_manager", ready=dict, identity=IDENTITY)
+    app.add_api_route("/v1/heartbeats", take, methods=["POST"])
+    caller, target = identity.identity("task_manager/c1"), "/v1/heartbeats"
+    signed = [caller.statement("POST", target, b'{"a": "b"}') for _ in range(3)]
+    seen, unseen, in_parts = ({HEADER: each, "Content-Type": "application/json"} for each in signed)
+    with serving(app) as url:
+        assert calls.post(url + target, content=b'{"a": "b"}', headers=seen).status_code == 200
+        again = calls.post(url + target, content=b'{"a": "b"}', headers=seen)
+        assert (again.status_code, again.json()["rule"]) == (401, "signed")
+        assert "another body" in calls.post(url + target, content=b'{"a": "c"}', headers=unseen).json()["detail"]
+        assert calls.post(url + target, content=iter([b'{"a": "b"', b"} "]), headers=in_parts).status_code == 401
+    assert taken == [{"a": "b"}]
+
+
+def test_what_the_store_cannot_hold_is_refused_by_its_field() -> None:
+    """Of the right process, before the service does anything with it."""
+    capacity = {"cpu_cores": 1, "memory_bytes": 10**300, "disk_bytes": 1}
+    said = {"container": "c1", "url": "http://c1", "region": "r", "incarnation": "i", "held": {}, "capacity": capacity}
+    with serving(APPS["shard_manager"]) as url:
+        answer = calls.post(f"{url}/v1/heartbeats", json=said, auth=identity.auth_of_container("c1"))
+    assert (answer.status_code, answer.json()["field"]) == (422, "body.capacity.memory_bytes")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import socket
 import ssl
 from collections.abc import Callable, Iterator, Mapping
@@ -39,8 +40,8 @@ STEADY = (
     "SELECT name, incarnation, url FROM containers ORDER BY name",
     "SELECT container, job, index, revision, generation, epoch FROM tasks ORDER BY job, index",
 )
-Sign = Callable[[str, str], Mapping[str, str]]
-"""The headers for a method and a target."""
+Sign = Callable[[str, str, bytes], Mapping[str, str]]
+"""The headers for a method, a target and a body."""
 
 
 class Attempt(NamedTuple):
@@ -51,7 +52,7 @@ class Attempt(NamedTuple):
     method: str
     target: str
     headers: Mapping[str, str] = {}
-    body: Any = None
+    body: bytes = b""
 
     def __str__(self) -> str:
         return f"{self.who}: {self.method} {self.service} {self.target}"
@@ -65,7 +66,7 @@ class Callers:
 
     def of(self, caller: Caller) -> Sign:
         identity = ProcessIdentity(self._folder, caller)
-        return lambda method, target: {HEADER: identity.statement(method, target)}
+        return lambda method, target, body: {HEADER: identity.statement(method, target, body)}
 
     def strangers(self, caller: Caller) -> dict[str, Sign]:
         """Who says to be this caller, and is not."""
@@ -73,10 +74,10 @@ class Callers:
         secret = (self._folder / "loopback.key").read_bytes().split()[0]
         return {
             "nobody": lambda *_: {},
-            "of another cell": lambda method, target: {HEADER: foreign.statement(method, target)},
+            "of another cell": lambda *call: {HEADER: foreign.statement(*call)},
             "with the statement of another call": lambda *_: {HEADER: real.statement("GET", "/v1/none")},
-            "with an old statement": lambda method, target: {
-                HEADER: statement(secret, caller, method, target, real.now() - 3600)
+            "with an old statement": lambda *call: {
+                HEADER: statement(secret, caller, *call, nonce="old", now=real.now() - 3600)
             },
         }
 
@@ -185,11 +186,11 @@ def _of_users(stack: ChaosStack, rows: RowJob) -> Iterator[Attempt]:
         bearers = {
             "nobody": {},
             "a wrong token": {"Authorization": "Bearer x"},
-            "a process": statement_of(method, target),
+            "a process": statement_of(method, target, _encoded(body)),
             "the scaler": {"Authorization": f"Bearer {scaler}", "If-Match": '"0"'},
         }
         for who, headers in bearers.items():
-            yield Attempt(who, "job_service", method, target, headers, body)
+            yield Attempt(who, "job_service", method, target, headers, _encoded(body))
     for target in ("/v1/jobs", job, "/v1/alerts", "/v1/tokens", "/v1/containers"):
         yield Attempt("nobody", "job_service", "GET", target)
 
@@ -197,7 +198,12 @@ def _of_users(stack: ChaosStack, rows: RowJob) -> Iterator[Attempt]:
 def _call(who: str, sign: Sign, service: str, method: str, route: str, body: Any = None) -> Attempt:
     service = CONTAINER if service == "task_manager" else service
     target = route.replace("{key}", "remove_savepoint:rows:1")
-    return Attempt(who, service, method, target, sign(method, target), body)
+    content = b"" if body is None else _encoded(body)
+    return Attempt(who, service, method, target, sign(method, target, content), content)
+
+
+def _encoded(body: Any) -> bytes:
+    return json.dumps(body).encode()
 
 
 def _body(route: str, incarnations: Mapping[str, str]) -> dict[str, Any]:
@@ -221,7 +227,8 @@ def _answer(client: httpx.Client, stack: ChaosStack, attempt: Attempt) -> int:
     url = f"{stack.plan.url(attempt.service)}{attempt.target}"
     if "Content-Length" in attempt.headers:
         return _announce(stack.plan.ports[attempt.service], attempt)
-    return client.request(attempt.method, url, headers=attempt.headers, json=attempt.body).status_code
+    headers = {**attempt.headers, **({"Content-Type": "application/json"} if attempt.body else {})}
+    return client.request(attempt.method, url, headers=headers, content=attempt.body).status_code
 
 
 def _announce(port: int, attempt: Attempt) -> int:

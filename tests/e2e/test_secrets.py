@@ -19,6 +19,8 @@ TOKENS = ("admin.token", "scaler.token", "state-syncer.token")
 def test_files_with_secrets_are_for_their_owner(stack: LocalStack):
     assert not stat.S_IMODE(stack.data_dir.stat().st_mode) & 0o066
     managers = stack.data_dir / "containers"
+    closed = [stack.data_dir / name for name in ("containers", "identity", "kafka", "logs", "postgres")]
+    assert {path: stat.S_IMODE(path.stat().st_mode) for path in closed} == dict.fromkeys(closed, 0o700)
     private = [stack.data_dir / name for name in (*TOKENS, "stack.json")]
     private += [*managers.rglob("specs.db*"), *managers.rglob("lives.json"), *managers.rglob("hosts/*.log")]
     private += [*(stack.data_dir / "logs").glob("*.log")]

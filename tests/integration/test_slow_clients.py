@@ -9,17 +9,22 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 from urllib.parse import urlsplit
 
 import httpx
 import pytest
 from fastapi import FastAPI, Request, Response
 from prometheus_client import REGISTRY
+from structlog.testing import capture_logs
 
+from penstock.control.period import Tally
 from penstock.control.process import wait_until
 from penstock.control.settings import HttpLimits
 from penstock.identity.process import ProcessIdentity
 from penstock.identity.roles import Caller, Role
+from penstock.wire import slow_clients
 from penstock.wire.app import create_app
 from penstock.wire.http import certificates, trusting
 from tests.support.control.serving import serving
@@ -102,6 +107,17 @@ UNFINISHED_CHUNKS = "POST /bodies HTTP/1.1\nHost: x\nTransfer-Encoding: chunked\
 SECOND_REQUEST = "GET /healthz HTTP/1.1\nHost: x\n\nGET /healthz HTTP/1.1\nHo"
 
 
+@pytest.mark.parametrize("order", ["{0}\n{1}", "{1}\n{0}"], ids=["length first", "encoding first"])
+def test_a_request_with_two_lengths_is_refused(order: str) -> None:
+    """What follows is no request of its own, as a proxy that follows the other header would take it."""
+    headers = order.format("Content-Length: 3", "TRANSFER-encoding: chunked")
+    sent = f"POST /bodies HTTP/1.1\nHost: x\n{headers}\n\n0\n\nGET /healthz HTTP/1.1\nHost: x\n\n"
+    with _served() as url, _send(url, sent) as client:
+        answer = _until_closed(client)
+    assert answer.startswith(b"HTTP/1.1 400 ")
+    assert answer.count(b"HTTP/1.1") == 1
+
+
 @pytest.mark.parametrize("sent", ["", UNFINISHED_HEADERS, SECOND_REQUEST], ids=["nothing", "headers", "second"])
 def test_headers_that_do_not_end_are_cut_off(sent: str) -> None:
     with _served(header=0.2) as url, _send(url, sent) as client:
@@ -139,6 +155,17 @@ def test_a_client_that_does_not_read_is_cut_off() -> None:
     with _served(body=0.3) as url, _send(url, "GET /large HTTP/1.1\nHost: x\n\n") as client:
         wait_until(lambda: _cut_off("reader") > before, WAIT_SECONDS, "the reader to be cut off")
         assert len(_until_closed(client)) < LARGE_BYTES
+
+
+def test_a_flood_of_cut_off_clients_is_one_line_with_their_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slow_clients, "_slow_told", Tally(60.0))
+    before = _cut_off("headers")
+    connection: Any = SimpleNamespace(transport=SimpleNamespace(get_extra_info=lambda _: ("127.0.0.1", 1)))
+    with capture_logs() as lines:
+        for second in (0.0, 1.0, 59.0, 60.0):
+            slow_clients.note_cut_off(connection, slow_clients.Wait.HEADERS, second)
+    assert [line["count"] for line in lines] == [1, 3]
+    assert _cut_off("headers") == before + 4
 
 
 def _cut_off(waited_for: str) -> float:

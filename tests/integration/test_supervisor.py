@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import stat
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -58,10 +59,13 @@ def _broken(name: str) -> ProcessSpec:
 def test_processes_are_ready_with_their_environment_and_log(supervisor: Supervisor) -> None:
     one, other = _server("one"), _server("other")
     supervisor.start((one, other))
+    assert stat.S_IMODE(supervisor.log_path("one").parent.stat().st_mode) == 0o700
     for spec in (one, other):
         assert 0 < supervisor.wait_ready(spec.name, WAIT_S) < WAIT_S
         assert calls.get(spec.ready_url).text == spec.name
         assert supervisor.log_path(spec.name).read_text().startswith("serving\n")
+        # Files that it makes are for its account only.
+        assert "Umask:\t0077\n" in Path(f"/proc/{supervisor.pid(spec.name)}/status").read_text()
 
 
 def test_a_killed_process_is_started_again_and_said_so(supervisor: Supervisor, told: Told) -> None:

@@ -15,6 +15,7 @@ from penstock.cli.settings import CliSettings
 from penstock.control import logs
 from penstock.control.errors import UserError
 from penstock.control.masks import mask_urls
+from penstock.control.settings import CommonSettings
 from penstock.local.services import MOST_TASK_MANAGERS, PORT_BASE
 from penstock.local.stack import LocalStack
 
@@ -39,6 +40,7 @@ def up(
     """
     logs.configure("cli", level="WARNING")
     require_no_password(database_url)
+    require_http(CommonSettings())
     end_on_signals()
     found_by_default = CliSettings().data_dir
     folder = data_dir or CliSettings.read().data_dir
@@ -53,6 +55,17 @@ def up(
             signal.pause()
     except KeyboardInterrupt:
         say("stopped")
+
+
+def require_http(settings: CommonSettings) -> None:
+    """Raises UserError where TLS on loopback is asked for: the stack has no certificates, so no process would start."""
+    if settings.internal_tls:
+        raise UserError(
+            "`penstock up` speaks HTTP: unset PENSTOCK_INTERNAL_TLS, or set the processes up as those of a cell "
+            "(services/CELL.md)",
+            field="PENSTOCK_INTERNAL_TLS",
+            rule="http",
+        )
 
 
 def require_no_password(database_url: str | None) -> None:

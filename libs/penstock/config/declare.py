@@ -62,6 +62,8 @@ Counted = Annotated[int, Field(ge=0, le=2**53)]
 """A number that only grows in the store: an epoch, a version, a revision, a commit. 0: before the first. Whoever hears
 one may refuse all lower ones from then on. So one that no store has made is refused at the door: none gets near the
 bound (`penstock.store.leases` has the highest), up to which readers of JSON hold every whole number."""
+Incarnation = Annotated[str, Field(pattern=r"^[!-~]{1,100}$")]
+"""Names one run of a Task Manager's process."""
 Identifier = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,62}$")]
 MARKS_SUFFIX = ".penstock-marks"
 """Ends the name of the topic in which the producers of a topic note their event time."""

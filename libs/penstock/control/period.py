@@ -1,4 +1,4 @@
-"""What is done now and then in rounds that come more often."""
+"""What is done, or told, now and then although it comes more often."""
 
 from __future__ import annotations
 
@@ -21,3 +21,21 @@ class Period:
     def done(self) -> None:
         """What `is_due` asked for was done."""
         self._begun_at = self._asked_at
+
+
+class Tally:
+    """Counts what may come too often to be told each time. Times are those of one monotonic clock."""
+
+    def __init__(self, seconds: float) -> None:
+        """It is told once in so many seconds at most."""
+        self._period = Period(seconds)
+        self._untold = 0
+
+    def add(self, now: float) -> int:
+        """One more. How many to tell now, with those that were not told before; 0: none."""
+        self._untold += 1
+        if not self._period.is_due(now):
+            return 0
+        self._period.done()
+        told, self._untold = self._untold, 0
+        return told

@@ -9,6 +9,9 @@ from pathlib import Path
 
 PRIVATE_FILE = 0o600
 PRIVATE_FOLDER = 0o700
+PRIVATE_UMASK = 0o077
+"""Of a process whose files are for its owner only."""
+_OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
 def open_private(path: str, flags: int) -> int:
@@ -36,6 +39,16 @@ def make_private(folder: Path) -> None:
         folder.chmod(PRIVATE_FOLDER)
 
 
+def close_to_others(folder: Path) -> None:
+    """Takes from other accounts what is directly in a folder, and so all below. What this process may not change, and
+    links, stay as they are."""
+    for each in folder.iterdir():
+        found = each.lstat()
+        if stat.S_ISLNK(found.st_mode) or os.geteuid() not in (0, found.st_uid):
+            continue
+        each.chmod(stat.S_IMODE(found.st_mode) & ~_OTHERS)
+
+
 def let_pass(folder: Path) -> None:
     """Lets all accounts pass, not read, a folder and those above it. Only the owner and root may."""
     for each in (folder, *folder.parents):
@@ -45,11 +58,12 @@ def let_pass(folder: Path) -> None:
 
 
 def give(folder: Path, account: str) -> None:
-    """Makes a folder, and what is in it, the account's, and lets it pass the folders above. Only root may.
+    """Makes a folder, and what is in it, the account's, and lets it pass the folders above. Only root may. A new folder
+    is for the account only.
 
     A folder that is the account's already is not looked through.
     """
-    folder.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
     let_pass(folder.parent)
     found = pwd.getpwnam(account)
     if folder.stat().st_uid == found.pw_uid:

@@ -33,7 +33,7 @@ from typing import IO, Any, TypeVar
 
 import psutil
 
-from penstock.control.private import open_private
+from penstock.control.private import PRIVATE_FOLDER, open_private
 
 T = TypeVar("T")
 
@@ -68,16 +68,18 @@ def start_child(
     stdin: int | IO[Any] = subprocess.DEVNULL,
     stdout: int | IO[Any] | None = None,
     pass_fds: Sequence[int] = (),
+    umask: int = -1,
 ) -> subprocess.Popen[bytes]:
     """Start `command` as leader of its own session and process group (group id = its pid).
 
     `death_signal` is what the kernel sends it when this process dies in any way. Output and
     errors are appended to `log_path`, which only its owner reads, else inherited; `stdout` overrides the former. `user`
-    is the account to run as (only root may choose). May be called from any thread. Raises what `subprocess.Popen`
-    raises.
+    is the account to run as (only root may choose), `umask` that of the child (-1: this process's). May be called from
+    any thread. Raises what `subprocess.Popen` raises.
     """
     words = [str(word) for word in command]
-    options: dict[str, Any] = {"env": env, "cwd": cwd, "stdin": stdin, "pass_fds": pass_fds} | run_as(user)
+    options: dict[str, Any] = {"env": env, "cwd": cwd, "stdin": stdin, "pass_fds": pass_fds, "umask": umask}
+    options |= run_as(user)
     options |= {"start_new_session": True, "preexec_fn": _bind_to_parent(death_signal)}
 
     def start() -> subprocess.Popen[bytes]:
@@ -144,7 +146,7 @@ def _runs_in(process: psutil.Process, group_id: int) -> bool:
 def _open_log(log_path: Path | None) -> IO[bytes] | AbstractContextManager[None]:
     if log_path is None:
         return nullcontext()
-    log_path.parent.mkdir(parents=True, exist_ok=True)
+    log_path.parent.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
     return open(log_path, "ab", opener=open_private)
 
 

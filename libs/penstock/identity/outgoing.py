@@ -44,6 +44,8 @@ def _tell(error: Exception) -> None:
 class StatementAuth(httpx.Auth):
     """Signs calls without TLS. A statement never goes to another machine, where somebody might read it on the way."""
 
+    requires_request_body = True
+
     def __init__(self, identity: ProcessIdentity) -> None:
         self._identity = identity
 
@@ -51,7 +53,7 @@ class StatementAuth(httpx.Auth):
         """See `httpx.Auth`."""
         if request.url.scheme == "http" and is_this_machine(request.url.host):
             target = request.url.raw_path.decode("ascii")
-            request.headers[HEADER] = self._identity.statement(request.method, target)
+            request.headers[HEADER] = self._identity.statement(request.method, target, request.content)
         yield request
 
 

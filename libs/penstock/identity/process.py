@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import ssl
 import threading
 import time
@@ -16,7 +17,7 @@ from penstock.identity.authority import cell_of, end_of, is_issued_by, read
 from penstock.identity.folder import AUTHORITY, AUTHORITY_KEY, LOOPBACK_KEY, read_private
 from penstock.identity.metrics import observe_certificate
 from penstock.identity.roles import WARN_BELOW_DAYS, Caller, caller_in
-from penstock.identity.statements import statement, verified
+from penstock.identity.statements import Nonces, Statement, statement, verified
 
 log = logger(__name__)
 _DAY_SECONDS = 86_400.0
@@ -55,6 +56,7 @@ class ProcessIdentity:
         self._lock = threading.Lock()
         self._version: Version = ()
         self._looked_at = self._warned_at = float("-inf")
+        self._nonces = Nonces()
         self._secrets: tuple[Version, tuple[bytes, ...]] = ((), ())
         self._server: tuple[Version, ssl.SSLContext] | None = None
         self._cell = ""
@@ -107,23 +109,27 @@ class ProcessIdentity:
         expires_at = self._expires_at()
         return None if expires_at is None else expires_at.timestamp() - self.now()
 
-    def statement(self, method: str, target: str) -> str:
+    def statement(self, method: str, target: str, body: bytes = b"") -> str:
         """A signed statement for one call on this machine. Raises TerminalError without the secret."""
         self.version()
-        return statement(self._known_secrets()[0], self.caller, method, target, self.now())
+        secret, nonce = self._known_secrets()[0], secrets.token_hex(16)
+        return statement(secret, self.caller, method, target, body, nonce=nonce, now=self.now())
 
-    def verified(self, text: str, method: str, target: str) -> Caller:
-        """Who a statement says calls. Raises Unauthenticated."""
+    def verified(self, text: str, method: str, target: str) -> Statement:
+        """What a statement says, which is good once. Raises Unauthenticated."""
         version = self.version()
         try:
-            return self._verified(text, method, target)
+            found = self._verified(text, method, target)
         except Unauthenticated:
             # The caller may know a newer secret than this process.
             if self.version(at_once=True) == version:
                 raise
-            return self._verified(text, method, target)
+            found = self._verified(text, method, target)
+        with self._lock:
+            self._nonces.take(found.nonce, self.now())
+        return found
 
-    def _verified(self, text: str, method: str, target: str) -> Caller:
+    def _verified(self, text: str, method: str, target: str) -> Statement:
         try:
             return verified(self._known_secrets(), text, method, target, self.now())
         except (TerminalError, OSError) as error:

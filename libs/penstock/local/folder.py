@@ -13,6 +13,7 @@ from pathlib import Path
 
 from penstock.control.errors import TerminalError
 from penstock.control.logs import logger
+from penstock.control.private import make_private
 from penstock.control.process import wait_until
 from penstock.local.processes import find_process
 
@@ -27,8 +28,9 @@ class OwnedFolder:
         self._lock: int | None = None
 
     def claim(self) -> None:
-        """Become the owner, or raise `TerminalError` when another living process (or object) is."""
-        self.path.mkdir(parents=True, exist_ok=True)
+        """Become the owner, or raise `TerminalError` when another living process (or object) is. Other accounts may not
+        enter the folder."""
+        make_private(self.path)
         handle = os.open(self.path.with_name(self.path.name + ".lock"), os.O_RDWR | os.O_CREAT, 0o600)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -17,9 +17,10 @@ import psycopg
 
 from penstock.config.declare import ROLLBACK_LAYER
 from penstock.control.masks import mask_urls
-from penstock.control.private import make_private, write_private
+from penstock.control.private import close_to_others, make_private, write_private
 from penstock.identity.folder import IdentityFolder
 from penstock.local.kafka import EmbeddedKafka
+from penstock.local.outputs import OUTPUTS, give_to_jobs, keep_from_jobs
 from penstock.local.ports import free_port, require_free
 from penstock.local.postgres import EmbeddedPostgres, create_database, database_url
 from penstock.local.server import EmbeddedServer
@@ -101,13 +102,14 @@ class LocalStack:
         """
         self._require_free_ports()
         make_private(self.data_dir)
+        close_to_others(self.data_dir)
         IdentityFolder(self.data_dir / IDENTITY_FOLDER).create(LOCAL_CELL, datetime.now(UTC))
-        store_url, demo_url = self._start_postgres()
+        store_url, outputs_url = self._start_postgres()
         bootstrap = self._kafka or self._start_kafka()
         self._watch_servers()
         upgrade(store_url)
         self.token = _kept_token(store_url, self.data_dir / "admin.token", "local-admin", ADMIN, (ANY_LAYER,))
-        self.plan = self._make_plan(store_url, demo_url, bootstrap)
+        self.plan = self._make_plan(store_url, outputs_url, bootstrap)
         self._write_stack_file()
         specs = self.processes()
         self.supervisor.start(specs)
@@ -137,13 +139,13 @@ class LocalStack:
         """The one address for users."""
         return self.plan.url("job_service")
 
-    def _make_plan(self, store_url: str, demo_url: str, bootstrap: str) -> StackPlan:
+    def _make_plan(self, store_url: str, outputs_url: str, bootstrap: str) -> StackPlan:
         ports = standard_ports(self.task_managers, self._port_base)
         return StackPlan(
             data_dir=self.data_dir,
             database_url=store_url,
             kafka_bootstrap=bootstrap,
-            connections={"default": demo_url, "demo": demo_url},
+            connections={"default": outputs_url, "demo": outputs_url},
             ports={name: free_port() for name in ports} if self._free_ports else ports,
             task_manager_database_url=None if self._database else self._for_task_managers(store_url),
             environment={
@@ -176,6 +178,7 @@ class LocalStack:
                 grant_roles(connection)
         finally:
             engine.dispose()
+        keep_from_jobs(store_url)
         return url_for(TASK_MANAGER, store_url)
 
     def _start_postgres(self) -> tuple[str, str]:
@@ -183,9 +186,8 @@ class LocalStack:
             self._postgres_server = EmbeddedPostgres(self.data_dir / "postgres")
             server = self._postgres_server.start()
             self._on_event(f"{'postgres':<16} {mask_urls(libpq_url(server))}")
-        else:
-            server = self._database
-        return ensure_database(server, "penstock"), ensure_database(server, "penstock_outputs")
+            return ensure_database(server, "penstock"), give_to_jobs(ensure_database(server, OUTPUTS))
+        return ensure_database(self._database, "penstock"), ensure_database(self._database, OUTPUTS)
 
     def _start_kafka(self) -> str:
         port = None if self._free_ports else kafka_port(self._port_base)

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import httpx
 
+from penstock.control.private import PRIVATE_UMASK
 from penstock.control.process import kill_group, start_child, stop_group, wait_until
 from penstock.wire.http import certificates
 
@@ -103,7 +104,8 @@ class Supervisor:
             stop_group(child.process, _STOP_S)
 
     def _spawn(self, spec: ProcessSpec) -> subprocess.Popen[bytes]:
-        return start_child(spec.command, env=spec.env, log_path=self.log_path(spec.name))
+        log_path = self.log_path(spec.name)
+        return start_child(spec.command, env=spec.env, log_path=log_path, umask=PRIVATE_UMASK)
 
     def _watch(self) -> None:
         while not self._stopping.wait(_WATCH_S):

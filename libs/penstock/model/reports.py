@@ -14,7 +14,7 @@ from pydantic import (
     model_serializer,
 )
 
-from penstock.config.declare import Carried, Counted, Name
+from penstock.config.declare import Carried, Counted, Incarnation, Name
 from penstock.control.texts import Text
 
 _GREATEST_INTEGER, _GREATEST_BIGINT = 2**31 - 1, 2**63 - 1
@@ -146,7 +146,7 @@ class TaskReportBatch(Carried):
     """
 
     container: Name
-    incarnation: str
+    incarnation: Incarnation
     commit_number: Counted
     version: Counted
     tasks: tuple[TaskReport, ...]
@@ -161,7 +161,7 @@ class TaskReportChanges(Carried):
     """
 
     container: Name
-    incarnation: str
+    incarnation: Incarnation
     commit_number: Counted
     version: Counted
     number: int = Field(ge=1, le=_GREATEST_BIGINT)

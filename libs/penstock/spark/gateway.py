@@ -23,6 +23,7 @@ from pyspark.sql.types import NumpyArrayConverter, NumpyScalarConverter
 from penstock.control.errors import Unavailable
 from penstock.control.private import write_private
 from penstock.control.process import start_child, wait_until
+from penstock.spark.callbacks import guard_callbacks
 from penstock.spark.settings import gateway_in_environment, jvm_environment
 
 _START_TIMEOUT_SECONDS = 120.0
@@ -108,6 +109,7 @@ def start_jvm(conf: Mapping[str, str]) -> Jvm:
         port, secret = _read_announcement(announcement)
     with gateway_in_environment(port, secret):
         gateway = launch_gateway()  # type: ignore[no-untyped-call]
+    guard_callbacks(gateway)
     keep_names(gateway)
     convert_numpy_lazily()
     return Jvm(process, gateway)

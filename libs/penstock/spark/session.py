@@ -6,6 +6,7 @@ task has its own fence, shuffle partitions and state store.
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from typing import Any
@@ -32,6 +33,9 @@ _COLLECTORS = {"serial": "-XX:+UseSerialGC", "g1": "-XX:+UseG1GC"}
 _POLLING_DELAY_MS = 100
 # One log4j context for the JVM. By default log4j walks the stack for each new logger to find its context.
 _ONE_LOGGER_CONTEXT = "-Dlog4j2.contextSelector=org.apache.logging.log4j.core.selector.BasicContextSelector"
+
+# For these masters Spark makes the secret itself, 256 random bits a session. Others need one in `spark_conf`.
+_SPARK_MAKES_SECRET = re.compile(r"local|local\[.*\]|yarn|k8s://.*")
 
 _FENCE_MANAGER = {
     "spark.sql.streaming.checkpointFileManagerClass": "io.penstock.checkpoint.FencedCheckpointFileManager"
@@ -105,6 +109,8 @@ def host_settings(name: str, settings: SparkSettings) -> dict[str, str]:
         "spark.driver.memory": f"{settings.heap_bytes // 2**20}m",
         "spark.driver.extraClassPath": classpath,
         "spark.executor.extraClassPath": classpath,
+        # Otherwise every account of the machine may order at the ports of the driver and of its blocks.
+        "spark.authenticate": str(_SPARK_MAKES_SECRET.fullmatch(settings.spark_master) is not None).lower(),
     }
     if settings.spark_local_dir is not None:
         own["spark.local.dir"] = str(settings.spark_local_dir)

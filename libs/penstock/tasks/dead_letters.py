@@ -7,4 +7,9 @@ from penstock.config.model import JobConfig
 
 def dead_letter_topic(job: str, config: JobConfig) -> str:
     """The topic that the job names, or one of its own."""
-    return config.dead_letter_topic or f"{job}.dead-letters"
+    return topic_or_own(job, config.dead_letter_topic)
+
+
+def topic_or_own(job: str, named: str | None) -> str:
+    """The same for what a configuration names."""
+    return named or f"{job}.dead-letters"

@@ -207,7 +207,8 @@ def serve(
         app,
         host=host,
         port=port,
-        log_level="warning",
+        # A warning is about a client; what is to be told of clients is in `slow_clients`.
+        log_level="error",
         access_log=False,
         timeout_graceful_shutdown=int(grace_seconds),
         **connections(tls, limits or CommonSettings().http_limits()),

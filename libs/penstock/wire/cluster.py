@@ -16,9 +16,8 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, PlainSerializer, SerializerFunctionWrapHandler, model_serializer
 
-from penstock.config.declare import Carried, Counted, Model, Name
+from penstock.config.declare import Carried, Counted, Identifier, Incarnation, Model, Name
 from penstock.control.errors import LeaseLost
-from penstock.control.texts import Text
 from penstock.tasks.ownership import OwnedShards
 from penstock.tasks.shards import Sharding
 from penstock.tasks.spec import TaskTemplate
@@ -44,23 +43,33 @@ Digest = Annotated[int, BeforeValidator(_digest_of), PlainSerializer(lambda valu
 """A number below 2^128; in JSON its 32 hexadecimal digits, since readers of JSON take large numbers for floats."""
 
 
+_MOST_AMOUNT = 2**60
+_GREATEST_INTEGER = 2**31 - 1
+Amount = Annotated[float, Field(ge=0, le=_MOST_AMOUNT)]
+ShardNumber = Annotated[int, Field(ge=0, le=_GREATEST_INTEGER)]
+Address = Annotated[str, Field(max_length=500, pattern=r"^https?://[A-Za-z0-9._\-:\[\]]+(/[!-~]*)?$")]
+"""The URL at which a container is called: no account, nothing but printable ASCII."""
+LabelValue = Annotated[str, Field(max_length=200, pattern=r"^[^\x00]*$")]
+Labels = Annotated[dict[Name, LabelValue], Field(max_length=100)]
+
+
 class Capacity(Carried):
     """What a container offers. `further`: amounts of other dimensions by name (`penstock.tasks.dimensions`)."""
 
-    cpu_cores: float
-    memory_bytes: int
-    disk_bytes: int
-    further: dict[str, float] = Field(default_factory=dict)
+    cpu_cores: float = Field(gt=0, le=_MOST_AMOUNT)
+    memory_bytes: int = Field(gt=0, le=_MOST_AMOUNT)
+    disk_bytes: int = Field(ge=0, le=_MOST_AMOUNT)
+    further: dict[Identifier, Amount] = Field(default_factory=dict, max_length=100)
 
 
 class Identity(Carried):
     """What does not change while a container's process runs."""
 
     container: Name
-    url: str
+    url: Address
     region: Name
     capacity: Capacity
-    labels: dict[str, str] = Field(default_factory=dict)
+    labels: Labels = Field(default_factory=dict)
 
 
 class HeartbeatRequest(Identity):
@@ -75,12 +84,12 @@ class HeartbeatRequest(Identity):
     container refuses, because it has heard of one with a newer epoch.
     """
 
-    incarnation: str
-    held: dict[int, Counted]
-    dropped: dict[int, Counted] = Field(default_factory=dict)
-    shard_count: int = 0
-    start_seconds: float | None = None
-    refuses: tuple[str, ...] = ()
+    incarnation: Incarnation
+    held: dict[ShardNumber, Counted]
+    dropped: dict[ShardNumber, Counted] = Field(default_factory=dict)
+    shard_count: ShardNumber = 0
+    start_seconds: Amount | None = None
+    refuses: Annotated[tuple[Name, ...], Field(max_length=100)] = ()
 
     @model_serializer(mode="wrap")
     def _without_defaults(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
@@ -137,13 +146,13 @@ class ShardOrders(Carried):
     """
 
     container: Name
-    incarnation: str
-    shards: dict[int, Counted]
+    incarnation: Incarnation
+    shards: dict[ShardNumber, Counted]
     version: Counted
     leader_epoch: Counted
-    shard_count: int
-    deadline_seconds: float = Field(10.0, gt=0)
-    unasked_stop: int = 0
+    shard_count: ShardNumber
+    deadline_seconds: float = Field(10.0, gt=0, le=3600)
+    unasked_stop: Counted = 0
 
 
 class ShardAnswers(Carried):
@@ -180,8 +189,8 @@ class LeaseRequest(Carried):
     restart; None: it has a lease already."""
 
     container: Name
-    incarnation: Text
-    former: Text | None = None
+    incarnation: Incarnation
+    former: Incarnation | None = None
 
 
 class LeaseAnswer(Carried):

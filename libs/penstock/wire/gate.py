@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hashlib import sha256
 from typing import Annotated, NamedTuple
 
 from fastapi import Depends, Request
@@ -12,7 +13,7 @@ from penstock.control.errors import PenstockError, Unauthenticated
 from penstock.identity.process import ProcessIdentity
 from penstock.identity.roles import Caller
 from penstock.identity.rules import require_allowed
-from penstock.identity.statements import HEADER
+from penstock.identity.statements import HEADER, Statement
 from penstock.wire.problems import penstock_error, problem
 
 MOST_BODY_BYTES = 64 * 2**20
@@ -46,7 +47,7 @@ class Gate:
             await self._app(scope, receive, send)
             return
         try:
-            caller = self._caller(scope)
+            caller, statement = self._caller(scope)
             path, method = scope["path"], scope["method"]
             require_allowed(self._service, method, path, caller, open_metrics=self._open_metrics)
         except PenstockError as error:
@@ -56,22 +57,26 @@ class Gate:
             await problem(413, "TooLarge", _too_large())(scope, receive, send)
             return
         scope.setdefault("state", {})[_CALLER] = caller
-        await self._app(scope, _bounded(receive), send)
+        await self._app(scope, _bounded(receive, statement), send)
 
-    def _caller(self, scope: Scope) -> Caller | None:
-        """Who calls; None when nothing says so. Raises Unauthenticated when what is said is not true."""
+    def _caller(self, scope: Scope) -> tuple[Caller | None, Statement | None]:
+        """Who calls, None when nothing says so, and by which statement. Raises Unauthenticated when what is said is not
+        true."""
         if self._identity.tls:
-            peer: Peer | None = scope.get("state", {}).get(PEER)
-            if peer is None:
-                return None
-            if peer.expires_at <= self._identity.now():
-                raise Unauthenticated("the certificate has expired since the connection was made", rule="not_expired")
-            return self._identity.caller_in(peer.uris)
-        statement = _header(scope, _HEADER)
-        if statement is None:
-            return None
+            return self._in_certificate(scope.get("state", {}).get(PEER)), None
+        text = _header(scope, _HEADER)
+        if text is None:
+            return None, None
         target = scope["raw_path"] + (b"?" + scope["query_string"] if scope["query_string"] else b"")
-        return self._identity.verified(statement.decode("latin-1"), scope["method"], target.decode("latin-1"))
+        found = self._identity.verified(text.decode("latin-1"), scope["method"], target.decode("latin-1"))
+        return found.caller, found
+
+    def _in_certificate(self, peer: Peer | None) -> Caller | None:
+        if peer is None:
+            return None
+        if peer.expires_at <= self._identity.now():
+            raise Unauthenticated("the certificate has expired since the connection was made", rule="not_expired")
+        return self._identity.caller_in(peer.uris)
 
 
 def known_caller(request: Request) -> Caller | None:
@@ -101,17 +106,23 @@ def _announced_bytes(scope: Scope) -> int:
     return int(announced) if announced.isdigit() else 0
 
 
-def _bounded(receive: Receive) -> Receive:
-    """A body without an announced length is counted while it comes."""
-    read = 0
+def _bounded(receive: Receive, statement: Statement | None) -> Receive:
+    """A body is counted while it comes, as it may have no announced length, and compared with the caller's statement
+    at its end."""
+    read, content = 0, sha256()
 
     async def next_message() -> Message:
         """See ASGI."""
         nonlocal read
         message = await receive()
-        read += len(message.get("body", b""))
+        part = message.get("body", b"")
+        read += len(part)
         if read > MOST_BODY_BYTES:
             raise HTTPException(413, _too_large())
+        if statement is not None and message["type"] == "http.request":
+            content.update(part)
+            if not message.get("more_body", False) and content.hexdigest() != statement.body:
+                raise HTTPException(401, "the statement of the caller is of another body")
         return message
 
     return next_message

@@ -19,12 +19,17 @@ from prometheus_client import Counter
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from penstock.control.logs import logger
+from penstock.control.period import Tally
 from penstock.control.settings import HttpLimits
+from penstock.wire.one_length import OneLength
 from penstock.wire.peers import PeerProtocol
 
 log = logger(__name__)
 _OTHER_FILES = 128
+TELL_EVERY_SECONDS = 60.0
 _cut_off = Counter("http_clients_cut_off", "connections that were closed because the client was slow", ["waited_for"])
+_invalid = Counter("http_invalid_requests", "requests that were refused because they are not valid HTTP")
+_slow_told, _invalid_told = Tally(TELL_EVERY_SECONDS), Tally(TELL_EVERY_SECONDS)
 
 
 class Wait(StrEnum):
@@ -54,11 +59,16 @@ def guarded(limits: HttpLimits) -> type[H11Protocol]:
     return type("GuardedConnection", (_Guarded,), {"limits": limits})
 
 
-def note_cut_off(connection: Waiting, waited_for: Wait | None) -> None:
-    """Counts and logs it."""
+def note_cut_off(connection: Waiting, waited_for: Wait | None, now: float) -> None:
+    """Counts it, and tells it once a minute, since anybody can make it happen. `now`: by a monotonic clock."""
     _cut_off.labels(waited_for).inc()
-    client = connection.transport.get_extra_info("peername")
-    log.info("slow client cut off", client=str(client), waited_for=waited_for)
+    count = _slow_told.add(now)
+    if count:
+        log.info("slow clients cut off", count=count, last=_client(connection.transport), waited_for=waited_for)
+
+
+def _client(transport: asyncio.Transport) -> str:
+    return str(transport.get_extra_info("peername"))
 
 
 def allow_connections(limits: HttpLimits) -> HttpLimits:
@@ -93,6 +103,7 @@ class _Guarded(PeerProtocol, Waiting):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        self.conn = OneLength(h11.SERVER, self.conn._max_incomplete_event_size)
         self.waits_for: Wait | None = None
         self.since = 0.0
         self._limit: asyncio.TimerHandle | None = None
@@ -111,6 +122,13 @@ class _Guarded(PeerProtocol, Waiting):
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
         self._note()
+
+    def send_400_response(self, msg: str) -> None:
+        _invalid.inc()
+        count = _invalid_told.add(self.loop.time())
+        if count:
+            log.info("invalid requests refused", count=count, last=_client(self.transport))
+        super().send_400_response(msg)
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
@@ -161,7 +179,7 @@ class _Guarded(PeerProtocol, Waiting):
     def cut_off(self) -> None:
         """Ends the connection; with 408 when the client still expects an answer to a request."""
         waited_for = self.waits_for
-        note_cut_off(self, waited_for)
+        note_cut_off(self, waited_for, self.loop.time())
         if waited_for in (Wait.HEADERS, Wait.BODY) and self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
             self._answer(408, "the request took too long to arrive")
         elif waited_for is not Wait.READER:

@@ -68,7 +68,7 @@ class TlsDoor(asyncio.Protocol, Waiting):
 
     def cut_off(self) -> None:
         """See `Waiting`."""
-        note_cut_off(self, Wait.HANDSHAKE)
+        note_cut_off(self, Wait.HANDSHAKE, asyncio.get_running_loop().time())
         self.shutdown()
 
     async def _open(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -84,7 +84,7 @@ class TlsDoor(asyncio.Protocol, Waiting):
             )
         except OSError as error:
             if loop.time() - self.since >= seconds:
-                note_cut_off(self, Wait.HANDSHAKE)
+                note_cut_off(self, Wait.HANDSHAKE, loop.time())
             log.debug("no handshake", error=str(error))
             self.shutdown()
             return

@@ -42,10 +42,10 @@ def list_alerts(
 
 
 @router.post("/v1/alerts/{alert}/acknowledgement", response_model=AlertView)
+@requests.needs(access.of_role(access.MAY_OPERATE))
 def acknowledge_alert(alert: AlertNumber, body: AcknowledgeBody, call: CallOf) -> Response:
     """Says that the caller works on an open alert, until it closes or for the time given. Replaces an
     acknowledgement before. The alert stays in all lists."""
-    access.require_role(call.principal, access.MAY_OPERATE)
 
     def work(connection: Connection) -> Answer:
         seconds = body.expires_in_seconds
@@ -62,9 +62,9 @@ def acknowledge_alert(alert: AlertNumber, body: AcknowledgeBody, call: CallOf) -
 
 
 @router.delete("/v1/alerts/{alert}/acknowledgement", response_model=AlertView)
+@requests.needs(access.of_role(access.MAY_OPERATE))
 def end_acknowledgement(alert: AlertNumber, call: CallOf, reason: requests.Text = "") -> Response:
     """Nobody works on the alert any more. May be repeated."""
-    access.require_role(call.principal, access.MAY_OPERATE)
 
     def work(connection: Connection) -> Answer:
         before = _require_alert(connection, alert)
@@ -89,10 +89,10 @@ def list_silences(parts: PartsOf, page: PageOf100, include_ended: bool = False) 
 
 
 @router.post("/v1/silences", response_model=SilenceView, status_code=201)
+@requests.needs(access.of_role(access.MAY_OPERATE))
 def silence_alerts(body: SilenceWrite, call: CallOf) -> Response:
     """Leaves alerts of this kind and about these subjects out of lists for a while. They are raised and recorded as
     always, and shown with `include_silenced`."""
-    access.require_role(call.principal, access.MAY_OPERATE)
     if body.kind is None and not body.subject.strip("*"):
         raise InvalidConfig(
             "a silence of all alerts hides the cell: name a kind or a subject", field="subject", rule="names_something"
@@ -110,9 +110,9 @@ def silence_alerts(body: SilenceWrite, call: CallOf) -> Response:
 
 
 @router.delete("/v1/silences/{silence}", response_model=SilenceView)
+@requests.needs(access.of_role(access.MAY_OPERATE))
 def end_silence(silence: SilenceNumber, call: CallOf, reason: requests.Text = "") -> Response:
     """Ends a silence. May be repeated."""
-    access.require_role(call.principal, access.MAY_OPERATE)
 
     def work(connection: Connection) -> Answer:
         before = _require_silence(connection, silence)

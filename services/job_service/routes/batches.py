@@ -28,6 +28,7 @@ _OPERATIONS = (BatchAction.RESTART, BatchAction.RELEASE)
 
 
 @router.post("/v1/batches", response_model=BatchResults)
+@requests.needs(access.of_any_writer)
 def post_batch(body: Batch, call: CallOf) -> Response:
     """Does the writes in order, each alone, with the rights that the single calls need. A refused write changes
     nothing; the others are done. Spark is not asked about any of them."""

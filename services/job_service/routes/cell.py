@@ -34,9 +34,9 @@ def list_layers(parts: PartsOf) -> Layers:
 
 
 @router.post("/v1/layers", response_model=LayerRowView, status_code=201)
+@requests.needs(access.of_role(access.MAY_ADMINISTER))
 def add_layer(body: LayerAdd, call: CallOf) -> Response:
     """Adds a layer."""
-    access.require_role(call.principal, access.MAY_ADMINISTER)
     if body.name == _RESERVED:
         raise InvalidConfig(
             "the name `default` is reserved: it stands for values that no layer sets", field="name", rule="reserved"
@@ -52,10 +52,10 @@ def add_layer(body: LayerAdd, call: CallOf) -> Response:
 
 
 @router.put("/v1/layers/{layer}", response_model=LayerRowView)
+@requests.needs(access.of_role(access.MAY_ADMINISTER))
 def change_layer(layer: LayerName, body: LayerChange, call: CallOf) -> Response:
     """Changes rank, default expiry and documentation of a layer. 409 for a rank that would change what the layers of
     some job merge to. A new default expiry counts for later writes. May be repeated."""
-    access.require_role(call.principal, access.MAY_ADMINISTER)
     after = LayerRow(layer, body.rank, body.default_expiry_seconds, body.documentation)
 
     def work(connection: Connection) -> Answer:
@@ -76,9 +76,9 @@ def change_layer(layer: LayerName, body: LayerChange, call: CallOf) -> Response:
 
 
 @router.delete("/v1/layers/{layer}", status_code=204, response_class=Response)
+@requests.needs(access.of_role(access.MAY_ADMINISTER))
 def remove_layer(layer: LayerName, call: CallOf, reason: requests.Text = "") -> Response:
     """Removes a layer. 409 while a job has something in it, and for the layers that the services write."""
-    access.require_role(call.principal, access.MAY_ADMINISTER)
 
     def work(connection: Connection) -> Answer:
         layer_rows.hold(connection)

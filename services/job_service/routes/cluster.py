@@ -33,10 +33,10 @@ def list_shards(parts: PartsOf, page: PageOf1000, container: requests.OptionalTe
 
 
 @router.put("/v1/shards", response_model=ShardCount)
+@requests.needs(access.of_role(access.MAY_ADMINISTER))
 def ask_for_shards(body: ShardCountWrite, call: CallOf) -> Response:
     """Requests another number of shards: a multiple or a divisor of the present one. The Shard Manager changes it
     while the tasks run. Before the first assignment any number is allowed."""
-    access.require_role(call.principal, access.MAY_ADMINISTER)
 
     def work(connection: Connection) -> Answer:
         before = _counts(cluster.read_facts(connection, hold=True))

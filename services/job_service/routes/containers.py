@@ -48,12 +48,14 @@ def get_container(container: ContainerName, parts: PartsOf) -> ContainerView:
 
 
 @router.post("/v1/containers/{container}/cordon", response_model=ContainerView)
+@requests.needs(access.of_role(access.MAY_OPERATE))
 def cordon_container(container: ContainerName, body: ReasonBody, call: CallOf) -> Response:
     """The container keeps its shards and gets no new ones. A drain of it ends. May be repeated."""
     return _set(call, container, CORDONED, body.reason)
 
 
 @router.post("/v1/containers/{container}/drain", response_model=ContainerView, status_code=202)
+@requests.needs(access.of_role(access.MAY_OPERATE))
 def drain_container(container: ContainerName, body: DrainBody, call: CallOf) -> Response:
     """Moves all shards of the container to others as these have room; `shards` is the number that remains. After
     `limit_seconds` the remaining shards leave at once; a shard without room elsewhere then has no owner, and an alert.
@@ -63,16 +65,17 @@ def drain_container(container: ContainerName, body: DrainBody, call: CallOf) -> 
 
 
 @router.post("/v1/containers/{container}/uncordon", response_model=ContainerView)
+@requests.needs(access.of_role(access.MAY_OPERATE))
 def uncordon_container(container: ContainerName, body: ReasonBody, call: CallOf) -> Response:
     """The container takes shards again. A drain of it ends. May be repeated."""
     return _set(call, container, OPEN, body.reason)
 
 
 @router.delete("/v1/containers/{container}", status_code=204, response_class=Response)
+@requests.needs(access.of_role(access.MAY_OPERATE))
 def forget_container(container: ContainerName, call: CallOf, reason: requests.Text = "") -> Response:
     """Forgets a container that is lost, or was silent for five minutes, and owns no shard. 409 for any other one. A
     container that comes back is new, and open."""
-    access.require_role(call.principal, access.MAY_OPERATE)
 
     def work(connection: Connection) -> Answer:
         found = fleet.standing(connection, container)
@@ -98,7 +101,6 @@ def _set(
     status: int = 200,
     drain_until: datetime | None = None,
 ) -> Response:
-    access.require_role(call.principal, access.MAY_OPERATE)
     why = {"reason": reason, "author": call.author}
 
     def work(connection: Connection) -> Answer:

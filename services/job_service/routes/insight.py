@@ -53,6 +53,7 @@ def explain_job(job: JobName, parts: PartsOf) -> Explanation:
 
 
 @router.post("/v1/jobs/{job}/plans", response_model=PlanView)
+@requests.needs(access.of_some_layer)
 def plan_write(job: JobName, body: PlanRequest, parts: PartsOf, principal: PrincipalOf) -> PlanView:
     """What a layer write would do: change kind, fields, steps, tasks touched, what Spark finds. Writes nothing.
 

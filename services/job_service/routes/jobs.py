@@ -26,11 +26,11 @@ router = APIRouter(tags=["jobs"], route_class=requests.StrictRoute)
 
 
 @router.put("/v1/jobs/{job}", response_model=Written, responses={201: {"model": Written}})
+@requests.needs(access.of_layer(BASE))
 def put_job(
     job: JobName, body: JobWrite, call: CallOf, precondition: requests.JobPrecondition, verify: Verify = True
 ) -> Response:
     """Creates a job, or replaces its base layer. `If-None-Match: *` creates only; `If-Match` is the base's version."""
-    access.require_layer(call.principal, BASE)
     write = Write(Action.CREATE, job, call.author, BASE, body.config, body.reason, precondition)
 
     verified = call.verified(write, verify=verify)
@@ -88,22 +88,21 @@ def get_job(job: JobName, parts: PartsOf, response: Response) -> JobView:
 
 
 @router.delete("/v1/jobs/{job}", response_model=Written, status_code=202)
+@requests.needs(access.of_role(access.MAY_DELETE_JOBS), access.of_layer(BASE))
 def delete_job(job: JobName, call: CallOf, reason: requests.Text = "") -> Response:
     """Stops the tasks of the job, then deletes it; its history is kept. May be repeated."""
-    access.require_role(call.principal, access.MAY_DELETE_JOBS)
-    access.require_layer(call.principal, BASE)
     return respond(call.write(202, Write(Action.DELETE, job, call.author, reason=reason)))
 
 
 @router.post("/v1/jobs/{job}/restart", response_model=Written, status_code=202)
+@requests.needs(access.of_role(access.MAY_OPERATE))
 def restart_job(job: JobName, body: ReasonBody, call: CallOf) -> Response:
     """Restarts all tasks of the job; their state is kept."""
-    access.require_role(call.principal, access.MAY_OPERATE)
     return respond(call.write(202, Write(Action.RESTART, job, call.author, reason=body.reason)))
 
 
 @router.post("/v1/jobs/{job}/release", response_model=Written, status_code=202)
+@requests.needs(access.of_role(access.MAY_OPERATE))
 def release_job(job: JobName, body: ReasonBody, call: CallOf) -> Response:
     """Lets a job that failed too often be tried again."""
-    access.require_role(call.principal, access.MAY_OPERATE)
     return respond(call.write(202, Write(Action.RELEASE, job, call.author, reason=body.reason)))

@@ -47,6 +47,7 @@ def get_layer(job: JobName, layer: LayerName, parts: PartsOf, response: Response
 
 
 @router.put("/v1/jobs/{job}/layers/{layer}", response_model=Written)
+@requests.needs(access.of_layer())
 def put_layer(
     job: JobName,
     layer: LayerName,
@@ -61,6 +62,7 @@ def put_layer(
 
 
 @router.patch("/v1/jobs/{job}/layers/{layer}", response_model=Written)
+@requests.needs(access.of_layer())
 def patch_layer(
     job: JobName,
     layer: LayerName,
@@ -76,6 +78,7 @@ def patch_layer(
 
 
 @router.delete("/v1/jobs/{job}/layers/{layer}", response_model=Written)
+@requests.needs(access.of_layer())
 def drop_layer(
     job: JobName,
     layer: LayerName,
@@ -89,18 +92,17 @@ def drop_layer(
 
 
 @router.post("/v1/jobs/{job}/layers/{layer}/revert", response_model=Written)
+@requests.needs(access.of_layer())
 def revert_layer(
     job: JobName, layer: LayerName, body: RevertWrite, call: CallOf, precondition: LayerPrecondition
 ) -> Response:
     """Sets a layer back to its content at an earlier version. This is a new write with a new version."""
-    access.require_layer(call.principal, layer)
     given = (None, body.reason, precondition, expiry_of(body))
     return respond(call.write(200, Write(Action.REVERT, job, call.author, layer, *given, version=body.version)))
 
 
 def _written(call: Call, write: Write, verify: bool) -> Response:
     """Does a write to a layer that the caller may set, once Spark has nothing against it."""
-    access.require_layer(call.principal, write.layer)
     return respond(call.write(200, write, verified=call.verified(write, verify=verify)))
 
 

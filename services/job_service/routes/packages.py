@@ -19,10 +19,10 @@ Version = Annotated[str, Path(description="the package's version", pattern=PACKA
 
 
 @router.delete("/v1/packages/{package}/{version}", status_code=204, response_class=Response)
+@requests.needs(access.of_role(access.MAY_DELETE_PACKAGES))
 def delete_package(package: PackageName, version: Version, call: CallOf) -> Response:
     """Records that a version is deleted, so that no write which has begun takes it; its file is the caller's. May be
     repeated. 409 while a job uses it."""
-    access.require_role(call.principal, access.MAY_DELETE_PACKAGES)
 
     def work(connection: Connection) -> Answer:
         packages.delete(connection, package, version)

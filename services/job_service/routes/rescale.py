@@ -31,6 +31,7 @@ MEASURED_SECONDS = 60
 
 
 @router.post("/v1/jobs/{job}/rescale", response_model=Written, status_code=202)
+@requests.needs(access.of_some_layer)
 def rescale_job(job: JobName, body: RescaleWrite, call: CallOf) -> Response:
     """Sets `task_count` in `oncall`, or else in the highest layer that the token may write. The write does not expire
     unless `expires_in_seconds` is given. 409 when the layer has an expiry and the call gives none (null: never),
@@ -70,6 +71,7 @@ def job_balance(job: JobName, parts: PartsOf, min_measured_seconds: Measured = M
 
 
 @router.post("/v1/jobs/{job}/rebalance", response_model=Rebalanced, status_code=202)
+@requests.needs(access.of_some_layer)
 def rebalance_job(job: JobName, body: RebalanceWrite, call: CallOf) -> Response:
     """Sets `key_group_bounds` by the measured traffic, in the same layer and with the same expiry as a rescale. 409
     when fewer than half of the key groups are measured, or the gain is below `min_gain`. `/sync` shows the plan."""

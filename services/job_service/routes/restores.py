@@ -18,10 +18,10 @@ router = APIRouter(tags=["savepoints"], route_class=requests.StrictRoute)
 
 
 @router.delete("/v1/jobs/{job}/restore", response_model=Written, status_code=202)
+@requests.needs(access.of_role(access.MAY_OPERATE))
 def cancel_restore(job: JobName, call: CallOf, reason: requests.Text = "") -> Response:
     """Cancels a restore: the job continues from its own checkpoints. 409 once those are given up. What the restore
     wrote to a layer (`task_count`, `with_package`) stays. A job that never ran starts without state."""
-    access.require_role(call.principal, access.MAY_OPERATE)
 
     def work(connection: Connection) -> Answer:
         known_job(connection, job, lock=True)

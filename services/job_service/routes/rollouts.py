@@ -29,6 +29,7 @@ def get_rollout(job: JobName, parts: PartsOf) -> RolloutView:
 
 
 @router.post("/v1/jobs/{job}/rollout/pause", response_model=Written, status_code=202)
+@requests.needs(access.of_role(access.MAY_OPERATE))
 def pause_rollout(job: JobName, body: RolloutWrite, call: CallOf) -> Response:
     """No further wave begins until the rollout is resumed; upgraded tasks keep the package. Tasks that crash still end
     it, and so does the write of another package. A rescale waits."""
@@ -36,20 +37,20 @@ def pause_rollout(job: JobName, body: RolloutWrite, call: CallOf) -> Response:
 
 
 @router.post("/v1/jobs/{job}/rollout/resume", response_model=Written, status_code=202)
+@requests.needs(access.of_role(access.MAY_OPERATE))
 def resume_rollout(job: JobName, body: RolloutWrite, call: CallOf) -> Response:
     """The rollout continues. One that is `late` continues by itself, once its tasks are reported."""
     return _order(job, Action.RESUME_ROLLOUT, body, call)
 
 
 @router.post("/v1/jobs/{job}/rollout/abort", response_model=Written, status_code=202)
+@requests.needs(access.of_role(access.MAY_OPERATE))
 def abort_rollout(job: JobName, body: RolloutWrite, call: CallOf) -> Response:
     """The package is rejected: all tasks go back to the one before, by the layer `rollback`."""
     return _order(job, Action.ABORT_ROLLOUT, body, call)
 
 
 def _order(job: str, action: Action, body: RolloutWrite, call: Call) -> Response:
-    access.require_role(call.principal, access.MAY_OPERATE)
-
     def work(connection: Connection) -> Answer:
         known_job(connection, job, lock=True)
         found = rollouts.read(connection, job, lock=True)

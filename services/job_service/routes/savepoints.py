@@ -27,9 +27,9 @@ SavepointName = Annotated[str, requests.is_name("savepoint"), requests.in_path("
 
 
 @router.post("/v1/jobs/{job}/savepoints", response_model=SavepointView, status_code=202)
+@requests.needs(access.of_role(access.MAY_OPERATE))
 def create_savepoint(job: JobName, body: SavepointWrite, call: CallOf) -> Response:
     """Requests a savepoint of the job while the job runs. `state` shows when it is ready."""
-    access.require_role(call.principal, access.MAY_OPERATE)
     name = body.name or call.clock.now().strftime("%Y%m%d-%H%M%S-%f")
 
     def work(connection: Connection) -> Answer:
@@ -61,9 +61,9 @@ def get_savepoint(job: JobName, savepoint: SavepointName, parts: PartsOf) -> Sav
 
 
 @router.delete("/v1/jobs/{job}/savepoints/{savepoint}", response_model=SavepointView, status_code=202)
+@requests.needs(access.of_role(access.MAY_OPERATE))
 def delete_savepoint(job: JobName, savepoint: SavepointName, call: CallOf) -> Response:
     """Deletes the files of a savepoint, then its row. May be repeated."""
-    access.require_role(call.principal, access.MAY_OPERATE)
 
     def work(connection: Connection) -> Answer:
         row = _require(connection, job, savepoint, lock=True)
@@ -82,9 +82,9 @@ def delete_savepoint(job: JobName, savepoint: SavepointName, call: CallOf) -> Re
 
 
 @router.post("/v1/jobs/{job}/restore", response_model=Written, status_code=202)
+@requests.needs(access.of_role(access.MAY_OPERATE))
 def restore_job(job: JobName, body: RestoreWrite, call: CallOf) -> Response:
     """Sets the job back to a savepoint, or starts it from one of another job. Rows written since stay in the output."""
-    access.require_role(call.principal, access.MAY_OPERATE)
 
     def work(connection: Connection) -> Answer:
         expected.lock(connection, [job])

@@ -11,7 +11,7 @@ from penstock.store.engine import snapshot
 from penstock.wire.secrets import Secrets, SecretView, SecretWrite
 from services.job_service import access, requests
 from services.job_service.answers import Answer
-from services.job_service.requests import CallOf, PartsOf, PrincipalOf, respond
+from services.job_service.requests import CallOf, PartsOf, respond
 from services.job_service.store import secrets
 
 router = APIRouter(tags=["secrets"], route_class=requests.StrictRoute)
@@ -19,17 +19,17 @@ SecretName = Annotated[str, requests.is_name("secret"), requests.in_path("secret
 
 
 @router.get("/v1/secrets", response_model=Secrets)
-def list_secrets(parts: PartsOf, principal: PrincipalOf) -> Secrets:
+@requests.needs(access.of_role(access.MAY_ADMINISTER))
+def list_secrets(parts: PartsOf) -> Secrets:
     """All secrets with the jobs that may use them; no values."""
-    access.require_role(principal, access.MAY_ADMINISTER)
     with snapshot(parts.engine) as connection:
         return Secrets(secrets=[SecretView.model_validate(row) for row in secrets.all_secrets(connection)])
 
 
 @router.put("/v1/secrets/{secret}", status_code=204, response_class=Response)
+@requests.needs(access.of_role(access.MAY_ADMINISTER))
 def put_secret(secret: SecretName, body: SecretWrite, call: CallOf) -> Response:
     """Says which jobs may use a secret. 409 when a job uses it that then might not. May be repeated."""
-    access.require_role(call.principal, access.MAY_ADMINISTER)
 
     def work(connection: Connection) -> Answer:
         secrets.put(connection, secret, body.jobs, call.author, body.reason)
@@ -39,9 +39,9 @@ def put_secret(secret: SecretName, body: SecretWrite, call: CallOf) -> Response:
 
 
 @router.delete("/v1/secrets/{secret}", status_code=204, response_class=Response)
+@requests.needs(access.of_role(access.MAY_ADMINISTER))
 def delete_secret(secret: SecretName, call: CallOf, reason: requests.Text = "") -> Response:
     """From now on no job may use it. 409 while one does. May be repeated."""
-    access.require_role(call.principal, access.MAY_ADMINISTER)
 
     def work(connection: Connection) -> Answer:
         secrets.delete(connection, secret, call.author, reason)

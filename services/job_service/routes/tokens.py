@@ -13,16 +13,16 @@ from penstock.store.engine import snapshot
 from penstock.wire.tokens import TokenCreated, TokenRotate, Tokens, TokenView, TokenWrite
 from services.job_service import access, requests
 from services.job_service.answers import Answer, answer
-from services.job_service.requests import CallOf, PartsOf, PrincipalOf, respond
+from services.job_service.requests import CallOf, PartsOf, respond
 from services.job_service.writer import Call
 
 router = APIRouter(tags=["tokens"], route_class=requests.StrictRoute)
 
 
 @router.post("/v1/tokens", response_model=TokenCreated, status_code=201)
+@requests.needs(access.of_role(access.MAY_ADMINISTER))
 def create_token(body: TokenWrite, call: CallOf) -> Response:
     """Creates a token. Only this answer contains it."""
-    access.require_role(call.principal, access.MAY_ADMINISTER)
     layers = access.DEFAULT_LAYERS[body.role] if body.layers is None else tuple(body.layers)
     ends = _expiry(call, body.expires_in_seconds)
 
@@ -36,11 +36,11 @@ def create_token(body: TokenWrite, call: CallOf) -> Response:
 
 
 @router.post("/v1/tokens/{name}/rotate", response_model=TokenCreated)
+@requests.needs(access.of_role(access.MAY_ADMINISTER))
 def rotate_token(name: requests.TokenName, body: TokenRotate, call: CallOf) -> Response:
     """Gives a token a new secret, which only this answer contains. The one before stays good for `overlap_seconds`, so
     that who uses it can take the new one in time. 409 for a token that was revoked, or has expired and gets no new
     expiry."""
-    access.require_role(call.principal, access.MAY_ADMINISTER)
 
     def rotate(connection: Connection) -> tuple[TokenCreated, str]:
         given = "expires_in_seconds" in body.model_fields_set
@@ -53,19 +53,19 @@ def rotate_token(name: requests.TokenName, body: TokenRotate, call: CallOf) -> R
 
 
 @router.get("/v1/tokens", response_model=Tokens)
-def list_tokens(parts: PartsOf, principal: PrincipalOf) -> Tokens:
+@requests.needs(access.of_role(access.MAY_ADMINISTER))
+def list_tokens(parts: PartsOf) -> Tokens:
     """All tokens without their secrets, revoked and expired ones too."""
-    access.require_role(principal, access.MAY_ADMINISTER)
     with snapshot(parts.engine) as connection:
         rows = tokens.all_tokens(connection)
     return Tokens(tokens=[TokenView.model_validate(row) for row in rows])
 
 
 @router.delete("/v1/tokens/{name}", status_code=204, response_class=Response)
+@requests.needs(access.of_role(access.MAY_ADMINISTER))
 def revoke_token(name: requests.TokenName, call: CallOf, reason: requests.Text = "") -> Response:
     """Revokes a token with all its secrets; it is refused within a second. May be repeated. 409 for the last admin
     token that can be used."""
-    access.require_role(call.principal, access.MAY_ADMINISTER)
 
     def work(connection: Connection) -> Answer:
         tokens.revoke(connection, name, author=call.author, reason=reason)

@@ -13,17 +13,18 @@ from services.job_service.flows import Flow, Flows, flow_of
 
 # Two jobs that are written at once may close a loop together. Any constant will do.
 _LOCK = text("SELECT pg_advisory_xact_lock(7311938841)")
-_COLUMNS = "job, reads, writes, folder, may_loop"
+_COLUMNS = "job, reads, writes, folder, may_loop, dead_letters"
 _READ = text(f"SELECT {_COLUMNS} FROM flows WHERE job = ANY(:jobs)")
 _WRITERS = text(f"SELECT {_COLUMNS} FROM flows WHERE writes = ANY(:topics) AND NOT may_loop")
+_SHARE = text(f"SELECT {_COLUMNS} FROM flows WHERE dead_letters = ANY(:outputs) OR writes = ANY(:dead_letters)")
 _OWNERS = text("SELECT folder, job FROM flows WHERE folder = ANY(:folders)")
 _WRITE = text(
     f"""
     INSERT INTO flows ({_COLUMNS})
     SELECT {_COLUMNS} FROM jsonb_to_recordset(CAST(:rows AS jsonb)) AS new(
-        job text, reads text[], writes text, folder text, may_loop boolean)
+        job text, reads text[], writes text, folder text, may_loop boolean, dead_letters text)
     ON CONFLICT (job) DO UPDATE SET reads = excluded.reads, writes = excluded.writes, folder = excluded.folder,
-        may_loop = excluded.may_loop
+        may_loop = excluded.may_loop, dead_letters = excluded.dead_letters
     """
 )
 
@@ -66,7 +67,7 @@ def check(connection: Connection, flow: Flow) -> None:
 
 def _around(connection: Connection, flows: Sequence[Flow], stored: Mapping[str, Flow]) -> Flows:
     """`flows` are to be taken; `stored` are those of the same jobs until then."""
-    known: dict[str, Flow] = dict(stored)
+    known = {flow.job: flow for flow in _sharing(connection, flows)} | dict(stored)
     seen: set[str] = set()
     topics = _upstream_of((*flows, *stored.values()))
     while topics:
@@ -77,6 +78,13 @@ def _around(connection: Connection, flows: Sequence[Flow], stored: Mapping[str, 
     folders = [flow.folder for flow in flows if flow.folder is not None]
     owners = connection.execute(_OWNERS, {"folders": folders}).all() if folders else []
     return Flows(known.values(), {row.folder: row.job for row in owners})
+
+
+def _sharing(connection: Connection, flows: Sequence[Flow]) -> list[Flow]:
+    """Jobs with rows or malformed records in a topic that these have for the other."""
+    outputs = [flow.writes for flow in flows if flow.writes is not None]
+    dead_letters = [flow.dead_letters for flow in flows if flow.dead_letters is not None]
+    return _flows(connection.execute(_SHARE, {"outputs": outputs, "dead_letters": dead_letters}))
 
 
 def _upstream_of(flows: Iterable[Flow]) -> set[str]:

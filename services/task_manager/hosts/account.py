@@ -34,6 +34,7 @@ def prepare(settings: SparkSettings, hosts_folder: Path) -> None:
         give(checkpoints, account)
     for root in (found for text in settings.path_roots for found in _local(text)):
         if not root.exists():
+            root.mkdir(parents=True)
             give(root, account)
     settings.packages_root.mkdir(parents=True, exist_ok=True)
     code = (Path(each).resolve() for each in penstock.__path__)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from penstock.control.private import give
+from penstock.control.private import PRIVATE_FOLDER, give
 from penstock.spark.access import with_access
 from penstock.spark.channel import Command, Event
 from penstock.spark.host.client import HostProcess
@@ -42,7 +42,7 @@ class SparkHosts:
         if package != BUILTIN:
             find(package, version, self._settings.packages_root)
         scratch = self._folder / f"{name}{_SCRATCH}"
-        scratch.mkdir(parents=True, exist_ok=True)
+        scratch.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
         if self._settings.host_user is not None:
             give(scratch, self._settings.host_user)
         settings = settings_for(key, self._settings).model_copy(update={"spark_local_dir": scratch})

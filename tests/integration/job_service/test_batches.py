@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from sqlalchemy import text
 
+from penstock.control.errors import Forbidden
 from penstock.store.engine import transaction
 from penstock.wire.job_client import JobClient
 from penstock.wire.jobs import BatchAction, BatchResult, BatchWrite
@@ -89,12 +91,13 @@ def test_a_batch_needs_the_rights_of_the_single_calls(service: RunningJobService
         _write(BatchAction.RESCALE, task_count=2),
     ]
     expected = {
-        "reader": [403, 403, 403, 403],
         "scaler": [403, 403, 403, 200],
         "provisioner": [200, 403, 403, 200],
         "oncall": [403, 200, 200, 200],
     }
-    for role in ("reader", "scaler", "provisioner", "oncall"):
+    with service.client(client.create_token("a-reader", "reader")) as reader, pytest.raises(Forbidden):
+        reader.batch(writes)
+    for role in ("scaler", "provisioner", "oncall"):
         with service.client(client.create_token(f"a-{role}", role)) as holder:
             assert [result.status for result in holder.batch(writes)] == expected[role], role
     assert client.get_layer("etl", "scaler").config == {"task_count": 2}

@@ -29,16 +29,31 @@ def _calls(service: RunningJobService) -> Iterator[tuple[str, str]]:
             yield from ((method.upper(), path) for method in methods)
 
 
-def test_no_call_reads_a_body_before_it_knows_the_caller(service: RunningJobService) -> None:
-    """Each announces a body and sends none. A call that waited for it would not answer; each with a wrong token."""
+def _answers_without_a_body(service: RunningJobService, token: str) -> dict[str, bytes]:
+    """The first line of each call's answer. Each announces a body and sends none: one that waits for it answers 408."""
     parts = urlsplit(service.url)
-    asked = list(_calls(service))
-    assert {"POST /v1/batches", "DELETE /v1/packages/1/1"} <= {f"{method} {path}" for method, path in asked}
-    for method, path in asked:
+    found = {}
+    for method, path in _calls(service):
         with socket.create_connection((str(parts.hostname), parts.port or 0), timeout=30) as caller:
-            headers = ("Host: x", "Authorization: Bearer pst_wrong", "Content-Length: 9000", "", "")
+            headers = ("Host: x", f"Authorization: Bearer {token}", "Content-Length: 9000", "", "")
             caller.sendall("\r\n".join((f"{method} {path} HTTP/1.1", *headers)).encode())
-            assert b" 401 " in caller.recv(1000).splitlines()[0], (method, path)
+            found[f"{method} {path}"] = caller.recv(1000).splitlines()[0]
+    return found
+
+
+def test_no_call_reads_a_body_before_it_knows_the_caller(service: RunningJobService) -> None:
+    found = _answers_without_a_body(service, "pst_wrong")
+    assert {"POST /v1/batches", "DELETE /v1/packages/1/1"} <= found.keys()
+    assert {call: line for call, line in found.items() if b" 401 " not in line} == {}
+
+
+def test_no_call_reads_the_body_of_a_caller_who_may_not_make_it(service: RunningJobService) -> None:
+    """A reader is refused every call that writes, before it learns what is wrong with what it asks for."""
+    with service.client() as admin:
+        found = _answers_without_a_body(service, admin.create_token("eye", "reader"))
+    writes = {call: line for call, line in found.items() if not call.startswith("GET ")}
+    assert len(writes) >= 30
+    assert {call: line for call, line in writes.items() if b" 403 " not in line} == {}
 
 
 def test_a_wrong_method_is_told_all_methods_of_the_path(service: RunningJobService) -> None:

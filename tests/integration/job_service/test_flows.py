@@ -77,3 +77,18 @@ def test_a_folder_of_another_job_is_refused(client: JobClient) -> None:
         client.put_job("hello2", files)
     assert refused.value.rule == "folder_taken"
     client.put_job("hello", {**files, "task_count": 2})
+
+
+def test_an_output_among_the_malformed_records_of_another_job_is_refused(client: JobClient) -> None:
+    """1. By its default name, at a plan and at a write. 2. The other way round. 3. Once the job names another topic."""
+    client.put_job("etl", CONFIG)
+    among = {**CONFIG, "output": {"type": "kafka", "topic": "etl.dead-letters"}}
+    for ask in (client.plan, client.put_job):
+        with pytest.raises(InvalidConfig, match="malformed records of the job etl") as refused:
+            ask("repair", among)
+        assert refused.value.field == "output.topic"
+    with pytest.raises(InvalidConfig, match="is the output of the job etl") as refused:
+        client.put_job("other", {**among, "output": {"type": "kafka", "topic": "x"}, "dead_letter_topic": "clean"})
+    assert refused.value.field == "dead_letter_topic"
+    client.put_job("etl", {**CONFIG, "dead_letter_topic": "bad"})
+    client.put_job("repair", among)

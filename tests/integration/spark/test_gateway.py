@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import socket
 from typing import Any
 
 import numpy as np
 import pytest
 from py4j.protocol import INPUT_CONVERTER
+from pyspark import java_gateway
 from pyspark.sql import SparkSession
 from pyspark.sql.types import NumpyArrayConverter, NumpyScalarConverter
 
@@ -42,3 +44,40 @@ def test_only_values_of_numpy_are_shown_to_its_converters(spark: SparkSession, m
         assert len(asked) >= 3
     finally:
         INPUT_CONVERTER[:] = before
+
+
+class Called:
+    """Python that the JVM calls as a `java.lang.Runnable`."""
+
+    class Java:
+        implements = ("java.lang.Runnable",)
+
+    def __init__(self) -> None:
+        self.times = 0
+
+    def run(self) -> None:
+        self.times += 1
+
+
+def test_only_the_jvm_of_a_gateway_calls_its_python(spark: SparkSession) -> None:
+    """1. The JVM calls an object of Python. 2. A stranger who knows its name finds the port, and is not heard."""
+    gateway: Any = spark.sparkContext._gateway
+    called = Called()
+    java_gateway.ensure_callback_server_started(gateway)  # type: ignore[no-untyped-call]
+    gateway.jvm.java.lang.Thread(called).run()
+    assert called.times == 1
+    name = gateway.gateway_property.pool.put(called)
+    try:
+        with socket.create_connection(("127.0.0.1", gateway._callback_server.get_listening_port()), 5) as stranger:
+            stranger.sendall(f"c\n{name}\nrun\ne\n".encode())
+            assert _answer(stranger) == b""
+    finally:
+        del gateway.gateway_property.pool[name]
+    assert called.times == 1
+
+
+def _answer(connection: socket.socket) -> bytes:
+    try:
+        return connection.recv(100)
+    except ConnectionResetError:
+        return b""

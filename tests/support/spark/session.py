@@ -22,6 +22,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from penstock.config.keygroups import KeyGroupRange
 from penstock.config.model import Input, JobConfig, Output, Query
 from penstock.local.jars import share_dir
+from penstock.spark.callbacks import guard_callbacks
 from penstock.spark.gateway import keep_names
 from penstock.spark.settings import class_archive, class_archive_options, driver_classpath
 from penstock.tasks.spec import TaskSpec
@@ -65,6 +66,7 @@ def local_session(folder: Path, conf: Mapping[str, str] = INTERPRETED) -> Iterat
     session = SparkSession.builder.master("local[2]").config(map=settings).getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     session.sparkContext.pythonExec = sys.executable  # as in a host; else whatever python3 the PATH has
+    guard_callbacks(session.sparkContext._gateway)
     keep_names(session.sparkContext._gateway)
     SparkContext._jvm = session._jvm = session.sparkContext._gateway.jvm
     try:

@@ -227,15 +227,15 @@ def test_a_new_secret_is_taken_while_processes_run(folder: IdentityFolder) -> No
     """1. The caller signs with the new secret. 2. Who has not read it yet looks at once. 3. Two secrets later the first
     is refused."""
     caller, server = (ProcessIdentity(folder.path, each) for each in (CONTAINER, MANAGER))
-    first = caller.statement("GET", "/v1/specs")
-    assert server.verified(first, "GET", "/v1/specs") == CONTAINER
+    first, again, late = (caller.statement("GET", "/v1/specs") for _ in range(3))
+    assert server.verified(first, "GET", "/v1/specs").caller == CONTAINER
     folder.renew_secret()
     second = ProcessIdentity(folder.path, CONTAINER).statement("GET", "/v1/specs")
-    assert server.verified(second, "GET", "/v1/specs") == CONTAINER
-    assert server.verified(first, "GET", "/v1/specs") == CONTAINER
+    assert server.verified(second, "GET", "/v1/specs").caller == CONTAINER
+    assert server.verified(again, "GET", "/v1/specs").caller == CONTAINER
     folder.renew_secret()
     with pytest.raises(Unauthenticated):
-        ProcessIdentity(folder.path, MANAGER).verified(first, "GET", "/v1/specs")
+        ProcessIdentity(folder.path, MANAGER).verified(late, "GET", "/v1/specs")
 
 
 def test_the_end_of_a_certificate_is_a_metric_of_its_process(folder: IdentityFolder) -> None:

@@ -150,8 +150,8 @@ def test_an_identity_that_cannot_be_used_is_a_service_that_is_not_reached() -> N
 
 def test_statements_are_signed_with_the_secret_before_while_the_new_one_cannot_be_read(cell: IdentityFolder) -> None:
     caller, server = (ProcessIdentity(cell.path, each) for each in (CONTAINER, MANAGER))
-    assert server.verified(caller.statement("GET", "/v1/specs"), "GET", "/v1/specs") == CONTAINER
+    assert server.verified(caller.statement("GET", "/v1/specs"), "GET", "/v1/specs").caller == CONTAINER
     (cell.path / LOOPBACK_KEY).write_bytes(b"")
     for each in (caller, server):
         each.version(at_once=True)
-    assert server.verified(caller.statement("GET", "/v1/specs"), "GET", "/v1/specs") == CONTAINER
+    assert server.verified(caller.statement("GET", "/v1/specs"), "GET", "/v1/specs").caller == CONTAINER

@@ -80,3 +80,35 @@ def test_a_folder_is_one_jobs_however_it_is_written(path: str) -> None:
 def test_other_outputs_may_be_shared() -> None:
     found = [flow_of(name, job() | {"output": {"type": "delta", "path": "/out"}}) for name in ("a", "b")]
     assert [(each.writes, each.folder) for each in found] == [(None, None)] * 2
+
+
+def _of(name: str, output: str | None, dead_letters: str | None = None) -> Flow:
+    written = {"type": "delta", "path": "/out"} if output is None else {"type": "kafka", "topic": output}
+    return flow_of(name, job() | {"output": written, "dead_letter_topic": dead_letters})
+
+
+@pytest.mark.parametrize(
+    ("known", "written", "field"),
+    [
+        (_of("a", "t", "bad"), _of("b", "bad"), "output.topic"),
+        (_of("a", "t"), _of("b", "a.dead-letters"), "output.topic"),
+        (_of("a", "t"), _of("b", "bad", "bad"), "output.topic"),
+        (_of("a", "t"), _of("b", "b.dead-letters"), "output.topic"),
+        (_of("a", "t"), _of("b", "u", "t"), "dead_letter_topic"),
+        (_of("a", "b.dead-letters"), _of("b", "u"), "dead_letter_topic"),
+        (_of("a", "t", "bad"), _of("b", "u", "bad"), None),
+        (_of("a", "t", "bad"), _of("b", None), None),
+        (_of("a", "t", "bad"), _of("b", "t"), None),
+        (_of("b", "t", "bad"), _of("b", "bad", "worse"), None),
+        (Flow("a", (), "t"), _of("b", "a.dead-letters"), None),
+    ],
+)
+def test_rows_do_not_go_where_malformed_records_go(known: Flow, written: Flow, field: str | None) -> None:
+    """Several jobs may share a topic of rows, or one of malformed records."""
+    found = Flows([known], {})
+    if field is None:
+        found.take(written)
+        return
+    with pytest.raises(InvalidConfig, match=field) as refused:
+        found.take(written)
+    assert refused.value.field == field

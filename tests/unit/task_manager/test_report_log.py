@@ -167,7 +167,9 @@ class Network:
         self.memory = MemoryStore(lambda: 0.0, 1)
         self.service = MemoryTaskService(self.memory)
         capacity = Capacity(cpu_cores=1, memory_bytes=1, disk_bytes=1)
-        joined = HeartbeatRequest(container="c1", url="", region="r", capacity=capacity, incarnation="one", held={})
+        joined = HeartbeatRequest(
+            container="c1", url="http://c1", region="r", capacity=capacity, incarnation="one", held={}
+        )
         ownership.register(self.memory, ownership.member_of(joined), empty=True)
         self.stored: dict[int, TaskReportBatch] = {}
         self._random = random
