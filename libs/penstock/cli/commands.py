@@ -57,7 +57,7 @@ COMMANDS = (
         "layers:explain",
         "Show for each field its value, who set it, when and why, and which values it hides.",
     ),
-    Command("plan", "layers:plan", "Show what a change would do, without making it."),
+    Command("plan", "layers:plan", "Show what a change would do, without making it. Exit code 1: it would be refused."),
     Command(
         "history",
         "layers:history",

@@ -40,7 +40,7 @@ def put_secret(secret: SecretName, body: SecretWrite, call: CallOf) -> Response:
 
 @router.delete("/v1/secrets/{secret}", status_code=204, response_class=Response)
 def delete_secret(secret: SecretName, call: CallOf, reason: requests.Text = "") -> Response:
-    """From now on no job may use it. 409 while one does. May be repeated."""
+    """From now on no job may use it. 409 while one does, 404 when there is none."""
     access.require_role(call.principal, access.MAY_ADMINISTER)
 
     def work(connection: Connection) -> Answer:

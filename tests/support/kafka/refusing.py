@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 from confluent_kafka import KafkaError
 
@@ -12,12 +12,12 @@ from confluent_kafka import KafkaError
 class RefusingProducer:
     """A record that a broker refuses is told to the callback; `flush` has nothing left to send.
 
-    With no `code` they are taken. `calls`: those of the last producer. `full`: how often in between there is no room for a record. `settings`, `waited`: of the last producer, and for how
-    long its last `flush` would have waited.
+    With no `code` they are taken. `full`: how often in between there is no room for a record. `settings`, `calls`,
+    `waited`: of the last producer, and for how long its last `flush` would have waited.
     """
 
     code: int | None = KafkaError._MSG_TIMED_OUT
-    calls: list[str] = []
+    calls: ClassVar[list[str]] = []
     full = 0
     settings: Mapping[str, Any] = {}
     waited = 0.0
