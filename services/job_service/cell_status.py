@@ -130,7 +130,7 @@ def _containers(seen: Seen) -> StatusLine:
         advice = "start the Task Service" if every else "restart these Task Managers; can they reach the Task Service?"
     elif not any(each.availability == "open" for each in live):
         advice = "start a Task Manager, or `penstock uncordon` one: no container takes shards"
-    line = _line("containers", summary, advice, **dict(counts), silent=silent, lost=lost)
+    line = _line("containers", summary, advice, **dict(counts), silent=silent)
     if lost:
         # No reason to call the cell unwell: the tasks run elsewhere.
         told = f"{first_few(lost)} may come back; else `penstock forget NAME`"

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from penstock.config.classify import Config, FieldChange, classify
+from penstock.config.classify import INSTEAD, Config, FieldChange, classify
 from penstock.config.merge import LayerConfig, apply_merge_patch, merge
 from penstock.config.model import DesiredState, JobConfig
 from penstock.config.validate import check_change, check_job_name, check_layer
@@ -234,8 +234,7 @@ def _is_due(layer: StoredLayer | None, now: datetime) -> bool:
 def _refuse_forbidden(changes: Sequence[FieldChange]) -> None:
     if changes:
         raise InvalidConfig(
-            f"{changes[0].field} cannot change once the job has run: its checkpoints would not fit. Create a new job "
-            "with the new value that reads its inputs from the earliest position, then delete this job",
+            f"{changes[0].field} cannot change once the job has run. {INSTEAD}",
             field=changes[0].field,
             rule="forbidden_change",
             errors=[{"field": change.field, "rule": "forbidden_change"} for change in changes],
