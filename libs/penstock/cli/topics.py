@@ -69,8 +69,10 @@ def produce(
     its column, a number as it is written; several columns are a JSON array.
     """
     columns = [each.strip() for each in key.split(",") if each.strip()]
+    bootstrap = _bootstrap()
+    partitions = topics.partition_count(bootstrap, name)
     with _lines(file) as lines:
-        sent = records.produce(_bootstrap(), name, lines, columns, key_function)
+        sent = records.produce(bootstrap, name, partitions, lines, columns, key_function)
     say(f"sent {sent:,} records to {name}")
 
 
@@ -125,4 +127,6 @@ def _lines(file: Path | None) -> Iterator[IO[str]]:
 
 
 def _bootstrap() -> str:
-    return CliSettings.read().bootstrap()
+    bootstrap = CliSettings.read().bootstrap()
+    topics.require_listening(bootstrap)
+    return bootstrap

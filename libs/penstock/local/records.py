@@ -14,7 +14,7 @@ import orjson
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from penstock.control.errors import UserError
-from penstock.local.topics import end_offsets, no_answer, partition_count, silent
+from penstock.local.topics import end_offsets, no_answer, silent
 from penstock.spark.delivery import CheckedProducer
 from penstock.spark.inputs.key_hash import HASHES
 
@@ -37,15 +37,19 @@ class Record(NamedTuple):
 
 
 def produce(
-    bootstrap: str, topic: str, lines: IO[str], key: Sequence[str] = (), function: KeyFunction = "kafka"
+    bootstrap: str,
+    topic: str,
+    partitions: int,
+    lines: IO[str],
+    key: Sequence[str] = (),
+    function: KeyFunction = "kafka",
 ) -> int:
     """Sends each line, a JSON object, as a record, all in one transaction, and returns their number. Empty lines are
-    passed over. `lines` are read twice.
+    passed over. `lines` are read twice. `partitions`: those of the topic.
 
     With `key` the record's key is these columns, and `function` decides its partition. Raises UserError for a line that
-    is no JSON object or has no such column, NotFound, Unavailable: then none of the records counts.
+    is no JSON object or has no such column, and Unavailable: then none of the records counts.
     """
-    partitions = partition_count(bootstrap, topic)
     count = sum(1 for _ in _to_send(lines, key, function, partitions))
     if count:
         lines.seek(0)

@@ -21,7 +21,6 @@ from tests.support.kafka.refusing import RefusingProducer
 def _refusing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(delivery, "Producer", RefusingProducer)
     monkeypatch.setattr(RefusingProducer, "calls", [])
-    monkeypatch.setattr(records, "partition_count", lambda *_: 1)
 
 
 @pytest.mark.parametrize(
@@ -30,7 +29,7 @@ def _refusing(monkeypatch: pytest.MonkeyPatch) -> None:
         lambda: class_archive._produce("here"),
         lambda: Feed("here", 1.0).start(),
         lambda: Feed("here", 1.0).close(),
-        lambda: records.produce("here", "rows", io.StringIO("{}")),
+        lambda: records.produce("here", "rows", 1, io.StringIO("{}")),
     ],
     ids=["class archive", "demo", "end of the demo", "topics produce"],
 )
@@ -53,13 +52,13 @@ def test_lines_of_a_file_are_sent_all_or_none(
 ) -> None:
     monkeypatch.setattr(RefusingProducer, "code", None)
     with pytest.raises(error) if error else nullcontext():
-        records.produce("here", "rows", io.StringIO(lines), ["n"])
+        records.produce("here", "rows", 1, io.StringIO(lines), ["n"])
     assert RefusingProducer.calls == calls
 
 
 def test_a_refused_record_takes_back_those_before_it() -> None:
     with pytest.raises(Unavailable):
-        records.produce("here", "rows", io.StringIO("{}\n{}\n"))
+        records.produce("here", "rows", 1, io.StringIO("{}\n{}\n"))
     assert RefusingProducer.calls == ["init", "begin", "send", "send", "abort"]
 
 
