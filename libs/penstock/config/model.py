@@ -131,11 +131,12 @@ class DeltaOutput(DeclaredModel):
     type: Literal["delta"] = Field("delta", **declare(FORBIDDEN, DECLARED_BY_USER))
     """Kind of output."""
     path: str = Field(..., min_length=1, max_length=4096, **declare(RESCALE, DECLARED_BY_USER))
-    """Hadoop path of the Delta table."""
+    """Hadoop path of the Delta table. A table that another job made is refused, unless allow_other_writers is true."""
     partition_columns: tuple[Identifier, ...] = Field((), max_length=32, **declare(FORBIDDEN, DECLARED_BY_USER))
     """Columns that partition the table."""
     allow_other_writers: bool = Field(False, **declare(RESTART, DECLARED_BY_USER))
-    """Accept that this job and others write to the table although one replaces it whole (output_mode complete)."""
+    """Accept that this job writes to a table of another job: both append, each exactly once, and readers get the rows
+    of both; or one replaces it whole (output_mode complete), with the rows of the other."""
 
 
 class FilesOutput(DeclaredModel):

@@ -43,7 +43,7 @@ class Container:
         def analyse(call: AnalysisCall) -> AnalysisReport:
             self.asked.append(call)
             if self.report is None:
-                raise Unavailable("no host with the job's package is ready here")
+                raise Unavailable("no host with the job's package is ready")
             return self.report
 
         return app

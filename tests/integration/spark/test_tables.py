@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from penstock.config.model import Table
 from penstock.control.errors import BrokenTask
 from penstock.spark.tables import read_table
+from tests.support.spark.session import Feed
 
 FEES = "region STRING, fee DOUBLE, until TIMESTAMP"
 GOOD = "north,1.5,2024-01-01 00:00:00\n"
@@ -72,10 +73,43 @@ def test_a_delta_log_names_no_file_outside_the_roots(spark: SparkSession, tmp_pa
         _rows(spark, root, "table")
 
 
+def test_what_a_running_task_sees_of_changed_tables(spark: SparkSession, tmp_path: Path) -> None:
+    """1. A query joins a Delta table and a folder of CSV. 2. Both get a row. 3. The next batch has that of Delta only:
+    the files of a folder are listed at the start."""
+    (tmp_path / "fees.csv").mkdir()
+    (tmp_path / "fees.csv" / "1.csv").write_text("k,fee\n1,10\n")
+    spark.sql("SELECT 1 AS k, 'a' AS name").write.format("delta").save(str(tmp_path / "names"))
+    names = _frame(spark, tmp_path, "names")
+    fees = _frame(spark, tmp_path, "fees.csv", format="csv", table_schema="k INT, fee INT")
+    feed = Feed(tmp_path / "feed", "k INT")
+    feed.add([{"k": 1}, {"k": 2}])
+    joined = feed.frame(spark).join(names, "k", "left").join(fees, "k", "left")
+    query = joined.writeStream.format("memory").queryName("seen").option("checkpointLocation", str(tmp_path / "c"))
+    running = query.start()
+    try:
+        running.processAllAvailable()
+        assert _seen(spark) == [(1, "a", 10), (2, None, None)]
+        (tmp_path / "fees.csv" / "2.csv").write_text("k,fee\n2,20\n")
+        spark.sql("SELECT 2 AS k, 'b' AS name").write.format("delta").mode("append").save(str(tmp_path / "names"))
+        feed.add([{"k": 2}])
+        running.processAllAvailable()
+        assert _seen(spark)[2:] == [(2, "b", None)]
+    finally:
+        running.stop()
+
+
+def _seen(spark: SparkSession) -> list[tuple[object, ...]]:
+    return sorted((tuple(row) for row in spark.table("seen").collect()), key=lambda row: (row[0], row[1] or ""))
+
+
 def _csv(spark: SparkSession, root: Path, schema: str, **more: Any) -> list[tuple[object, ...]]:
     return _rows(spark, root, "fees.csv", format="csv", table_schema=schema, **more)
 
 
 def _rows(spark: SparkSession, root: Path, name: str, **more: Any) -> list[tuple[object, ...]]:
+    return [tuple(row) for row in _frame(spark, root, name, **more).collect()]
+
+
+def _frame(spark: SparkSession, root: Path, name: str, **more: Any) -> DataFrame:
     table = Table.model_validate({"path": f"{root}/{name}", "format": "delta"} | more)
-    return [tuple(row) for row in read_table(spark, "t", table, {}, (str(root),)).collect()]
+    return read_table(spark, "t", table, {}, (str(root),))
