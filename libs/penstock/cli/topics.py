@@ -127,6 +127,4 @@ def _lines(file: Path | None) -> Iterator[IO[str]]:
 
 
 def _bootstrap() -> str:
-    bootstrap = CliSettings.read().bootstrap()
-    topics.require_listening(bootstrap)
-    return bootstrap
+    return CliSettings.read().bootstrap()

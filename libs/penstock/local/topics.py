@@ -143,5 +143,6 @@ def _unknown(bootstrap: str, topic: str) -> NotFound:
 
 
 def _admin(bootstrap: str) -> AdminClient:
-    """To be kept until its answers have come: they end with it."""
+    """To be kept until its answers have come: they end with it. Raises Unavailable when nothing listens."""
+    require_listening(bootstrap)
     return AdminClient({"bootstrap.servers": bootstrap}, logger=silent)
