@@ -47,6 +47,11 @@ class Verdict:
         """Whether every check was made."""
         return self.report is not None and not self.report.unchecked
 
+    @property
+    def unverified_why(self) -> str:
+        """What could not be checked; empty where every check was made."""
+        return self.why if self.report is None else "; ".join(self.report.unchecked)
+
 
 class Analyses:
     """Asks live containers, one after the other until one answers. Safe from any thread."""

@@ -19,6 +19,14 @@ class Answer:
     headers: dict[str, str] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """Whether Spark's analysis found nothing against a write. `why` it is not `done`."""
+
+    done: bool
+    why: str = ""
+
+
 def etag(version: int) -> str:
     """A layer's version as an entity tag."""
     return f'"{version}"'
@@ -42,11 +50,11 @@ def nothing_done(job: StoredJob) -> Written:
     return Written(job=job.name, action="none", revision=job.revision)
 
 
-def answer(status: int, view: View, done: Written | None = None, *, verified: bool | None = None) -> Answer:
+def answer(status: int, view: View, done: Written | None = None, *, verified: Verified | None = None) -> Answer:
     """The answer to a write; its ETag is the version that the write `done`, or `view` itself, made."""
     made = view if isinstance(view, Written) else done
     if verified is not None:
-        view = view.model_copy(update={"verified": verified})
+        view = view.model_copy(update={"verified": verified.done, "why": verified.why})
     headers = {} if made is None or made.version is None else {"ETag": etag(made.version)}
     return Answer(status, view.model_dump(mode="json"), headers)
 

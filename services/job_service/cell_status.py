@@ -132,6 +132,7 @@ def _containers(seen: Seen) -> StatusLine:
         for each in live
         if each.report_age_seconds is None or each.report_age_seconds > seen.reports_old_seconds
     ]
+    lost = [each.name for each in containers if not each.is_live]
     counts = Counter(each.availability if each.is_live else "lost" for each in containers)
     summary = ", ".join(f"{number} {state}" for state, number in sorted(counts.items())) or "none"
     advice = None
@@ -141,7 +142,12 @@ def _containers(seen: Seen) -> StatusLine:
         advice = "start the Task Service" if every else "restart these Task Managers; can they reach the Task Service?"
     elif not any(each.availability == "open" for each in live):
         advice = "start a Task Manager, or `penstock uncordon` one: no container takes shards"
-    return _line("containers", summary, advice, **dict(counts), silent=silent)
+    line = _line("containers", summary, advice, **dict(counts), silent=silent)
+    if lost:
+        # No reason to call the cell unwell: the tasks run elsewhere.
+        told = f"{first_few(lost)} may come back; else `penstock forget NAME`"
+        line = line.model_copy(update={"advice": "; ".join(filter(None, (advice, told)))})
+    return line
 
 
 def _alerts(seen: Seen) -> StatusLine:

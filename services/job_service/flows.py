@@ -13,7 +13,7 @@ from penstock.tasks.dead_letters import topic_or_own
 
 
 class Flow(NamedTuple):
-    """A job's topics, and the folder of its files. `may_loop`: the job says that its records may come back to it.
+    """A job's topics, and the folder that it takes. `may_loop`: the job says that its records may come back to it.
     `dead_letters`: the topic of its malformed records; None: a release before has not noted it."""
 
     job: str
@@ -28,12 +28,21 @@ class Flow(NamedTuple):
         """The topic that a loop could go on by."""
         return None if self.may_loop else self.writes
 
+    def takes_folder_after(self, before: Flow | None) -> bool:
+        """Whether the job has its folder by this write. Of a Delta job that an earlier release wrote, no folder is
+        known; it must be possible to stop it."""
+        if before is None or self.folder is None:
+            return self.folder is not None
+        is_known = before.folder is not None or before.writes is not None
+        return is_known and before.folder != self.folder
+
 
 def flow_of(job: str, config: Mapping[str, Any]) -> Flow:
     """The flow of a complete configuration, given as JSON."""
     output = config["output"]
     reads = tuple(sorted({source["topic"] for source in config["inputs"].values()}))
-    folder = _normalized(output["path"]) if output["type"] == "files" else None
+    takes = output["type"] == "files" or (output["type"] == "delta" and not output.get("allow_other_writers", False))
+    folder = _normalized(output["path"]) if takes else None
     dead_letters = topic_or_own(job, config.get("dead_letter_topic"))
     return Flow(job, reads, output.get("topic"), folder, bool(output.get("allow_loop", False)), dead_letters)
 
@@ -51,12 +60,14 @@ class Flows:
         for flow in known:
             self._put(flow)
 
-    def take(self, flow: Flow) -> None:
-        """From now on the job has this flow. Raises InvalidConfig, and changes nothing, when it must not."""
+    def take(self, flow: Flow, before: Flow | None = None) -> None:
+        """From now on the job has this flow, and not `before`. Raises InvalidConfig, and changes nothing, when it must
+        not."""
         owner = self._owners.get(flow.folder or "", flow.job)
-        if owner != flow.job:
+        if owner != flow.job and flow.takes_folder_after(before):
             raise InvalidConfig(
-                f"output.path: the job {owner} writes to {flow.folder}, and a folder takes the files of one job",
+                f"output.path: the job {owner} writes to {flow.folder}, and a folder takes the output of one job. For "
+                "a Delta table with the rows of both, set output.allow_other_writers",
                 field="output.path",
                 rule="folder_taken",
             )
@@ -92,7 +103,8 @@ class Flows:
     def _put(self, flow: Flow) -> None:
         before = self._flows.get(flow.job)
         if before is not None:
-            self._owners.pop(before.folder or "", None)
+            if self._owners.get(before.folder or "") == flow.job:
+                del self._owners[before.folder or ""]
             self._writers[before.passes_on or ""].discard(flow.job)
             self._outputs[before.writes or ""].discard(flow.job)
             self._dead_letters[before.dead_letters or ""].discard(flow.job)

@@ -9,7 +9,7 @@ from typing import Any
 from penstock.config.model import JobConfig
 from penstock.config.paths import path_fields, path_problems
 from penstock.config.problems import refusal
-from penstock.config.validate import check_merged
+from penstock.config.validate import read_merged
 from penstock.control.errors import InvalidConfig
 from penstock.model.jobs import StoredJob
 from services.job_service.writes import Layers, expected
@@ -34,5 +34,5 @@ def _paths_of(job: StoredJob, layers: Layers) -> Iterator[tuple[str, str]]:
     if job.running is not None:
         configurations.append(job.running)
     for each in configurations:
-        with suppress(InvalidConfig):  # one that is not valid now is no reason for a path
-            yield from path_fields(check_merged(each, carries=True))
+        with suppress(InvalidConfig):  # one that cannot be read is no reason for a path
+            yield from path_fields(read_merged(each))

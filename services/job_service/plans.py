@@ -99,6 +99,7 @@ def _first_start(job: str, wanted: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "kind": ChangeKind.NONE.name.lower(),
         "allowed": True,
+        "is_new": True,
         "steps": [*made, "commit", "start_tasks"] if count else ["commit"],
         "waves": [],
         "completeness": None,

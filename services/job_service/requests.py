@@ -21,7 +21,7 @@ from sqlalchemy import Connection, Engine
 
 from penstock.config.declare import NAME, NAME_RULE
 from penstock.config.model import JobConfig
-from penstock.config.validate import check_merged
+from penstock.config.validate import read_merged
 from penstock.control.clock import Clock
 from penstock.control.errors import InvalidConfig, NotFound
 from penstock.control.texts import clean
@@ -262,8 +262,8 @@ def known_job(connection: Connection, job: str, *, lock: bool = False) -> Stored
 
 
 def expected_config(connection: Connection, job: str) -> JobConfig:
-    """What the job's layers merge to. Raises NotFound, and InvalidConfig when that is no valid job."""
-    return check_merged(merged_of(known_job(connection, job), all_layers(connection)), carries=True)
+    """What the job's layers merge to. Raises NotFound, and InvalidConfig when that is no job any more."""
+    return read_merged(merged_of(known_job(connection, job), all_layers(connection)))
 
 
 def respond(answer: Answer) -> Response:

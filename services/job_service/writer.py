@@ -18,7 +18,7 @@ from penstock.store.engine import snapshot, transaction
 from penstock.wire.jobs import Written
 from services.job_service.access import Principal
 from services.job_service.analyses import WRITE_SECONDS, Analyses, must_be_asked
-from services.job_service.answers import Answer, answer, nothing_done, written
+from services.job_service.answers import Answer, Verified, answer, nothing_done, written
 from services.job_service.path_rules import require_paths
 from services.job_service.store import expected, flows, history, idempotency, packages, secrets
 from services.job_service.store import jobs as job_rows
@@ -74,11 +74,11 @@ class Call:
             )
             return done
 
-    def write(self, status: int, write: Write, *, verified: bool | None = None) -> Answer:
+    def write(self, status: int, write: Write, *, verified: Verified | None = None) -> Answer:
         """Does one write. Raises the UserError that refuses it."""
         return self.run(lambda connection: answer(status, self.write_in(connection, write), verified=verified))
 
-    def verified(self, write: Write, *, verify: bool) -> bool | None:
+    def verified(self, write: Write, *, verify: bool) -> Verified | None:
         """Whether Spark's analysis found nothing against the write, as the job is stored now; None when there is
         nothing to verify.
 
@@ -103,11 +103,11 @@ class Call:
         if stored.exists and not must_be_asked(merged_of(stored, layers), config):
             return None
         if not verify:
-            return False
+            return Verified(False, "verify=false was asked for")
         verdict = self.analyses.ask(write.job, config, wait_seconds=WRITE_SECONDS, start_host=False)
         if verdict.report is not None and verdict.report.problems:
             raise refusal(verdict.report.problems)
-        return verdict.verified
+        return Verified(verdict.verified, verdict.unverified_why)
 
     def write_in(self, connection: Connection, write: Write) -> Written:
         """Does one write in the transaction of `run`. Raises the UserError that refuses it."""

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from penstock.config.classify import Config, FieldChange, classify
+from penstock.config.classify import INSTEAD, Config, FieldChange, classify
 from penstock.config.merge import LayerConfig, apply_merge_patch, merge
-from penstock.config.model import JobConfig
-from penstock.config.validate import check_job_name, check_layer, check_merged
+from penstock.config.model import DesiredState, JobConfig
+from penstock.config.validate import check_change, check_job_name, check_layer
 from penstock.control.errors import Conflict, InvalidConfig, NotFound, PreconditionRequired, VersionConflict
 from penstock.model.jobs import Action, Change, LayerRow, StoredJob, StoredLayer, layer_configs
 from services.job_service.layer_expiry import Expiry, require_whole_layer, staying
@@ -98,11 +98,22 @@ def new_content(write: Write, job: StoredJob) -> Mapping[str, Any] | None:
 
 
 def merged_with(job: StoredJob, layers: Layers, layer: str, content: Mapping[str, Any] | None) -> JobConfig:
-    """The job's whole configuration with `layer` set to `content`. Raises InvalidConfig."""
+    """The job's whole configuration with `layer` set to `content`. Raises InvalidConfig.
+
+    A job that breaks a newer rule already is only refused what would break another one, or would start it.
+    """
     if content is not None:
         check_layer(layer, content, job.config(layer))
     others = [config for config in layer_configs(job, layers) if config.name != layer]
-    return check_merged(merge([*others, *_layer_config(layers[layer], content)]), carries=True)
+    after = merge([*others, *_layer_config(layers[layer], content)])
+    known = [each for each in (expected(job, layers), job.running) if each]
+    if _is_stopped(expected(job, layers)) and not _is_stopped(after):
+        known = []
+    return check_change(after, known)
+
+
+def _is_stopped(config: Mapping[str, Any]) -> bool:
+    return config.get("desired_state") == DesiredState.STOPPED
 
 
 def expected(job: StoredJob, layers: Layers) -> Mapping[str, Any]:
@@ -224,8 +235,7 @@ def _is_due(layer: StoredLayer | None, now: datetime) -> bool:
 def _refuse_forbidden(changes: Sequence[FieldChange]) -> None:
     if changes:
         raise InvalidConfig(
-            f"{changes[0].field} cannot change once the job has run: its checkpoints would not fit. Create a new job "
-            "with the new value that reads its inputs from the earliest position, then delete this job",
+            f"{changes[0].field} cannot change once the job has run. {INSTEAD}",
             field=changes[0].field,
             rule="forbidden_change",
             errors=[{"field": change.field, "rule": "forbidden_change"} for change in changes],

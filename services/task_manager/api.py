@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any
 
 from fastapi import FastAPI, Query
 
 from penstock.config.declare import Counted
+from penstock.config.model import JobConfig
+from penstock.config.problems import Problem
 from penstock.control.errors import Conflict, Unavailable
 from penstock.identity.process import ProcessIdentity
 from penstock.tasks.analysis import AnalysisReport
@@ -20,11 +23,18 @@ from services.task_manager.reporting import Summary, host_labels
 
 # Killing a host takes a moment after the deadline; the caller waits a little longer than this.
 _KILL_SECONDS = 2.0
+Missing = Callable[[JobConfig], Sequence[Problem]]
 WaitSeconds = Annotated[float, Query(ge=0, le=MOST_WAIT_SECONDS)]
 
 
-def build_app(container: Container, identity: ProcessIdentity, *, open_metrics: bool = False) -> FastAPI:
-    """The routes of one container's Task Manager."""
+def build_app(
+    container: Container,
+    identity: ProcessIdentity,
+    *,
+    open_metrics: bool = False,
+    missing: Missing = lambda config: (),
+) -> FastAPI:
+    """The routes of one container's Task Manager. `missing`: what a job names that the container does not have."""
     app = create_internal_app(
         "task_manager",
         ready=lambda: readiness(container.summary()),
@@ -33,7 +43,7 @@ def build_app(container: Container, identity: ProcessIdentity, *, open_metrics: 
     )
     _add_orders(app, container)
     _add_host_tasks(app, container)
-    _add_analyses(app, container)
+    _add_analyses(app, container, missing)
 
     @app.get("/v1/tasks", tags=["tasks"])
     def tasks() -> dict[str, Any]:
@@ -69,11 +79,20 @@ def _add_host_tasks(app: FastAPI, container: Container) -> None:
         container.cancel_host_task(key, leader_epoch)
 
 
-def _add_analyses(app: FastAPI, container: Container) -> None:
+def _add_analyses(app: FastAPI, container: Container, missing: Missing) -> None:
     @app.post("/v1/analyses", tags=["analyses"])
     def analyse(call: AnalysisCall) -> AnalysisReport:
-        """Has a Spark host say what is wrong with a job. Nothing of the job is started or made."""
-        return container.analyse(call)
+        """Has a Spark host say what is wrong with a job. Nothing of the job is started or made.
+
+        Without a host that answers, what the container does not have is told all the same.
+        """
+        try:
+            return container.analyse(call)
+        except Unavailable as error:
+            problems = tuple(missing(call.request.config))
+            if not problems:
+                raise
+            return AnalysisReport(problems=problems, unchecked=(error.detail,))
 
 
 def readiness(summary: Summary) -> dict[str, Any]:

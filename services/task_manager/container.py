@@ -216,7 +216,7 @@ class Container:
             key = host_key_for(call.request, self._identity.capacity.memory_bytes)
             hosts = self._state.observed.hosts.values()
             if not call.start_host and not any(host.key == key and host.phase is HostPhase.READY for host in hosts):
-                raise Unavailable("no host with the job's package is ready here")
+                raise Unavailable("no host with the job's package is ready")
             tasks = self._state.host_tasks
             task = HostTask(leader_epoch=tasks.leader_epoch, request=call.request)
             tasks.ask(task, key, now)
@@ -226,7 +226,7 @@ class Container:
             answer = tasks.answer_and_forget(task.key)
         if answer.state is not HostTaskState.DONE:
             self.wake.set()
-            raise Unavailable(answer.error or f"not analysed within {call.wait_seconds:g} s")
+            raise Unavailable(answer.error or f"the analysis did not end within {call.wait_seconds:.2g} s")
         return AnalysisReport.model_validate(answer.report)
 
     def cancel_host_task(self, key: str, leader_epoch: int) -> None:

@@ -111,6 +111,7 @@ def test_a_secret_is_given_to_jobs_and_taken_from_them(shell: Shell) -> None:
     assert shell("secrets", "put", "api-key", "--job", "NO").code == 1
     assert json.loads(shell("secrets", "list", "--json").ok())["secrets"][0]["jobs"] == ["payments", "team-a.*"]
     assert shell("secrets", "delete", "api-key", "-r", "leaked").ok() == "deleted api-key\n"
+    assert "there is no secret api-key" in shell("secrets", "delete", "api-key").refusal()
     assert shell("secrets", "list").ok() == "none\n"
     assert "leaked" in shell("history", "--subject", "api-key").ok()
 

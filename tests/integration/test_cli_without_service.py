@@ -51,8 +51,8 @@ def test_a_topic_is_created_once(lone_shell: Shell, kafka: EmbeddedKafka, monkey
 def test_rows_go_into_a_topic_and_come_out(
     lone_shell: Shell, kafka: EmbeddedKafka, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """1. Lines of a file and of the standard input, with a key. 2. All of them, then more than there are. 3. The topic
-    is listed, and goes."""
+    """1. Lines of a file and of the standard input, with a key; none of a file with a wrong line. 2. All of them, then
+    more than there are. 3. The topic is listed, and goes."""
     monkeypatch.setenv("PENSTOCK_KAFKA_BOOTSTRAP", kafka.bootstrap)
     topic = f"cli-{uuid.uuid4().hex[:8]}"
     assert "there is no topic" in lone_shell("topics", "produce", topic).refusal()
@@ -62,20 +62,23 @@ def test_rows_go_into_a_topic_and_come_out(
     assert lone_shell("topics", "produce", topic, str(file), "--key", "k").ok() == f"sent 2 records to {topic}\n"
     monkeypatch.setattr("sys.stdin", io.StringIO('{"k": "c", "n": 3}\n'))
     lone_shell("topics", "produce", topic, "--key", "k").ok()
+    file.write_text('{"k": "d"}\n{"k": "e"\n')
+    assert "line 2 is not JSON" in lone_shell("topics", "produce", topic, str(file)).refusal()
     assert "there is no file" in lone_shell("topics", "produce", topic, str(tmp_path / "rows.json")).refusal()
 
     consume = ("topics", "consume", topic, "--from-beginning", "--count")
-    assert sorted(lone_shell(*consume, "3").ok().splitlines())[1] == '{"k":"b","n":2}'
+    assert sorted(lone_shell(*consume, "3").ok().splitlines())[1] == '{"k": "b", "n": 2}'
     places = {
-        row["key"]: row["partition"] for row in map(json.loads, lone_shell(*consume, "3", "--whole").ok().split())
+        row["key"]: row["partition"] for row in map(json.loads, lone_shell(*consume, "3", "--whole").ok().splitlines())
     }
     assert places == {key: partition_of(key.encode(), "kafka", 4) for key in "abc"}
     late = lone_shell(*consume, "4", "--idle", "1s")
     assert (late.code, late.out.count("\n")) == (3, 3)
     assert lone_shell("topics", "consume", topic, "--idle", "1s").ok() == ""
 
+    transactions = len({(places["a"], 1), (places["b"], 1), (places["c"], 2)})
     rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in lone_shell("topics", "list").ok().splitlines()]
-    assert [topic, "4", "3"] in rows
+    assert [topic, "4", str(3 + transactions)] in rows
     assert "(field topic, rule unused)" in lone_shell("topics", "delete", topic).refusal()
     lone_shell("topics", "delete", topic, "--force").ok()
     assert "(field name, rule known)" in lone_shell("topics", "delete", topic, "--force").refusal()

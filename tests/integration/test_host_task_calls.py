@@ -7,14 +7,19 @@ from functools import partial
 
 import pytest
 
+from penstock.config.model import Package
+from penstock.config.problems import Problem
 from penstock.control.clock import SystemClock
+from penstock.control.errors import Unavailable
 from penstock.control.process import wait_until
 from penstock.local.ports import free_port
 from penstock.spark.channel import RunHostTask
+from penstock.tasks.analysis import AnalysisReport, AnalysisRequest
 from penstock.tasks.host_task import INITIALIZE_SINK, REDISTRIBUTE, REMOVE_GENERATION, SEAL
 from penstock.tasks.redistribution import GenerationRemoval, RedistributionReport, SealRequest
 from penstock.tasks.savepoint import SavepointRemoval, SavepointRequest
 from penstock.tasks.sinks import SinkRequest
+from penstock.wire.analyses import AnalysisCall, AnalysisClient
 from penstock.wire.cluster import as_json
 from penstock.wire.host_task_client import HostTaskClient
 from penstock.wire.host_tasks import HostTaskState
@@ -66,6 +71,23 @@ def outcome(tasks: WantedHostTasks, world: World, attempt: Attempt) -> Outcome:
 
     wait_until(ended, 20, "an outcome")
     return tasks.outcome(attempt.key)
+
+
+def test_what_a_container_does_not_have_is_told_without_a_host(world: World) -> None:
+    """And nothing of a job that has all: then nobody knows."""
+    found = [Problem("package", "package_exists", "package: rules 2 is missing")]
+    app = build_app(world.container, identity.identity("task_manager/c1"), missing=lambda config: found)
+    config = layout(1).config.model_copy(update={"package": Package(name="rules", version="2")})
+    call = AnalysisCall(request=AnalysisRequest(job="flights", number=1, config=config), wait_seconds=0.1)
+    client = AnalysisClient(identity.outgoing("job_service"))
+    with serving(app, free_port()) as url:
+        assert client.analyse(url, call) == AnalysisReport(
+            problems=tuple(found), unchecked=("no host with the job's package is ready",)
+        )
+        found.clear()
+        with pytest.raises(Unavailable):
+            client.analyse(url, call)
+    client.close()
 
 
 def test_a_redistribution_and_a_seal_are_done(tasks: WantedHostTasks, world: World, url: str) -> None:

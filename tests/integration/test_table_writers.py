@@ -132,11 +132,24 @@ class TestDelta:
         with pytest.raises(BrokenTask, match="has rows of others"):
             writer(counts, task_of("second", own, "complete"), settings)
 
-    def test_jobs_that_append_share_a_table_and_an_empty_one_may_be_replaced(
+    def test_jobs_that_append_share_a_table_when_the_second_says_so(
+        self, rows: DataFrame, output: DeltaOutput, settings: SparkSettings, spark: SparkSession
+    ) -> None:
+        """Also where it writes the path otherwise. A table of an earlier release is anybody's."""
+        writer(rows, task_of("first", output), settings)
+        writer(rows, task_of("first", output), settings)
+        second = task_of("second", output.model_copy(update={"path": f"file:{output.path}/"}))
+        for refused in (check, lambda *_: writer(rows, second, settings)):
+            with pytest.raises(BrokenTask, match=r"the job first made the table .* set output.allow_other_writers"):
+                refused(rows, second.job, second.config, settings)
+        writer(rows, task_of("second", output.model_copy(update={"allow_other_writers": True})), settings)
+        spark.sql(f"ALTER TABLE delta.`{output.path}` SET TBLPROPERTIES ('penstock.appended' = 'true')")
+        writer(rows, second, settings)
+        assert spark.read.format("delta").load(output.path).columns == ["dest", "count"]
+
+    def test_an_empty_table_may_be_replaced(
         self, counts: DataFrame, rows: DataFrame, output: DeltaOutput, settings: SparkSettings, spark: SparkSession
     ) -> None:
-        for job in ("first", "second"):
-            writer(rows, task_of(job, output), settings)
         empty = output.model_copy(update={"path": f"{output.path}-empty"})
         spark.sql("SELECT 'C' AS dest, 1L AS count WHERE false").write.format("delta").save(empty.path)
         writer(counts, task_of("third", empty, "complete"), settings)

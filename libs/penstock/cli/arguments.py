@@ -12,6 +12,12 @@ Job = Annotated[str, typer.Argument(help="name of the job", callback=name_of("jo
 Layer = Annotated[
     str, typer.Argument(help="name of the layer: base, provisioner, scaler, oncall, ...", callback=name_of("layer"))
 ]
+LayerOrNone = Annotated[
+    str | None, typer.Argument(help="name of the layer; default: oncall", callback=name_of("layer"))
+]
+ConfigOrNone = Annotated[
+    str | None, typer.Argument(help="a JSON object, or a file that contains one; default: no change")
+]
 Config = Annotated[str, typer.Argument(help="a JSON object, or a file that contains one")]
 Reason = Annotated[str, typer.Option("--reason", "-r", help="why; kept in the history")]
 IfMatch = Annotated[int | None, typer.Option("--if-match", help="refuse unless the layer has this version")]

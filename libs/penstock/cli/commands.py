@@ -57,7 +57,7 @@ COMMANDS = (
         "layers:explain",
         "Show for each field its value, who set it, when and why, and which values it hides.",
     ),
-    Command("plan", "layers:plan", "Show what a change would do, without making it."),
+    Command("plan", "layers:plan", "Show what a change would do, without making it. Exit code 1: it would be refused."),
     Command(
         "history",
         "layers:history",
@@ -169,7 +169,11 @@ COMMANDS = (
         "topics:list_",
         "List all topics with their partitions and number of offsets. Transaction markers count as offsets too.",
     ),
-    Command("topics produce", "topics:produce", "Send JSON lines to a topic, one record each."),
+    Command(
+        "topics produce",
+        "topics:produce",
+        "Send JSON lines to a topic, one record each: all of them in one transaction, or none.",
+    ),
     Command("topics consume", "topics:consume", "Print the committed records of a topic as JSON lines."),
     Command(
         "topics delete", "topics:delete", "Delete a topic and all its records. Refused while a job reads or writes it."

@@ -58,7 +58,7 @@ def say_written(written: Written) -> None:
     ends = "" if written.expires_at is None else f", ends {cell(written.expires_at)}"
     say(f"{written.action} {written.job}{layer}: revision {written.revision}{version}{ends}")
     if written.verified is False:
-        say("not verified by Spark: the job is checked before its first task starts")
+        say(f"accepted, not verified: {written.why}; `penstock plan {written.job}` checks it")
 
 
 def say_more(cursor: str | None) -> None:

@@ -32,7 +32,7 @@ def list_(
     found = list(client().list_jobs(prefix=prefix, owner=owner, state=state, health=health))
     if as_json:
         return show_json(JobPage(jobs=found))
-    headings = ("job", "health", "state", "converged", "revision", "running", "backlog", "lag s", "owner")
+    headings = ("job", "health", "state", "converged", "revision", "running revision", "backlog", "lag s", "owner")
     table(headings, [_row(job) for job in found])
     for job in found:
         if job.reason:

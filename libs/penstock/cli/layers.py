@@ -8,7 +8,18 @@ from typing import Annotated, Any
 
 import typer
 
-from penstock.cli.arguments import AsJson, Config, IfMatch, Job, Layer, Reason, Verify, WholeLayer
+from penstock.cli.arguments import (
+    AsJson,
+    Config,
+    ConfigOrNone,
+    IfMatch,
+    Job,
+    Layer,
+    LayerOrNone,
+    Reason,
+    Verify,
+    WholeLayer,
+)
 from penstock.cli.cell import cell_history
 from penstock.cli.connection import client, definition, say_more, say_written
 from penstock.cli.errors import required
@@ -142,15 +153,22 @@ def _hidden(values: list[HiddenValueView]) -> str:
     return ", ".join(f"{hidden.layer}={cell(hidden.value)}" for hidden in values)
 
 
-def plan(job: Job, layer: Layer, config: Config, as_json: AsJson = False, verify: Verify = True) -> None:
-    """Show what a change would do, without making it.
+def plan(
+    job: Job, layer: LayerOrNone = None, config: ConfigOrNone = None, as_json: AsJson = False, verify: Verify = True
+) -> None:
+    """Show what a change would do, without making it. Exit code 1: it would be refused.
 
     The job need not exist: `plan JOB base FILE`. Prints the fields that change, the steps, the tasks that restart, for
-    how long they are down, and what Spark finds.
+    how long they are down, and what Spark finds. `plan JOB` alone says what Spark finds in the job as it is.
     """
-    content = definition(job, config)
+    content = definition(job, config or "{}")
     answer = client().plan(job, content, layer=layer, verify=verify)
-    return show_json(answer) if as_json else say_plan(answer)
+    if as_json:
+        show_json(answer)
+    else:
+        say_plan(answer)
+    if not answer.allowed:
+        raise typer.Exit(1)
 
 
 def say_plan(answer: PlanView) -> None:
@@ -158,11 +176,22 @@ def say_plan(answer: PlanView) -> None:
 
     Long texts stand whole below the table.
     """
-    rows = [(each.field, *_sides(each), each.kind) for each in answer.fields]
-    table(("field", "old", "new", "change kind"), rows, title=f"{answer.job}: change kind {answer.kind}")
+    table(*plan_table(answer), title=plan_title(answer))
     long = [line for each in answer.fields for line in difference(each)]
     for sentence in (*long, *plan_outcome(answer), *analysis_outcome(answer.analysis)):
         say(sentence)
+
+
+def plan_title(answer: PlanView) -> str:
+    """What a plan is of. A job that has never run may change in any field."""
+    return f"{answer.job}: new job" if answer.is_new else f"{answer.job}: change kind {answer.kind}"
+
+
+def plan_table(answer: PlanView) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """Headings and rows of the fields that change, with their change kinds where these count."""
+    kinds = not answer.is_new
+    rows = [(each.field, *_sides(each), *((each.kind,) if kinds else ())) for each in answer.fields]
+    return ("field", "old", "new", *(("change kind",) if kinds else ())), rows
 
 
 def _sides(change: FieldChangeView) -> tuple[str, str]:

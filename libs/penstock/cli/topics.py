@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, TextIO
+from typing import IO, Annotated
 
 import typer
 
@@ -18,6 +20,7 @@ from penstock.control.errors import UserError
 from penstock.local import records, topics
 
 Name = Annotated[str, typer.Argument(help="name of the topic")]
+_MOST_IN_MEMORY = 2**26
 
 
 def create(
@@ -60,13 +63,16 @@ def produce(
         typer.Option(help="what decides a key's partition, as the job's input declares: `kafka` is murmur2"),
     ] = "kafka",
 ) -> None:
-    """Send JSON lines to a topic, one record each.
+    """Send JSON lines to a topic, one record each: all of them in one transaction, or none.
 
-    A record without a key goes to any partition. The key is the text of its column; several columns are a JSON array.
+    Nothing is sent before the last line is read. A record without a key goes to any partition. The key is the text of
+    its column, a number as it is written; several columns are a JSON array.
     """
     columns = [each.strip() for each in key.split(",") if each.strip()]
+    bootstrap = _bootstrap()
+    partitions = topics.partition_count(bootstrap, name)
     with _lines(file) as lines:
-        sent = records.produce(_bootstrap(), name, lines, columns, key_function)
+        sent = records.produce(bootstrap, name, partitions, lines, columns, key_function)
     say(f"sent {sent:,} records to {name}")
 
 
@@ -102,11 +108,15 @@ def consume(
 
 
 @contextmanager
-def _lines(file: Path | None) -> Iterator[TextIO]:
+def _lines(file: Path | None) -> Iterator[IO[str]]:
+    """The lines that are to be sent, in a file that can be read again."""
     if file is None:
         if sys.stdin.isatty():
             note("type a JSON object in each line; Ctrl-D ends")
-        yield sys.stdin
+        with tempfile.SpooledTemporaryFile(_MOST_IN_MEMORY, "w+", encoding="utf-8") as kept:
+            shutil.copyfileobj(sys.stdin, kept)
+            kept.seek(0)
+            yield kept
         return
     if not file.is_file():
         raise UserError(

@@ -89,14 +89,21 @@ class Input(DeclaredModel):
 
 
 class Table(DeclaredModel):
-    """A static table to join with, read at the start of each task."""
+    """A static table to join with, checked at the start of each task and read by each batch."""
 
     path: str = Field(..., min_length=1, max_length=4096, **declare(RESTART, DECLARED_BY_USER))
-    """Hadoop path of the table; `${name}` is replaced by an argument."""
+    """Hadoop path of the table: a file, or a folder with files of one format. It must be below one of the cell's
+    PENSTOCK_PATH_ROOTS. `${name}` is replaced by an argument."""
     format: Literal["parquet", "csv", "json", "delta"] = Field("parquet", **declare(RESTART, DECLARED_BY_USER))
-    """File format."""
+    """File format. A file of json has an object in each line."""
     table_schema: str | None = Field(None, min_length=1, max_length=100_000, **declare(RESTART, DECLARED_BY_USER))
     """Spark DDL of the table. Default: as the files have it."""
+    header: bool = Field(True, **declare(RESTART, DECLARED_BY_USER))
+    """Of csv: the first line of each file names the columns, in the order of table_schema. With `false` it is a row,
+    and table_schema must name the columns."""
+    malformed: Literal["fail", "null"] = Field("fail", **declare(RESTART, DECLARED_BY_USER))
+    """What becomes of a line of csv or json that does not fit the columns: the task does not start (`fail`), or the
+    query gets what could be read and null for the rest (`null`)."""
 
 
 class KafkaOutput(DeclaredModel):
@@ -124,11 +131,12 @@ class DeltaOutput(DeclaredModel):
     type: Literal["delta"] = Field("delta", **declare(FORBIDDEN, DECLARED_BY_USER))
     """Kind of output."""
     path: str = Field(..., min_length=1, max_length=4096, **declare(RESCALE, DECLARED_BY_USER))
-    """Hadoop path of the Delta table."""
+    """Hadoop path of the Delta table. A table that another job made is refused, unless allow_other_writers is true."""
     partition_columns: tuple[Identifier, ...] = Field((), max_length=32, **declare(FORBIDDEN, DECLARED_BY_USER))
     """Columns that partition the table."""
     allow_other_writers: bool = Field(False, **declare(RESTART, DECLARED_BY_USER))
-    """Accept that this job and others write to the table although one replaces it whole (output_mode complete)."""
+    """Accept that this job writes to a table of another job: both append, each exactly once, and readers get the rows
+    of both; or one replaces it whole (output_mode complete), with the rows of the other."""
 
 
 class FilesOutput(DeclaredModel):

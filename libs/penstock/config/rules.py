@@ -93,6 +93,19 @@ def _table_paths(config: JobConfig) -> Iterator[Problem]:
                 yield Problem(field, "unknown_argument", f"{field} has ${{{argument}}}, but args has no {argument}")
 
 
+def _table_headers(config: JobConfig) -> Iterator[Problem]:
+    for name, table in config.tables.items():
+        field = f"tables.{name}"
+        if table.header:
+            continue
+        if table.format != "csv":
+            detail = f"{field}.header is of csv only; the format is {table.format}"
+            yield Problem(f"{field}.header", "header_of_csv", detail)
+        elif table.table_schema is None:
+            detail = f"{field}.header is false: table_schema must name the columns"
+            yield Problem(f"{field}.table_schema", "table_schema_required", detail)
+
+
 def _inputs(config: JobConfig) -> Iterator[Problem]:
     for name, source in config.inputs.items():
         field = f"inputs.{name}"
@@ -284,6 +297,7 @@ RULES: tuple[Rule, ...] = (
     _equal_key_groups,
     _different_names,
     _table_paths,
+    _table_headers,
     _inputs,
     _dead_letters,
     _foreign_outputs,

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
@@ -73,16 +73,53 @@ def check_merged(merged: Mapping[str, Any], *, carries: bool = False) -> JobConf
     `extra["errors"]`; rules between fields are looked at once types and limits are right. `key_group_bounds` that
     are not in force are left out, so configurations differ in them only where that moves key groups.
     """
-    try:
-        config = JobConfig.model_validate_json(json.dumps(merged), strict=True, extra="forbid")
-    except ValidationError as error:
-        if not (carries and _is_only_newer(error)):
-            raise refusal(_shape_problems(error)) from None
-        config = JobConfig.model_validate_json(json.dumps(merged), strict=True)
+    config = _typed(merged, carries=carries)
     problems = broken_rules(config)
     if problems:
         raise refusal(problems)
     return _with_bounds_in_force(config)
+
+
+def read_merged(merged: Mapping[str, Any]) -> JobConfig:
+    """As `check_merged` with `carries`, of what was accepted once, whatever rules between fields it breaks now."""
+    return _with_bounds_in_force(_typed(merged, carries=True))
+
+
+def check_change(after: Mapping[str, Any], known: Iterable[Mapping[str, Any]]) -> JobConfig:
+    """As `check_merged` with `carries`, of what a write makes of a job. What the job breaks already is no reason
+    against the write: a release brings new rules, and a job can be stopped and taken back all the same.
+
+    `known`: the configurations that the job has and runs with. A part that the write changes keeps every rule.
+    """
+    config = _typed(after, carries=True)
+    problems = broken_rules(config)
+    if problems:
+        kept = frozenset(problem for each in known for problem in _kept_problems(each, config))
+        problems = tuple(problem for problem in problems if problem not in kept)
+    if problems:
+        raise refusal(problems)
+    return _with_bounds_in_force(config)
+
+
+def _kept_problems(known: Mapping[str, Any], after: JobConfig) -> Iterator[Problem]:
+    """The problems of a configuration with parts that are the same in `after`."""
+    try:
+        config = _typed(known, carries=True)
+    except InvalidConfig:
+        return
+    for problem in broken_rules(config):
+        part = problem.field.partition(".")[0]
+        if getattr(config, part) == getattr(after, part):
+            yield problem
+
+
+def _typed(merged: Mapping[str, Any], *, carries: bool) -> JobConfig:
+    try:
+        return JobConfig.model_validate_json(json.dumps(merged), strict=True, extra="forbid")
+    except ValidationError as error:
+        if not (carries and _is_only_newer(error)):
+            raise refusal(_shape_problems(error)) from None
+        return JobConfig.model_validate_json(json.dumps(merged), strict=True)
 
 
 def _with_bounds_in_force(config: JobConfig) -> JobConfig:

@@ -2,63 +2,84 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from itertools import islice
-from typing import Any, Literal
+from typing import IO, Any, Literal, NamedTuple
 from uuid import uuid4
 
 import orjson
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from penstock.control.errors import Unavailable, UserError
-from penstock.local.topics import end_offsets, no_answer, partition_count, silent
+from penstock.control.errors import UserError
+from penstock.local.topics import end_offsets, no_answer, silent
 from penstock.spark.delivery import CheckedProducer
 from penstock.spark.inputs.key_hash import HASHES
 
 KeyFunction = Literal["kafka", "crc32"]
 _ANY_PARTITION = -1
 _FLUSH_S = 30.0
+# What brokers allow at most by default.
+_TRANSACTION_MS = 900_000
 _POLL_S = 0.1
 _CONNECT_S = 30.0
 _AT_ONCE = 500
 
 
+class Record(NamedTuple):
+    """A record to send."""
+
+    value: str
+    key: bytes | None
+    partition: int
+
+
 def produce(
-    bootstrap: str, topic: str, lines: Iterable[str], key: Sequence[str] = (), function: KeyFunction = "kafka"
+    bootstrap: str,
+    topic: str,
+    partitions: int,
+    lines: IO[str],
+    key: Sequence[str] = (),
+    function: KeyFunction = "kafka",
 ) -> int:
-    """Sends each line, a JSON object, as a record, and returns their number. Empty lines are passed over.
+    """Sends each line, a JSON object, as a record, all in one transaction, and returns their number. Empty lines are
+    passed over. `lines` are read twice. `partitions`: those of the topic.
 
     With `key` the record's key is these columns, and `function` decides its partition. Raises UserError for a line that
-    is no JSON object or has no such column: the lines before it are sent. Raises NotFound, Unavailable.
+    is no JSON object or has no such column, and Unavailable: then none of the records counts.
     """
-    partitions, sent = partition_count(bootstrap, topic), 0
-    settings = {"bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 20}
-    producer = CheckedProducer(settings, _FLUSH_S, silent)
-    try:
-        for number, line in enumerate(lines, 1):
-            if line.strip():
-                found = key_of(row_of(line, number), key, number)
-                partition = partition_of(found, function, partitions)
-                producer.send(topic, line.strip(), key=found, partition=partition)
-                sent += 1
-    finally:
-        lost = producer.lost()
-    if lost is not None:
-        raise Unavailable(f"kafka at {bootstrap} did not take {lost}")
-    return sent
+    count = sum(1 for _ in _to_send(lines, key, function, partitions))
+    if count:
+        lines.seek(0)
+        own = {"transactional.id": f"penstock-cli-{uuid4()}", "transaction.timeout.ms": _TRANSACTION_MS}
+        settings = {"bootstrap.servers": bootstrap, "linger.ms": 20, **own}
+        producer = CheckedProducer(settings, _FLUSH_S, silent)
+        with producer.transaction(f"kafka at {bootstrap}"):
+            for record in _to_send(lines, key, function, partitions):
+                producer.send(topic, record.value, key=record.key, partition=record.partition)
+    return count
+
+
+def _to_send(lines: Iterable[str], key: Sequence[str], function: KeyFunction, partitions: int) -> Iterator[Record]:
+    for number, line in enumerate(lines, 1):
+        if line.strip():
+            found = key_of(row_of(line, number), key, number)
+            yield Record(line.strip(), found, partition_of(found, function, partitions))
 
 
 def row_of(line: str, number: int) -> Mapping[str, Any]:
-    """A line as a JSON object. Raises UserError that names the line."""
+    """A line as a JSON object, its numbers as they are written. Raises UserError that names the line."""
     try:
         row = orjson.loads(line)
     except orjson.JSONDecodeError as error:
         raise UserError(f"line {number} is not JSON: {error}", field="rows", rule="json_lines") from error
     if not isinstance(row, dict):
         raise UserError(f"line {number} is not a JSON object: write {{...}}", field="rows", rule="json_lines")
-    return row
+    # orjson would make a double of each number with a point, and of each large one.
+    written: dict[str, Any] = json.loads(line, parse_float=orjson.Fragment, parse_int=orjson.Fragment)
+    return written
 
 
 def key_of(row: Mapping[str, Any], columns: Sequence[str], number: int) -> bytes | None:
@@ -121,7 +142,7 @@ def _records(
 
 
 def value_line(message: Message) -> str:
-    """The value of a record as a line of JSON: as it is if it is JSON, else as a text."""
+    """The value of a record as a line of JSON: as it is written if it is JSON, else as a text."""
     return orjson.dumps(_json(message.value())).decode()
 
 
@@ -135,10 +156,13 @@ def record_line(message: Message) -> str:
 
 
 def _json(value: str | bytes | None) -> Any:
+    text = _text(value)
     try:
-        return None if value is None else orjson.loads(value)
+        orjson.loads(value or b"")
     except orjson.JSONDecodeError:
-        return _text(value)
+        return text
+    # In JSON a line ends only between values.
+    return orjson.Fragment(" ".join(str(text).split("\n")).strip())
 
 
 def _text(value: str | bytes | None) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import socket
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -13,6 +14,7 @@ from confluent_kafka.cimpl import NewTopic
 from penstock.control.errors import Conflict, NotFound, Unavailable
 
 _TIMEOUT_S = 10.0
+_CONNECT_S = 2.0
 _BEGIN: OffsetSpec = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
 _END: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]
 # What the client has to say of a broker that is away comes back as an error too.
@@ -109,10 +111,28 @@ def _offsets(bootstrap: str, places: list[tuple[str, int]], where: OffsetSpec) -
         raise no_answer(bootstrap, error) from error
 
 
+def require_listening(bootstrap: str) -> None:
+    """Raises Unavailable when nothing listens at any of the addresses. Kafka's client would try for 10 s and longer."""
+    why = "no address"
+    for address in bootstrap.split(","):
+        host, _, port = address.strip().rpartition(":")
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), _CONNECT_S).close()
+        except (OSError, ValueError) as error:
+            why = str(error)
+        else:
+            return
+    raise _unreachable(bootstrap, why)
+
+
 def no_answer(bootstrap: str, error: KafkaException) -> Unavailable:
     """Kafka does not do what it was asked."""
+    return _unreachable(bootstrap, error.args[0].str())
+
+
+def _unreachable(bootstrap: str, why: str) -> Unavailable:
     return Unavailable(
-        f"kafka at {bootstrap} does not answer ({error.args[0].str()}): is `penstock up` running? PENSTOCK_DATA_DIR "
+        f"kafka at {bootstrap} does not answer ({why}): is `penstock up` running? PENSTOCK_DATA_DIR "
         "names the folder of another stack, PENSTOCK_KAFKA_BOOTSTRAP another Kafka"
     )
 
@@ -123,5 +143,6 @@ def _unknown(bootstrap: str, topic: str) -> NotFound:
 
 
 def _admin(bootstrap: str) -> AdminClient:
-    """To be kept until its answers have come: they end with it."""
+    """To be kept until its answers have come: they end with it. Raises Unavailable when nothing listens."""
+    require_listening(bootstrap)
     return AdminClient({"bootstrap.servers": bootstrap}, logger=silent)

@@ -6,7 +6,8 @@ A record that was refused is no longer waiting either, so an empty queue does no
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
@@ -85,6 +86,28 @@ class CheckedProducer:
         lost = self.lost()
         if lost is not None:
             raise Unavailable(f"{where} did not take {lost}")
+
+    @contextmanager
+    def transaction(self, where: str) -> Iterator[None]:
+        """What the body sends counts for readers of committed records only once all of it is taken; of a producer with
+        a `transactional.id`. Raises Unavailable."""
+        try:
+            self._producer.init_transactions(self._seconds)
+            self._producer.begin_transaction()
+        except KafkaException as error:
+            raise Unavailable(f"{where} begins no transaction: {error.args[0].str()}. Nothing was sent") from error
+        try:
+            yield
+            self.require_taken(where)
+        except BaseException:
+            with suppress(KafkaException):  # Kafka itself ends a transaction that its producer has left
+                self._producer.abort_transaction(self._seconds)
+            raise
+        try:
+            self._producer.commit_transaction(self._seconds)
+        except KafkaException as error:
+            told = f"{where} did not confirm the transaction: {error.args[0].str()}"
+            raise Unavailable(f"{told}. Either all records of it count, or none") from error
 
     def partitions_taken(self, topic: str) -> set[int]:
         """The partitions of the topic that have taken a record, as far as Kafka has answered."""

@@ -18,9 +18,10 @@ from penstock.config.plan_dataflow import INPUT_MARK
 from penstock.control.errors import BrokenTask, PenstockError, Unavailable
 from penstock.spark.failures import python_reason, reason_of
 from penstock.spark.packages import ensure
+from penstock.spark.parts import require_secrets
 from penstock.spark.settings import SparkSettings
-from penstock.spark.sources import read_table
 from penstock.spark.sql_guard import require_plain, without_files_by_name
+from penstock.spark.tables import read_table
 
 
 def result_of(
@@ -71,9 +72,7 @@ def _frame(
 
 def secrets_of(config: JobConfig, settings: SparkSettings) -> dict[str, str]:
     """The values of a job's secrets by the names that its code knows. Raises BrokenTask when one is missing."""
-    missing = {purpose: name for purpose, name in config.secrets.items() if name not in settings.secrets}
-    for purpose, name in sorted(missing.items()):
-        raise BrokenTask(f"secrets.{purpose}: the container has no secret {name}", rule="known_secret")
+    require_secrets(config, settings.secrets)
     return {purpose: settings.secrets[name] for purpose, name in config.secrets.items()}
 
 

@@ -1,4 +1,4 @@
-"""The inputs and tables of a task.
+"""The inputs of a task.
 
 An input is a Kafka topic, read by `assign` from exactly the task's key groups, transactions as committed, and with
 an error where records have gone before they were read. In a catch-up its partitions keep pace in event time.
@@ -8,18 +8,15 @@ Malformed records do not reach the query (`inputs.malformed`).
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from penstock.config.keygroups import KeyGroupRange
-from penstock.config.model import Input, JobConfig, Table
-from penstock.config.paths import PLACEHOLDER, Argument, with_arguments
-from penstock.control.errors import BrokenTask
+from penstock.config.model import Input, JobConfig
 from penstock.spark.balance import Ends, balance_options, bounded, limit_options
 from penstock.spark.inputs.malformed import DECODED, MalformedRecords, columns, decoded, is_whole
-from penstock.spark.paths import require_allowed, require_files_allowed
 from penstock.spark.producers import reader_options
 from penstock.spark.settings import SparkSettings
 
@@ -133,32 +130,3 @@ def first_beyond(
             records = records.where(is_whole(session, source))
     beyond = records.where(F.unix_millis(F.col(column)) > event_time_ms)
     return {row[0]: row[1] for row in beyond.groupBy("partition").agg(F.min("offset")).collect()}
-
-
-def read_table(
-    session: SparkSession, name: str, table: Table, args: Mapping[str, Argument], roots: Sequence[str]
-) -> DataFrame:
-    """A static frame of the table `name`; CSV files are read with their header line.
-
-    Raises BrokenTask, before anything is read, for a path below none of the roots of the cell.
-    """
-    field, path = f"tables.{name}.path", substitute(table.path, args)
-    require_allowed(field, path, roots)
-    reader = session.read.format(table.format)
-    if table.format == "csv":
-        # Spark else takes the columns of a schema by place, whatever the header line says.
-        reader = reader.options(header=True, enforceSchema=False, inferSchema=table.table_schema is None)
-    if table.table_schema is not None:
-        reader = reader.schema(table.table_schema)
-    frame = reader.load(path)
-    require_files_allowed(field, frame, roots)
-    return frame
-
-
-def substitute(text: str, args: Mapping[str, Argument]) -> str:
-    """`text` with each `${name}` replaced by that argument. Raises BrokenTask for a name that is not among `args`."""
-
-    for name in PLACEHOLDER.findall(text):
-        if name not in args:
-            raise BrokenTask(f"${{{name}}}: the job has no argument of this name; it has {sorted(args)}")
-    return with_arguments(text, args)

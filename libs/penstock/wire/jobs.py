@@ -153,7 +153,7 @@ class Written(View):
     """A write that was done. `layer` and `version` are null for writes to the job as a whole.
 
     `verified`: whether Spark's analysis found nothing against it; false when nobody could be asked, null when there was
-    nothing to verify. What was not verified is checked before the first task starts.
+    nothing to verify. `why` it is false. What was not verified is checked before the first task starts.
     """
 
     job: str
@@ -163,6 +163,7 @@ class Written(View):
     version: int | None = None
     expires_at: datetime | None = None
     verified: bool | None = None
+    why: str = ""
 
 
 class BatchResult(View):
@@ -302,6 +303,7 @@ class PlanView(View):
 
     `fields` are the leaves that the write changes. `kind` and `steps` describe the way from the running configuration
     to the expected one, so changes that do not run yet count too. `allowed` false: the write would be refused.
+    `is_new`: the job has never run, so no change is refused for its kind.
     `analysis`: what Spark finds; null when the write changes nothing that Spark analyses.
     `waves`: the tasks that get a new package in each of the steps `wave_1`, `wave_2` and so on; empty without one.
     `completeness` of a rescale of a job with watermarks: tasks that lag read on first (`wait`), or late rows are
@@ -314,6 +316,7 @@ class PlanView(View):
     version: int
     kind: str
     allowed: bool
+    is_new: bool = False
     fields: list[FieldChangeView]
     steps: list[str]
     waves: list[list[str]]

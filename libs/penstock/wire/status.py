@@ -6,7 +6,7 @@ from penstock.wire.jobs import JsonObject, View
 
 
 class StatusLine(View):
-    """A part of the cell. `part`: such as `loop state_syncer`. `advice`: what to do when it is not `ok`; else null."""
+    """A part of the cell. `part`: such as `loop state_syncer`. `advice`: what to do about it."""
 
     part: str
     ok: bool

@@ -12,7 +12,7 @@ from sqlalchemy import Connection
 from penstock.config.classify import Config, classify
 from penstock.config.merge import LayerConfig, merge
 from penstock.config.model import JobConfig
-from penstock.config.validate import check_merged
+from penstock.config.validate import read_merged
 from penstock.control.errors import InvalidConfig, NotFound
 from penstock.model.jobs import Action, JobState, StoredJob, layer_configs
 from penstock.store import cluster
@@ -85,7 +85,8 @@ def plan_write(job: JobName, body: PlanRequest, parts: PartsOf, principal: Princ
         rates=rates,
         rollout_share=parts.rollout_share,
     )
-    if not body.verify or (stored.exists and not must_be_asked(merged_of(stored, layers), after)):
+    # A plan that changes nothing asks what Spark says of the job as it is.
+    if not body.verify or (stored.exists and found.fields and not must_be_asked(merged_of(stored, layers), after)):
         return found
     analysis = _analysed(parts, job, after)
     return found.model_copy(update={"analysis": analysis, "allowed": found.allowed and not analysis.problems})
@@ -94,11 +95,11 @@ def plan_write(job: JobName, body: PlanRequest, parts: PartsOf, principal: Princ
 def _analysed(parts: requests.Parts, job: str, config: JobConfig) -> AnalysisView:
     verdict = parts.analyses.ask(job, config, wait_seconds=PLAN_SECONDS, start_host=True)
     if verdict.report is None:
-        return AnalysisView(verified=False, why=verdict.why)
+        return AnalysisView(verified=False, why=verdict.unverified_why)
     report = verdict.report
     return AnalysisView(
         verified=verdict.verified and not report.problems,
-        why="; ".join(report.unchecked),
+        why=verdict.unverified_why,
         problems=[problem._asdict() for problem in report.problems],
         columns=report.columns,
         operators=[operator.model_dump(mode="json") for operator in report.operators],
@@ -106,10 +107,10 @@ def _analysed(parts: requests.Parts, job: str, config: JobConfig) -> AnalysisVie
 
 
 def _before(stored: StoredJob, layers: Layers) -> Config:
-    """The merge of the layers. An invalid merge is returned unchecked, since the write may repair it."""
+    """The merge of the layers. One that is no job is returned as it is, since the write may repair it."""
     merged = merged_of(stored, layers)
     try:
-        return check_merged(merged, carries=True)
+        return read_merged(merged)
     except InvalidConfig:
         return merged
 

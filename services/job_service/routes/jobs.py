@@ -7,7 +7,7 @@ from typing import Any
 from fastapi import APIRouter, Response
 from sqlalchemy import Connection
 
-from penstock.config.validate import check_merged
+from penstock.config.validate import read_merged
 from penstock.control.errors import NotFound
 from penstock.model.health import Health
 from penstock.model.jobs import Action, JobState
@@ -82,7 +82,7 @@ def get_job(job: JobName, parts: PartsOf, response: Response) -> JobView:
         **dict(status),
         created_at=stored.created_at,
         detail="" if sync is None else sync.detail,
-        config=check_merged(merged_of(stored, layers), carries=True).model_dump(mode="json"),
+        config=read_merged(merged_of(stored, layers)).model_dump(mode="json"),
         layers=layer_versions(stored),
     )
 

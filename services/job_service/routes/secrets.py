@@ -41,7 +41,7 @@ def put_secret(secret: SecretName, body: SecretWrite, call: CallOf) -> Response:
 @router.delete("/v1/secrets/{secret}", status_code=204, response_class=Response)
 @requests.needs(access.of_role(access.MAY_ADMINISTER))
 def delete_secret(secret: SecretName, call: CallOf, reason: requests.Text = "") -> Response:
-    """From now on no job may use it. 409 while one does. May be repeated."""
+    """From now on no job may use it. 409 while one does, 404 when there is none."""
 
     def work(connection: Connection) -> Answer:
         secrets.delete(connection, secret, call.author, reason)

@@ -53,7 +53,7 @@ def take(connection: Connection, changes: Mapping[int, Change]) -> dict[int, Use
     refused: dict[int, UserError] = {}
     for position, flow in changed.items():
         try:
-            flows.take(flow)
+            flows.take(flow, stored.get(flow.job))
         except UserError as error:
             refused[position] = error
     _write(connection, [flow for position, flow in changed.items() if position not in refused])
@@ -62,7 +62,8 @@ def take(connection: Connection, changes: Mapping[int, Change]) -> dict[int, Use
 
 def check(connection: Connection, flow: Flow) -> None:
     """Raises InvalidConfig when a write of this flow would be refused now. Changes nothing."""
-    _around(connection, [flow], {}).take(flow)
+    stored = {each.job: each for each in _read(connection, [flow.job])}
+    _around(connection, [flow], stored).take(flow, stored.get(flow.job))
 
 
 def _around(connection: Connection, flows: Sequence[Flow], stored: Mapping[str, Flow]) -> Flows:

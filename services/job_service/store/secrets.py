@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy import Connection, text
 
 from penstock.config.problems import refusal
-from penstock.control.errors import Conflict, UserError
+from penstock.control.errors import Conflict, NotFound, UserError
 from penstock.control.texts import first_few
 from penstock.model.cell import CellAction, CellEntry
 from penstock.model.jobs import Change
@@ -72,12 +72,13 @@ def put(connection: Connection, name: str, jobs: Sequence[str], author: str, rea
 
 
 def delete(connection: Connection, name: str, author: str, reason: str) -> None:
-    """Deletes it; one that is not there is deleted already. Raises Conflict while a job uses it."""
+    """Deletes it. Raises NotFound when there is none, and Conflict while a job uses it."""
     before = _hold(connection, name)
+    if before is None:
+        raise NotFound(f"there is no secret {name}: `penstock secrets list` shows all", field="secret", rule="known")
     _require_unused(connection, name, ())
-    if before is not None:
-        connection.execute(_DELETE, {"name": name})
-        record(connection, CellEntry(author, CellAction.SECRET_TAKEN, name, reason, old=before))
+    connection.execute(_DELETE, {"name": name})
+    record(connection, CellEntry(author, CellAction.SECRET_TAKEN, name, reason, old=before))
 
 
 def take(connection: Connection, changes: Mapping[int, Change]) -> dict[int, UserError]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime
 
-from penstock.config.classify import Difference, classify
+from penstock.config.classify import INSTEAD, Difference, classify
 from penstock.config.model import ChangeKind, DesiredState
 from penstock.model.jobs import JobState
 from penstock.tasks.host_task import INITIALIZE_SINK
@@ -172,10 +172,7 @@ def _bring(view: JobView, expected: Config, running: Running) -> Nothing | Start
     difference = classify(running.config, expected)
     commit = Commit(expected, view.revision, running.generation, view.restarts, difference=difference)
     if running.started and (names := _forbidden(difference)):
-        detail = (
-            f"{', '.join(names)} cannot change in a job that has run: its checkpoints would not fit. "
-            "Make a new job with the new configuration, or take the change back"
-        )
+        detail = f"{', '.join(names)} cannot change once the job has run: take the change back. {INSTEAD}"
         return Fail(detail, ChangeKind.FORBIDDEN, names)
     if view.restore is not None or (running.started and difference.kind is ChangeKind.RESCALE):
         # What tasks do last is not kept by a restore.

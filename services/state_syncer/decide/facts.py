@@ -44,8 +44,8 @@ class Fact(StrEnum):
     DONE = "the container has finished"
     FAILED = "the container failed"
     UNMOVABLE = "the state cannot be moved"
-    LOST = "the container is lost"
-    GIVEN_UP = "the container is lost, as others were before"
+    LOST = "the attempt was lost"
+    GIVEN_UP = "the attempt was lost, as others were before"
 
 
 def found_of(view: JobView, progress: Progress, now: datetime) -> Fact:

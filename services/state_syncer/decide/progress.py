@@ -135,7 +135,7 @@ class Plan(Carried):
                 usual = f"{self.container} writes generation {self.generation}"
             case Step.SEAL:
                 usual = f"{self.container} ends the generation before {self.generation}"
-        lost = f" (containers lost at it: {self.losses})" if self.losses else ""
+        lost = f" (attempts lost: {self.losses})" if self.losses else ""
         slow = f". All state moves while the job is stopped: {self.uncopied}" if self.uncopied else ""
         return f"{self.step.value}: {why or usual}{lost}{slow}"
 

@@ -338,6 +338,8 @@ def _failure(view: JobView, progress: Progress, found: Fact, why: str = "") -> F
     match progress.outcome:
         case Failed(reason) | Lost(reason):
             said = f": {reason}"
+        case _ if found in (Fact.LOST, Fact.GIVEN_UP):
+            said = ": the container is lost"
         case _:
             said = f": {why or view.quiet}" if plan.step in QUIESCED_STEPS else ""
     ended = (

@@ -43,7 +43,7 @@ class Container:
         def analyse(call: AnalysisCall) -> AnalysisReport:
             self.asked.append(call)
             if self.report is None:
-                raise Unavailable("no host with the job's package is ready here")
+                raise Unavailable("no host with the job's package is ready")
             return self.report
 
         return app
@@ -115,14 +115,19 @@ def test_a_write_is_refused_by_what_spark_says(client: JobClient, container: Con
 
 
 def test_a_write_goes_on_without_a_host(client: JobClient, container: Container) -> None:
+    """And says why it is not verified. A plan without a change then asks for the job as it is."""
     container.report = None
-    assert client.put_job("etl", CONFIG).verified is False
+    made = client.put_job("etl", CONFIG)
+    assert (made.verified, "no host with the job's package is ready" in made.why) == (False, True)
     assert [call.start_host for call in container.asked] == [False]
+    container.report = AnalysisReport(problems=(WRONG,))
+    assert not client.plan("etl", {}).allowed
 
 
 def test_a_write_goes_on_when_a_check_could_not_be_made(client: JobClient, container: Container) -> None:
     container.report = AnalysisReport(unchecked=("kafka cannot be reached",))
-    assert client.put_job("etl", CONFIG).verified is False
+    made = client.put_job("etl", CONFIG)
+    assert (made.verified, made.why) == (False, "kafka cannot be reached")
 
 
 def test_only_what_spark_looks_at_is_asked(client: JobClient, container: Container) -> None:
@@ -168,9 +173,12 @@ def test_the_commands_tell_it(shell: Shell, container: Container) -> None:
     assert "state: GROUP BY by (dest) over flights; rows with the same key are in one task" in said
     assert "result: dest string" in said
     container.report = AnalysisReport(problems=(WRONG,))
-    assert "PROBLEM query.sql (unresolved_column)" in shell("plan", "etl", "base", config).ok()
+    planned = shell("plan", "etl", "base", config)
+    assert (planned.code, "PROBLEM query.sql (unresolved_column)" in planned.out) == (1, True)
     assert "Did you mean" in shell("jobs", "apply", "etl", config).refusal()
-    assert "not verified by Spark" in shell("jobs", "apply", "etl", config, "--no-verify").ok()
+    applied = shell("jobs", "apply", "etl", config, "--no-verify").ok()
+    assert "accepted, not verified: verify=false was asked for; `penstock plan etl` checks it" in applied
+    assert shell("plan", "etl").code == 1
     assert (
         PlanView.model_validate_json(shell("plan", "etl", "oncall", '{"priority": 1}', "--json").ok()).analysis is None
     )

@@ -76,6 +76,11 @@ def test_a_folder_of_another_job_is_refused(client: JobClient) -> None:
     with pytest.raises(InvalidConfig, match="the job hello writes to /out/hello") as refused:
         client.put_job("hello2", files)
     assert refused.value.rule == "folder_taken"
+    table = {**CONFIG, "output": {"type": "delta", "path": "file:/out/hello/"}}
+    with pytest.raises(InvalidConfig, match="the job hello writes to /out/hello"):
+        client.put_job("hello2", table)
+    with pytest.raises(InvalidConfig, match="the job hello writes to /out/hello"):
+        client.plan("hello2", table)
     client.put_job("hello", {**files, "task_count": 2})
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from penstock.control.errors import Conflict, Forbidden, InvalidConfig, UserError
+from penstock.control.errors import Conflict, Forbidden, InvalidConfig, NotFound, UserError
 from penstock.wire.job_client import JobClient
 from tests.support.job_service.service import CONFIG, RunningJobService, job_service
 from tests.support.state_syncer.cell import Cell
@@ -66,7 +66,8 @@ def test_a_secret_in_use_stays_its_jobs(admin: JobClient) -> None:
     assert (row.name, row.jobs, row.author) == ("api-key", ["*"], "admin")
     admin.put_layer("mine", "base", PYTHON, if_match=written.version or 0)
     admin.delete_secret("api-key", reason="leaked")
-    admin.delete_secret("api-key")
+    with pytest.raises(NotFound, match="there is no secret api-key"):
+        admin.delete_secret("api-key")
     assert admin.secrets() == []
     told = [(each.action, each.reason, each.old, each.new) for each in admin.cell_history(subject="api-key").entries]
     first, everybody = {"jobs": ["mine", "team-a.*"]}, {"jobs": ["*"]}

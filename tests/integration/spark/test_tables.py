@@ -3,24 +3,59 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
+from typing import Any
 
 import pytest
-from py4j.protocol import Py4JJavaError
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from penstock.config.model import Table
 from penstock.control.errors import BrokenTask
-from penstock.spark.sources import read_table
+from penstock.spark.tables import read_table
+from tests.support.spark.session import Feed
+
+FEES = "region STRING, fee DOUBLE, until TIMESTAMP"
+GOOD = "north,1.5,2024-01-01 00:00:00\n"
 
 
 def test_a_header_that_names_other_columns_than_the_schema_is_an_error(spark: SparkSession, tmp_path: Path) -> None:
-    """Not a row in which the values of two columns are exchanged."""
+    """Neither a row in which the values of two columns are exchanged, nor a first row that is lost. Said otherwise, the
+    first line is a row."""
     (tmp_path / "fees.csv").write_text("region,shop\nnorth,a\n")
     right, wrong = "region STRING, shop STRING", "shop STRING, region STRING"
-    assert _rows(spark, tmp_path, "fees.csv", right) == [("north", "a")]
-    with pytest.raises(Py4JJavaError, match="CSV header does not conform"):
-        _rows(spark, tmp_path, "fees.csv", wrong)
+    assert _csv(spark, tmp_path, right) == [("north", "a")]
+    with pytest.raises(BrokenTask, match=r"(?s)tables.t.header: CSV header does not.*set tables.t.header to false"):
+        _csv(spark, tmp_path, wrong)
+    assert _csv(spark, tmp_path, right, header=False) == [("region", "shop"), ("north", "a")]
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("south,1;5,", "fee is '1;5', no DOUBLE"),
+        ("south,1.5", "it does not have 3 values: 'south,1.5'"),
+        ("south,1.5,1700000000000", "until is '1700000000000', no TIMESTAMP"),
+    ],
+)
+def test_a_line_of_csv_that_is_malformed_names_its_place(
+    line: str, told: str, spark: SparkSession, tmp_path: Path
+) -> None:
+    """As of an input, and not a null that nobody asked for."""
+    (tmp_path / "fees.csv").write_text(f"region,fee,until\n{GOOD}{line}\n")
+    with pytest.raises(BrokenTask, match=f"tables.t.path: .*/fees.csv, line 3: {re.escape(told)}"):
+        _csv(spark, tmp_path, FEES)
+    assert len(_csv(spark, tmp_path, FEES, malformed="null")) == 2
+
+
+def test_a_line_of_json_that_is_malformed_names_its_place(spark: SparkSession, tmp_path: Path) -> None:
+    """Whoever named the columns: the job or, in part, the files."""
+    (tmp_path / "fees.json").write_text('{"region": "north", "fee": 1}\n\n{"region": "south", "fee": "1;5"}\n')
+    with pytest.raises(BrokenTask, match=r"fees.json, line 3: fee is '1;5', no DOUBLE"):
+        _rows(spark, tmp_path, "fees.json", format="json", table_schema="region STRING, fee DOUBLE")
+    (tmp_path / "fees.json").write_text('{"region": "north"}\n{"region"\n')
+    with pytest.raises(BrokenTask, match=r"fees.json, line 2: the value is not JSON"):
+        _rows(spark, tmp_path, "fees.json", format="json")
 
 
 def test_a_delta_log_names_no_file_outside_the_roots(spark: SparkSession, tmp_path: Path) -> None:
@@ -38,6 +73,43 @@ def test_a_delta_log_names_no_file_outside_the_roots(spark: SparkSession, tmp_pa
         _rows(spark, root, "table")
 
 
-def _rows(spark: SparkSession, root: Path, name: str, schema: str | None = None) -> list[tuple[object, ...]]:
-    table = Table(path=f"{root}/{name}", format="delta" if schema is None else "csv", table_schema=schema)
-    return [tuple(row) for row in read_table(spark, "t", table, {}, (str(root),)).collect()]
+def test_what_a_running_task_sees_of_changed_tables(spark: SparkSession, tmp_path: Path) -> None:
+    """1. A query joins a Delta table and a folder of CSV. 2. Both get a row. 3. The next batch has that of Delta only:
+    the files of a folder are listed at the start."""
+    (tmp_path / "fees.csv").mkdir()
+    (tmp_path / "fees.csv" / "1.csv").write_text("k,fee\n1,10\n")
+    spark.sql("SELECT 1 AS k, 'a' AS name").write.format("delta").save(str(tmp_path / "names"))
+    names = _frame(spark, tmp_path, "names")
+    fees = _frame(spark, tmp_path, "fees.csv", format="csv", table_schema="k INT, fee INT")
+    feed = Feed(tmp_path / "feed", "k INT")
+    feed.add([{"k": 1}, {"k": 2}])
+    joined = feed.frame(spark).join(names, "k", "left").join(fees, "k", "left")
+    query = joined.writeStream.format("memory").queryName("seen").option("checkpointLocation", str(tmp_path / "c"))
+    running = query.start()
+    try:
+        running.processAllAvailable()
+        assert _seen(spark) == [(1, "a", 10), (2, None, None)]
+        (tmp_path / "fees.csv" / "2.csv").write_text("k,fee\n2,20\n")
+        spark.sql("SELECT 2 AS k, 'b' AS name").write.format("delta").mode("append").save(str(tmp_path / "names"))
+        feed.add([{"k": 2}])
+        running.processAllAvailable()
+        assert _seen(spark)[2:] == [(2, "b", None)]
+    finally:
+        running.stop()
+
+
+def _seen(spark: SparkSession) -> list[tuple[object, ...]]:
+    return sorted((tuple(row) for row in spark.table("seen").collect()), key=lambda row: (row[0], row[1] or ""))
+
+
+def _csv(spark: SparkSession, root: Path, schema: str, **more: Any) -> list[tuple[object, ...]]:
+    return _rows(spark, root, "fees.csv", format="csv", table_schema=schema, **more)
+
+
+def _rows(spark: SparkSession, root: Path, name: str, **more: Any) -> list[tuple[object, ...]]:
+    return [tuple(row) for row in _frame(spark, root, name, **more).collect()]
+
+
+def _frame(spark: SparkSession, root: Path, name: str, **more: Any) -> DataFrame:
+    table = Table.model_validate({"path": f"{root}/{name}", "format": "delta"} | more)
+    return read_table(spark, "t", table, {}, (str(root),))

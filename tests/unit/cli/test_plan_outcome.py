@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from penstock.cli.layers import difference, plan_outcome
+from penstock.cli.layers import difference, plan_outcome, plan_table, plan_title
 from penstock.wire.jobs import FieldChangeView, PlanView
 
 
@@ -32,6 +32,16 @@ def answer_of(**more: Any) -> PlanView:
 def test_the_waves_of_a_package_are_told_with_their_tasks() -> None:
     answer = answer_of(steps=["initialize_sink", "wave_1", "wave_2"], waves=[["etl/0"], ["etl/1", "etl/2"]])
     assert list(plan_outcome(answer))[:3] == ["1. initialize_sink", "2. wave_1: etl/0", "3. wave_2: etl/1, etl/2"]
+
+
+def test_a_new_job_has_no_change_kinds() -> None:
+    """`forbidden` beside its fields would look like a refusal."""
+    change = FieldChangeView(field="state_backend", old=None, new="heap", kind="forbidden")
+    new, old = answer_of(is_new=True, fields=[change]), answer_of(fields=[change])
+    assert plan_title(new) == "etl: new job"
+    assert plan_table(new) == (("field", "old", "new"), [("state_backend", "-", "heap")])
+    assert plan_title(old) == "etl: change kind restart"
+    assert plan_table(old)[1] == [("state_backend", "-", "heap", "forbidden")]
 
 
 def test_a_rescale_tells_what_it_does_about_watermarks() -> None:

@@ -104,6 +104,12 @@ BROKEN = [
         "idle_timeout_of_all",
     ),
     (job({"tables": {"planes": {"path": "file:/${day}"}}}), "tables.planes.path", "unknown_argument"),
+    (job({"tables": {"fees": {"path": "file:/x", "header": False}}}), "tables.fees.header", "header_of_csv"),
+    (
+        job({"tables": {"fees": {"path": "file:/x", "format": "csv", "header": False}}}),
+        "tables.fees.table_schema",
+        "table_schema_required",
+    ),
     (job({"query": {"sql": "SELECT * FROM flights WHERE delay > :limit"}}), "args.limit", "unknown_argument"),
     (
         job({"spark_settings": {"spark.sql.shuffle.partitions": "8"}}),
@@ -126,6 +132,7 @@ KEPT = [
     job({"task_count": 4, "max_task_count": 4}),
     job({"inputs": {"raw": RAW}}),
     job({"tables": {"airports": {"path": "file:/x"}}}),
+    job({"tables": {"fees": {"path": "file:/x", "format": "csv", "header": False, "table_schema": "n INT"}}}),
     flights(event_time_column="time", watermark_delay="10 minutes"),
     flights(event_time_column="TIME", watermark_delay="1 day"),
     flights(event_time_column="time", watermark_delay="3650 days"),

@@ -128,5 +128,13 @@ def test_a_cell_that_is_well_has_nothing_to_do() -> None:
     ]  # fmt: skip
 
 
+def test_a_lost_container_may_be_forgotten() -> None:
+    """The cell is well all the same."""
+    found = status_of(seen(cell(containers=[container(), container("b", is_live=False)])))
+    assert found.ok
+    (line,) = (line for line in found.parts if line.part == "containers")
+    assert (line.summary, line.advice) == ("1 lost, 1 open", "b may come back; else `penstock forget NAME`")
+
+
 def test_a_service_that_does_not_know_where_kafka_is_says_nothing_of_it() -> None:
     assert "bus" not in [line.part for line in status_of(seen(bus=None)).parts]

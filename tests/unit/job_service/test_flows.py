@@ -77,8 +77,35 @@ def test_a_folder_is_one_jobs_however_it_is_written(path: str) -> None:
     found.take(files("b", path))
 
 
+def table(name: str, *, shared: bool = False) -> Flow:
+    return flow_of(
+        name, job() | {"output": {"type": "delta", "path": "file:/x/../out/", "allow_other_writers": shared}}
+    )
+
+
+def test_a_delta_table_is_shared_when_the_second_job_says_so() -> None:
+    found = Flows([], {"/out": "a"})
+    with pytest.raises(InvalidConfig, match=r"the job a writes to /out.* set output.allow_other_writers"):
+        found.take(table("b"))
+    found.take(table("b", shared=True))
+    found.take(table("a"))
+
+
+def test_a_delta_job_of_an_earlier_release_can_be_written_though_another_has_its_table() -> None:
+    """1. Nothing was known of its table. 2. It is written, as it is to stop, and again. 3. No third one takes it."""
+    found = Flows([table("a")], {"/out": "a"})
+    before = table("b")._replace(folder=None)
+    found.take(table("b"), before)
+    found.take(table("b")._replace(reads=("other",)), table("b"))
+    with pytest.raises(InvalidConfig, match=r"the job \w writes to /out"):
+        found.take(table("c"))
+    with pytest.raises(InvalidConfig, match=r"the job \w writes to /out"):
+        found.take(table("d"), flow("d: flights > clean"))
+
+
 def test_other_outputs_may_be_shared() -> None:
-    found = [flow_of(name, job() | {"output": {"type": "delta", "path": "/out"}}) for name in ("a", "b")]
+    output = {"type": "postgres", "table": "t"}
+    found = [flow_of(name, job() | {"output": output}) for name in ("a", "b")]
     assert [(each.writes, each.folder) for each in found] == [(None, None)] * 2
 
 

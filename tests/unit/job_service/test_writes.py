@@ -154,10 +154,57 @@ def test_a_job_that_runs_may_always_go_back_to_what_it_runs(
     present = replace(job(running=None if running is None else _with_key_groups(running)), layers={"base": base})
     change = write(Action.CREATE, "base", {**_with_key_groups(asked), "priority": 3})
     if refused:
-        with pytest.raises(InvalidConfig, match="key_groups cannot change"):
+        with pytest.raises(InvalidConfig, match=r"key_groups cannot change .* `penstock jobs apply NEW FILE --wait`"):
             decide(change, present, LAYERS, NOW)
     else:
         assert decide(change, present, LAYERS, NOW) is not None
+
+
+REFUSED = CONFIG | {"query": {"sql": "SELECT reflect('a', 'b') FROM flights"}}
+
+
+def _of_an_older_release(desired_state: str = "running", running: Any = None) -> StoredJob:
+    """Its query was taken, and breaks a rule of this release."""
+    return replace(job(running=running), layers={"base": stored("base", REFUSED | {"desired_state": desired_state})})
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        write(Action.PATCH, config={"desired_state": "stopped"}, if_match=0),
+        write(Action.PATCH, config={"priority": 3}, if_match=0),
+        write(Action.PUT, "canary", {"package": {"name": "rules", "version": "1"}}, if_match=0),
+        write(Action.CREATE, "base", REFUSED | {"owner": "bob"}),
+    ],
+)
+def test_a_job_that_breaks_a_newer_rule_can_be_stopped_and_taken_back(asked: Write) -> None:
+    assert decide(asked, _of_an_older_release(), LAYERS, NOW) is not None
+
+
+def test_a_job_goes_back_to_what_it_runs_whatever_the_rules() -> None:
+    present = job(running=REFUSED)
+    assert decide(write(Action.CREATE, "base", REFUSED), present, LAYERS, NOW) is not None
+    with pytest.raises(InvalidConfig, match="reflect"):
+        decide(write(Action.CREATE, "base", REFUSED), job(running=CONFIG), LAYERS, NOW)
+
+
+@pytest.mark.parametrize(
+    ("asked", "desired_state", "rule"),
+    [
+        (write(Action.PATCH, config={"desired_state": "running"}, if_match=0), "stopped", "foreign_code"),
+        (write(Action.PATCH, config={"task_count": 9}, if_match=0), "running", "key_groups"),
+        (
+            write(Action.PATCH, config={"query": {"sql": "SELECT reflect('c', 'd') FROM flights"}}, if_match=0),
+            "running",
+            "foreign_code",
+        ),
+    ],
+    ids=["a start", "another rule", "another text of the same kind"],
+)
+def test_a_newer_rule_refuses_what_starts_or_changes_the_job(asked: Write, desired_state: str, rule: str) -> None:
+    with pytest.raises(InvalidConfig) as refused:
+        decide(asked, _of_an_older_release(desired_state), LAYERS, NOW)
+    assert refused.value.rule == rule
 
 
 def test_a_conflict_carries_the_current_version() -> None:

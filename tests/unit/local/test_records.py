@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
+from confluent_kafka import Message
 
 from penstock.control.errors import UserError
-from penstock.local.records import key_of, partition_of, row_of
+from penstock.local.records import key_of, partition_of, row_of, value_line
 
 
 @pytest.mark.parametrize(
@@ -22,6 +25,23 @@ from penstock.local.records import key_of, partition_of, row_of
 )
 def test_the_key_of_a_row(columns: tuple[str, ...], expected: bytes | None) -> None:
     assert key_of({"dest": "SFO", "n": 7, "none": None}, columns, 1) == expected
+
+
+@pytest.mark.parametrize("number", ["1.10", "12345678901234567.89", "1e5", "-0", "18446744073709551616"])
+def test_numbers_stay_as_they_are_written(number: str) -> None:
+    """In keys, and in records that are printed, on one line."""
+    row = row_of(f'{{"n": {number}}}', 1)
+    assert key_of(row, ["n"], 1) == number.encode()
+    assert key_of(row, ["n", "n"], 1) == f"[{number},{number}]".encode()
+    message = SimpleNamespace(value=lambda: f'{{"n":\n{number}}}'.encode())
+    assert value_line(cast(Message, message)) == f'{{"n": {number}}}'
+
+
+def test_a_value_that_is_no_json_is_printed_as_a_text() -> None:
+    message = SimpleNamespace(value=lambda: b"\xff{")
+    assert value_line(cast(Message, message)) == '"\ufffd{"'
+    message.value = lambda: None
+    assert value_line(cast(Message, message)) == "null"
 
 
 def test_a_key_has_the_partition_of_its_function() -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable
+from contextlib import nullcontext
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from penstock.control.errors import Unavailable
+from penstock.control.errors import Unavailable, UserError
 from penstock.local import class_archive, records
 from penstock.local.demo.feed import Feed
 from penstock.spark import delivery
@@ -18,7 +20,7 @@ from tests.support.kafka.refusing import RefusingProducer
 @pytest.fixture(autouse=True)
 def _refusing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(delivery, "Producer", RefusingProducer)
-    monkeypatch.setattr(records, "partition_count", lambda *_: 1)
+    monkeypatch.setattr(RefusingProducer, "calls", [])
 
 
 @pytest.mark.parametrize(
@@ -27,13 +29,37 @@ def _refusing(monkeypatch: pytest.MonkeyPatch) -> None:
         lambda: class_archive._produce("here"),
         lambda: Feed("here", 1.0).start(),
         lambda: Feed("here", 1.0).close(),
-        lambda: records.produce("here", "rows", ["{}"]),
+        lambda: records.produce("here", "rows", 1, io.StringIO("{}")),
     ],
     ids=["class archive", "demo", "end of the demo", "topics produce"],
 )
 def test_a_record_that_is_refused_is_not_taken_for_written(send: Callable[[], object]) -> None:
     with pytest.raises(Unavailable, match=r"did not take \d+ of \d+ records: .*timed out"):
         send()
+
+
+@pytest.mark.parametrize(
+    ("lines", "error", "calls"),
+    [
+        ('{"n": 1}\n{"n": 2}\n', None, ["init", "begin", "send", "send", "commit"]),
+        ('{"n": 1}\n{"m": 2}\n', UserError, []),
+        ("\n", None, []),
+    ],
+    ids=["all", "a line without the key", "no line"],
+)
+def test_lines_of_a_file_are_sent_all_or_none(
+    lines: str, error: type[Exception] | None, calls: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(RefusingProducer, "code", None)
+    with pytest.raises(error) if error else nullcontext():
+        records.produce("here", "rows", 1, io.StringIO(lines), ["n"])
+    assert RefusingProducer.calls == calls
+
+
+def test_a_refused_record_takes_back_those_before_it() -> None:
+    with pytest.raises(Unavailable):
+        records.produce("here", "rows", 1, io.StringIO("{}\n{}\n"))
+    assert RefusingProducer.calls == ["init", "begin", "send", "send", "abort"]
 
 
 def test_records_that_find_no_room_are_sent_again(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,8 @@ from penstock.config.model import Input
 from penstock.control.errors import BrokenTask
 from penstock.spark.balance import balance_options, bounded, limit_options
 from penstock.spark.settings import SparkSettings
-from penstock.spark.sources import kafka_options, substitute
+from penstock.spark.sources import kafka_options
+from penstock.spark.tables import substitute
 from penstock.spark.task import trigger_interval
 from tests.support.spark.hosts import job_config
 

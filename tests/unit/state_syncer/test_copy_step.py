@@ -61,8 +61,8 @@ def test_a_container_is_asked_to_copy_the_state_into_a_generation_of_its_own() -
     [
         ({"outcome": Done(CopyReport())}, ("a", 7), ""),
         ({"outcome": Failed("disk full")}, ("a", None), "step copy_state on a: the container failed: disk full"),
-        ({"outcome": Lost("silent")}, ("a", None), "others were before: silent"),
-        ({"container_lives": False}, ("a", None), "the container is lost"),
+        ({"outcome": Lost("host h ended: killed")}, ("a", None), "lost, as others were before: host h ended: killed"),
+        ({"container_lives": False}, ("a", None), "was lost, as others were before: the container is lost"),
         ({"has_state": False}, ("a", None), ""),
         ({"has_state": False, "plan": plan(Step.COPY, container=None, generation=None)}, (None, None), ""),
     ],

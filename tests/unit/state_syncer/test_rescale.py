@@ -221,7 +221,7 @@ def test_a_lost_container_is_replaced_and_a_redistribution_takes_a_new_number(
     assert (decision.plan.step, decision.plan.container, decision.plan.generation) == (step, "b", generation)
     record = effects(job, decision, NOW).record
     assert record is not None
-    assert record.detail.endswith("(containers lost at it: 1)"), "a seal that is lost again and again tells of it"
+    assert record.detail.endswith("(attempts lost: 1)"), "a seal that is lost again and again tells of it"
 
 
 def test_an_answer_counts_though_its_container_is_lost_since() -> None:

@@ -55,7 +55,7 @@ def test_a_warm_host_analyses_and_nothing_is_kept() -> None:
 
 def test_only_a_plan_starts_a_host_for_another_package() -> None:
     world = ready_world()
-    with pytest.raises(Unavailable, match="no host with the job's package is ready here"):
+    with pytest.raises(Unavailable, match="no host with the job's package is ready"):
         world.container.analyse(call(package=OTHER))
     assert analysed(world, call(package=OTHER, start_host=True)).columns == {"dest": "string"}
     assert {host.key.package[0] for host in world.container.summary().observed.hosts.values()} == {"builtin", "flights"}
@@ -64,7 +64,7 @@ def test_only_a_plan_starts_a_host_for_another_package() -> None:
 def test_an_analysis_that_takes_too_long_is_given_up() -> None:
     """1. No host answers in time. 2. The host is told, and what it says later counts for nobody."""
     world = ready_world()
-    with pytest.raises(Unavailable, match="not analysed within 0 s"):
+    with pytest.raises(Unavailable, match="the analysis did not end within 0 s"):
         world.container.analyse(call(wait_seconds=0))
     world.settle()
     assert list(world.container._state.host_tasks._entries) == []

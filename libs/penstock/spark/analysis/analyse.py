@@ -27,7 +27,8 @@ from penstock.spark.query import result_of
 from penstock.spark.session import task_session
 from penstock.spark.settings import SparkSettings
 from penstock.spark.sinks import check
-from penstock.spark.sources import read_input, read_table
+from penstock.spark.sources import read_input
+from penstock.spark.tables import read_table
 from penstock.spark.task import Runtime
 from penstock.tasks.analysis import AnalysisReport, AnalysisRequest, Operator
 

@@ -24,6 +24,8 @@ from penstock.spark.inputs.misread import TEXT, Suspect, explanation, misread, n
 from penstock.tasks.dead_letters import dead_letter_topic
 
 DECODED = "decoded"
+NO_FIT = "the line does not fit value_schema"
+"""The reason of a line of CSV, where no other is known."""
 # Spark puts the text of a record that it could not read, or not wholly, into a column of this name.
 _CORRUPT = "_penstock_malformed"
 _KIND = "kind"
@@ -177,18 +179,18 @@ def reason_of(session: SparkSession, source: Input) -> Column:
     if source.format == "avro":
         why = _call(session, _avro(session, source).reasons(), F.col("value"))
     else:
-        why = _reason_of_text(session, source)
+        why = reason_of_text(session, source)
     return F.when(F.expr(f"{_KIND} = {_NULL_KEY}"), _WHY_NULL_KEY).otherwise(why)
 
 
-def _reason_of_text(session: SparkSession, source: Input) -> Column:
+def reason_of_text(session: SparkSession, source: Input) -> Column:
     """Of JSON or CSV. As few calls of the JVM as can be: Spark parses a text in less time."""
     is_utf8 = f"WHEN NOT is_valid_utf8({TEXT}) THEN 'the value is not UTF-8'"
     found, fields, parser = _suspects(source)
     words = explanation(found[:_MOST_FIELDS_NAMED], fields, parser) or "''"
     misread_values = f"WHEN {words} != '' THEN {words}"
     if source.format == "csv":
-        return F.expr(f"CASE {is_utf8} {misread_values} ELSE 'the line does not fit value_schema' END")
+        return F.expr(f"CASE {is_utf8} {misread_values} ELSE '{NO_FIT}' END")
     more, size = _more(session), F.octet_length("value")
     after = F.format_string(
         "after the JSON object come %d more bytes, from byte %d: one record holds one object", size - more, more

@@ -1,6 +1,8 @@
-"""Which job replaces a Delta table whole. Rows that others append to such a table would be lost without a word.
+"""Which job a Delta table is of: one that replaces it whole, or one that appends to it.
 
-The note is a property of the table: each new table has one, set when it is created.
+The note is a property of the table: each new table has one, set when it is created. Rows that others append to a table
+that is replaced would be lost without a word. Appends of several jobs lose nothing, but a reader gets the rows of all:
+each job but the first must say that it is meant.
 """
 
 from __future__ import annotations
@@ -12,21 +14,26 @@ from penstock.control.errors import BrokenTask
 
 _REPLACED_BY = "penstock.replacedBy"
 _APPENDED = "penstock.appended"
+# What earlier releases noted, whichever job it was.
+_BY_SOMEBODY = "true"
 
 
 def note_of(job: str, config: JobConfig) -> tuple[str, str]:
     """The property of a table that the job creates: name and value."""
-    return (_REPLACED_BY, job) if _replaces(config) else (_APPENDED, "true")
+    return (_REPLACED_BY, job) if _replaces(config) else (_APPENDED, job)
 
 
 def require_free(session: SparkSession, job: str, config: JobConfig, output: DeltaOutput) -> None:
-    """Raises BrokenTask when the job and another one would write to an existing table, and one of them replaces it."""
+    """Raises BrokenTask when an existing table is of another job, and this one does not say that both are meant."""
     notes = _notes(session, output.path)
     owner = notes.get(_REPLACED_BY)
     if output.allow_other_writers or owner == job:
         return
     if owner is not None:
         raise _taken(f"the job {owner} replaces the table {output.path} in each batch")
+    appender = notes.get(_APPENDED)
+    if not _replaces(config) and appender not in (None, _BY_SOMEBODY, job):
+        raise _taken(f"the job {appender} made the table {output.path} and appends to it")
     if _replaces(config) and (_APPENDED in notes or _has_rows(session, output.path)):
         raise _taken(f"the table {output.path} has rows of others, which output_mode complete would replace")
 

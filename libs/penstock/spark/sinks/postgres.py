@@ -24,6 +24,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from penstock.config.model import JobConfig, PostgresOutput
 from penstock.control.errors import BrokenTask
 from penstock.control.logs import logger
+from penstock.spark.parts import connection_url
 from penstock.spark.sinks.batch_marker import Marker, is_written
 from penstock.spark.sinks.context import require_columns
 from penstock.spark.sinks.copy_text import copy_line, postgres_type
@@ -78,7 +79,7 @@ def _take_table(link: Link, target: Target, job: str, output: PostgresOutput) ->
 def _pool_and_target(
     frame: DataFrame, config: JobConfig, output: PostgresOutput, connections: Mapping[str, str]
 ) -> tuple[ConnectionPool, Target]:
-    url = _url(output, connections)
+    url = connection_url(output, connections)
     _require_supported(frame, config, output)
     columns = {field.name: postgres_type(field.dataType, field.name) for field in frame.schema.fields}
     return pool_of(url), Target(output.table, columns, output.upsert_columns)
@@ -160,16 +161,6 @@ def query_id_of(frame: DataFrame) -> str:
     if query_id is None:
         raise BrokenTask("the query of the batch is unknown: it was not run by foreachBatch of this thread")
     return query_id
-
-
-def _url(output: PostgresOutput, connections: Mapping[str, str]) -> str:
-    url = connections.get(output.connection)
-    if url is None:
-        raise BrokenTask(
-            f"output.connection: the container has no connection {output.connection} in its PENSTOCK_CONNECTIONS",
-            rule="known_connection",
-        )
-    return url
 
 
 def _require_supported(frame: DataFrame, config: JobConfig, output: PostgresOutput) -> None:

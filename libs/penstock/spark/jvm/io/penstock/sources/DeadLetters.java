@@ -94,6 +94,10 @@ final class DeadLetters {
         .withColumn("kind", kind)
         .where(functions.col("kind").isin(malformedKinds()))
         .select(functions.col("key"), functions.col("value"), headers().as("headers"));
+    // A batch that another process planned is read again, whether it has such records or not.
+    if (!topicExists && found.isEmpty()) {
+      return;
+    }
     ensureTopic();
     found.write().format("kafka").option("kafka.bootstrap.servers", kafka.get("kafka.bootstrap.servers"))
         .option("topic", letters).save();

@@ -1,0 +1,55 @@
+"""What a job names of its container: the package, the connection, the secrets. Known without Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from penstock.config.model import JobConfig, PostgresOutput
+from penstock.config.problems import Problem
+from penstock.control.errors import BrokenTask
+from penstock.spark.access import read_secrets
+from penstock.spark.packages import ensure
+from penstock.spark.settings import SparkSettings
+
+
+def connection_url(output: PostgresOutput, connections: Mapping[str, str]) -> str:
+    """The URL of an output's connection. Raises BrokenTask when the container does not have it."""
+    url = connections.get(output.connection)
+    if url is None:
+        raise BrokenTask(
+            f"output.connection: the container has no connection {output.connection} in its PENSTOCK_CONNECTIONS",
+            rule="known_connection",
+        )
+    return url
+
+
+def require_secrets(config: JobConfig, values: Mapping[str, str]) -> None:
+    """Raises BrokenTask when a secret that the job names has no value."""
+    for purpose, name in sorted(config.secrets.items()):
+        if name not in values:
+            raise BrokenTask(f"secrets.{purpose}: the container has no secret {name}", rule="known_secret")
+
+
+def missing_parts(config: JobConfig, settings: SparkSettings) -> list[Problem]:
+    """What the job names and its container does not have, as a host would say it."""
+    found = []
+    for check in (_package, _connection, _secrets):
+        try:
+            check(config, settings)
+        except BrokenTask as error:
+            field, rule = error.detail.partition(": ")[0], str(error.extra.get("rule", "can_run"))
+            found.append(Problem(field, rule, error.detail))
+    return found
+
+
+def _package(config: JobConfig, settings: SparkSettings) -> None:
+    ensure(config.package, settings.packages_root)
+
+
+def _connection(config: JobConfig, settings: SparkSettings) -> None:
+    if isinstance(config.output, PostgresOutput):
+        connection_url(config.output, settings.connections)
+
+
+def _secrets(config: JobConfig, settings: SparkSettings) -> None:
+    require_secrets(config, read_secrets(config.secrets.values(), settings.secrets_root))

@@ -1,0 +1,138 @@
+"""The tables of a job, which its query reads beside the inputs: static frames, whose files are checked first.
+
+A line of CSV or JSON is malformed as a record of an input is (`inputs.malformed`). Spark's own reader would make nulls
+of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import reduce
+from operator import and_
+from typing import Literal
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql import Column, DataFrame, Row, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import StringType, StructField, StructType
+
+from penstock.config.model import Input, Table
+from penstock.config.paths import PLACEHOLDER, Argument, with_arguments
+from penstock.control.errors import BrokenTask
+from penstock.spark.failures import reason_of
+from penstock.spark.inputs.malformed import DECODED, NO_FIT, decoded, is_whole, reason_of_text
+from penstock.spark.paths import require_allowed, require_files_allowed
+
+_TEXTS, _FILE, _REASON = "texts", "file", "reason"
+_HEADER_SAID = "CSV header"
+# Where Spark finds the columns itself, it adds this one for what it cannot read.
+_UNREAD = "_corrupt_record"
+_LONGEST_TEXT = 200
+Mode = Literal["FAILFAST", "PERMISSIVE"]
+
+
+def read_table(
+    session: SparkSession, name: str, table: Table, args: Mapping[str, Argument], roots: Sequence[str]
+) -> DataFrame:
+    """A static frame of the table `name`.
+
+    Raises BrokenTask for a path below none of the roots of the cell, before anything is read; and for a file of CSV or
+    JSON with another header, or with a malformed line, unless the table takes nulls for it.
+    """
+    field, path = f"tables.{name}.path", substitute(table.path, args)
+    require_allowed(field, path, roots)
+    frame = _frame(session, table, path, table.table_schema, "PERMISSIVE")
+    require_files_allowed(field, frame, roots)
+    if table.format == "csv" and table.header:
+        _require_header(name, frame)
+    if table.format not in ("csv", "json") or table.malformed == "null":
+        return frame
+    line = _first_malformed(session, table, path, frame.schema)
+    if line is not None:
+        hint = f"Mend the file, or set tables.{name}.malformed to null"
+        raise BrokenTask(f"{field}: {_told(session, line, frame.schema)}. {hint}", rule="malformed_table")
+    # What comes into the files later fails the batch that reads it.
+    return _frame(session, table, path, frame.schema, "FAILFAST")
+
+
+def substitute(text: str, args: Mapping[str, Argument]) -> str:
+    """`text` with each `${name}` replaced by that argument. Raises BrokenTask for a name that is not among `args`."""
+
+    for name in PLACEHOLDER.findall(text):
+        if name not in args:
+            raise BrokenTask(f"${{{name}}}: the job has no argument of this name; it has {sorted(args)}")
+    return with_arguments(text, args)
+
+
+def _frame(session: SparkSession, table: Table, path: str, schema: str | StructType | None, mode: Mode) -> DataFrame:
+    reader = session.read.format(table.format)
+    if table.format in ("csv", "json"):
+        reader = reader.option("mode", mode)
+    if table.format == "csv":
+        # Spark else takes the columns of a schema by place, whatever the header line says.
+        reader = reader.options(header=table.header, enforceSchema=False, inferSchema=schema is None)
+    return (reader if schema is None else reader.schema(schema)).load(path)
+
+
+def _require_header(name: str, frame: DataFrame) -> None:
+    """Raises BrokenTask when the first line of a file names other columns. Spark looks at it where all are read."""
+    try:
+        frame.write.format("noop").mode("overwrite").save()
+    except (PySparkException, Py4JJavaError) as error:
+        said = reason_of(error)
+        if _HEADER_SAID not in said:
+            raise
+        hint = f"If the first line of the file is a row, set tables.{name}.header to false"
+        raise BrokenTask(f"tables.{name}.header: {said}. {hint}", rule="csv_header") from error
+
+
+def _first_malformed(session: SparkSession, table: Table, path: str, schema: StructType) -> Row | None:
+    """A malformed line: its file, its text, the text of each column, what Spark reads in each, and a reason."""
+    lines = session.read.text(path)
+    of_folders = {*lines.columns[1:], _UNREAD}
+    fields = StructType([field for field in schema.fields if field.name not in of_folders])
+    source = Input(topic="table", key_groups=1, format=table.format, value_schema=fields.json())
+    found = lines.where("trim(value) != ''").select(
+        F.col("value").cast("binary"), F.col("_metadata.file_path").alias(_FILE), _texts(table, fields).alias(_TEXTS)
+    )
+    if table.format == "csv" and table.header:
+        found = found.where(~_is_header(fields))
+    found = found.withColumn(DECODED, decoded(session, source)).where(~is_whole(session, source))
+    return found.withColumn(_REASON, reason_of_text(session, source)).first()
+
+
+def _texts(table: Table, fields: StructType) -> Column:
+    texts = StructType([StructField(name, StringType()) for name in fields.names])
+    return F.from_csv("value", texts.json()) if table.format == "csv" else F.from_json("value", texts)
+
+
+def _is_header(fields: StructType) -> Column:
+    """Spark has compared the header line with the columns. A row of the same words is none that anybody misses."""
+    texts = [F.lower(F.col(_TEXTS)[name]).eqNullSafe(name.lower()) for name in fields.names]
+    return reduce(and_, texts)
+
+
+def _told(session: SparkSession, line: Row, schema: StructType) -> str:
+    """Where a malformed line is, and why it is: the first column that Spark makes null of, its text and its type."""
+    text = bytes(line["value"]).decode(errors="replace")
+    where = f"{line[_FILE]}, line {_number(session, line[_FILE], text)}"
+    texts, values = ({} if part is None else part.asDict() for part in (line[_TEXTS], line[DECODED]))
+    for field in schema.fields:
+        if texts.get(field.name) is not None and values.get(field.name) is None:
+            return f"{where}: {field.name} is {_quoted(texts[field.name])}, no {field.dataType.simpleString().upper()}"
+    reason = line[_REASON] if line[_REASON] != NO_FIT else f"it does not have {len(texts)} values"
+    return f"{where}: {reason}: {_quoted(text)}"
+
+
+def _quoted(text: str) -> str:
+    return repr(text if len(text) <= _LONGEST_TEXT else f"{text[:_LONGEST_TEXT]}...")
+
+
+def _number(session: SparkSession, file: str, text: str) -> int:
+    """The number of a line in its file: one more than the line ends before it."""
+    end = F.lit("\n")
+    lines = F.concat(end, F.regexp_replace("value", "\r\n?", "\n"), end)
+    before = F.split(F.substring_index(lines, f"\n{text}\n", 1), "\n")
+    row = session.read.text(file, wholetext=True).select(F.size(before)).first()
+    return int(row[0]) if row is not None else 0
