@@ -19,7 +19,8 @@ def test_one_address_that_listens_is_enough() -> None:
             assert connection.recv(1) == b"", "it says nothing, and is closed"
 
 
-@pytest.mark.parametrize("bootstrap", [f"127.0.0.1:{free_port()}", "127.0.0.1", "kafka:port"])
+@pytest.mark.parametrize("bootstrap", ["127.0.0.1:{free}", "127.0.0.1", "kafka:port"])
 def test_nothing_that_listens_names_what_to_set(bootstrap: str) -> None:
+    bootstrap = bootstrap.format(free=free_port())
     with pytest.raises(Unavailable, match=r"PENSTOCK_DATA_DIR .* PENSTOCK_KAFKA_BOOTSTRAP"):
         require_listening(bootstrap)
