@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from fastapi import FastAPI, Query
 
-from penstock.config.declare import Counted
+from penstock.config.declare import Counted, Name
 from penstock.config.model import JobConfig
 from penstock.config.problems import Problem
 from penstock.control.errors import Conflict, Unavailable
@@ -24,6 +24,7 @@ from services.task_manager.reporting import Summary, host_labels
 # Killing a host takes a moment after the deadline; the caller waits a little longer than this.
 _KILL_SECONDS = 2.0
 Missing = Callable[[JobConfig], Sequence[Problem]]
+AskedContainer = Annotated[Name | None, Query(alias="container")]
 WaitSeconds = Annotated[float, Query(ge=0, le=MOST_WAIT_SECONDS)]
 
 
@@ -42,7 +43,7 @@ def build_app(
         open_metrics=open_metrics,
     )
     _add_orders(app, container)
-    _add_host_tasks(app, container)
+    _add_host_tasks(app, container, identity.caller.container)
     _add_analyses(app, container, missing)
 
     @app.get("/v1/tasks", tags=["tasks"])
@@ -65,18 +66,29 @@ def _add_orders(app: FastAPI, container: Container) -> None:
         return container.add(order)
 
 
-def _add_host_tasks(app: FastAPI, container: Container) -> None:
+def _add_host_tasks(app: FastAPI, container: Container, name: str | None) -> None:
     @app.put("/v1/host-tasks/{key}", tags=["host tasks"])
-    def run_host_task(key: str, task: HostTask, wait_seconds: WaitSeconds = 0.0) -> HostTaskAnswer:
+    def run_host_task(
+        key: str, task: HostTask, wait_seconds: WaitSeconds = 0.0, asked: AskedContainer = None
+    ) -> HostTaskAnswer:
         """Has a Spark host carry out a host task, or answers how far it is."""
+        _require_asked(name, asked)
         if key != task.key:
             raise Conflict(f"the path has the key {key}, the body {task.key}", field="key", rule="as_in_path")
         return container.host_task(task, wait_seconds)
 
     @app.delete("/v1/host-tasks/{key}", tags=["host tasks"], status_code=204)
-    def cancel_host_task(key: str, leader_epoch: Counted) -> None:
+    def cancel_host_task(key: str, leader_epoch: Counted, asked: AskedContainer = None) -> None:
         """Drops a host task that has not begun. One under way claims no more checkpoints."""
+        _require_asked(name, asked)
         container.cancel_host_task(key, leader_epoch)
+
+
+def _require_asked(name: str | None, asked: str | None) -> None:
+    """Another container may have had the address before, and its calls may be passed on to this one. None: a State
+    Syncer of the release before asks."""
+    if asked not in (None, name):
+        raise Unavailable(f"this is the container {name}, not {asked}")
 
 
 def _add_analyses(app: FastAPI, container: Container, missing: Missing) -> None:

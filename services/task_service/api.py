@@ -185,10 +185,9 @@ def build_app(
     async def post_changes(changes: TaskReportChanges, caller: Caller) -> ChangesAnswer:
         """The changes are stored when the answer says so."""
         require_container(caller, changes.container)
-        if changes.has_news:
+        stored = not changes.has_news and await quiet.answer(changes)
+        if not stored:
             stored = await run_in_threadpool(_stored, engine, changes)
-        else:
-            stored = await quiet.answer(changes)
         outcome = "changes" if changes.has_news else "nothing_new"
         metrics.reports.labels(outcome if stored else "full_wanted").inc()
         return ChangesAnswer(stored=stored)

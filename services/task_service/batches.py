@@ -8,13 +8,25 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
+from penstock.control.errors import Unavailable
 from penstock.wire.app import OwnThreads
 
 _MOST_AT_ONCE = 1_000
+PATIENCE_SECONDS = 20.0
+"""Nobody waits longer for an answer. What such a caller asked for is not done any more: a report would count as news of
+a container that may have ended long ago."""
 Request = TypeVar("Request")
 Answer = TypeVar("Answer")
+
+
+class _Call(NamedTuple, Generic[Request, Answer]):
+    """`asked_at`: by the clock of the event loop."""
+
+    request: Request
+    answer: asyncio.Future[Answer]
+    asked_at: float
 
 
 class BatchDesk(Generic[Request, Answer]):
@@ -26,13 +38,14 @@ class BatchDesk(Generic[Request, Answer]):
     def __init__(self, answer_all: Callable[[Sequence[Request]], Sequence[Answer]]) -> None:
         self._answer_all = answer_all
         self._thread = OwnThreads(1)
-        self._waiting: list[tuple[Request, asyncio.Future[Answer]]] = []
+        self._waiting: list[_Call[Request, Answer]] = []
         self._serving: asyncio.Task[None] | None = None
 
     async def answer(self, request: Request) -> Answer:
-        """The answer to one request. Raises what `answer_all` raises."""
-        answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-        self._waiting.append((request, answer))
+        """The answer to one request. Raises what `answer_all` raises, and Unavailable when its turn comes too late."""
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[Answer] = loop.create_future()
+        self._waiting.append(_Call(request, answer, loop.time()))
         if self._serving is None or self._serving.done():
             self._serving = asyncio.create_task(self._serve())
         return await answer
@@ -40,19 +53,21 @@ class BatchDesk(Generic[Request, Answer]):
     async def _serve(self) -> None:
         while self._waiting:
             batch, self._waiting = self._waiting[:_MOST_AT_ONCE], self._waiting[_MOST_AT_ONCE:]
-            # Who does not wait any more learns no answer: nothing is done for it.
-            asked = [(request, answer) for request, answer in batch if not answer.done()]
+            oldest = asyncio.get_running_loop().time() - PATIENCE_SECONDS
+            asked = [call for call in batch if call.asked_at >= oldest]
+            late = [call for call in batch if call.asked_at < oldest]
+            _fail(late, Unavailable("the job store was away for too long"))
             try:
-                found = await self._thread.run(self._answer_all, [request for request, _ in asked])
+                found = await self._thread.run(self._answer_all, [call.request for call in asked])
             except Exception as error:  # noqa: BLE001 -- each caller raises it
-                _fail([answer for _, answer in asked], error)
+                _fail(asked, error)
                 continue
-            for (_, answer), each in zip(asked, found, strict=True):
-                if not answer.done():
-                    answer.set_result(each)
+            for call, each in zip(asked, found, strict=True):
+                if not call.answer.done():
+                    call.answer.set_result(each)
 
 
-def _fail(answers: Sequence[asyncio.Future[Answer]], error: Exception) -> None:
-    for answer in answers:
-        if not answer.done():
-            answer.set_exception(error)
+def _fail(calls: Sequence[_Call[Request, Answer]], error: Exception) -> None:
+    for call in calls:
+        if not call.answer.done():
+            call.answer.set_exception(error)

@@ -101,9 +101,22 @@ def test_a_savepoint_is_taken_and_removed(world: World, url: str) -> None:
     client = HostTaskClient(identity.outgoing("state_syncer"))
     taken = SavepointRequest(job="flights", name="nightly", number=2, layout=layout(1), state_bytes=0)
     for request in (taken, SavepointRemoval(job="flights", name="nightly", number=2)):
-        assert client.put(url, host_task(request), wait_seconds=0.0).state is HostTaskState.RUNNING
+        assert client.put("c1", url, host_task(request), wait_seconds=0.0).state is HostTaskState.RUNNING
         world.settle()
-        assert client.put(url, host_task(request), wait_seconds=0.0).state is HostTaskState.DONE
+        assert client.put("c1", url, host_task(request), wait_seconds=0.0).state is HostTaskState.DONE
+    client.close()
+
+
+def test_a_call_for_another_container_is_not_taken(world: World, url: str) -> None:
+    """As from who had the address before, and passes on what reaches it."""
+    client = HostTaskClient(identity.outgoing("state_syncer"))
+    removal = GenerationRemoval(job="flights", generation=1)
+    with pytest.raises(Unavailable):
+        client.put("c2", url, host_task(removal), wait_seconds=0.0)
+    with pytest.raises(Unavailable):
+        client.cancel("c2", url, "flights", 9)
+    assert not list(world.container._state.host_tasks.waiting())
+    assert client.put("c1", url, host_task(removal), wait_seconds=0.0).state is HostTaskState.RUNNING
     client.close()
 
 
@@ -138,7 +151,7 @@ def test_nobody_there_and_a_container_without_a_lease_are_silence(
     nobody = outcome(tasks, world, Attempt(KEY, f"http://127.0.0.1:{free_port()}", REQUEST))
     assert isinstance(nobody, Lost)
     world.clock.seconds += 3600
-    without_lease = outcome(tasks, world, Attempt(KEY._replace(container="c2"), url, REQUEST))
+    without_lease = outcome(tasks, world, Attempt(KEY._replace(failures=1), url, REQUEST))
     assert isinstance(without_lease, Lost)
 
 

@@ -23,7 +23,7 @@ from penstock.store.alerts import open_subjects
 from penstock.store.engine import REPORTED_STOP, connect, listen, notify, transaction
 from penstock.store.migrate import upgrade
 from penstock.tasks.ownership import Member
-from penstock.wire.cluster import Snapshot, as_json
+from penstock.wire.cluster import ChangesAnswer, Snapshot, as_json
 from penstock.wire.http import certificates
 from penstock.wire.task_client import TaskServiceClient
 from services.shard_manager.store.members import register
@@ -319,6 +319,27 @@ def test_many_quiet_reports_at_once_are_answered_each_by_itself(engine):
     with transaction(engine) as connection:
         rows = connection.execute(text("SELECT container, number, base, commit_number FROM reports ORDER BY 1")).all()
     assert rows == [("c1", 3, 1, 8), ("c2", 1, 1, 7), ("c3", 2, 1, 7), ("c4", 1, 1, 7)]
+
+
+def test_a_quiet_report_that_another_transaction_holds_up_holds_up_no_other(engine, client):
+    """1. Somebody holds the report of `c1`. 2. Both are quiet: `c2` is stored, and `c1` once the other has ended."""
+    for container in ("c1", "c2"):
+        join(engine, container, "one")
+        with transaction(engine) as connection:
+            save_report(connection, batch(container, "one", 0), 1)
+    with ThreadPoolExecutor(1) as pool:
+        with transaction(engine) as connection:
+            connection.execute(text("SELECT FROM reports WHERE container = 'c1' FOR UPDATE"))
+            held_up = pool.submit(tell, client, quiet("c1"))
+            assert tell(client, quiet("c2"))
+            assert not held_up.done()
+        assert held_up.result(20)
+
+
+def tell(client: httpx.Client, changes: TaskReportChanges) -> bool:
+    auth = identity.auth_of_container(changes.container)
+    answer = client.post("/v1/reports/changes", json=as_json(changes), auth=auth).raise_for_status()
+    return ChangesAnswer.model_validate_json(answer.content).stored
 
 
 def quiet(

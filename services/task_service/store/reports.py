@@ -36,14 +36,14 @@ _NOTE_CHANGES = text(
     RETURNING old.commit_number
     """
 )
-# As above, of many containers. In order of key, as two Task Services may be told of the same ones.
+# As above, of many containers. A row that another transaction holds is not waited for: all others would wait with it.
 _NOTE_QUIET = text(
     """
     WITH told AS (
         SELECT * FROM json_to_recordset(CAST(:rows AS json)) AS told(container text, incarnation text,
             commit_number bigint, version bigint, number bigint, after bigint)
     ), locked AS (
-        SELECT reports.container FROM reports JOIN told USING (container) ORDER BY container FOR UPDATE OF reports
+        SELECT reports.container FROM reports JOIN told USING (container) FOR UPDATE OF reports SKIP LOCKED
     )
     UPDATE reports SET commit_number = told.commit_number, version = told.version, number = told.number,
         reported_at = clock_timestamp()
@@ -207,7 +207,8 @@ def save_changes(connection: Connection, changes: TaskReportChanges) -> bool:
 
 
 def save_quiet(connection: Connection, told: Sequence[TaskReportChanges]) -> list[bool]:
-    """As `save_changes`, for changes without news of many containers at once; the answers in their order."""
+    """As `save_changes`, for changes without news of many containers at once; the answers in their order. It is also
+    False when another transaction writes the container's report now: then `save_changes` tells."""
     newest = {each.container: each for each in sorted(told, key=lambda each: each.number)}
     rows = as_json([each.model_dump(exclude={"tasks", "ended"}) for each in newest.values()])
     noted = connection.execute(_NOTE_QUIET, {"rows": rows}).all()
