@@ -29,7 +29,7 @@ class Seen(NamedTuple):
 
 
 def status_of(seen: Seen) -> StatusView:
-    """A line for each part."""
+    """A line for each part. A part that is well may have advice too."""
     parts = [*_loops(seen), *_services(seen), _store(seen), *_bus(seen), _containers(seen), _alerts(seen)]
     return StatusView(ok=all(line.ok for line in parts), parts=parts)
 
@@ -97,7 +97,10 @@ def _answering(name: str, probe: Probe) -> StatusLine:
     advice = None
     if days < WARN_BELOW_DAYS:
         summary += f"; its certificate ends in {days:.1f} days"
-        advice = "issue its certificate again: `penstock certificates rotate`, or the command in its log"
+        advice = (
+            "issue its certificate again by the command in its log, and bring the folder to it; `penstock certificates "
+            "rotate` only where all share one folder"
+        )
     return _line(f"service {name}", summary, advice, address=probe.address, certificate_days_left=round(days, 1))
 
 

@@ -61,7 +61,11 @@ class TaskManagerSettings(CommonSettings, Limits):
     delta_wait_seconds: float = Field(20.0, gt=0, description="longest wait for a delta of specs")
     report_seconds: float = Field(2.0, gt=0, description="time between two looks for something to report")
     report_quiet_seconds: float = Field(
-        5.0, ge=0, description="time between two reports while nothing is new; those who read them wait 12 s"
+        5.0,
+        ge=0,
+        le=8,
+        description="time between two reports while nothing is new; at most 8, since a container that is silent for "
+        "12 s is shown as lost or unknown, and rollouts of its jobs wait",
     )
     report_figures_seconds: float = Field(
         15.0, ge=0, description="time between two reports of tasks of which only measurements changed"

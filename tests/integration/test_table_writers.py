@@ -140,10 +140,15 @@ class TestDelta:
         writer(rows, task_of("first", output), settings)
         second = task_of("second", output.model_copy(update={"path": f"file:{output.path}/"}))
         for refused in (check, lambda *_: writer(rows, second, settings)):
-            with pytest.raises(BrokenTask, match=r"the job first made the table .* set output.allow_other_writers"):
+            with pytest.raises(
+                BrokenTask, match=r"the job first made the table .* set output.allow_other_writers"
+            ) as told:
                 refused(rows, second.job, second.config, settings)
         writer(rows, task_of("second", output.model_copy(update={"allow_other_writers": True})), settings)
         spark.sql(f"ALTER TABLE delta.`{output.path}` SET TBLPROPERTIES ('penstock.appended' = 'true')")
+        writer(rows, second, settings)
+        spark.sql(f"ALTER TABLE delta.`{output.path}` SET TBLPROPERTIES ('penstock.appended' = 'first')")
+        spark.sql(told.value.detail.partition("If that job is deleted: ")[2])
         writer(rows, second, settings)
         assert spark.read.format("delta").load(output.path).columns == ["dest", "count"]
 

@@ -6,14 +6,18 @@ from typing import Annotated
 
 import typer
 
-from penstock.cli.parse import name_of
+from penstock.cli.parse import layer_before_file, name_of
 
 Job = Annotated[str, typer.Argument(help="name of the job", callback=name_of("job"))]
 Layer = Annotated[
     str, typer.Argument(help="name of the layer: base, provisioner, scaler, oncall, ...", callback=name_of("layer"))
 ]
 LayerOrNone = Annotated[
-    str | None, typer.Argument(help="name of the layer; default: oncall", callback=name_of("layer"))
+    str | None,
+    typer.Argument(
+        help="name of the layer; default: oncall, or the highest one of the token; base for a job that does not exist",
+        callback=layer_before_file,
+    ),
 ]
 ConfigOrNone = Annotated[
     str | None, typer.Argument(help="a JSON object, or a file that contains one; default: no change")

@@ -22,7 +22,10 @@ _NEVER = "never"
 
 
 def leaders(as_json: AsJson = False) -> None:
-    """List the leader of each loop: its address, its epoch, since when it leads, when its lease ends."""
+    """List the leader of each loop: its address, its epoch, since when it leads, when its lease ends.
+
+    A leader's epoch is the time of its election, in microseconds.
+    """
     found = client().leaders()
     if as_json:
         return show_json(Leaders(leaders=found))

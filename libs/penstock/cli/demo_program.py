@@ -12,8 +12,9 @@ from penstock.cli import errors
 from penstock.cli.arguments import PortBase
 from penstock.cli.output import out, say
 from penstock.cli.settings import CliSettings
-from penstock.cli.up import end_on_signals
+from penstock.cli.up import end_on_signals, require_http
 from penstock.control import logs
+from penstock.control.settings import CommonSettings
 from penstock.local.demo.run import run
 from penstock.local.services import PORT_BASE
 
@@ -29,6 +30,7 @@ def demo(
     picture: Annotated[Path | None, typer.Option(help="save the final display as SVG to this file")] = None,
 ) -> None:
     """Run the demo: 336,776 flights through three jobs, with failures; check that results are exact."""
+    require_http(CommonSettings())
     logs.configure("demo", level="ERROR")
     end_on_signals()
     folder = data_dir or CliSettings.read().data_dir / "demo"

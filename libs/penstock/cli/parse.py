@@ -52,6 +52,14 @@ def name_of(what: str) -> Callable[[str | None], str | None]:
     return check
 
 
+def layer_before_file(text: str | None) -> str | None:
+    """A check of a layer that may be left out. It raises UserError, also for a configuration in its place."""
+    if text is not None and (text.lstrip().startswith("{") or (Path(text).suffix and Path(text).is_file())):
+        hint = "give the layer before the file: `penstock plan JOB base FILE`"
+        raise UserError(f"{text} is a configuration: {hint}", field="layer", rule="name")
+    return name_of("layer")(text)
+
+
 def expiry_seconds(text: str | None) -> int | Literal["default"] | None:
     """For `expires_in_seconds`: a duration; None for `never`; `default` for nothing. Raises UserError."""
     if text is None:

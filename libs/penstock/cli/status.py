@@ -12,8 +12,8 @@ from penstock.cli.output import Whole, show_json, table
 def status(as_json: AsJson = False) -> None:
     """Show whether all parts of Penstock are well. Exit code 1: one is not.
 
-    Loops with the age of their last round, services, the store, Kafka, containers, open alerts; what to do about each
-    that is not well.
+    Loops with the age of their last round, services, the store, Kafka, containers, open alerts. What to do stands
+    beside each that is not well, and beside containers that are lost though all else is well.
     """
     found = client().status()
     if as_json:

@@ -112,7 +112,7 @@ def _lines(file: Path | None) -> Iterator[IO[str]]:
     """The lines that are to be sent, in a file that can be read again."""
     if file is None:
         if sys.stdin.isatty():
-            note("type a JSON object in each line; Ctrl-D ends")
+            note("type a JSON object in each line; Ctrl-D sends all of them, Ctrl-C none")
         with tempfile.SpooledTemporaryFile(_MOST_IN_MEMORY, "w+", encoding="utf-8") as kept:
             shutil.copyfileobj(sys.stdin, kept)
             kept.seek(0)

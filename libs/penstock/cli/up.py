@@ -58,11 +58,12 @@ def up(
 
 
 def require_http(settings: CommonSettings) -> None:
-    """Raises UserError where TLS on loopback is asked for: the stack has no certificates, so no process would start."""
+    """Raises UserError where TLS on loopback is asked for. A stack on one machine has no certificates, so no process of
+    it would start."""
     if settings.internal_tls:
         raise UserError(
-            "`penstock up` speaks HTTP: unset PENSTOCK_INTERNAL_TLS, or set the processes up as those of a cell "
-            "(services/CELL.md)",
+            "`penstock up` and `penstock demo` speak HTTP: unset PENSTOCK_INTERNAL_TLS, or set the processes up as "
+            "those of a cell (services/CELL.md)",
             field="PENSTOCK_INTERNAL_TLS",
             rule="http",
         )

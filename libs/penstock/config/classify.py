@@ -17,9 +17,9 @@ from penstock.config.tree import Entry, Path, dotted, entries
 Config = JobConfig | Mapping[str, Any]
 ARGS = "args"
 INSTEAD = (
-    "Neither its checkpoints nor its savepoints fit the change. Create a new job with it, from this job's file: "
-    "`penstock jobs apply NEW FILE --wait`. The new job reads its inputs from the earliest position, so it needs an "
-    "output of its own where rows must not come twice. Once it has caught up: `penstock jobs delete JOB`"
+    "Neither its checkpoints nor its savepoints fit the change. Put the new value into a copy of this job's file, with "
+    "starting_position earliest, and with another output where rows must not come twice. Then: `penstock jobs apply "
+    "NEW FILE --wait`. Once it has caught up: `penstock jobs delete JOB`"
 )
 """What to do for a change that a job which has run cannot take."""
 

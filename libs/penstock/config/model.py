@@ -103,7 +103,7 @@ class Table(DeclaredModel):
     and table_schema must name the columns."""
     malformed: Literal["fail", "null"] = Field("fail", **declare(RESTART, DECLARED_BY_USER))
     """What becomes of a line of csv or json that does not fit the columns: the task does not start (`fail`), or the
-    query gets what could be read and null for the rest (`null`)."""
+    query gets what could be read and null for the rest (the text `"null"`, with the quotes)."""
 
 
 class KafkaOutput(DeclaredModel):
@@ -135,8 +135,9 @@ class DeltaOutput(DeclaredModel):
     partition_columns: tuple[Identifier, ...] = Field((), max_length=32, **declare(FORBIDDEN, DECLARED_BY_USER))
     """Columns that partition the table."""
     allow_other_writers: bool = Field(False, **declare(RESTART, DECLARED_BY_USER))
-    """Accept that this job writes to a table of another job: both append, each exactly once, and readers get the rows
-    of both; or one replaces it whole (output_mode complete), with the rows of the other."""
+    """Accept that this job writes to a table of another job. With two jobs that append, each is exactly once and
+    readers get the rows of both. With a job in output_mode complete, each of its batches deletes the rows of the
+    other."""
 
 
 class FilesOutput(DeclaredModel):

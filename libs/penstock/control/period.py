@@ -1,4 +1,4 @@
-"""What is done, or told, now and then although it comes more often."""
+"""Limits how often something is done or logged."""
 
 from __future__ import annotations
 

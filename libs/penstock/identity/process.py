@@ -235,7 +235,8 @@ class ProcessIdentity:
             return (
                 "The port is this machine's only, so it needs the secret of the machine: `penstock up` makes it, or "
                 "`penstock init`, in the folder PENSTOCK_IDENTITY_DIR. With a folder that `penstock certificates issue "
-                "--to` has filled, set PENSTOCK_HOST to an address that other machines reach"
+                "--to` has filled, set PENSTOCK_INTERNAL_TLS to true, or PENSTOCK_HOST to an address that other "
+                "machines reach"
             )
         return (
             f"The port is not only this machine's, so it needs TLS. Run `{self._issue()}` where `penstock init` made "

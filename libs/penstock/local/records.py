@@ -48,7 +48,8 @@ def produce(
     passed over. `lines` are read twice. `partitions`: those of the topic.
 
     With `key` the record's key is these columns, and `function` decides its partition. Raises UserError for a line that
-    is no JSON object or has no such column, and Unavailable: then none of the records counts.
+    is no JSON object or has no such column, and Unavailable: then none of the records counts, unless its text says that
+    all may.
     """
     count = sum(1 for _ in _to_send(lines, key, function, partitions))
     if count:
@@ -56,7 +57,7 @@ def produce(
         own = {"transactional.id": f"penstock-cli-{uuid4()}", "transaction.timeout.ms": _TRANSACTION_MS}
         settings = {"bootstrap.servers": bootstrap, "linger.ms": 20, **own}
         producer = CheckedProducer(settings, _FLUSH_S, silent)
-        with producer.transaction(f"kafka at {bootstrap}"):
+        with producer.transaction(f"kafka at {bootstrap}", f"`penstock topics consume {topic} --from-beginning`"):
             for record in _to_send(lines, key, function, partitions):
                 producer.send(topic, record.value, key=record.key, partition=record.partition)
     return count

@@ -118,7 +118,9 @@ def require_listening(bootstrap: str) -> None:
         host, _, port = address.strip().rpartition(":")
         try:
             socket.create_connection((host.strip("[]"), int(port)), _CONNECT_S).close()
-        except (OSError, ValueError) as error:
+        except ValueError:
+            why = f"{address.strip()} is no address: in PENSTOCK_KAFKA_BOOTSTRAP write host:port"
+        except OSError as error:
             why = str(error)
         else:
             return

@@ -88,9 +88,9 @@ class CheckedProducer:
             raise Unavailable(f"{where} did not take {lost}")
 
     @contextmanager
-    def transaction(self, where: str) -> Iterator[None]:
+    def transaction(self, where: str, shown_by: str) -> Iterator[None]:
         """What the body sends counts for readers of committed records only once all of it is taken; of a producer with
-        a `transactional.id`. Raises Unavailable."""
+        a `transactional.id`. `shown_by`: the command that shows whether it was taken. Raises Unavailable."""
         try:
             self._producer.init_transactions(self._seconds)
             self._producer.begin_transaction()
@@ -107,7 +107,9 @@ class CheckedProducer:
             self._producer.commit_transaction(self._seconds)
         except KafkaException as error:
             told = f"{where} did not confirm the transaction: {error.args[0].str()}"
-            raise Unavailable(f"{told}. Either all records of it count, or none") from error
+            raise Unavailable(
+                f"{told}. All records were sent, or none. Look before you repeat it: {shown_by}"
+            ) from error
 
     def partitions_taken(self, topic: str) -> set[int]:
         """The partitions of the topic that have taken a record, as far as Kafka has answered."""

@@ -50,7 +50,7 @@ def read_table(
         return frame
     line = _first_malformed(session, table, path, frame.schema)
     if line is not None:
-        hint = f"Mend the file, or set tables.{name}.malformed to null"
+        hint = f'Mend the file, or set tables.{name}.malformed to the text "null"'
         raise BrokenTask(f"{field}: {_told(session, line, frame.schema)}. {hint}", rule="malformed_table")
     # What comes into the files later fails the batch that reads it.
     return _frame(session, table, path, frame.schema, "FAILFAST")
@@ -76,14 +76,17 @@ def _frame(session: SparkSession, table: Table, path: str, schema: str | StructT
 
 
 def _require_header(name: str, frame: DataFrame) -> None:
-    """Raises BrokenTask when the first line of a file names other columns. Spark looks at it where all are read."""
+    """Raises BrokenTask when the first line of a file names other columns, or in another order. Spark looks at it where
+    all are read."""
     try:
         frame.write.format("noop").mode("overwrite").save()
     except (PySparkException, Py4JJavaError) as error:
         said = reason_of(error)
         if _HEADER_SAID not in said:
             raise
-        hint = f"If the first line of the file is a row, set tables.{name}.header to false"
+        same = "The file and table_schema must name the same columns in the same order"
+        mend = "Put table_schema in the order of the file"
+        hint = f"{same}. {mend}. Only if the first line is a row, set tables.{name}.header to false"
         raise BrokenTask(f"tables.{name}.header: {said}. {hint}", rule="csv_header") from error
 
 

@@ -6,7 +6,8 @@ from penstock.wire.jobs import JsonObject, View
 
 
 class StatusLine(View):
-    """A part of the cell. `part`: such as `loop state_syncer`. `advice`: what to do about it."""
+    """A part of the cell. `part`: such as `loop state_syncer`. `advice`: what to do about it; a part
+    that is `ok` may have some too, such as for a lost container."""
 
     part: str
     ok: bool

@@ -21,7 +21,7 @@ router = APIRouter(tags=["cluster"], route_class=requests.StrictRoute)
 @router.get("/v1/status", response_model=StatusView)
 def status(parts: PartsOf) -> StatusView:
     """Leaders with the age of their last rounds, services, the store, Kafka, containers and open alerts; what to do
-    about each that is not well."""
+    about each that is not well. A part that is well may have advice too, as for a container that is lost."""
     begun_at = time.perf_counter()
     with snapshot(parts.engine) as connection:
         cell = read_cell(connection)

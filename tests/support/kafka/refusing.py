@@ -6,19 +6,21 @@ from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any, ClassVar
 
-from confluent_kafka import KafkaError
+from confluent_kafka import KafkaError, KafkaException
 
 
 class RefusingProducer:
     """A record that a broker refuses is told to the callback; `flush` has nothing left to send.
 
-    With no `code` they are taken. `full`: how often in between there is no room for a record. `settings`, `calls`,
-    `waited`: of the last producer, and for how long its last `flush` would have waited.
+    With no `code` they are taken. `full`: how often in between there is no room for a record. `unconfirmed`: a
+    commit gets no answer. `settings`, `calls`, `waited`: of the last producer, and for how long its last `flush` would
+    have waited.
     """
 
     code: int | None = KafkaError._MSG_TIMED_OUT
     calls: ClassVar[list[str]] = []
     full = 0
+    unconfirmed = False
     settings: Mapping[str, Any] = {}
     waited = 0.0
 
@@ -48,6 +50,8 @@ class RefusingProducer:
 
     def commit_transaction(self, _: float) -> None:
         RefusingProducer.calls.append("commit")
+        if self.unconfirmed:
+            raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
 
     def abort_transaction(self, _: float) -> None:
         RefusingProducer.calls.append("abort")

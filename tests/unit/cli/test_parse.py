@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.cli.parse import duration_seconds, expiry_seconds, json_object, name_of
+from penstock.cli.parse import duration_seconds, expiry_seconds, json_object, layer_before_file, name_of
 from penstock.control.errors import UserError
 
 
@@ -72,3 +72,19 @@ def test_what_is_no_name_is_refused_with_the_rule(name: str) -> None:
     with pytest.raises(UserError, match="a job's name has 1 to 100 lower case letters") as refused:
         name_of("job")(name)
     assert (refused.value.field, refused.value.rule) == ("job", "name")
+
+
+def test_a_configuration_in_place_of_the_layer_is_refused_with_the_right_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also a file whose name could be a layer's."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("job.json", "base"):
+        Path(name).write_text("{}")
+    for typed in ("./job.json", "job.json", '{"task_count": 2}'):
+        with pytest.raises(UserError, match="give the layer before the file: `penstock plan JOB base FILE`") as refused:
+            layer_before_file(typed)
+        assert (refused.value.field, refused.value.rule) == ("layer", "name")
+    with pytest.raises(UserError, match="cannot be a name"):
+        layer_before_file("./none.json")
+    assert [layer_before_file(name) for name in ("base", "none.json", None)] == ["base", "none.json", None]

@@ -197,7 +197,7 @@ def _pair(folder: IdentityFolder) -> tuple[bytes, bytes]:
 def test_a_process_without_an_identity_says_what_to_do(folder: IdentityFolder, tmp_path: Path) -> None:
     with pytest.raises(TerminalError, match="penstock up"):
         ProcessIdentity(tmp_path / "nowhere", MANAGER).require()
-    with pytest.raises(TerminalError, match="PENSTOCK_HOST"):
+    with pytest.raises(TerminalError, match="set PENSTOCK_INTERNAL_TLS to true, or PENSTOCK_HOST"):
         ProcessIdentity(tmp_path / "nowhere", MANAGER).require()
     command = r"certificates issue task_manager --container c1[.]north --host NAME --to FOLDER"
     with pytest.raises(TerminalError, match=command):

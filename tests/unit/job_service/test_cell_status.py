@@ -76,7 +76,7 @@ BAD = {
         seen(services={"task_service": Probe("https://t", certificate_days_left=13.4)}),
         "service task_service",
         "its certificate ends in 13.4 days",
-        "penstock certificates rotate",
+        "by the command in its log, and bring the folder to it; `penstock certificates rotate` only where all share",
     ),
     "a service that does not answer": (
         seen(services={"task_service": Probe("http://t", "refused")}),

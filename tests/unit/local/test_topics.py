@@ -19,6 +19,12 @@ def test_one_address_that_listens_is_enough() -> None:
             assert connection.recv(1) == b"", "it says nothing, and is closed"
 
 
+@pytest.mark.parametrize("bootstrap", ["127.0.0.1", "kafka:port"])
+def test_an_address_without_a_port_says_how_to_write_it(bootstrap: str) -> None:
+    with pytest.raises(Unavailable, match=f"{bootstrap} is no address: in PENSTOCK_KAFKA_BOOTSTRAP write host:port"):
+        require_listening(bootstrap)
+
+
 @pytest.mark.parametrize("bootstrap", ["127.0.0.1:{free}", "127.0.0.1", "kafka:port"])
 def test_nothing_that_listens_names_what_to_set(bootstrap: str) -> None:
     bootstrap = bootstrap.format(free=free_port())

@@ -62,6 +62,15 @@ def test_a_refused_record_takes_back_those_before_it() -> None:
     assert RefusingProducer.calls == ["init", "begin", "send", "send", "abort"]
 
 
+def test_an_unconfirmed_transaction_says_where_to_look_before_it_is_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(RefusingProducer, "code", None)
+    monkeypatch.setattr(RefusingProducer, "unconfirmed", True)
+    look = "All records were sent, or none. Look before you repeat it: `penstock topics consume rows --from-beginning`"
+    with pytest.raises(Unavailable, match=look):
+        records.produce("here", "rows", 1, io.StringIO("{}\n"))
+    assert RefusingProducer.calls == ["init", "begin", "send", "commit"]
+
+
 def test_records_that_find_no_room_are_sent_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(RefusingProducer, "full", 2)
     monkeypatch.setattr(RefusingProducer, "code", KafkaError.TOPIC_AUTHORIZATION_FAILED)

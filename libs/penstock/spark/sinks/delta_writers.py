@@ -30,10 +30,10 @@ def require_free(session: SparkSession, job: str, config: JobConfig, output: Del
     if output.allow_other_writers or owner == job:
         return
     if owner is not None:
-        raise _taken(f"the job {owner} replaces the table {output.path} in each batch")
+        raise _taken(f"the job {owner} replaces the table {output.path} in each batch", _forget(output, _REPLACED_BY))
     appender = notes.get(_APPENDED)
     if not _replaces(config) and appender not in (None, _BY_SOMEBODY, job):
-        raise _taken(f"the job {appender} made the table {output.path} and appends to it")
+        raise _taken(f"the job {appender} made the table {output.path} and appends to it", _forget(output, _APPENDED))
     if _replaces(config) and (_APPENDED in notes or _has_rows(session, output.path)):
         raise _taken(f"the table {output.path} has rows of others, which output_mode complete would replace")
 
@@ -60,11 +60,14 @@ def _has_rows(session: SparkSession, path: str) -> bool:
     return bool(session.read.format("delta").load(path).head(1))
 
 
-def _taken(why: str) -> BrokenTask:
-    return BrokenTask(
-        f"output.path: {why}. Choose another path. If this is meant, set output.allow_other_writers",
-        rule="table_taken",
-    )
+def _taken(why: str, forget: str = "") -> BrokenTask:
+    hint = "Choose another path. If this is meant, set output.allow_other_writers"
+    return BrokenTask(f"output.path: {why}. {hint}{forget}", rule="table_taken")
+
+
+def _forget(output: DeltaOutput, note: str) -> str:
+    """How the note of a job is removed."""
+    return f". If that job is deleted: ALTER TABLE {_quoted(output.path)} UNSET TBLPROPERTIES ('{note}')"
 
 
 def _quoted(path: str) -> str:
