@@ -21,6 +21,7 @@ from penstock.config.problems import Problem
 from penstock.config.validate import check_merged
 from penstock.control.errors import BrokenTask, InvalidConfig
 from penstock.local.kafka import EmbeddedKafka
+from penstock.spark import tables
 from penstock.spark.analysis.analyse import analyse
 from penstock.spark.analysis.placement import placement
 from penstock.spark.packages import pack
@@ -104,6 +105,18 @@ def test_a_right_job_has_no_problem(change: dict[str, Any], spark: SparkSession,
     # The topics of the table do not exist, which another job may end.
     assert ([p for p in found.problems if p.rule not in MAY_COME_LATER], found.unchecked) == ([], [])
     assert found.report().columns
+
+
+def test_an_analysis_reads_the_lines_of_a_table_once(
+    spark: SparkSession, settings: SparkSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = []
+    monkeypatch.setattr(tables, "_first_malformed", lambda *given: read.append(given[2].inputFiles()))
+    path = Path(settings.checkpoint_root) / "once.csv"
+    path.write_text("carrier,seats\nAA,3\n")
+    table = {"path": str(path), "format": "csv", "table_schema": "carrier STRING, seats INT"}
+    analyse(spark, settings, "wrong", check_merged(changed({"tables": {"once": table}}, settings)))
+    assert read == [[path.as_uri()]]
 
 
 UNSEEN_BY_THE_RULES = ("a join of INT and BIGINT", "Python by another key")

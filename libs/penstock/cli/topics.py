@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import signal
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -71,8 +72,12 @@ def produce(
     columns = [each.strip() for each in key.split(",") if each.strip()]
     bootstrap = _bootstrap()
     partitions = topics.partition_count(bootstrap, name)
-    with _lines(file) as lines:
-        sent = records.produce(bootstrap, name, partitions, lines, columns, key_function)
+    with _ended_by_signals(), _lines(file) as lines:
+        try:
+            sent = records.produce(bootstrap, name, partitions, lines, columns, key_function)
+        except KeyboardInterrupt:
+            note("stopped: all of the records were sent, or none")
+            raise
     say(f"sent {sent:,} records to {name}")
 
 
@@ -105,6 +110,18 @@ def consume(
             raise
     except KeyboardInterrupt:
         note("stopped")
+
+
+@contextmanager
+def _ended_by_signals() -> Iterator[None]:
+    """SIGTERM, and SIGHUP without `nohup`, end the body as Ctrl-C does: readers would wait for an open transaction."""
+    numbers = [each for each in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(each) != signal.SIG_IGN]
+    before = {number: signal.signal(number, signal.default_int_handler) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 @contextmanager

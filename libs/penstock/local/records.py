@@ -21,8 +21,9 @@ from penstock.spark.inputs.key_hash import HASHES
 KeyFunction = Literal["kafka", "crc32"]
 _ANY_PARTITION = -1
 _FLUSH_S = 30.0
-# What brokers allow at most by default.
-_TRANSACTION_MS = 900_000
+# Readers wait so long for a transaction that its producer has left. Brokers allow 15 minutes at most by default.
+_TRANSACTION_S, _MOST_TRANSACTION_S = 60, 900
+_CHARACTERS_PER_S = 1_000_000
 _POLL_S = 0.1
 _CONNECT_S = 30.0
 _AT_ONCE = 500
@@ -51,16 +52,24 @@ def produce(
     is no JSON object or has no such column, and Unavailable: then none of the records counts, unless its text says that
     all may.
     """
-    count = sum(1 for _ in _to_send(lines, key, function, partitions))
+    count = characters = 0
+    for record in _to_send(lines, key, function, partitions):
+        count, characters = count + 1, characters + len(record.value)
     if count:
         lines.seek(0)
-        own = {"transactional.id": f"penstock-cli-{uuid4()}", "transaction.timeout.ms": _TRANSACTION_MS}
+        timeout_ms = 1000 * transaction_seconds(characters)
+        own = {"transactional.id": f"penstock-cli-{uuid4()}", "transaction.timeout.ms": timeout_ms}
         settings = {"bootstrap.servers": bootstrap, "linger.ms": 20, **own}
         producer = CheckedProducer(settings, _FLUSH_S, silent)
         with producer.transaction(f"kafka at {bootstrap}", f"`penstock topics consume {topic} --from-beginning`"):
             for record in _to_send(lines, key, function, partitions):
                 producer.send(topic, record.value, key=record.key, partition=record.partition)
     return count
+
+
+def transaction_seconds(characters: int) -> int:
+    """After how long Kafka ends a transaction with values of this size: a minute, and the time of a slow connection."""
+    return min(_TRANSACTION_S + characters // _CHARACTERS_PER_S, _MOST_TRANSACTION_S)
 
 
 def _to_send(lines: Iterable[str], key: Sequence[str], function: KeyFunction, partitions: int) -> Iterator[Record]:

@@ -6,7 +6,7 @@ import importlib
 import inspect
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -25,18 +25,24 @@ from penstock.spark.tables import read_table
 
 
 def result_of(
-    session: SparkSession, inputs: dict[str, DataFrame], config: JobConfig, settings: SparkSettings
+    session: SparkSession,
+    inputs: dict[str, DataFrame],
+    config: JobConfig,
+    settings: SparkSettings,
+    tables: Mapping[str, DataFrame] | None = None,
 ) -> DataFrame:
     """The streaming frame of the job's query over `inputs` and the job's tables, of which each is a view by its name.
+    `tables`: those frames, where the tables have been read already.
 
     Raises BrokenTask, with Spark's message where there is one, when the query cannot run as written; Unavailable when a
     Python query cannot reach something; and Spark's own errors for a table, e.g. when there is nothing at its path.
     """
     inputs = {name: frame.alias(f"{INPUT_MARK}{name}") for name, frame in inputs.items()}
-    for name, frame in inputs.items():
+    if tables is None:
+        found = config.tables.items()
+        tables = {name: read_table(session, name, table, config.args, settings.path_roots) for name, table in found}
+    for name, frame in {**inputs, **tables}.items():
         frame.createOrReplaceTempView(name)
-    for name, table in config.tables.items():
-        read_table(session, name, table, config.args, settings.path_roots).createOrReplaceTempView(name)
     try:
         frame = _frame(session, inputs, config, settings)
     except PySparkException as error:

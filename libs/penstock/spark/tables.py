@@ -24,7 +24,7 @@ from penstock.spark.failures import reason_of
 from penstock.spark.inputs.malformed import DECODED, NO_FIT, decoded, is_whole, reason_of_text
 from penstock.spark.paths import require_allowed, require_files_allowed
 
-_TEXTS, _FILE, _REASON = "texts", "file", "reason"
+_TEXTS, _FILE, _ORDER, _HEADER, _REASON = "texts", "file", "order", "header", "reason"
 _HEADER_SAID = "CSV header"
 # Where Spark finds the columns itself, it adds this one for what it cannot read.
 _UNREAD = "_corrupt_record"
@@ -48,10 +48,11 @@ def read_table(
         _require_header(name, frame)
     if table.format not in ("csv", "json") or table.malformed == "null":
         return frame
-    line = _first_malformed(session, table, path, frame.schema)
+    lines = session.read.text(path)
+    line = _first_malformed(session, table, lines, frame.schema)
     if line is not None:
         hint = f'Mend the file, or set tables.{name}.malformed to the text "null"'
-        raise BrokenTask(f"{field}: {_told(session, line, frame.schema)}. {hint}", rule="malformed_table")
+        raise BrokenTask(f"{field}: {_told(lines, line, frame.schema)}. {hint}", rule="malformed_table")
     # What comes into the files later fails the batch that reads it.
     return _frame(session, table, path, frame.schema, "FAILFAST")
 
@@ -90,19 +91,33 @@ def _require_header(name: str, frame: DataFrame) -> None:
         raise BrokenTask(f"tables.{name}.header: {said}. {hint}", rule="csv_header") from error
 
 
-def _first_malformed(session: SparkSession, table: Table, path: str, schema: StructType) -> Row | None:
-    """A malformed line: its file, its text, the text of each column, what Spark reads in each, and a reason."""
-    lines = session.read.text(path)
+def _first_malformed(session: SparkSession, table: Table, lines: DataFrame, schema: StructType) -> Row | None:
+    """A malformed line: its place, its text, the text of each column, what Spark reads in each, and a reason."""
     of_folders = {*lines.columns[1:], _UNREAD}
     fields = StructType([field for field in schema.fields if field.name not in of_folders])
     source = Input(topic="table", key_groups=1, format=table.format, value_schema=fields.json())
-    found = lines.where("trim(value) != ''").select(
-        F.col("value").cast("binary"), F.col("_metadata.file_path").alias(_FILE), _texts(table, fields).alias(_TEXTS)
-    )
-    if table.format == "csv" and table.header:
-        found = found.where(~_is_header(fields))
+    found = _placed(lines).where("trim(value) != ''").withColumn(_TEXTS, _texts(table, fields))
+    found = found.withColumn("value", F.col("value").cast("binary"))
     found = found.withColumn(DECODED, decoded(session, source)).where(~is_whole(session, source))
-    return found.withColumn(_REASON, reason_of_text(session, source)).first()
+    told = found.withColumn(_REASON, reason_of_text(session, source))
+    return _first_but_headers(told, _is_header(fields)) if table.format == "csv" and table.header else told.first()
+
+
+def _placed(lines: DataFrame) -> DataFrame:
+    """Lines with their file, and an order of those of one file."""
+    order = F.array("_metadata.file_block_start", F.monotonically_increasing_id())
+    return lines.select("value", F.col("_metadata.file_path").alias(_FILE), order.alias(_ORDER))
+
+
+def _first_but_headers(malformed: DataFrame, is_header: Column) -> Row | None:
+    """Spark leaves out one header line of each file, the first line. Another one it reads as a row."""
+    lines = malformed.withColumn(_HEADER, is_header)
+    group = lines.groupBy(_FILE, _HEADER).count().where(~F.col(_HEADER) | (F.col("count") > 1)).first()
+    if group is None:
+        return None
+    of_group = lines.where((F.col(_FILE) == group[_FILE]) & (F.col(_HEADER) == group[_HEADER]))
+    rows = of_group.orderBy(_ORDER).take(2 if group[_HEADER] else 1)
+    return rows[-1] if rows else None
 
 
 def _texts(table: Table, fields: StructType) -> Column:
@@ -111,15 +126,15 @@ def _texts(table: Table, fields: StructType) -> Column:
 
 
 def _is_header(fields: StructType) -> Column:
-    """Spark has compared the header line with the columns. A row of the same words is none that anybody misses."""
+    """Whether a line has the words of the header, which Spark has compared with the columns."""
     texts = [F.lower(F.col(_TEXTS)[name]).eqNullSafe(name.lower()) for name in fields.names]
     return reduce(and_, texts)
 
 
-def _told(session: SparkSession, line: Row, schema: StructType) -> str:
+def _told(lines: DataFrame, line: Row, schema: StructType) -> str:
     """Where a malformed line is, and why it is: the first column that Spark makes null of, its text and its type."""
     text = bytes(line["value"]).decode(errors="replace")
-    where = f"{line[_FILE]}, line {_number(session, line[_FILE], text)}"
+    where = f"{line[_FILE]}, line {_number(lines, line)}"
     texts, values = ({} if part is None else part.asDict() for part in (line[_TEXTS], line[DECODED]))
     for field in schema.fields:
         if texts.get(field.name) is not None and values.get(field.name) is None:
@@ -132,10 +147,7 @@ def _quoted(text: str) -> str:
     return repr(text if len(text) <= _LONGEST_TEXT else f"{text[:_LONGEST_TEXT]}...")
 
 
-def _number(session: SparkSession, file: str, text: str) -> int:
-    """The number of a line in its file: one more than the line ends before it."""
-    end = F.lit("\n")
-    lines = F.concat(end, F.regexp_replace("value", "\r\n?", "\n"), end)
-    before = F.split(F.substring_index(lines, f"\n{text}\n", 1), "\n")
-    row = session.read.text(file, wholetext=True).select(F.size(before)).first()
-    return int(row[0]) if row is not None else 0
+def _number(lines: DataFrame, line: Row) -> int:
+    """The number of a line in its file. The lines before it are counted, as a file may be too large for one text."""
+    before = (F.col(_FILE) == line[_FILE]) & (F.col(_ORDER) < F.lit(line[_ORDER]))
+    return _placed(lines).where(before).count() + 1

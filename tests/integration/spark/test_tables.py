@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 
 from penstock.config.model import Table
 from penstock.control.errors import BrokenTask
@@ -46,6 +46,41 @@ def test_a_line_of_csv_that_is_malformed_names_its_place(
     with pytest.raises(BrokenTask, match=f'tables.t.path: .*/fees.csv, line 3: {re.escape(told)}.*the text "null"'):
         _csv(spark, tmp_path, FEES)
     assert len(_csv(spark, tmp_path, FEES, malformed="null")) == 2
+
+
+def test_no_file_is_read_as_one_text(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The driver, which all queries of the host share, may have no room for it."""
+    read, asked = DataFrameReader.text, []
+
+    def text(reader: DataFrameReader, *paths: str, **options: object) -> DataFrame:
+        asked.append(options)
+        return read(reader, *paths, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(DataFrameReader, "text", text)
+    (tmp_path / "fees.csv").write_bytes(f"region,fee,until\n{GOOD}".encode() + b"\xff,1,\n" + (GOOD * 3).encode())
+    with pytest.raises(BrokenTask, match=r"/fees\.csv, line 3: the value is not UTF-8"):
+        _csv(spark, tmp_path, FEES)
+    assert asked
+    assert not any(options.get("wholetext") for options in asked)
+
+
+def test_a_header_that_comes_again_is_malformed(spark: SparkSession, tmp_path: Path) -> None:
+    """As in `cat 1.csv 2.csv`. Spark leaves out the first line of each file only, so the other would fail each batch.
+    Of text columns it is a row. Where Spark reads a file in blocks, a line has the same number."""
+    folder = tmp_path / "fees.csv"
+    folder.mkdir()
+    header = "region,fee,until\n"
+    (folder / "1.csv").write_text(f"{header}{GOOD}")
+    spark.conf.set("spark.sql.files.maxPartitionBytes", "40b")
+    try:
+        (folder / "2.csv").write_text(f"\n{header}{GOOD}")
+        assert len(_csv(spark, tmp_path, FEES)) == 2
+        (folder / "2.csv").write_text(f"\n{header}{GOOD}\n{GOOD}{header * 2}{GOOD * 3}")
+        with pytest.raises(BrokenTask, match=r"/2\.csv, line 6: fee is 'fee', no DOUBLE"):
+            _csv(spark, tmp_path, FEES)
+        assert ("region", "fee", "until") in _csv(spark, tmp_path, "region STRING, fee STRING, until STRING")
+    finally:
+        spark.conf.unset("spark.sql.files.maxPartitionBytes")
 
 
 def test_a_line_of_json_that_is_malformed_names_its_place(spark: SparkSession, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import Message
 
 from penstock.control.errors import UserError
-from penstock.local.records import key_of, partition_of, row_of, value_line
+from penstock.local.records import key_of, partition_of, row_of, transaction_seconds, value_line
 
 
 @pytest.mark.parametrize(
@@ -49,6 +49,12 @@ def test_a_key_has_the_partition_of_its_function() -> None:
     assert partition_of(b"SFO", "kafka", 100) == 14
     assert partition_of(b"SFO", "crc32", 100) == 69
     assert partition_of(None, "kafka", 100) == -1
+
+
+@pytest.mark.parametrize(("characters", "seconds"), [(2, 60), (10_000_000, 70), (10**12, 900)])
+def test_a_transaction_that_was_left_ends_soon(characters: int, seconds: int) -> None:
+    """Readers of the topic wait so long. A large file has the time that it needs, as far as brokers allow."""
+    assert transaction_seconds(characters) == seconds
 
 
 @pytest.mark.parametrize(

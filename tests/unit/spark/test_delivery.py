@@ -54,6 +54,7 @@ def test_lines_of_a_file_are_sent_all_or_none(
     with pytest.raises(error) if error else nullcontext():
         records.produce("here", "rows", 1, io.StringIO(lines), ["n"])
     assert RefusingProducer.calls == calls
+    assert not calls or RefusingProducer.settings["transaction.timeout.ms"] == 60_000
 
 
 def test_a_refused_record_takes_back_those_before_it() -> None:

@@ -100,8 +100,8 @@ def analyse(spark: SparkSession, settings: SparkSettings, job: str, config: JobC
         session = task_session(spark, config, checkpoint="", token="", unlocked=True)
         inputs = _inputs(session, config, settings, found)
         tables = _tables(session, config, settings, found)
-        if len(inputs) == len(config.inputs) and tables:
-            _query(session, inputs, job, config, settings, found)
+        if len(inputs) == len(config.inputs) and len(tables) == len(config.tables):
+            _query(session, inputs, tables, job, config, settings, found)
     return found
 
 
@@ -115,25 +115,26 @@ def _inputs(session: SparkSession, config: JobConfig, settings: SparkSettings, f
     return frames
 
 
-def _tables(session: SparkSession, config: JobConfig, settings: SparkSettings, found: Analysis) -> bool:
-    """Whether all tables can be read."""
-    before = len(found.problems) + len(found.unchecked)
+def _tables(session: SparkSession, config: JobConfig, settings: SparkSettings, found: Analysis) -> dict[str, DataFrame]:
+    """The frames of the tables that can be read."""
+    frames = {}
     for name, table in config.tables.items():
         with found.catching(f"tables.{name}.path"):
-            read_table(session, name, table, config.args, settings.path_roots)
-    return len(found.problems) + len(found.unchecked) == before
+            frames[name] = read_table(session, name, table, config.args, settings.path_roots)
+    return frames
 
 
 def _query(
     session: SparkSession,
     inputs: dict[str, DataFrame],
+    tables: dict[str, DataFrame],
     job: str,
     config: JobConfig,
     settings: SparkSettings,
     found: Analysis,
 ) -> None:
     with found.catching(found.query):
-        found.frame = result_of(session, inputs, config, settings)
+        found.frame = result_of(session, inputs, config, settings, tables)
     if found.frame is None:
         return
     with found.catching(found.query):
