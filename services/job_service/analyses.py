@@ -54,20 +54,21 @@ class Verdict:
 
 
 class Analyses:
-    """Asks live containers, one after the other until one answers. Safe from any thread."""
+    """Asks live containers, one after the other until one makes every check. Safe from any thread."""
 
     def __init__(self, engine: Engine, client: AnalysisClient) -> None:
         self._engine = engine
         self._client = client
 
     def ask(self, job: str, config: JobConfig, *, wait_seconds: float, start_host: bool) -> Verdict:
-        """The analysis of a job's configuration, within `wait_seconds`."""
+        """The analysis of a job's configuration, within `wait_seconds`. Without one that is whole, the best one."""
         with snapshot(self._engine) as connection:
             urls = _in_turn(job, live_urls(connection, selector_of(config.model_dump(mode="json"))))
         if not urls:
             return Verdict(None, "no container is live")
         until = monotonic() + wait_seconds
         why: list[str] = []
+        partial: list[AnalysisReport] = []
         for url in urls[:_MOST_ASKED]:
             left = until - monotonic()
             if left <= 0:
@@ -75,9 +76,17 @@ class Analyses:
             request = AnalysisRequest(job=job, number=secrets.randbelow(2**53) + 1, config=config)
             call = AnalysisCall(request=request, wait_seconds=round(left, 3), start_host=start_host)
             try:
-                return Verdict(self._later_made(job, config, self._client.analyse(url, call)))
+                report = self._client.analyse(url, call)
             except PenstockError as error:
                 why.append(error.detail)
+                continue
+            if not report.unchecked:
+                return Verdict(self._later_made(job, config, report))
+            partial.append(report)
+        if partial:
+            # What only some containers lack is no problem of the job.
+            fewest = min(partial, key=lambda report: len(report.problems))
+            return Verdict(self._later_made(job, config, fewest))
         log.info("job not analysed", job=job, why=why)
         return Verdict(None, "; ".join(dict.fromkeys(why)) or "no container answered in time")
 
