@@ -54,21 +54,21 @@ class Verdict:
 
 
 class Analyses:
-    """Asks live containers, one after the other until one makes every check. Safe from any thread."""
+    """Asks live containers, one after the other until one has no problem or makes every check. Safe from any thread."""
 
     def __init__(self, engine: Engine, client: AnalysisClient) -> None:
         self._engine = engine
         self._client = client
 
     def ask(self, job: str, config: JobConfig, *, wait_seconds: float, start_host: bool) -> Verdict:
-        """The analysis of a job's configuration, within `wait_seconds`. Without one that is whole, the best one."""
+        """The analysis of a job's configuration, within `wait_seconds`."""
         with snapshot(self._engine) as connection:
             urls = _in_turn(job, live_urls(connection, selector_of(config.model_dump(mode="json"))))
         if not urls:
             return Verdict(None, "no container is live")
         until = monotonic() + wait_seconds
         why: list[str] = []
-        partial: list[AnalysisReport] = []
+        kept: AnalysisReport | None = None
         for url in urls[:_MOST_ASKED]:
             left = until - monotonic()
             if left <= 0:
@@ -80,13 +80,12 @@ class Analyses:
             except PenstockError as error:
                 why.append(error.detail)
                 continue
-            if not report.unchecked:
+            if not (report.problems and report.unchecked):
                 return Verdict(self._later_made(job, config, report))
-            partial.append(report)
-        if partial:
-            # What only some containers lack is no problem of the job.
-            fewest = min(partial, key=lambda report: len(report.problems))
-            return Verdict(self._later_made(job, config, fewest))
+            # What this container lacks may be no problem of the job: another one may have it, and a host.
+            kept = kept or report
+        if kept is not None:
+            return Verdict(self._later_made(job, config, kept))
         log.info("job not analysed", job=job, why=why)
         return Verdict(None, "; ".join(dict.fromkeys(why)) or "no container answered in time")
 
