@@ -54,7 +54,7 @@ class Verdict:
 
 
 class Analyses:
-    """Asks live containers, one after the other until one answers. Safe from any thread."""
+    """Asks live containers, one after the other until one has no problem or makes every check. Safe from any thread."""
 
     def __init__(self, engine: Engine, client: AnalysisClient) -> None:
         self._engine = engine
@@ -68,6 +68,7 @@ class Analyses:
             return Verdict(None, "no container is live")
         until = monotonic() + wait_seconds
         why: list[str] = []
+        kept: AnalysisReport | None = None
         for url in urls[:_MOST_ASKED]:
             left = until - monotonic()
             if left <= 0:
@@ -75,9 +76,16 @@ class Analyses:
             request = AnalysisRequest(job=job, number=secrets.randbelow(2**53) + 1, config=config)
             call = AnalysisCall(request=request, wait_seconds=round(left, 3), start_host=start_host)
             try:
-                return Verdict(self._later_made(job, config, self._client.analyse(url, call)))
+                report = self._client.analyse(url, call)
             except PenstockError as error:
                 why.append(error.detail)
+                continue
+            if not (report.problems and report.unchecked):
+                return Verdict(self._later_made(job, config, report))
+            # What this container lacks may be no problem of the job: another one may have it, and a host.
+            kept = kept or report
+        if kept is not None:
+            return Verdict(self._later_made(job, config, kept))
         log.info("job not analysed", job=job, why=why)
         return Verdict(None, "; ".join(dict.fromkeys(why)) or "no container answered in time")
 

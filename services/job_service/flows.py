@@ -14,7 +14,7 @@ from penstock.tasks.dead_letters import topic_or_own
 
 class Flow(NamedTuple):
     """A job's topics, and the folder that it takes. `may_loop`: the job says that its records may come back to it.
-    `dead_letters`: the topic of its malformed records; None: a release before has not noted it."""
+    `dead_letters`: the topic of its malformed records; None: it is not known."""
 
     job: str
     reads: tuple[str, ...]
@@ -28,14 +28,6 @@ class Flow(NamedTuple):
         """The topic that a loop could go on by."""
         return None if self.may_loop else self.writes
 
-    def takes_folder_after(self, before: Flow | None) -> bool:
-        """Whether the job has its folder by this write. Of a Delta job that an earlier release wrote, no folder is
-        known; it must be possible to stop it."""
-        if before is None or self.folder is None:
-            return self.folder is not None
-        is_known = before.folder is not None or before.writes is not None
-        return is_known and before.folder != self.folder
-
 
 def flow_of(job: str, config: Mapping[str, Any]) -> Flow:
     """The flow of a complete configuration, given as JSON."""
@@ -48,42 +40,46 @@ def flow_of(job: str, config: Mapping[str, Any]) -> Flow:
 
 
 class Flows:
-    """The jobs that may lie on a loop with jobs that are written, or share a topic with them, and the owners of the
-    folders that are asked for."""
+    """The jobs that may lie on a loop with jobs that are written, or share a topic or a folder with them.
 
-    def __init__(self, known: Iterable[Flow], owners: Mapping[str, str]) -> None:
+    A write is refused for what it brings about, and never for what the job did before: another release may have
+    accepted that, and it must be possible to stop the job.
+    """
+
+    def __init__(self, known: Iterable[Flow]) -> None:
         self._flows: dict[str, Flow] = {}
         self._writers: defaultdict[str, set[str]] = defaultdict(set)
         self._outputs: defaultdict[str, set[str]] = defaultdict(set)
         self._dead_letters: defaultdict[str, set[str]] = defaultdict(set)
-        self._owners = dict(owners)
+        self._owners: defaultdict[str, set[str]] = defaultdict(set)
         for flow in known:
             self._put(flow)
 
-    def take(self, flow: Flow, before: Flow | None = None) -> None:
-        """From now on the job has this flow, and not `before`. Raises InvalidConfig, and changes nothing, when it must
-        not."""
-        owner = self._owners.get(flow.folder or "", flow.job)
-        if owner != flow.job and flow.takes_folder_after(before):
+    def take(self, flow: Flow) -> None:
+        """From now on the job has this flow. Raises InvalidConfig, and changes nothing, when it must not."""
+        before = self._flows.get(flow.job)
+        if before is None or before.folder != flow.folder:
+            self._require_free_folder(flow)
+        if before is None or before.writes != flow.writes:
+            self._require_output_apart(flow)
+        if before is None or before.dead_letters not in (None, flow.dead_letters):
+            self._require_dead_letters_apart(flow)
+        if before is None or (before.reads, before.passes_on) != (flow.reads, flow.passes_on):
+            self._require_no_loop(flow)
+        self._put(flow)
+
+    def _require_free_folder(self, flow: Flow) -> None:
+        owners = sorted(self._owners[flow.folder or ""] - {flow.job})
+        if owners:
             raise InvalidConfig(
-                f"output.path: the job {owner} writes to {flow.folder}, and a folder takes the output of one job. For "
-                "a Delta table with the rows of both, set output.allow_other_writers",
+                f"output.path: the job {owners[0]} writes to {flow.folder}, and a folder takes the output of one job. "
+                "For a Delta table with the rows of both, set output.allow_other_writers",
                 field="output.path",
                 rule="folder_taken",
             )
-        self._require_apart(flow)
-        loop = self._loop_of(flow)
-        if loop:
-            raise InvalidConfig(
-                f"output.topic: the job would read its own output again, for ever: {' > '.join(loop)}. "
-                "Choose another topic, or set output.allow_loop",
-                field="output.topic",
-                rule="loop",
-            )
-        self._put(flow)
 
-    def _require_apart(self, flow: Flow) -> None:
-        """Raises InvalidConfig when rows of a job would go where malformed records go, its own or those of another."""
+    def _require_output_apart(self, flow: Flow) -> None:
+        """Raises InvalidConfig when its rows would go where malformed records go, its own or those of another."""
         own = [flow.job] if flow.writes == flow.dead_letters else []
         found = [*own, *sorted(self._dead_letters[flow.writes or ""] - {flow.job})]
         if flow.writes is not None and found:
@@ -92,7 +88,11 @@ class Flows:
                 field="output.topic",
                 rule="dead_letters",
             )
-        found = sorted(self._outputs[flow.dead_letters or ""] - {flow.job})
+
+    def _require_dead_letters_apart(self, flow: Flow) -> None:
+        """Raises InvalidConfig when its malformed records would go where rows go, its own or those of another."""
+        own = [flow.job] if flow.writes == flow.dead_letters else []
+        found = [*own, *sorted(self._outputs[flow.dead_letters or ""] - {flow.job})]
         if found:
             raise InvalidConfig(
                 f"dead_letter_topic: {flow.dead_letters} is the output of the job {found[0]}; choose another topic",
@@ -100,14 +100,23 @@ class Flows:
                 rule="output",
             )
 
+    def _require_no_loop(self, flow: Flow) -> None:
+        loop = self._loop_of(flow)
+        if loop:
+            raise InvalidConfig(
+                f"output.topic: the job would read its own output again, for ever: {' > '.join(loop)}. "
+                "Choose another topic, or set output.allow_loop",
+                field="output.topic",
+                rule="loop",
+            )
+
     def _put(self, flow: Flow) -> None:
         before = self._flows.get(flow.job)
         if before is not None:
-            if self._owners.get(before.folder or "") == flow.job:
-                del self._owners[before.folder or ""]
             self._writers[before.passes_on or ""].discard(flow.job)
             self._outputs[before.writes or ""].discard(flow.job)
             self._dead_letters[before.dead_letters or ""].discard(flow.job)
+            self._owners[before.folder or ""].discard(flow.job)
         if flow.passes_on is not None:
             self._writers[flow.passes_on].add(flow.job)
         if flow.writes is not None:
@@ -115,7 +124,7 @@ class Flows:
         if flow.dead_letters is not None:
             self._dead_letters[flow.dead_letters].add(flow.job)
         if flow.folder is not None:
-            self._owners[flow.folder] = flow.job
+            self._owners[flow.folder].add(flow.job)
         self._flows[flow.job] = flow
 
     def _loop_of(self, flow: Flow) -> list[str]:

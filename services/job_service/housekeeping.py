@@ -1,5 +1,6 @@
 """Lets rows go by age that nothing else deletes, in the rounds of the expiry loop: a page a round, an hour between two
-passes. Samples, loads and crashes are the Task Service's (`services.task_service.sampler`).
+passes. Each round also notes flows that are not stored whole. Samples, loads and crashes are the Task Service's
+(`services.task_service.sampler`).
 """
 
 from __future__ import annotations
@@ -14,11 +15,13 @@ from penstock.control.logs import logger
 from penstock.control.period import Period
 from penstock.store import leases
 from penstock.store.engine import transaction
+from services.job_service.store import flows
 from services.job_service.store.housekeeping import Page, archive_history, purge_alerts, purge_decisions
 
 log = logger(__name__)
 PASS_SECONDS = 3600.0
 MOST_ROWS = 1_000
+_MOST_FLOWS = 10_000
 _PAGES: Mapping[str, Callable[..., Page]] = {
     "alerts": purge_alerts,
     "decisions": purge_decisions,
@@ -41,7 +44,8 @@ class Housekeeping:
         self._after: dict[str, int] = {}
 
     def round(self, leader_epoch: int) -> None:
-        """The next page of each table that is not through. Raises Fenced, Unavailable."""
+        """The next page of each table that is not through, and of flows. Raises Fenced, Unavailable."""
+        self._note_flows()
         if not self._after and self._passes.is_due(self._clock.monotonic()):
             self._after = dict.fromkeys(self._ages, 0)
             self._passes.done()
@@ -55,3 +59,10 @@ class Housekeeping:
                 del self._after[table]
             else:
                 self._after[table] = page.last
+
+    def _note_flows(self) -> None:
+        """Any process may do this."""
+        with transaction(self._engine) as connection:
+            noted = flows.note(connection, _MOST_FLOWS)
+        if noted:
+            log.info("flows noted", jobs=noted)

@@ -24,6 +24,13 @@ NEEDED = """
     SELECT table_name, column_name FROM information_schema.columns
     WHERE table_schema = 'public' AND is_nullable = 'NO' AND column_default IS NULL AND is_identity = 'NO'
 """
+_CONFIGURATION = """
+    INSERT INTO expected_configs (job, config, revision, basis) VALUES ('a', '{}', 5, 'b');
+    INSERT INTO flows (job, reads) VALUES ('a', '{}');
+"""
+_CONFIGURATIONS_READ = """
+    SELECT seq_tup_read + coalesce(idx_tup_fetch, 0) FROM pg_stat_xact_user_tables WHERE relname = 'expected_configs'
+"""
 # The schema of a release with cells. Every migration after it meets tables that are full and in use.
 FILLED_AT = "0007"
 
@@ -60,6 +67,16 @@ def test_no_migration_rewrites_a_table_or_breaks_writers_of_the_release_before(f
             needed = columns(connection)
             assert rewritten(connection, lambda to=version: upgrade_to(connection, to)) == [], version
             assert {each for each in columns(connection) - needed if each[0] in known} == set(), version
+
+
+def test_the_migrations_of_this_release_read_no_configuration(filled: Engine) -> None:
+    """There may be a hundred thousand of them, and what a migration has locked stays locked until its end."""
+    with transaction(filled) as connection:
+        upgrade_to(connection, "0014")
+        connection.exec_driver_sql(_CONFIGURATION)
+    with transaction(filled) as connection:
+        upgrade_to(connection, versions()[-1])
+        assert connection.execute(text(_CONFIGURATIONS_READ)).scalar_one() == 0
 
 
 @pytest.mark.parametrize(

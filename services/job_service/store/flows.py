@@ -16,8 +16,21 @@ _LOCK = text("SELECT pg_advisory_xact_lock(7311938841)")
 _COLUMNS = "job, reads, writes, folder, may_loop, dead_letters"
 _READ = text(f"SELECT {_COLUMNS} FROM flows WHERE job = ANY(:jobs)")
 _WRITERS = text(f"SELECT {_COLUMNS} FROM flows WHERE writes = ANY(:topics) AND NOT may_loop")
-_SHARE = text(f"SELECT {_COLUMNS} FROM flows WHERE dead_letters = ANY(:outputs) OR writes = ANY(:dead_letters)")
-_OWNERS = text("SELECT folder, job FROM flows WHERE folder = ANY(:folders)")
+_SHARE = text(
+    f"""
+    SELECT {_COLUMNS} FROM flows
+    WHERE dead_letters = ANY(:outputs) OR writes = ANY(:dead_letters) OR folder = ANY(:folders)
+    """
+)
+_HAS_UNNOTED = text("SELECT EXISTS (SELECT FROM flows WHERE dead_letters IS NULL)")
+# Only what a flow follows from.
+_UNNOTED = """
+    SELECT job, jsonb_build_object('inputs', config->'inputs', 'output', config->'output',
+        'dead_letter_topic', config->'dead_letter_topic') AS config
+    FROM flows JOIN expected_configs USING (job) WHERE dead_letters IS NULL
+"""
+_ALL_UNNOTED = text(_UNNOTED)
+_SOME_UNNOTED = text(f"{_UNNOTED} LIMIT :most FOR UPDATE OF flows SKIP LOCKED")
 _WRITE = text(
     f"""
     INSERT INTO flows ({_COLUMNS})
@@ -44,16 +57,16 @@ def take(connection: Connection, changes: Mapping[int, Change]) -> dict[int, Use
         for position, change in changes.items()
         if change.merged is not None
     }
-    stored = {flow.job: flow for flow in _read(connection, [flow.job for flow in wanted.values()])}
+    stored = _read(connection, [flow.job for flow in wanted.values()])
     changed = {position: flow for position, flow in wanted.items() if stored.get(flow.job) != flow}
     if not changed:
         return {}
     lock(connection)
-    flows = _around(connection, list(changed.values()), stored)
+    flows = _around(connection, list(changed.values()))
     refused: dict[int, UserError] = {}
     for position, flow in changed.items():
         try:
-            flows.take(flow, stored.get(flow.job))
+            flows.take(flow)
         except UserError as error:
             refused[position] = error
     _write(connection, [flow for position, flow in changed.items() if position not in refused])
@@ -62,13 +75,25 @@ def take(connection: Connection, changes: Mapping[int, Change]) -> dict[int, Use
 
 def check(connection: Connection, flow: Flow) -> None:
     """Raises InvalidConfig when a write of this flow would be refused now. Changes nothing."""
-    stored = {each.job: each for each in _read(connection, [flow.job])}
-    _around(connection, [flow], stored).take(flow, stored.get(flow.job))
+    _around(connection, [flow]).take(flow)
 
 
-def _around(connection: Connection, flows: Sequence[Flow], stored: Mapping[str, Flow]) -> Flows:
-    """`flows` are to be taken; `stored` are those of the same jobs until then."""
-    known = {flow.job: flow for flow in _sharing(connection, flows)} | dict(stored)
+def note(connection: Connection, most: int) -> int:
+    """Stores whole flows of up to `most` jobs of which an earlier release, or a change of the output, left none; how
+    many. Waits for no row: one that somebody has locked is left for the next call."""
+    if not connection.execute(_HAS_UNNOTED).scalar_one():
+        return 0
+    lock(connection)
+    found = [flow_of(*row) for row in connection.execute(_SOME_UNNOTED, {"most": most})]
+    _write(connection, found)
+    return len(found)
+
+
+def _around(connection: Connection, flows: Sequence[Flow]) -> Flows:
+    """What flows that are to be taken could meet, and those of the same jobs until then."""
+    unnoted = {flow.job: flow for flow in _unnoted(connection)}
+    stored = _read(connection, [flow.job for flow in flows])
+    known = {flow.job: flow for flow in _sharing(connection, flows)} | stored
     seen: set[str] = set()
     topics = _upstream_of((*flows, *stored.values()))
     while topics:
@@ -76,24 +101,30 @@ def _around(connection: Connection, flows: Sequence[Flow], stored: Mapping[str, 
         writers = _flows(connection.execute(_WRITERS, {"topics": list(topics)}))
         known |= {flow.job: flow for flow in writers}
         topics = _upstream_of(writers) - seen
-    folders = [flow.folder for flow in flows if flow.folder is not None]
-    owners = connection.execute(_OWNERS, {"folders": folders}).all() if folders else []
-    return Flows(known.values(), {row.folder: row.job for row in owners})
+    return Flows((known | unnoted).values())
+
+
+def _unnoted(connection: Connection) -> list[Flow]:
+    """The flows that are not stored whole: few, but for the time after an upgrade until `note` has been through."""
+    return [flow_of(*row) for row in connection.execute(_ALL_UNNOTED)]
 
 
 def _sharing(connection: Connection, flows: Sequence[Flow]) -> list[Flow]:
-    """Jobs with rows or malformed records in a topic that these have for the other."""
+    """Jobs with rows or malformed records in a topic that these have for the other, and owners of their folders."""
     outputs = [flow.writes for flow in flows if flow.writes is not None]
     dead_letters = [flow.dead_letters for flow in flows if flow.dead_letters is not None]
-    return _flows(connection.execute(_SHARE, {"outputs": outputs, "dead_letters": dead_letters}))
+    folders = [flow.folder for flow in flows if flow.folder is not None]
+    sought = {"outputs": outputs, "dead_letters": dead_letters, "folders": folders}
+    return _flows(connection.execute(_SHARE, sought))
 
 
 def _upstream_of(flows: Iterable[Flow]) -> set[str]:
     return {topic for flow in flows if flow.passes_on is not None for topic in flow.reads}
 
 
-def _read(connection: Connection, jobs: Collection[str]) -> list[Flow]:
-    return _flows(connection.execute(_READ, {"jobs": list(jobs)})) if jobs else []
+def _read(connection: Connection, jobs: Collection[str]) -> dict[str, Flow]:
+    rows = connection.execute(_READ, {"jobs": list(jobs)}) if jobs else ()
+    return {flow.job: flow for flow in _flows(rows)}
 
 
 def _write(connection: Connection, flows: Sequence[Flow]) -> None:

@@ -7,8 +7,9 @@ from dataclasses import replace
 from functools import reduce
 from typing import Any
 
+from penstock.config.keygroups import ranges
 from penstock.config.merge import overlay
-from penstock.config.validate import check_merged
+from penstock.config.validate import read_merged
 from penstock.control.errors import InvalidConfig
 from penstock.tasks.rollout import OrderedRollout, RunningRollout, SeenTask
 from services.state_syncer.decide.progress import Plan, PlanRow, Progress
@@ -17,15 +18,23 @@ from services.state_syncer.decide.waves import Rolling, Rollout
 
 
 def expected_config(layers: Sequence[Config]) -> Config | Unusable:
-    """The complete configuration, as JSON, that `layers` (lowest first) ask for."""
+    """The complete configuration, as JSON, that `layers` (lowest first) ask for.
+
+    The Job Service has accepted each layer, so a rule between fields that they break is newer than the job. A task
+    without input is never made all the same.
+    """
     if not layers:
         return Unusable("the job has no layer with a configuration", None)
     if not all(isinstance(layer, dict) for layer in layers):
         return Unusable("one of its recorded layers is no map of fields", None)
     try:
-        return check_merged(reduce(overlay, layers), carries=True).model_dump(mode="json")
+        config = read_merged(reduce(overlay, layers))
+        ranges(min(source.key_groups for source in config.inputs.values()), config.task_count, config.key_group_bounds)
     except InvalidConfig as error:
         return Unusable(f"the layers merge to no valid configuration: {error.detail}", error.field)
+    except ValueError as error:
+        return Unusable(f"the layers merge to no valid configuration: {error}", "task_count")
+    return config.model_dump(mode="json")
 
 
 def expected_of(merged: Config | None, layers: Sequence[Config]) -> Config | Unusable:

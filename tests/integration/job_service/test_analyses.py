@@ -130,6 +130,25 @@ def test_a_write_goes_on_when_a_check_could_not_be_made(client: JobClient, conta
     assert (made.verified, made.why) == (False, "kafka cannot be reached")
 
 
+def test_what_only_some_containers_lack_is_no_problem(
+    client: JobClient, container: Container, service: RunningJobService
+) -> None:
+    """1. The first that is asked has no secret and no host; the next one makes a whole analysis. 2. No container makes
+    one: what it lacks is told."""
+    lacks = Problem("secrets", "secret_missing", "secrets: the container has no secret token")
+    container.report = AnalysisReport(problems=(lacks,), unchecked=("no host with the job's package is ready",))
+    other = Container()
+    with serving(other.app()) as url:
+        with transaction(service.engine) as connection:
+            connection.execute(text("UPDATE containers SET url = :url WHERE name = 'c0'"), {"url": url})
+        made = client.put_job("etl", CONFIG)
+        assert (made.verified, len(container.asked), len(other.asked)) == (True, 1, 1)
+        other.report = None
+        client.delete_job("etl")
+        with pytest.raises(InvalidConfig, match="has no secret token"):
+            client.put_job("etl2", CONFIG)
+
+
 def test_only_what_spark_looks_at_is_asked(client: JobClient, container: Container) -> None:
     """1. A job is made and verified. 2. Priority and fewer limits are not its business. 3. A query is. 4. So is a
     second task, and no third."""

@@ -6,11 +6,26 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
+from sqlalchemy import Engine, text
 
 from penstock.control.errors import InvalidConfig
+from penstock.store.engine import transaction
 from penstock.wire.job_client import JobClient
 from penstock.wire.jobs import BatchAction, BatchWrite
+from services.job_service.flows import flow_of
+from services.job_service.store import flows
 from tests.support.job_service.service import CONFIG, RunningJobService
+from tests.support.store.jobs import write_layer
+
+TABLE: dict[str, Any] = {**CONFIG, "output": {"type": "delta", "path": "file:/out/hello/"}}
+# What a Job Service of the release before writes.
+_BEFORE = text(
+    """
+    INSERT INTO flows (job, reads, writes) VALUES (:job, :reads, :writes)
+    ON CONFLICT (job) DO UPDATE SET reads = excluded.reads, writes = excluded.writes, folder = excluded.folder,
+        may_loop = excluded.may_loop
+    """
+)
 
 
 def reading(topic: str, writing: str, **output: Any) -> dict[str, Any]:
@@ -97,3 +112,72 @@ def test_an_output_among_the_malformed_records_of_another_job_is_refused(client:
     assert refused.value.field == "dead_letter_topic"
     client.put_job("etl", {**CONFIG, "dead_letter_topic": "bad"})
     client.put_job("repair", among)
+
+
+def written_before(engine: Engine, job: str, config: dict[str, Any]) -> None:
+    """The job as a Job Service of the release before stores it: unchecked, without its table or dead letters."""
+    write_layer(engine, job, config)
+    flow = flow_of(job, config)
+    with transaction(engine) as connection:
+        connection.execute(_BEFORE, {"job": job, "reads": list(flow.reads), "writes": flow.writes})
+
+
+def noted(engine: Engine) -> list[flows.Flow]:
+    """All flows that are stored whole, after those that are not were noted."""
+    with transaction(engine) as connection:
+        while flows.note(connection, 1):
+            pass
+        rows = connection.execute(text("SELECT * FROM flows WHERE dead_letters IS NOT NULL ORDER BY job"))
+        return [flows.Flow(**dict(row._mapping) | {"reads": tuple(row.reads)}) for row in rows]
+
+
+def test_jobs_of_the_release_before_can_be_written_whatever_newer_rule_they_break(
+    client: JobClient, service: RunningJobService
+) -> None:
+    """1. Rows of `b` go among the malformed records of `a`. 2. Both can be stopped and changed, before and after their
+    flows are noted."""
+    among = {**CONFIG, "output": {"type": "kafka", "topic": "errors"}}
+    written_before(service.engine, "a", {**TABLE, "dead_letter_topic": "errors"})
+    written_before(service.engine, "b", among)
+    client.put_layer("a", "oncall", {"desired_state": "stopped"}, if_match=0)
+    noted(service.engine)
+    client.put_layer("b", "oncall", {"desired_state": "stopped"}, if_match=0)
+    client.plan("b", {"inputs": {"flights": {"topic": "others"}}})
+    client.put_layer("b", "oncall", {"inputs": {"flights": {"topic": "others"}}}, if_match=1)
+    with pytest.raises(InvalidConfig, match="malformed records of the job a"):
+        client.put_job("c", among)
+
+
+def test_a_table_of_a_job_of_the_release_before_is_not_taken(client: JobClient, service: RunningJobService) -> None:
+    """Not by a new job, nor by another one of that release that moves."""
+    written_before(service.engine, "a", TABLE)
+    written_before(service.engine, "b", {**TABLE, "output": {"type": "delta", "path": "/elsewhere"}})
+    for ask in (
+        lambda: client.plan("c", TABLE),
+        lambda: client.put_job("c", TABLE),
+        lambda: client.put_job("b", TABLE),
+    ):
+        with pytest.raises(InvalidConfig, match="the job a writes to /out/hello"):
+            ask()
+    assert [(flow.job, flow.folder) for flow in noted(service.engine)] == [("a", "/out/hello"), ("b", "/elsewhere")]
+
+
+def test_what_a_job_service_of_the_release_before_changes_is_known(
+    client: JobClient, service: RunningJobService
+) -> None:
+    """During an upgrade. 1. It changes a row, and leaves what it does not know. 2. It changes a topic that is in no row
+    of its. 3. What it left no trace of is read from the configuration, and noted."""
+    client.put_job("a", TABLE)
+    written_before(service.engine, "a", TABLE | {"labels": {"x": "y"}})
+    with pytest.raises(InvalidConfig, match="the job a writes to /out/hello"):
+        client.put_job("b", TABLE)
+    client.put_job("d", CONFIG)
+    write_layer(service.engine, "d", CONFIG | {"dead_letter_topic": "bad"})
+    client.put_job("e", {**CONFIG, "output": {"type": "kafka", "topic": "d.dead-letters"}})
+    with pytest.raises(InvalidConfig, match="malformed records of the job d"):
+        client.put_job("f", {**CONFIG, "output": {"type": "kafka", "topic": "bad"}})
+    assert noted(service.engine) == [
+        flow_of("a", TABLE),
+        flow_of("d", CONFIG | {"dead_letter_topic": "bad"}),
+        flow_of("e", {**CONFIG, "output": {"type": "kafka", "topic": "d.dead-letters"}}),
+    ]

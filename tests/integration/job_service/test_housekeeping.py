@@ -14,6 +14,7 @@ from penstock.store.engine import transaction
 from services.job_service.expiry import LOOP
 from services.job_service.housekeeping import PASS_SECONDS, Housekeeping
 from tests.support.control.clock import FakeClock
+from tests.support.store.jobs import make_layer, write_layer
 
 _DAYS = timedelta(days=90)
 _OLD = """
@@ -50,6 +51,15 @@ def passes(engine: Engine, epoch: int, *tables: str, rounds: int = 12) -> Housek
     for _ in range(rounds):
         keeping.round(epoch)
     return keeping
+
+
+def test_a_round_notes_the_flows_of_jobs_of_the_release_before(engine: Engine, epoch: int) -> None:
+    write_layer(engine, "etl", make_layer())
+    with transaction(engine) as connection:
+        connection.execute(text("INSERT INTO flows (job, reads) VALUES ('etl', '{}')"))
+    passes(engine, epoch, rounds=1)
+    with transaction(engine) as connection:
+        assert connection.execute(text("SELECT dead_letters FROM flows")).scalars().all() == ["etl.dead-letters"]
 
 
 def test_old_decisions_go_but_not_the_newest_of_a_job(engine: Engine, epoch: int) -> None:

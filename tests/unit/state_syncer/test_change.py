@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from penstock.config.model import ChangeKind
+from penstock.config.validate import check_merged
+from penstock.control.errors import InvalidConfig
 from penstock.model.jobs import JobState
 from services.state_syncer.decide.change import awaits_sink, decide
 from services.state_syncer.decide.decisions import AwaitStopped, BackingOff, Commit, Fail, Forget, Nothing, StartRescale
@@ -293,6 +295,15 @@ def test_expected_config_merges_from_the_bottom_up() -> None:
         (make_layer(), {"priority": 1, "labels": {"a": "1"}}, {"priority": 2, "labels": {"b": "2"}})
     )
     assert found == make_config(priority=2, labels={"a": "1", "b": "2"})
+
+
+def test_a_job_that_breaks_a_newer_rule_between_fields_has_its_expected_config() -> None:
+    """The Job Service takes writes to it, as to stop it."""
+    broken = make_layer(dead_letter_topic="events")
+    with pytest.raises(InvalidConfig, match="also an input"):
+        check_merged(broken)
+    found = expected_config((broken, {"desired_state": "stopped"}))
+    assert found == STOPPED | {"dead_letter_topic": "events"}
 
 
 def test_expected_config_says_why_it_cannot_be_used() -> None:
