@@ -171,6 +171,12 @@ def test_what_an_unfinished_batch_reads_is_not_done_yet(
     assert (after.batch_id, after.processed_rows_per_second) == (4, 5.0)
 
 
+@pytest.mark.parametrize(("millis", "busy"), [(59_000, 0.4), (60_000, 1.0)])
+def test_a_task_whose_batch_lasts_a_minute_is_busy(millis: int, busy: float) -> None:
+    after = with_open_batch(TaskProgress(busy_share=0.4), opened(100, 600, 1100, millis), ())
+    assert after.busy_share == busy
+
+
 def test_the_share_of_offsets_that_were_rows_by_source() -> None:
     record = copy.deepcopy(RECORDED["stateless, second batch"])
     source = record["sources"][0] | {"startOffset": {"t": {"0": 0}}, "endOffset": {"t": {"0": 10}}, "numInputRows": 5}
