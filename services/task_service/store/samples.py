@@ -31,17 +31,22 @@ _CLAIM = text(
 # minute says nothing about this one. Loads are reported every ten minutes.
 _TASKS = text(
     """
-    SELECT DISTINCT ON (tasks.job, tasks.index) tasks.job, tasks.index, tasks.state, tasks.out_of_memory,
-        CASE WHEN jsonb_typeof(tasks.progress) = 'object'
-            THEN CAST(tasks.progress - CAST(:others AS text[]) AS text) END,
-        tasks.crashes, running.config->'task_count', loads.load->'cpu_cores', loads.load->'memory_bytes'
-    FROM tasks JOIN reports ON reports.container = tasks.container
-        AND reports.reported_at > clock_timestamp() - interval '1 minute'
-        LEFT JOIN running ON running.job = tasks.job
-        LEFT JOIN task_loads AS loads ON loads.job = tasks.job AND loads.index = tasks.index
-            AND loads.generation = tasks.generation AND loads.measured_at > clock_timestamp() - interval '30 minutes'
-    WHERE (tasks.job, tasks.index) > (:job, :index)
-    ORDER BY tasks.job, tasks.index, tasks.epoch DESC LIMIT :most
+    SELECT page.job, page.index, page.state, page.out_of_memory,
+        CASE WHEN jsonb_typeof(page.progress) = 'object'
+            THEN CAST(page.progress - CAST(:others AS text[]) AS text) END,
+        page.crashes, running.config->'task_count', loads.load->'cpu_cores', loads.load->'memory_bytes'
+    FROM (
+        SELECT DISTINCT ON (tasks.job, tasks.index) tasks.job, tasks.index, tasks.state, tasks.out_of_memory,
+            tasks.progress, tasks.crashes, tasks.generation
+        FROM tasks JOIN reports ON reports.container = tasks.container
+            AND reports.reported_at > clock_timestamp() - interval '1 minute'
+        WHERE (tasks.job, tasks.index) > (:job, :index)
+        ORDER BY tasks.job, tasks.index, tasks.epoch DESC LIMIT :most
+    ) AS page
+        LEFT JOIN running ON running.job = page.job
+        LEFT JOIN task_loads AS loads ON loads.job = page.job AND loads.index = page.index
+            AND loads.generation = page.generation AND loads.measured_at > clock_timestamp() - interval '30 minutes'
+    ORDER BY page.job, page.index
     """
 )
 _NO_MEASUREMENTS = ["offsets", "key_group_rates", "input_problems"]
