@@ -61,7 +61,7 @@ class KeyGroupRates(Carried):
 _NEW_FIELDS = frozenset(
     [
         *("quiesced", "level_ms", "watermark_ms", "caught_up", "silent_seconds"),
-        *("busy_share", "late_rows_per_second"),
+        *("busy_share", "late_rows_per_second", "phase_seconds"),
     ]
 )
 
@@ -114,6 +114,8 @@ class TaskProgress(Carried):
     silent_seconds: Real = None
     busy_share: Real = None
     late_rows_per_second: Real = None
+    phase_seconds: Annotated[dict[Text, float] | None, OrUnknown] = None
+    """Of the last batch, the phases that took a good part of it, by Spark's names (`addBatch`: the work itself)."""
 
     @model_serializer(mode="wrap")
     def _without_defaults(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:

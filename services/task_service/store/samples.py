@@ -49,7 +49,7 @@ _TASKS = text(
     ORDER BY page.job, page.index
     """
 )
-_NO_MEASUREMENTS = ["offsets", "key_group_rates", "input_problems"]
+_NO_MEASUREMENTS = ["offsets", "key_group_rates", "input_problems", "phase_seconds"]
 _COLUMNS = ", ".join(field.name for field in fields(TaskSample))
 _COPY = f"COPY task_metrics ({_COLUMNS}, minute) FROM STDIN".encode()
 

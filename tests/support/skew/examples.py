@@ -74,6 +74,7 @@ _PROGRESS = TaskProgress(
     input_problems={"k": "w"},
     busy_share=0.5,
     late_rows_per_second=0.0,
+    phase_seconds={"addBatch": 0.5},
 )
 _REPORT = TaskReport(
     job="a",

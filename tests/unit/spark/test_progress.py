@@ -71,6 +71,25 @@ def test_the_producer_that_has_been_waited_for_longest() -> None:
     assert (progress.held_back_by, progress.held_back_seconds) == ("b/1/2", 90.0)
 
 
+@pytest.mark.parametrize(
+    ("durations", "expected"),
+    [
+        ({}, None),
+        ({"addBatch": 900}, None),
+        (
+            {"triggerExecution": 1000, "addBatch": 900, "walCommit": 50, "getBatch": 49},
+            {"addBatch": 0.9, "walCommit": 0.05},
+        ),
+        ({"triggerExecution": 0, "latestOffset": 0}, {}),
+        ({"triggerExecution": 10, "addBatch": "?"}, {}),
+    ],
+)
+def test_the_phases_that_took_a_good_part_of_a_batch(
+    durations: dict[str, Any], expected: dict[str, float] | None
+) -> None:
+    assert task_progress({"durationMs": durations}).phase_seconds == expected
+
+
 def test_an_empty_record_is_unknown_in_everything() -> None:
     assert task_progress({}) == TaskProgress()
 

@@ -17,6 +17,9 @@ _BYTES_BEHIND = "estimatedTotalBytesBehindLatest"
 _HELD_BY, _HELD_MILLIS = "heldBackBy", "heldBackMillis"
 _SKEW_MILLIS = "eventTimeSkewMillis"
 _MINUTE_MILLIS = 60_000
+_WHOLE = "triggerExecution"
+_LEAST_PHASE = 0.05
+"""Reports are many: a phase that takes less of a batch is not told."""
 
 
 def task_progress(record: Record) -> TaskProgress:
@@ -47,6 +50,7 @@ def task_progress(record: Record) -> TaskProgress:
         offsets=_offsets_read(sources),
         **_held_back(sources),
         observed_at=record.get("timestamp"),
+        phase_seconds=_phases(record.get("durationMs") or {}),
     )
 
 
@@ -93,6 +97,15 @@ def newest_offsets(record: Record) -> Offsets | None:
             return None
         newest |= found
     return newest or None
+
+
+def _phases(durations: Record) -> dict[str, float] | None:
+    """The phases of a batch that took a good part of it, by Spark's names; None without a batch."""
+    whole = _number(durations.get(_WHOLE))
+    if whole is None:
+        return None
+    known = {name: _number(millis) for name, millis in durations.items() if name != _WHOLE}
+    return {name: ms / 1000 for name, ms in known.items() if ms is not None and ms > 0 and ms >= whole * _LEAST_PHASE}
 
 
 def _held_back(sources: Iterable[Record]) -> dict[str, Any]:
