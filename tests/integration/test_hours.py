@@ -8,7 +8,8 @@ import pytest
 from sqlalchemy import Engine, text
 
 from penstock.model.job_metrics import HOUR, MINUTE
-from penstock.store.engine import transaction
+from penstock.store.engine import connect, transaction
+from penstock.store.roles import SERVICE, grant_roles, url_for
 from services.task_service.sampler import Sampler
 from services.task_service.store.hours import HourStore, Rolled
 from services.task_service.store.samples import SampleStore
@@ -82,6 +83,19 @@ def test_an_hour_that_is_rolled_again_is_what_its_samples_say(engine: Engine, st
     assert run(engine, "SELECT backlog_records[2] FROM job_metrics ORDER BY job") == [7, 7, 8, 7, 7]
     assert run(engine, "SELECT array_length(backlog_records, 1) FROM job_metrics WHERE job = 'a'") == [60]
     assert run(engine, "SELECT lag_seconds FROM job_metrics WHERE job = 'a'") == [None]
+
+
+def test_the_role_of_services_rolls_and_drops_days(engine: Engine, store: HourStore, database_url: str) -> None:
+    with transaction(engine) as connection:
+        grant_roles(connection)
+    service = connect(url_for(SERVICE, database_url), connections=1)
+    rolled = HourStore(service).roll()
+    assert rolled is not None
+    assert rolled.jobs == len(JOBS)
+    assert rolled_jobs(service) == list(JOBS)
+    run(engine, "SELECT add_job_metrics_day(now() - interval '20 days')")
+    assert HourStore(service).drop_oldest(14) is not None
+    service.dispose()
 
 
 @pytest.mark.parametrize(("minutes", "is_due"), [(61, False), (63, True)])
