@@ -19,4 +19,7 @@ class TaskServiceSettings(CommonSettings):
     held_back_alert_seconds: float = Field(
         300.0, gt=0, description="time that a task waits for a silent producer of its input before an alert is raised"
     )
-    keep_samples_days: int = Field(14, ge=1, description="age at which samples and loads are deleted")
+    keep_samples_days: int = Field(14, ge=1, description="age at which minutes of jobs and loads are deleted")
+    keep_task_samples_days: int = Field(
+        2, ge=1, description="age at which samples of tasks are deleted, once their hours are rolled"
+    )

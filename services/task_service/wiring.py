@@ -16,6 +16,7 @@ from services.task_service.api import build_app
 from services.task_service.cache import TemplateCache
 from services.task_service.sampler import Sampler
 from services.task_service.settings import TaskServiceSettings
+from services.task_service.store.hours import HourStore
 from services.task_service.store.port import TemplateStore
 from services.task_service.store.samples import SampleStore
 from services.task_service.waiters import Waiters
@@ -58,7 +59,13 @@ def build(settings: TaskServiceSettings, clock: Clock | None = None) -> TaskServ
         held_back_alert_seconds=settings.held_back_alert_seconds,
     )
     listener = Listener(settings.notifications_url(), (CHANGED_RUNNING,), cache.wake)
-    sampler = Sampler(SampleStore(engine), chosen, keep_days=settings.keep_samples_days)
+    sampler = Sampler(
+        SampleStore(engine),
+        HourStore(engine),
+        chosen,
+        keep_days=settings.keep_samples_days,
+        keep_task_days=settings.keep_task_samples_days,
+    )
     app = build_app(
         engine,
         cache,

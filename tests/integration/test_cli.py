@@ -253,7 +253,10 @@ def test_alerts_decisions_and_the_field_table(shell: Shell, etl: str, service: R
 def test_no_table_is_wider_than_120_columns(shell: Shell, etl: str, service: RunningJobService) -> None:
     _run_one_task_of(etl, service)
     shell("override", etl, '{"task_count": 4}', "--reason", "a reason " * 30).ok()
-    commands = (("jobs", "list"), ("explain", etl, "--all"), ("history", etl), ("tasks", etl), ("containers",))
+    commands = (
+        *(("jobs", "list"), ("explain", etl, "--all"), ("history", etl), ("tasks", etl), ("containers",)),
+        ("metrics", etl, "--last", "14d"),
+    )
     for words in (*commands, ("fields",), ("tokens", "list"), ("plan", etl, "oncall", '{"priority": 2}')):
         assert max(map(len, shell(*words).ok().splitlines())) <= COLUMNS, words
 

@@ -13,6 +13,7 @@ from penstock.store.incarnation import begin_incarnation
 from penstock.tasks.ownership import Member
 from services.shard_manager.store.members import register
 from services.task_service.sampler import Sampler
+from services.task_service.store.hours import HourStore
 from services.task_service.store.reports import save_report
 from services.task_service.store.samples import DAYS_AHEAD, SampleStore
 from tests.support.control.clock import FakeClock
@@ -112,13 +113,13 @@ def test_days_come_ahead_and_go_whole(engine: Engine) -> None:
     store.add_days()
     store.add_days()
     assert run(engine, _PARTS) == parts
-    assert store.drop_oldest(1) is None
+    assert store.drop_oldest(1, unrolled_days=1) is None
     run(engine, f"DROP TABLE {parts[0]}")
     for days in range(-4, 1):
         run(engine, _ADD_DAY.format(days=days))
     old = run(engine, _PARTS)[:5]
     assert old[4] == parts[0]
-    assert [store.drop_oldest(1) for _ in range(4)] == [*old[:3], None]
+    assert [store.drop_oldest(1, unrolled_days=1) for _ in range(4)] == [*old[:3], None]
     assert run(engine, _PARTS) == [old[3], *parts]
     run(engine, _INSERT.format(minute="now() + interval '4 days'", backlog=1))
 
@@ -129,7 +130,7 @@ def test_the_sampler_does_what_is_due(engine: Engine) -> None:
     last = run(engine, _PARTS)[-1]
     run(engine, f"DROP TABLE {last}")
     clock = FakeClock()
-    sampler = Sampler(SampleStore(engine), clock, keep_days=14)
+    sampler = Sampler(SampleStore(engine), HourStore(engine), clock, keep_days=14, keep_task_days=2)
     clock.seconds = 60.0 * 50 + 10
     sampler.step()
     assert run(engine, _PARTS)[-1] == last
@@ -166,12 +167,12 @@ def test_samples_of_the_release_before_are_kept_without_being_copied(former: Eng
     upsert = " ON CONFLICT (job, index, minute) DO UPDATE SET backlog_records = excluded.backlog_records"
     for backlog in (3, 4):
         run(former, _INSERT.format(minute="date_trunc('minute', clock_timestamp())", backlog=backlog) + upsert)
-    assert store.drop_oldest(14) is None
+    assert store.drop_oldest(14, unrolled_days=14) is None
     run(former, "ALTER TABLE task_metrics DETACH PARTITION task_metrics_before")
     ended = run(former, "SELECT now() - interval '2 days'")[0]
     attached = f"ATTACH PARTITION task_metrics_before FOR VALUES FROM (MINVALUE) TO ('{ended}')"
     run(former, f"ALTER TABLE task_metrics {attached}")
-    assert store.drop_oldest(1) == "task_metrics_before"
+    assert store.drop_oldest(1, unrolled_days=1) == "task_metrics_before"
     assert 1 not in run(former, "SELECT backlog_records FROM task_metrics")
     former.dispose()
 

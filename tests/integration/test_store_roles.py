@@ -128,10 +128,11 @@ def test_without_the_roles_nobody_else_executes_what_acts_as_its_owner(engine: E
         assert list(connection.execute(text(others)).scalars()) == []
 
 
+@pytest.mark.parametrize("function", ["drop_oldest_samples", "drop_oldest_job_metrics"])
 @pytest.mark.parametrize("days", ["-30", "0", "NULL"])
-def test_samples_of_the_present_day_are_never_dropped(engine: Engine, days: str) -> None:
+def test_samples_of_the_present_day_are_never_dropped(engine: Engine, function: str, days: str) -> None:
     with pytest.raises(IntegrityError, match="keep_days"), transaction(engine) as connection:
-        connection.execute(text(f"SELECT drop_oldest_samples({days})"))
+        connection.execute(text(f"SELECT {function}({days})"))
 
 
 @pytest.mark.parametrize(

@@ -71,6 +71,11 @@ COMMANDS = (
         "jobs:tasks",
         "List the tasks of a job, and below the table the error of each task that does not run well.",
     ),
+    Command(
+        "metrics",
+        "metrics:metrics",
+        "Show what a job measured lately: the last known value, the least, the mean and the greatest, and the course.",
+    ),
     Command("sync", "jobs:sync", "Show how far a job is from its expected configuration, and what blocks it, as JSON."),
     Command("rescale", "rescale:rescale", "Change the number of tasks of a job. No row is lost or counted twice."),
     Command(

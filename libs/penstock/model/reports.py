@@ -56,14 +56,20 @@ class KeyGroupRates(Carried):
     seconds: float
 
 
-_NEW_FIELDS = frozenset(["quiesced", "level_ms", "watermark_ms", "caught_up", "silent_seconds"])
+_NEW_FIELDS = frozenset(
+    [
+        *("quiesced", "level_ms", "watermark_ms", "caught_up", "silent_seconds"),
+        *("busy_share", "late_rows_per_second", "phase_seconds"),
+    ]
+)
 
 
 class TaskProgress(Carried):
     """Measurements of a task's last micro-batches; None is unknown, never zero.
 
     Rates are those of the last minute: `input_rows_per_second` by the clock, `processed_rows_per_second` while batches
-    ran.
+    ran. `busy_share`: of that minute, the share in which batches ran. `late_rows_per_second`: by the clock; None for a
+    query that drops no late rows.
     `malformed_records`: since the task's start. `input_problems`: what is wrong with the inputs now, by kind of alert
     (`penstock.model.alerts.INPUT_ALERTS`).
     `held_back_by`: the producer (`job/index/generation`) of an input that the watermark waits for, and since when it
@@ -104,6 +110,10 @@ class TaskProgress(Carried):
     caught_up: bool = False
     """Whether it has read all rows that were there about when it got the order (Java: `QuiesceOrder.isCaughtUp`)."""
     silent_seconds: Real = None
+    busy_share: Real = None
+    late_rows_per_second: Real = None
+    phase_seconds: Annotated[dict[Text, float] | None, OrUnknown] = None
+    """Of the last batch, the phases that took a good part of it, by Spark's names (`addBatch`: the work itself)."""
 
     @model_serializer(mode="wrap")
     def _without_defaults(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:

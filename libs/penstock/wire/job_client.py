@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
 from typing import Any, Literal, Unpack
 
 from penstock.model.health import Health
@@ -239,9 +240,24 @@ class JobClient(CellClient, RolloutCalls):
         """A page of the job's scaling decisions, newest first."""
         return self._read(overview.DecisionPage, _job(job, "decisions"), **page)
 
-    def metrics(self, job: str, *, minutes: int = 60) -> overview.Series:
-        """Measurements of the job's tasks."""
-        return self._read(overview.Series, _job(job, "metrics"), minutes=minutes)
+    def metrics(
+        self,
+        job: str,
+        *,
+        metric: Sequence[str] = (),
+        since: datetime | None = None,
+        until: datetime | None = None,
+        step_seconds: int | None = None,
+    ) -> overview.JobSeries:
+        """What the job measured, all metrics or those named, by default in the last hour."""
+        times = {"from": since, "to": until}
+        given = {name: None if moment is None else moment.isoformat() for name, moment in times.items()}
+        asked = {**given, "metric": list(metric), "step_seconds": step_seconds}
+        return self._read(overview.JobSeries, _job(job, "metrics"), **asked)
+
+    def task_metrics(self, job: str, *, minutes: int = 60) -> overview.TaskSamples:
+        """Measurements of each of the job's tasks."""
+        return self._read(overview.TaskSamples, _job(job, "tasks", "metrics"), minutes=minutes)
 
 
 def _unless(verify: bool) -> dict[str, Any]:

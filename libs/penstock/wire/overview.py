@@ -135,15 +135,37 @@ class SampleView(View):
     state_rows: int | None
     state_memory_bytes: int | None
     batch_seconds: float | None
+    busy_share: float | None
+    late_rows_per_second: float | None
+    cpu_cores: float | None
+    memory_bytes: float | None
     out_of_memory: bool
 
 
-class Series(View):
+class TaskSamples(View):
     """Samples, newest first; `complete` false when there were more than one answer carries."""
 
     job: str
     samples: list[SampleView]
     complete: bool
+
+
+class MetricSeries(View):
+    """A metric of a job (`penstock.model.job_metrics`) with a value of each step; null is unknown, never zero."""
+
+    metric: str
+    unit: str
+    values: list[float | None]
+
+
+class JobSeries(View):
+    """What a job measured from `since` until before `until`; the last step may be shorter than the others."""
+
+    job: str
+    since: datetime
+    until: datetime
+    step_seconds: int
+    series: list[MetricSeries]
 
 
 class ShardView(View):

@@ -1,12 +1,12 @@
-"""What is known of one job: explain, plans, history, tasks, sync, decisions, metrics."""
+"""What is known of one job: explain, plans, history, tasks, sync, decisions."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import timedelta
-from typing import Annotated, Any
+from typing import Any
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter
 from sqlalchemy import Connection
 
 from penstock.config.classify import Config, classify
@@ -21,7 +21,7 @@ from penstock.store.health import read_moment
 from penstock.store.loads import read_loads
 from penstock.tasks.rates import Rates
 from penstock.wire.jobs import AnalysisView, Explanation, HistoryPage, JobSummary, PlanRequest, PlanView
-from penstock.wire.overview import DecisionPage, Series, SyncView, Tasks
+from penstock.wire.overview import DecisionPage, SyncView, Tasks
 from services.job_service import access, requests, views
 from services.job_service.analyses import PLAN_SECONDS, must_be_asked
 from services.job_service.explain import explain
@@ -37,8 +37,6 @@ from services.job_service.writes import BASE, Layers, Write, merged_with, new_co
 from services.job_service.writes import expected as merged_of
 
 router = APIRouter(tags=["one job"], route_class=requests.StrictRoute)
-Minutes = Annotated[int, Query(ge=1, le=14 * 1440, description="how many minutes back")]
-_MOST_SAMPLES = 10_000
 _MEASURED = timedelta(minutes=10)
 _NO_CHANGE = "none"
 
@@ -169,15 +167,6 @@ def job_decisions(job: JobName, parts: PartsOf, page: PageOf100) -> DecisionPage
         known_job(connection, job)
         rows = overview.decisions_page(connection, job, limit=page.limit, before_id=before_id)
     return DecisionPage(decisions=list(rows), next=page.next(rows, lambda row: row.id))
-
-
-@router.get("/v1/jobs/{job}/metrics", response_model=Series)
-def job_metrics(job: JobName, parts: PartsOf, minutes: Minutes = 60) -> Series:
-    """Measurements of the job's tasks by minute, newest first."""
-    with snapshot(parts.engine) as connection:
-        known_job(connection, job)
-        found = overview.samples(connection, job, window=timedelta(minutes=minutes), limit=_MOST_SAMPLES + 1)
-    return Series(job=job, samples=list(found[:_MOST_SAMPLES]), complete=len(found) <= _MOST_SAMPLES)
 
 
 def _change(

@@ -19,6 +19,8 @@ _OF_A_MOMENT = (
     "backlog_bytes",
     "oldest_unread_seconds",
     "event_time_skew_seconds",
+    "busy_share",
+    "late_rows_per_second",
     "key_group_rates",
 )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import NamedTuple
 
 
@@ -35,18 +35,23 @@ class Changes(NamedTuple):
 
 class ReportedTask(NamedTuple):
     """What a task reported last. `progress`: JSON of `penstock.model.reports.TaskProgress`, without what is no
-    measurement."""
+    measurement. The last three are JSON values as they are stored: of the job's running configuration, and of the
+    newest load, which is no longer known when it is old."""
 
     job: str
     number: int
     state: str
     out_of_memory: bool
     progress: str | None
+    crashes: int = 0
+    task_count: object = None
+    cpu_cores: object = None
+    memory_bytes: object = None
 
 
 @dataclass(frozen=True, slots=True)
 class TaskSample:
-    """A task's measurements at one moment. None is unknown."""
+    """A task's measurements at one moment: a row of `task_metrics`. None is unknown."""
 
     job: str
     index: int
@@ -60,11 +65,10 @@ class TaskSample:
     backlog_bytes: int | None
     state_rows: int | None
     state_memory_bytes: int | None
-
-
-MEASUREMENTS = {
-    field.name: "bigint" if field.type == "int | None" else "double precision"
-    for field in fields(TaskSample)
-    if field.name not in ("job", "index", "out_of_memory")
-}
-"""The measurements of a sample, which are columns of `task_metrics`, with their SQL types."""
+    busy_share: float | None
+    late_rows_per_second: float | None
+    cpu_cores: float | None
+    memory_bytes: float | None
+    running: bool
+    crashes: int
+    task_count: int | None

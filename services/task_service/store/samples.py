@@ -28,24 +28,34 @@ _CLAIM = text(
     """
 )
 # Of a task that two containers report (it moves) the newer assignment counts. A container that has not been heard for a
-# minute says nothing about this one.
+# minute says nothing about this one. Loads are reported every ten minutes.
 _TASKS = text(
     """
-    SELECT DISTINCT ON (tasks.job, tasks.index) tasks.job, tasks.index, tasks.state, tasks.out_of_memory,
-        CASE WHEN jsonb_typeof(tasks.progress) = 'object'
-            THEN CAST(tasks.progress - CAST(:others AS text[]) AS text) END
-    FROM tasks JOIN reports ON reports.container = tasks.container
-        AND reports.reported_at > clock_timestamp() - interval '1 minute'
-    WHERE (tasks.job, tasks.index) > (:job, :index)
-    ORDER BY tasks.job, tasks.index, tasks.epoch DESC LIMIT :most
+    SELECT page.job, page.index, page.state, page.out_of_memory,
+        CASE WHEN jsonb_typeof(page.progress) = 'object'
+            THEN CAST(page.progress - CAST(:others AS text[]) AS text) END,
+        page.crashes, running.config->'task_count', loads.load->'cpu_cores', loads.load->'memory_bytes'
+    FROM (
+        SELECT DISTINCT ON (tasks.job, tasks.index) tasks.job, tasks.index, tasks.state, tasks.out_of_memory,
+            tasks.progress, tasks.crashes, tasks.generation
+        FROM tasks JOIN reports ON reports.container = tasks.container
+            AND reports.reported_at > clock_timestamp() - interval '1 minute'
+        WHERE (tasks.job, tasks.index) > (:job, :index)
+        ORDER BY tasks.job, tasks.index, tasks.epoch DESC LIMIT :most
+    ) AS page
+        LEFT JOIN running ON running.job = page.job
+        LEFT JOIN task_loads AS loads ON loads.job = page.job AND loads.index = page.index
+            AND loads.generation = page.generation AND loads.measured_at > clock_timestamp() - interval '30 minutes'
+    ORDER BY page.job, page.index
     """
 )
-_NO_MEASUREMENTS = ["offsets", "key_group_rates", "input_problems"]
+_NO_MEASUREMENTS = ["offsets", "key_group_rates", "input_problems", "phase_seconds"]
 _COLUMNS = ", ".join(field.name for field in fields(TaskSample))
 _COPY = f"COPY task_metrics ({_COLUMNS}, minute) FROM STDIN".encode()
 
 _ADD_DAYS = text("SELECT add_sample_days(:ahead)")
 _DROP_OLDEST = text("SELECT drop_oldest_samples(:days)")
+_OLDEST_IS_ROLLED = text("SELECT (SELECT min(ends) FROM sample_parts) <= (SELECT hour FROM rolled)")
 _KEEP_FORMER = text("SELECT keep_former_samples()")
 
 
@@ -76,21 +86,24 @@ class SampleStore:
     def add_days(self) -> None:
         """Makes room for the samples of today and of the days after it."""
         with transaction(self._engine) as connection:
-            _bound_locks(connection)
+            bound_locks(connection)
             connection.execute(_ADD_DAYS, {"ahead": DAYS_AHEAD})
 
-    def drop_oldest(self, keep_days: int) -> str | None:
-        """Drops the oldest day, if all of it is older than `keep_days`. Its table; None when there was none."""
+    def drop_oldest(self, keep_days: int, *, unrolled_days: int) -> str | None:
+        """Drops the oldest day, if all of it is older than `keep_days` and rolled into hours of jobs. One that is not
+        rolled stays for `unrolled_days`. The day's table; None when there was none."""
         with transaction(self._engine) as connection:
-            _bound_locks(connection)
-            dropped: str | None = connection.execute(_DROP_OLDEST, {"days": keep_days}).scalar_one()
+            bound_locks(connection)
+            is_rolled = connection.execute(_OLDEST_IS_ROLLED).scalar_one()
+            days = keep_days if is_rolled else max(keep_days, unrolled_days)
+            dropped: str | None = connection.execute(_DROP_OLDEST, {"days": days}).scalar_one()
             return dropped
 
     def keep_former(self) -> bool:
         """Makes the samples of releases before parts had days readable; whether it did. May take long, once."""
         with transaction(self._engine) as connection:
             connection.execute(text("SET LOCAL statement_timeout = 0"))
-            _bound_locks(connection)
+            bound_locks(connection)
             return bool(connection.execute(_KEEP_FORMER).scalar_one())
 
     def purge(self, keep_days: int) -> int:
@@ -99,8 +112,8 @@ class SampleStore:
             return purge_loads(connection, keep_days=keep_days) + purge_crashes(connection)
 
 
-def _bound_locks(connection: Connection) -> None:
-    """Who waits for a lock on the table holds up all who come after."""
+def bound_locks(connection: Connection) -> None:
+    """Who waits for a lock on a table holds up all who come after."""
     connection.execute(text("SET LOCAL lock_timeout = '1s'"))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.bench import cli_start, fleet, job_pages, placement, reports, sync, upgrade
+from tests.bench import cli_start, fleet, job_metrics, job_pages, placement, reports, sync, upgrade
 from tests.support.bench.figures import unmeasured
 
 
@@ -36,6 +36,13 @@ def test_job_pages():
     figures = job_pages.measure(2000)
     assert unmeasured(figures) == set()
     assert (figures["jobs"], figures["crashing"]) == (2000, 2)
+
+
+def test_job_metrics():
+    """A day of minutes of a job takes less than one sample of each minute of each task."""
+    figures = job_metrics.measure(jobs=20, hours=2, tasks=2)
+    assert unmeasured(figures) == set()
+    assert figures["bytes_per_job_day"] / 1440 < figures["bytes_per_sample"]
 
 
 def test_fleet():

@@ -66,7 +66,15 @@ _REQUESTS: tuple[Request, ...] = (
 )
 _RATES = KeyGroupRates(first=0, records_per_second=(1.0, 2.0), seconds=60.0)
 _PROGRESS = TaskProgress(
-    batch_id=3, offsets={"t": {"0": 5}}, key_group_rates=_RATES, quiesced=True, level_ms=0, input_problems={"k": "w"}
+    batch_id=3,
+    offsets={"t": {"0": 5}},
+    key_group_rates=_RATES,
+    quiesced=True,
+    level_ms=0,
+    input_problems={"k": "w"},
+    busy_share=0.5,
+    late_rows_per_second=0.0,
+    phase_seconds={"addBatch": 0.5},
 )
 _REPORT = TaskReport(
     job="a",

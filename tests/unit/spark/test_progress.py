@@ -71,6 +71,25 @@ def test_the_producer_that_has_been_waited_for_longest() -> None:
     assert (progress.held_back_by, progress.held_back_seconds) == ("b/1/2", 90.0)
 
 
+@pytest.mark.parametrize(
+    ("durations", "expected"),
+    [
+        ({}, None),
+        ({"addBatch": 900}, None),
+        (
+            {"triggerExecution": 1000, "addBatch": 900, "walCommit": 50, "getBatch": 49},
+            {"addBatch": 0.9, "walCommit": 0.05},
+        ),
+        ({"triggerExecution": 0, "latestOffset": 0}, {}),
+        ({"triggerExecution": 10, "addBatch": "?"}, {}),
+    ],
+)
+def test_the_phases_that_took_a_good_part_of_a_batch(
+    durations: dict[str, Any], expected: dict[str, float] | None
+) -> None:
+    assert task_progress({"durationMs": durations}).phase_seconds == expected
+
+
 def test_an_empty_record_is_unknown_in_everything() -> None:
     assert task_progress({}) == TaskProgress()
 
@@ -169,6 +188,12 @@ def test_what_an_unfinished_batch_reads_is_not_done_yet(
     after = with_open_batch(before, batch, shares)
     assert (after.backlog_records, after.backlog_bytes, after.oldest_unread_seconds) == (backlog, None, oldest)
     assert (after.batch_id, after.processed_rows_per_second) == (4, 5.0)
+
+
+@pytest.mark.parametrize(("millis", "busy"), [(59_000, 0.4), (60_000, 1.0)])
+def test_a_task_whose_batch_lasts_a_minute_is_busy(millis: int, busy: float) -> None:
+    after = with_open_batch(TaskProgress(busy_share=0.4), opened(100, 600, 1100, millis), ())
+    assert after.busy_share == busy
 
 
 def test_the_share_of_offsets_that_were_rows_by_source() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from penstock.spark.measure.rates import Batches, Rates, rates, with_batch
+from penstock.spark.measure.rates import Batches, Rates, Work, rates, with_batch, work
 
 START = 1_000_000.0
 
@@ -79,3 +79,22 @@ def test_a_task_that_waits_for_data_comes_to_rest() -> None:
 def test_batches_without_rows_say_nothing_about_the_speed() -> None:
     assert rates(after((0.0, 0, 0, 2.0)), START + 2.0) == Rates(0.0, 0.0)
     assert rates(after((0.0, 0, 0, 2.0), (2.0, 1, 10, 1.0)), START + 3.0) == approx(10 / 3, 10.0)
+
+
+def test_the_busy_share_counts_missed_batches_too_and_is_at_most_one() -> None:
+    assert work(None, START) == Work(None, None)
+    steady = after(*[(5.0 * n, n, 100, 0.5) for n in range(40)])
+    assert work(steady, START + 195.5).busy_share == pytest.approx(0.1, rel=0.1)
+    quick = after(*[(1.0 * n, 10 * n, 5, 0.05) for n in range(61)])
+    assert work(quick, START + 60.05).busy_share == pytest.approx(0.5, rel=0.1)
+    overfull = after(*[(1.0 * n, 10 * n, 5, 0.2) for n in range(61)])
+    assert work(overfull, START + 60.2).busy_share == 1.0
+
+
+def test_late_rows_are_those_of_the_last_minute_and_unknown_without_state() -> None:
+    found: Batches | None = None
+    for n in range(90):
+        late = {"stateOperators": [{"numRowsDroppedByWatermark": 6}, {"numRowsDroppedByWatermark": 0}]}
+        found = with_batch(found, record(2.0 * n, 2 * n, 10, 0.1) | late, START + 2.0 * n + 0.1)
+    assert work(found, START + 178.1).late_rows_per_second == pytest.approx(6.0, rel=0.05)
+    assert work(after((0.0, 0, 30, 0.5)), START + 1.0).late_rows_per_second is None

@@ -40,6 +40,24 @@ def test_the_sample_of_a_running_task():
     assert (got.job, got.index, got.lag_seconds, got.state_rows, got.backlog_bytes) == ("j", 1, 2.0, 3, None)
 
 
+def test_a_load_is_known_of_a_task_that_runs_and_a_count_of_tasks_if_it_is_one():
+    used = {"cpu_cores": 0.5, "memory_bytes": 7, "task_count": 3}
+    got = sample(task("{}")._replace(crashes=2, **used))
+    assert (got.running, got.crashes, got.cpu_cores, got.memory_bytes, got.task_count) == (True, 2, 0.5, 7.0, 3)
+    got = sample(task("{}", TaskState.CRASHED)._replace(crashes=3, **used))
+    assert (got.running, got.crashes, got.cpu_cores, got.memory_bytes, got.task_count) == (False, 3, None, None, 3)
+
+
+@pytest.mark.parametrize("broken", ["3", True, -1, 2**31, 1.5, [3]])
+def test_a_count_of_tasks_that_is_none_is_unknown(broken):
+    assert sample(task("{}")._replace(task_count=broken)).task_count is None
+
+
+@pytest.mark.parametrize("broken", ["3", True, None, float("inf"), {}])
+def test_an_amount_that_is_none_is_unknown(broken):
+    assert sample(task("{}")._replace(cpu_cores=broken, memory_bytes=broken)).cpu_cores is None
+
+
 @pytest.mark.parametrize("state", [TaskState.STARTING, TaskState.STOPPING, TaskState.CRASHED])
 def test_old_progress_of_a_task_that_does_not_run_is_unknown(state):
     got = sample(task('{"backlog_records": 0}', state, out_of_memory=True))

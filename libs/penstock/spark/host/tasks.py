@@ -19,7 +19,7 @@ from penstock.spark.measure import traffic
 from penstock.spark.measure.malformed import Count, reason, with_count
 from penstock.spark.measure.progress import rows_per_offset, task_progress, with_open_batch
 from penstock.spark.measure.quiet import with_quiet
-from penstock.spark.measure.rates import rates, with_batch
+from penstock.spark.measure.rates import rates, with_batch, work
 from penstock.spark.task import RunningTask, Runtime
 from penstock.tasks.spec import TaskSpec
 
@@ -153,7 +153,8 @@ def _take_in(task: RunningTask, progress: dict[str, Any], malformed: int | None)
     task.batches = with_batch(task.batches, progress, time())
     task.rows_per_offset = rows_per_offset(progress)
     more: dict[str, Any] = {"key_group_rates": traffic.rates(task.traffic), "malformed_records": malformed}
-    more |= rates(task.batches, time())._asdict()
+    now = time()
+    more |= rates(task.batches, now)._asdict() | work(task.batches, now)._asdict()
     problems = dict(task.input_problems)
     if malformed is not None:
         task.malformed = with_count(task.malformed, Count(monotonic(), malformed))

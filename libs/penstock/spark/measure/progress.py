@@ -16,6 +16,10 @@ _OFFSETS = TypeAdapter(Offsets)
 _BYTES_BEHIND = "estimatedTotalBytesBehindLatest"
 _HELD_BY, _HELD_MILLIS = "heldBackBy", "heldBackMillis"
 _SKEW_MILLIS = "eventTimeSkewMillis"
+_MINUTE_MILLIS = 60_000
+_WHOLE = "triggerExecution"
+_LEAST_PHASE = 0.05
+"""Reports are many: a phase that takes less of a batch is not told."""
 
 
 def task_progress(record: Record) -> TaskProgress:
@@ -41,12 +45,19 @@ def task_progress(record: Record) -> TaskProgress:
         watermark=(record.get("eventTime") or {}).get("watermark"),
         state_rows=_total(_integer(operator.get("numRowsTotal")) for operator in operators),
         state_memory_bytes=_total(_integer(operator.get("memoryUsedBytes")) for operator in operators),
-        late_rows_dropped=_total(_integer(operator.get("numRowsDroppedByWatermark")) for operator in operators),
+        late_rows_dropped=late_rows(record),
         event_time_skew_seconds=_greatest(_thousandth(_metric(source, _SKEW_MILLIS)) for source in sources),
         offsets=_offsets_read(sources),
         **_held_back(sources),
         observed_at=record.get("timestamp"),
+        phase_seconds=_phases(record.get("durationMs") or {}),
     )
+
+
+def late_rows(record: Record) -> int | None:
+    """The rows that a batch dropped because they are late; None of a query without state."""
+    operators = record.get("stateOperators") or []
+    return _total(_integer(operator.get("numRowsDroppedByWatermark")) for operator in operators)
 
 
 def rows_per_offset(record: Record) -> tuple[float, ...]:
@@ -59,18 +70,21 @@ def with_open_batch(progress: TaskProgress, opened: Record, shares: Sequence[flo
 
     The batch began `millis` ago. Each source has the offsets where it begins and ends, and the newest ones at that
     time. The backlog counts from the beginning, in rows by the `shares` of the batch before. What came since then is
-    not in it. `oldest_unread_seconds` is the least that is sure.
+    not in it. `oldest_unread_seconds` is the least that is sure. A task whose batch lasts a minute has been busy in all
+    of it.
     """
     sources = opened["sources"]
     known = shares if len(shares) == len(sources) else [1.0] * len(sources)
     backlog = [_beyond(source, "latestOffset", share) for source, share in zip(sources, known, strict=True)]
     planned = [_beyond(source, "endOffset", 1.0) for source in sources]
     has_rows = any(planned)
-    changed = {
+    changed: dict[str, Any] = {
         "backlog_records": _total(backlog),
         "backlog_bytes": None,
         "oldest_unread_seconds": _thousandth(opened["millis"]) if has_rows else None,
     }
+    if opened["millis"] >= _MINUTE_MILLIS:
+        changed["busy_share"] = 1.0
     return progress.model_copy(update=changed)
 
 
@@ -83,6 +97,15 @@ def newest_offsets(record: Record) -> Offsets | None:
             return None
         newest |= found
     return newest or None
+
+
+def _phases(durations: Record) -> dict[str, float] | None:
+    """The phases of a batch that took a good part of it, by Spark's names; None without a batch."""
+    whole = _number(durations.get(_WHOLE))
+    if whole is None:
+        return None
+    known = {name: _number(millis) for name, millis in durations.items() if name != _WHOLE}
+    return {name: ms / 1000 for name, ms in known.items() if ms is not None and ms > 0 and ms >= whole * _LEAST_PHASE}
 
 
 def _held_back(sources: Iterable[Record]) -> dict[str, Any]:

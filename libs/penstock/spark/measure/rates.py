@@ -11,17 +11,20 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, NamedTuple
 
+from penstock.spark.measure.progress import late_rows
+
 WINDOW_SECONDS = 60.0
 
 
 class Batch(NamedTuple):
-    """The end of a batch in seconds, its rows and duration, and how many batches it stands for."""
+    """The end of a batch in seconds, its rows and duration, how many batches it stands for, and its late rows."""
 
     ended_at: float
     number: int
     rows: int
     seconds: float
     stands_for: int
+    late: int | None
 
 
 class Batches(NamedTuple):
@@ -36,6 +39,13 @@ class Rates(NamedTuple):
 
     input_rows_per_second: float | None = None
     processed_rows_per_second: float | None = None
+
+
+class Work(NamedTuple):
+    """The share of the time in which batches ran, and the late rows dropped per second, by the clock."""
+
+    busy_share: float | None = None
+    late_rows_per_second: float | None = None
 
 
 def with_batch(batches: Batches | None, record: Mapping[str, Any], now: float) -> Batches | None:
@@ -67,6 +77,18 @@ def rates(batches: Batches | None, now: float) -> Rates:
     return Rates(came / clock if clock > 0 else None, rows / worked if worked > 0 else None)
 
 
+def work(batches: Batches | None, now: float) -> Work:
+    """Over the same time as `rates`. Late rows are unknown of a query that has no state. `now` in seconds."""
+    if batches is None or now <= batches.since:
+        return Work()
+    clock = now - batches.since
+    busy = sum(batch.seconds * batch.stands_for for batch in batches.seen)
+    late = [None if batch.late is None else batch.late * batch.stands_for for batch in batches.seen]
+    known = [rows for rows in late if rows is not None]
+    dropped = sum(known) if len(known) == len(late) else None
+    return Work(round(min(1.0, busy / clock), 3), None if dropped is None else dropped / clock)
+
+
 def _batch(record: Mapping[str, Any], before: Batches | None) -> Batch | None:
     number, rows, millis = (record.get(name) for name in ("batchId", "numInputRows", "batchDuration"))
     started = record.get("timestamp")
@@ -77,4 +99,4 @@ def _batch(record: Mapping[str, Any], before: Batches | None) -> Batch | None:
     seconds = millis / 1000
     missed = 0 if before is None or not before.seen else number - before.seen[-1].number - 1
     ended_at = datetime.fromisoformat(started).timestamp() + seconds
-    return Batch(ended_at, number, rows, seconds, 1 + max(0, missed))
+    return Batch(ended_at, number, rows, seconds, 1 + max(0, missed), late_rows(record))
