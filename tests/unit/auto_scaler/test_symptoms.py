@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from services.auto_scaler.symptoms import TaskSample, detect, imbalance, processed_bytes_per_second, time_lagged
+from services.auto_scaler.decide.symptoms import TaskSample, detect, imbalance, processed_bytes_per_second, time_lagged
 
 
 def task(index: int = 0, **values: float | int | bool | None) -> TaskSample:
