@@ -13,7 +13,7 @@ from penstock.config.model import JobConfig, Resources
 from penstock.config.tree import dotted
 from services.auto_scaler.decide.estimates import TaskMinute, estimate_load, estimate_rate
 from services.auto_scaler.decide.model import DayHistory, JobUpdate, PastChange, ScalerState
-from services.auto_scaler.decide.patterns import workload
+from services.auto_scaler.decide.patterns import JobMinute, arrivals, workload
 from services.auto_scaler.decide.policy import Policy
 
 
@@ -63,7 +63,7 @@ class Past(NamedTuple):
     """What is read of single jobs only: the last day, the past days by minute, the memory of the largest task."""
 
     day: DayHistory
-    rows_per_second: Mapping[datetime, float]
+    minutes: Sequence[JobMinute]
     memory_used_bytes: int | None
 
 
@@ -111,7 +111,7 @@ def with_past(state: ScalerState, past: Past, now: datetime, policy: Policy) -> 
     return state.model_copy(
         update={
             "day": past.day,
-            "workload": workload(past.rows_per_second, now, policy),
+            "workload": workload(arrivals(past.minutes), now, policy),
             "memory_used_bytes": past.memory_used_bytes,
         }
     )

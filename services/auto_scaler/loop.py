@@ -21,7 +21,7 @@ from penstock.wire.job_client import JobClient
 from services.auto_scaler import metrics
 from services.auto_scaler.alerts import JobDecision, alerts_of
 from services.auto_scaler.decide.decision import REASON, DecisionInputs, classify_symptom, needs_past, needs_recent
-from services.auto_scaler.decide.explain import as_stored
+from services.auto_scaler.decide.explain import as_stored, reason_of
 from services.auto_scaler.decide.guards import count_fleet
 from services.auto_scaler.decide.model import Action, Fleet, ScalerState, Situation, Symptom
 from services.auto_scaler.decide.policy import Mode, Policy
@@ -181,8 +181,10 @@ def _quiet_outcome(one: Decided) -> str:
 
 
 def _is_news(one: Decided) -> bool:
-    new = _new_decision(one, _quiet_outcome(one))
-    said = LastDecision(new.symptom, new.action, new.outcome, new.change, new.inputs[REASON])
+    decision = one.made.decision
+    said = LastDecision(
+        decision.symptom.value, decision.action.value, _quiet_outcome(one), decision.change, reason_of(decision)
+    )
     return one.job.last is None or not one.job.last.says(said)
 
 

@@ -15,6 +15,7 @@ from penstock.store import leases
 from penstock.store.engine import transaction
 from services.auto_scaler.decide.estimates import TaskMinute
 from services.auto_scaler.decide.model import Action, PastChange
+from services.auto_scaler.decide.patterns import JobMinute
 from services.auto_scaler.decide.policy import Policy
 from services.auto_scaler.decide.symptoms import TaskSample
 from services.auto_scaler.evidence import LastDecision, Past
@@ -50,15 +51,17 @@ class PostgresForm:
         index: int = 0,
         lag_seconds: float | None = None,
         input_rows: float | None = None,
+        backlog: int | None = None,
     ) -> None:
         self._do(
             "INSERT INTO task_metrics (job, index, minute, lag_seconds, processed_rows_per_second,"
-            " input_rows_per_second) VALUES (:job, :index, :minute, :lag, 7, :input)",
+            " input_rows_per_second, backlog_records) VALUES (:job, :index, :minute, :lag, 7, :input, :backlog)",
             job=job,
             index=index,
             minute=minute(minutes_ago),
             lag=lag_seconds,
             input=input_rows,
+            backlog=backlog,
         )
 
     def load(self, job: str, index: int, load: dict[str, float]) -> None:
@@ -144,12 +147,12 @@ def test_past_days_are_read_around_this_time_of_day_where_every_task_was_measure
     day = 24 * 60
     around, at_its_end, before, after = 3 * day, 3 * day - 254, 3 * day + 40, 3 * day - 260
     for minutes_ago in (around, at_its_end, before, after, 20 * day):
-        form.measure("j", minutes_ago, input_rows=3.0)
-        form.measure("j", minutes_ago, index=1, input_rows=4.0)
+        form.measure("j", minutes_ago, input_rows=3.0, backlog=2)
+        form.measure("j", minutes_ago, index=1, input_rows=4.0, backlog=5)
     form.measure("j", around - 1, index=1, input_rows=4.0)
     form.measure("j", around - 2, input_rows=None)
     form.measure("j", around - 2, index=1, input_rows=4.0)
-    assert form.past("j").rows_per_second == {minute(around): 7.0, minute(at_its_end): 7.0}
+    assert form.past("j").minutes == [JobMinute(minute(around), 7.0, 7.0), JobMinute(minute(at_its_end), 7.0, 7.0)]
 
 
 def test_the_recent_minutes_are_those_of_each_task(form: PostgresForm) -> None:

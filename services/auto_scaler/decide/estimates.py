@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from itertools import groupby
 from statistics import fmean, median
 from typing import NamedTuple
@@ -34,11 +34,20 @@ def estimate_rate(minutes: Iterable[TaskMinute], policy: Policy) -> RateEstimate
     worked = [minute for minute in minutes if minute.processed_rows]
     if not worked:
         return None
-    busy = [_rate(minute) for minute in worked if is_busy(minute, policy)]
-    if len(busy) >= policy.least_busy_minutes:
-        return RateEstimate(rows_per_second=median(busy), busy_minutes=len(busy))
-    rate = median([_rate(minute) for minute in worked])
-    return RateEstimate(rows_per_second=rate, busy_minutes=len(busy), is_lower_bound=True)
+    busy = [minute for minute in worked if is_busy(minute, policy)]
+    if len(busy) < policy.least_busy_minutes:
+        return RateEstimate(rows_per_second=_median(worked), busy_minutes=len(busy), is_lower_bound=True)
+    since = max(minute.minute for minute in worked) - timedelta(minutes=policy.latest_minutes)
+    latest = [minute for minute in busy if minute.minute > since]
+    return RateEstimate(
+        rows_per_second=_median(busy),
+        busy_minutes=len(busy),
+        latest_rows_per_second=_median(latest) if len(latest) >= policy.least_busy_minutes else None,
+    )
+
+
+def _median(minutes: Sequence[TaskMinute]) -> float:
+    return median(_rate(minute) for minute in minutes)
 
 
 def is_busy(minute: TaskMinute, policy: Policy) -> bool:
@@ -124,15 +133,15 @@ def next_larger(tasks: int, key_groups: int) -> int | None:
     return math.ceil(key_groups / (most_key_groups - 1)) if most_key_groups > 1 else None
 
 
-def rate_without_lag(rate: RateEstimate, load: Load, tasks: int) -> RateEstimate:
-    """P corrected upwards: tasks that do not lag can do what they do (section V-C 1)."""
-    return rate.model_copy(update={"rows_per_second": max(rate.rows_per_second, load.rows_per_second / tasks)})
+def rate_without_lag(rate: RateEstimate, load: Load, tasks: int) -> float:
+    """P, corrected upwards: tasks that do not lag can do what they do (section V-C 1)."""
+    return max(rate.careful, load.rows_per_second / tasks)
 
 
 def rate_with_lag(
     rate: RateEstimate, load: Load, tasks: int, present: float | None, shrunk: PastChange | None, policy: Policy
-) -> RateEstimate:
-    """P corrected downwards (section V-C 1).
+) -> float:
+    """P, corrected downwards (section V-C 1).
 
     After a decrease that made the job lag, P is between X/n and what it was thought to be: the middle. Tasks that are
     somewhat slower now (`present`, of one task) count as slow as they are. Much slower ones have another problem.
@@ -142,7 +151,7 @@ def rate_with_lag(
         value = min(value, (load.rows_per_second / tasks + value) / 2)
     if present is not None and present >= policy.slow_share * rate.rows_per_second:
         value = min(value, present)
-    return rate.model_copy(update={"rows_per_second": value})
+    return value
 
 
 def memory_needed(used_bytes: int, tasks_now: int, tasks_then: int, policy: Policy) -> int:

@@ -68,7 +68,9 @@ def _rate(rate: RateEstimate | None) -> str:
             f"Estimate: a task does at least {rate.rows_per_second:,.0f} rows/s; it was busy in only "
             f"{rate.busy_minutes} minutes."
         )
-    return f"Estimate: a task does {rate.rows_per_second:,.0f} rows/s, by {rate.busy_minutes} busy minutes."
+    lately = rate.latest_rows_per_second
+    latest = "" if lately is None else f", and lately {lately:,.0f}"
+    return f"Estimate: a task does {rate.rows_per_second:,.0f} rows/s{latest}, by {rate.busy_minutes} busy minutes."
 
 
 def _past(found: Workload | None, inputs: DecisionInputs) -> str:
@@ -95,10 +97,15 @@ def _events(inputs: DecisionInputs) -> Iterator[str]:
         yield f"Last update: by {update.author or 'somebody'} at {update.at:%Y-%m-%d %H:%M} UTC."
 
 
+def reason_of(decision: ScalingDecision) -> str:
+    """The reason with what limited it."""
+    return "; ".join((decision.reason, *decision.limits))
+
+
 def as_stored(inputs: DecisionInputs, decision: ScalingDecision) -> dict[str, Any]:
     """The JSON that is kept of a decision: its inputs, and for people its reason and all that was known."""
     return {
         **inputs.model_dump(mode="json"),
-        REASON: "; ".join((decision.reason, *decision.limits)),
+        REASON: reason_of(decision),
         WHY: sentences(inputs, decision),
     }

@@ -82,10 +82,10 @@ def need_with_lag(case: Situation) -> Need | None:
     present = None if processed is None else processed / case.tasks
     sure = estimates.rate_with_lag(rate, load, case.tasks, present, shrunk, policy)
     work = estimates.work_per_second(load, backlog, seconds) * (1 + policy.headroom)
-    tasks = estimates.tasks_needed(work, sure.rows_per_second, case.key_groups)
+    tasks = estimates.tasks_needed(work, sure, case.key_groups)
     because = (
         f"{load.rows_per_second:,.0f} rows/s come in and {backlog:,.0f} wait, to be worked off in {seconds:,.0f} s; "
-        f"a task does {sure.rows_per_second:,.0f} rows/s"
+        f"a task does {sure:,.0f} rows/s"
     )
     if shrunk is not None and tasks < shrunk.tasks_before:
         return Need(shrunk.tasks_before, f"{because}; {shrunk.tasks_after} tasks have shown to be too few")
@@ -137,14 +137,11 @@ def before_peak(case: Situation, rate: RateEstimate, load: Load) -> ScalingDecis
     soon = patterns.usual_soon(found)
     if soon is None or len(found.days) < policy.least_days or patterns.is_unusual(found, policy):
         return None
-    needed = estimates.tasks_needed(
-        soon * (1 + policy.headroom),
-        estimates.rate_without_lag(rate, load, case.tasks).rows_per_second,
-        case.key_groups,
-    )
+    sure = estimates.rate_without_lag(rate, load, case.tasks)
+    needed = estimates.tasks_needed(soon * (1 + policy.headroom), sure, case.key_groups)
     if needed <= case.tasks:
         return None
     days = len(patterns.compared_days(found))
     cause = f"in the next {policy.soon_minutes} minutes {soon:,.0f} rows/s came in on {days} past days"
-    grown = increase_tasks(case, Symptom.NONE, cause, Need(needed, f"a task does {rate.rows_per_second:,.0f} rows/s"))
+    grown = increase_tasks(case, Symptom.NONE, cause, Need(needed, f"a task does {sure:,.0f} rows/s"))
     return grown if grown.change is not None else None

@@ -54,11 +54,18 @@ class RateEstimate(Model):
 
     It is the median of the minutes in which tasks were busy, `busy_minutes` of them. Without enough of those it is the
     median of all minutes, and `is_lower_bound`: a task with little to do is never faster than a busy one.
+    `latest_rows_per_second` is that of the newest busy minutes alone, None when they are too few.
     """
 
     rows_per_second: float
     busy_minutes: int
     is_lower_bound: bool = False
+    latest_rows_per_second: float | None = None
+
+    @property
+    def careful(self) -> float:
+        """What a task does for sure: not more than lately."""
+        return min(self.rows_per_second, self.latest_rows_per_second or self.rows_per_second)
 
 
 class Load(Model):

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from statistics import fmean, median
+from typing import NamedTuple
 
 from services.auto_scaler.decide.model import PastDay, Workload
 from services.auto_scaler.decide.policy import Policy
@@ -17,6 +18,29 @@ _SMOOTHED_MINUTES = 5
 _DAYS_A_WEEK = 7
 _LEAST_WEEKS = 2
 _MINUTE = timedelta(minutes=1)
+
+
+class JobMinute(NamedTuple):
+    """What all tasks of a job read together in a minute, in rows per second, and what waited then, None if unknown."""
+
+    minute: datetime
+    read: float
+    backlog: float | None = None
+
+
+def arrivals(minutes: Sequence[JobMinute]) -> dict[datetime, float]:
+    """What came in, by minute, from minutes in their order: what was read, and by what the backlog grew.
+
+    So the rush of a catch-up is no peak. Where the minute before is not known, only what was read counts.
+    """
+    pairs = zip([None, *minutes], minutes, strict=False)
+    return {each.minute: max(0.0, each.read + _growth(before, each)) for before, each in pairs}
+
+
+def _growth(before: JobMinute | None, each: JobMinute) -> float:
+    if before is None or before.backlog is None or each.backlog is None or each.minute - before.minute != _MINUTE:
+        return 0.0
+    return (each.backlog - before.backlog) / _MINUTE.total_seconds()
 
 
 def workload(rows_per_second: Mapping[datetime, float], now: datetime, policy: Policy) -> Workload:

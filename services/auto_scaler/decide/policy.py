@@ -57,14 +57,16 @@ class Policy(Model):
     shrink_cooldown_seconds: Seconds = 1800.0
     shrink_factor: float = Field(0.75, gt=0, lt=1)
     known_shrink_factor: float = Field(0.5, gt=0, lt=1)
+    least_reduction: Share = 0.25
     quiet_minutes: Minutes = 1440
     known_quiet_minutes: Minutes = 60
     least_coverage: Share = 0.9
 
     rate_minutes: Count = 180
+    latest_minutes: Count = 15
     busy_share: Share = 0.5
     least_busy_minutes: Count = 5
-    load_minutes: Count = 5
+    load_minutes: Count = 3
     headroom: float = Field(0.2, ge=0)
     recovery_seconds: float = Field(900.0, gt=0)
     recovery_per_slo: float = Field(10.0, gt=0)
@@ -81,9 +83,11 @@ class Policy(Model):
     prescale: bool = True
 
     least_effect: Share = 0.3
+    effect_seconds: Seconds = 900.0
     slow_share: Share = 0.5
     update_watch_seconds: Seconds = 1800.0
     untriaged_seconds: Seconds = 3600.0
+    stopped_seconds: Seconds = 86_400.0
     breaker_least_jobs: Count = 20
     breaker_lagging_share: Share = 0.3
     breaker_unmeasured_share: Share = 0.5

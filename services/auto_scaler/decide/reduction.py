@@ -69,14 +69,23 @@ def _fewer_tasks(case: Situation) -> ScalingDecision:
     target = _rounded(case, max(step, needed))
     if target >= case.tasks:
         return nothing(_HEALTHY, "healthy", f"{needed} tasks are needed, by what comes in and what past days had")
+    if is_known and not _is_worth_it(case, target):
+        return nothing(_HEALTHY, "healthy", f"{target} tasks instead of {case.tasks} are not worth a restart")
     short = _why_memory_short(case, target)
     if short is not None:
         return nothing(_HEALTHY, "healthy", short)
-    limits = () if needed < step else (f"{needed} tasks are needed, by what comes in and what past days had",)
+    limits = [f"{needed} tasks are needed, by what comes in and what past days had"] if needed >= step else []
+    if target == state.declared_task_count:
+        limits.append(f"the layers below declare {target} tasks")
     return with_tasks(
         _HEALTHY, Action.DECREASE_TASKS, f"{_why_fewer(case, needed)}; from {case.tasks} to {target} tasks", target,
         *limits,
     )  # fmt: skip
+
+
+def _is_worth_it(case: Situation, target: int) -> bool:
+    saved = case.tasks - target
+    return saved >= case.policy.least_reduction * case.tasks or target == case.state.declared_task_count
 
 
 def is_proven(state: ScalerState, policy: Policy) -> bool:
@@ -98,11 +107,11 @@ def _why_not_safe(case: Situation) -> str | None:
     if state.rate is None or state.load is None:
         return None
     corrected = estimates.rate_without_lag(state.rate, state.load, case.tasks)
-    if corrected == state.rate:
+    if corrected <= state.rate.careful:
         return None
     return (
-        f"a task was thought to do {state.rate.rows_per_second:,.0f} rows/s but does "
-        f"{corrected.rows_per_second:,.0f} without lag: the estimate is corrected first"
+        f"a task was thought to do {state.rate.careful:,.0f} rows/s but does "
+        f"{corrected:,.0f} without lag: the estimate is corrected first"
     )
 
 
@@ -113,7 +122,7 @@ def _needed(case: Situation) -> int:
         return 1
     ahead = patterns.worst_ahead(state.workload) if state.workload is not None else None
     work = max(state.load.rows_per_second, ahead or 0.0) * (1 + policy.headroom)
-    return estimates.tasks_needed(work, state.rate.rows_per_second, case.key_groups)
+    return estimates.tasks_needed(work, state.rate.careful, case.key_groups)
 
 
 def _rounded(case: Situation, tasks: int) -> int:
@@ -129,7 +138,7 @@ def _why_fewer(case: Situation, needed: int) -> str:
     past = "" if ahead is None else f", on past days up to {ahead:,.0f} in the next hours"
     return (
         f"quiet; {state.load.rows_per_second:,.0f} rows/s come in{past}; a task does "
-        f"{state.rate.rows_per_second:,.0f}, so {needed} are enough"
+        f"{state.rate.careful:,.0f}, so {needed} are enough"
     )
 
 

@@ -27,23 +27,40 @@ _BETTER_LAG = 0.9
 
 def last_change(case: Situation, action: Action) -> PastChange | None:
     """The newest change of the number of tasks, if it was such an action, is recent, and still says something."""
+    change = _standing_change(case, action)
+    return change if change is not None and _is_within(case, change, case.policy.untriaged_seconds) else None
+
+
+def _standing_change(case: Situation, action: Action) -> PastChange | None:
     change, update = case.state.last_change, case.state.update
     if change is None or change.action is not action or change.tasks_after != case.tasks:
-        return None
-    if case.now >= change.at + timedelta(seconds=case.policy.untriaged_seconds):
         return None
     return None if update is not None and update.at > change.at else change
 
 
+def _is_within(case: Situation, change: PastChange, seconds: float) -> bool:
+    return case.now < change.at + timedelta(seconds=seconds)
+
+
 def why_stopped(case: Situation) -> str | None:
-    """Why the job does not grow any more: growing did not help."""
-    undone = last_change(case, Action.UNDO)
-    if undone is None:
+    """Why the job does not grow any more: growing did not help, and nothing has changed since."""
+    undone, policy = _standing_change(case, Action.UNDO), case.policy
+    if undone is None or not _is_within(case, undone, policy.stopped_seconds):
+        return None
+    if not _is_within(case, undone, policy.untriaged_seconds) and _is_faster(case, undone):
         return None
     return (
-        f"{undone.tasks_before} tasks did not help either, so the cause is something else; the job stays at "
-        f"{undone.tasks_after} tasks until it is updated, or for {case.policy.untriaged_seconds / 60:.0f} minutes"
+        f"{undone.tasks_before} tasks did not help, so the cause is something else; the job stays at "
+        f"{undone.tasks_after} tasks until it is updated or its tasks get faster, or for "
+        f"{policy.stopped_seconds / 3600:.0f} hours"
     )
+
+
+def _is_faster(case: Situation, undone: PastChange) -> bool:
+    rate, before = case.symptoms.processed_rows_per_second, undone.processed_rows_per_second
+    if rate is None or before is None:
+        return True
+    return rate >= (1 + case.policy.least_effect) * before
 
 
 def has_helped(change: PastChange, case: Situation) -> bool | None:
@@ -60,9 +77,18 @@ def has_helped(change: PastChange, case: Situation) -> bool | None:
     return rate - change.processed_rows_per_second >= case.policy.least_effect * expected
 
 
+def _to_judge(case: Situation) -> PastChange | None:
+    """An increase that answered lag and has just had its time to show. Later lag may have another cause."""
+    change = _standing_change(case, Action.INCREASE_TASKS)
+    if change is None or (change.lag_seconds or 0.0) <= case.config.slo.max_lag_seconds:
+        return None
+    started_at = max(change.at, case.state.running_since)
+    return change if case.now < started_at + timedelta(seconds=case.policy.effect_seconds) else None
+
+
 def undo(case: Situation, lag: str) -> ScalingDecision | None:
     """Takes an increase back that did not help; None when there is no such increase."""
-    change = last_change(case, Action.INCREASE_TASKS)
+    change = _to_judge(case)
     if change is None or has_helped(change, case) is not False:
         return None
     reason = (

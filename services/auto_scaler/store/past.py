@@ -9,6 +9,7 @@ from sqlalchemy import Connection, text
 from penstock.tasks.dimensions import MEMORY
 from services.auto_scaler.decide.estimates import TaskMinute
 from services.auto_scaler.decide.model import DayHistory
+from services.auto_scaler.decide.patterns import JobMinute
 
 _RECENT = text(
     """
@@ -32,17 +33,19 @@ _DAY = text(
     FROM minutes
     """
 )
-# The rate of the whole job in each minute in which every task that it had then measured its own: their indexes have no
+# What the whole job read in each minute in which every task that it had then measured its own: their indexes have no
 # gap. Of other minutes nothing is known.
 _PAST_DAYS = text(
     """
-    SELECT minute, sum(input_rows_per_second) AS rate
+    SELECT minute, sum(input_rows_per_second),
+        CASE WHEN count(backlog_records) = count(*) THEN CAST(sum(backlog_records) AS double precision) END
     FROM generate_series(0, :days) days_ago
     JOIN task_metrics ON job = :job
         AND minute >= CAST(:now AS timestamptz) - make_interval(days => days_ago) - CAST(:before AS interval)
         AND minute < CAST(:now AS timestamptz) - make_interval(days => days_ago) + CAST(:after AS interval)
     GROUP BY minute
     HAVING count(input_rows_per_second) = max(index) + 1
+    ORDER BY minute
     """
 )
 
@@ -76,10 +79,10 @@ def read_day(connection: Connection, job: str, *, since: datetime, slo_seconds: 
 
 def read_past_days(
     connection: Connection, job: str, now: datetime, *, days: int, before: timedelta, after: timedelta
-) -> dict[datetime, float]:
-    """Rows per second that came in, by minute: around this time of day, today and on past days."""
+) -> list[JobMinute]:
+    """The minutes around this time of day, today and on past days, oldest first."""
     values = {"job": job, "now": now, "days": days, "before": before, "after": after}
-    return {row.minute: row.rate for row in connection.execute(_PAST_DAYS, values)}
+    return [JobMinute(*row) for row in connection.execute(_PAST_DAYS, values)]
 
 
 def memory_used(connection: Connection, job: str, task_count: int) -> int | None:

@@ -63,6 +63,11 @@ def test_health_is_told_with_past_days_and_what_speaks_against_a_reduction() -> 
 
 
 PARTS = {
+    "slower lately": (
+        symptoms(),
+        {"rate": rate().model_copy(update={"latest_rows_per_second": 60.0})},
+        "Estimate: a task does 100 rows/s, and lately 60, by 60 busy minutes.",
+    ),
     "unknown": (symptoms(None, tasks_measured=1), {}, "Symptom: unknown, since 1 of 2 tasks are measured."),
     "memory": (symptoms(out_of_memory=True), {}, "Symptom: a task of 2 tasks ran out of memory."),
     "no past day": (symptoms(), {"workload": past(days=0)}, "Past days: none is known."),

@@ -8,7 +8,15 @@ from datetime import datetime, timedelta
 import pytest
 
 from services.auto_scaler.decide.model import PastDay, Workload
-from services.auto_scaler.decide.patterns import compared_days, is_unusual, usual_soon, workload, worst_ahead
+from services.auto_scaler.decide.patterns import (
+    JobMinute,
+    arrivals,
+    compared_days,
+    is_unusual,
+    usual_soon,
+    workload,
+    worst_ahead,
+)
 from services.auto_scaler.decide.policy import Policy
 from tests.support.auto_scaler import NOW, past
 
@@ -54,6 +62,22 @@ def test_of_a_day_that_was_not_measured_nothing_is_known() -> None:
 def test_too_few_of_the_last_minutes_are_unknown() -> None:
     found = workload(series(lambda offset: None if offset > -5 else 100.0), NOW, POLICY)
     assert (found.recent, found.days[0].recent) == (None, 100.0)
+
+
+def test_a_catch_up_is_no_peak() -> None:
+    """100 rows/s come in throughout. For two minutes nothing is read, then more than comes in; a minute is missing."""
+    read = [(0, 100.0, 0.0), (1, 0.0, 6000.0), (2, 0.0, 12_000.0), (3, 300.0, 0.0), (5, 90.0, 600.0), (6, 80.0, None)]
+    found = arrivals([JobMinute(NOW + timedelta(minutes=at), rows, backlog) for at, rows, backlog in read])
+    assert list(found.values()) == [100.0, 100.0, 100.0, 100.0, 90.0, 80.0]
+
+
+def test_a_backlog_that_is_gone_at_once_is_no_input_below_zero() -> None:
+    gone = [JobMinute(NOW, 1.0, 60_000.0), JobMinute(NOW + timedelta(minutes=1), 1.0, 0.0)]
+    assert list(arrivals(gone).values()) == [1.0, 0.0]
+
+
+def test_without_minutes_nothing_came_in() -> None:
+    assert arrivals([]) == {}
 
 
 UNUSUAL = {

@@ -16,8 +16,10 @@ KNOWN: dict[str, Any] = {"day": HOUR, "rate": rate(), "load": load(300.0), "work
 TASKS: dict[str, tuple[dict[str, Any], int | None]] = {
     "half at most": ({}, 8),
     "a lower bound of the rate is good enough": ({"rate": rate(is_lower_bound=True)}, 8),
-    "not below what comes in": ({"load": load(900.0)}, 13),
-    "not below past days": ({"workload": past(ahead=1000.0)}, 13),
+    "not below what comes in": ({"load": load(800.0)}, 11),
+    "not below past days": ({"workload": past(ahead=880.0)}, 11),
+    "a few tasks are not worth a restart": ({"workload": past(ahead=1000.0)}, None),
+    "the last few tasks are": ({"workload": past(ahead=1000.0), "declared_task_count": 13}, 13),
     "past days need what there is": ({"workload": past(ahead=1300.0)}, None),
     "not below what is declared": ({"declared_task_count": 10}, 10),
     "an hour is not over": ({"day": SHORT}, None),

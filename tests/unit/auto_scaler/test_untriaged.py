@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from services.auto_scaler.decide.model import Action, Fleet, JobUpdate
+from services.auto_scaler.decide.model import Action, Fleet, JobUpdate, PastChange
 from tests.support.auto_scaler import NOW, change, decided, job, load, rate, state, symptoms
 
 GREW = change(Action.INCREASE_TASKS, 2, 4, lag_seconds=200.0, processed_rows_per_second=200.0)
@@ -38,8 +38,9 @@ def test_an_increase_without_effect_is_undone(lag: float, processed: float | Non
 
 
 NO_UNDO: dict[str, dict[str, Any]] = {
-    "long ago": {"last_change": GREW.model_copy(update={"at": NOW - timedelta(hours=1)})},
-    "another number runs": {"last_change": change(Action.INCREASE_TASKS, 1, 2, processed_rows_per_second=200.0)},
+    "a while ago": {"last_change": GREW.model_copy(update={"at": NOW - timedelta(seconds=900)})},
+    "another number runs": {"last_change": GREW.model_copy(update={"tasks_after": 3})},
+    "it answered no lag": {"last_change": GREW.model_copy(update={"lag_seconds": 90.0})},
     "updated since": {"update": SOON},
 }
 
@@ -47,6 +48,13 @@ NO_UNDO: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("values", NO_UNDO.values(), ids=NO_UNDO.keys())
 def test_an_increase_that_says_nothing_now_is_not_undone(values: dict[str, Any]) -> None:
     assert after_growth(200.0, 100.0, **values).action is Action.INCREASE_TASKS
+
+
+def test_an_increase_is_judged_from_the_restart_on() -> None:
+    """It took half an hour to copy the state of the job."""
+    grew = GREW.model_copy(update={"at": NOW - timedelta(minutes=40)})
+    decision = after_growth(200.0, 100.0, last_change=grew, running_since=NOW - timedelta(minutes=10))
+    assert decision.action is Action.UNDO
 
 
 STAYS: dict[str, tuple[dict[str, Any], str]] = {
@@ -62,17 +70,29 @@ def test_what_cannot_be_undone_is_asked_of_people(values: dict[str, Any], limit:
 
 
 UNDONE = change(Action.UNDO, 4, 2)
+
+
+def undone(*, hours: float, processed: float | None) -> PastChange:
+    return UNDONE.model_copy(update={"at": NOW - timedelta(hours=hours), "processed_rows_per_second": processed})
+
+
 STOPS: dict[str, tuple[dict[str, Any], bool]] = {
     "undone lately": ({}, True),
     "also while it could not act": ({"last_action_at": NOW}, True),
-    "undone an hour ago": ({"last_change": UNDONE.model_copy(update={"at": NOW - timedelta(hours=1)})}, False),
+    "an hour ago, and not faster since": ({"last_change": undone(hours=1, processed=154.0)}, True),
+    "an hour ago, and faster since": ({"last_change": undone(hours=1, processed=153.0)}, False),
+    "an hour ago, and nobody knows": ({"last_change": undone(hours=1, processed=None)}, False),
+    "a day ago": ({"last_change": undone(hours=24, processed=154.0)}, False),
+    "faster at once is no reason": ({"last_change": undone(hours=0.5, processed=153.0)}, True),
     "updated since": ({"update": SOON}, False),
 }
 
 
 @pytest.mark.parametrize(("values", "stops"), STOPS.values(), ids=STOPS.keys())
 def test_after_an_undo_nothing_grows_for_a_while(values: dict[str, Any], stops: bool) -> None:
-    decision = decided(symptoms(500.0), job(2), state(**{"last_change": UNDONE} | values))
+    decision = decided(
+        symptoms(500.0, processed_rows_per_second=200.0), job(2), state(**{"last_change": UNDONE} | values)
+    )
     assert (decision.change is None, decision.untriaged) == (stops, stops)
 
 
