@@ -34,15 +34,19 @@ _DAY = text(
     """
 )
 # What the whole job read in each minute in which every task that it had then measured its own: their indexes have no
-# gap. Of other minutes nothing is known.
+# gap. Of other minutes nothing is known. Each task and day is one short range of the primary key: OFFSET keeps it so.
 _PAST_DAYS = text(
     """
     SELECT minute, sum(input_rows_per_second),
         CASE WHEN count(backlog_records) = count(*) THEN CAST(sum(backlog_records) AS double precision) END
     FROM generate_series(0, :days) days_ago
-    JOIN task_metrics ON job = :job
-        AND minute >= CAST(:now AS timestamptz) - make_interval(days => days_ago) - CAST(:before AS interval)
-        AND minute < CAST(:now AS timestamptz) - make_interval(days => days_ago) + CAST(:after AS interval)
+    CROSS JOIN generate_series(0, (SELECT max(index) FROM task_metrics WHERE job = :job)) number
+    CROSS JOIN LATERAL (
+        SELECT * FROM task_metrics WHERE job = :job AND index = number
+            AND minute >= CAST(:now AS timestamptz) - make_interval(days => days_ago) - CAST(:before AS interval)
+            AND minute < CAST(:now AS timestamptz) - make_interval(days => days_ago) + CAST(:after AS interval)
+        OFFSET 0
+    ) sample
     GROUP BY minute
     HAVING count(input_rows_per_second) = max(index) + 1
     ORDER BY minute
