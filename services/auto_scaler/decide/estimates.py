@@ -117,11 +117,6 @@ def tasks_needed(work: float, rate: float, key_groups: int) -> int:
     return math.ceil(key_groups / min(most_key_groups, key_groups))
 
 
-def carried(tasks: int, rate: float, key_groups: int) -> float:
-    """Rows per second that so many tasks keep up with, each key group getting as many as another."""
-    return rate * key_groups / math.ceil(key_groups / tasks)
-
-
 def fewest_alike(tasks: int, key_groups: int) -> int:
     """The smallest number of tasks that carries as much as `tasks` do."""
     return math.ceil(key_groups / math.ceil(key_groups / tasks))

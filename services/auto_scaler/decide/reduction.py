@@ -59,7 +59,7 @@ def _fewer_tasks(case: Situation) -> ScalingDecision:
     if unsafe is not None:
         return nothing(_HEALTHY, "healthy", unsafe)
     policy, state = case.policy, case.state
-    is_known = is_proven(state, policy)
+    is_known = _is_proven(state, policy)
     if not (_was_quiet_lately(state.day, policy) if is_known else _was_quiet(state.day, policy)):
         asked = f"{policy.known_quiet_minutes} minutes" if is_known else "a day"
         return nothing(_HEALTHY, "healthy", f"it is not known to have been without lag for {asked}")
@@ -88,7 +88,7 @@ def _is_worth_it(case: Situation, target: int) -> bool:
     return saved >= case.policy.least_reduction * case.tasks or target == case.state.declared_task_count
 
 
-def is_proven(state: ScalerState, policy: Policy) -> bool:
+def _is_proven(state: ScalerState, policy: Policy) -> bool:
     """Whether an estimate and enough past days say what the job needs."""
     found = state.workload
     return state.rate is not None and state.load is not None and found is not None and (

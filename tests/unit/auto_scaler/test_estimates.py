@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from datetime import timedelta
 
 import pytest
@@ -10,7 +11,6 @@ from hypothesis import strategies as st
 
 from services.auto_scaler.decide.estimates import (
     TaskMinute,
-    carried,
     estimate_load,
     estimate_rate,
     fewest_alike,
@@ -143,6 +143,11 @@ TASKS = {
 @pytest.mark.parametrize(("x", "b", "t", "p", "key_groups", "tasks"), TASKS.values(), ids=TASKS.keys())
 def test_tasks_needed(x: float, b: float, t: float, p: float, key_groups: int, tasks: int) -> None:
     assert tasks_needed(work_per_second(load(x), b, t), p, key_groups) == tasks
+
+
+def carried(tasks: int, p: float, key_groups: int) -> float:
+    """Rows per second that so many tasks keep up with, each key group getting as many as another."""
+    return p * key_groups / math.ceil(key_groups / tasks)
 
 
 @given(st.floats(0.1, 1e6), st.floats(0.1, 1e6), st.integers(1, 500))
