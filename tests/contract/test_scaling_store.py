@@ -52,10 +52,13 @@ class PostgresForm:
         lag_seconds: float | None = None,
         input_rows: float | None = None,
         backlog: int | None = None,
+        task_count: int | None = None,
     ) -> None:
         self._do(
             "INSERT INTO task_metrics (job, index, minute, lag_seconds, processed_rows_per_second,"
-            " input_rows_per_second, backlog_records) VALUES (:job, :index, :minute, :lag, 7, :input, :backlog)",
+            " input_rows_per_second, backlog_records, task_count)"
+            " VALUES (:job, :index, :minute, :lag, 7, :input, :backlog, :task_count)",
+            task_count=task_count,
             job=job,
             index=index,
             minute=minute(minutes_ago),
@@ -63,6 +66,10 @@ class PostgresForm:
             input=input_rows,
             backlog=backlog,
         )
+
+    def begin_to_roll(self) -> None:
+        """Nothing of the last month is rolled into hours yet."""
+        self._do("UPDATE rolled SET hour = :hour", hour=minute(31 * 24 * 60).replace(minute=0))
 
     def load(self, job: str, index: int, load: dict[str, float]) -> None:
         self._do(
@@ -144,14 +151,15 @@ def test_a_day_counts_only_minutes_with_a_known_lag_as_measured(form: PostgresFo
 
 def test_past_days_are_read_around_this_time_of_day_where_every_task_was_measured(form: PostgresForm) -> None:
     """Two tasks; one of them is missing in a minute, and has no rate in another."""
+    form.begin_to_roll()
     day = 24 * 60
     around, at_its_end, before, after = 3 * day, 3 * day - 254, 3 * day + 40, 3 * day - 260
     for minutes_ago in (around, at_its_end, before, after, 20 * day):
-        form.measure("j", minutes_ago, input_rows=3.0, backlog=2)
-        form.measure("j", minutes_ago, index=1, input_rows=4.0, backlog=5)
-    form.measure("j", around - 1, index=1, input_rows=4.0)
-    form.measure("j", around - 2, input_rows=None)
-    form.measure("j", around - 2, index=1, input_rows=4.0)
+        form.measure("j", minutes_ago, input_rows=3.0, backlog=2, task_count=2)
+        form.measure("j", minutes_ago, index=1, input_rows=4.0, backlog=5, task_count=2)
+    form.measure("j", around - 1, index=1, input_rows=4.0, task_count=2)
+    form.measure("j", around - 2, input_rows=None, task_count=2)
+    form.measure("j", around - 2, index=1, input_rows=4.0, task_count=2)
     assert form.past("j").minutes == [JobMinute(minute(around), 7.0, 7.0), JobMinute(minute(at_its_end), 7.0, 7.0)]
 
 

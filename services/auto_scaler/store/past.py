@@ -6,10 +6,15 @@ from datetime import datetime, timedelta
 
 from sqlalchemy import Connection, text
 
+from penstock.model.job_metrics import METRICS_BY_NAME, MINUTE
+from penstock.store.job_minutes import read_job_minutes
 from penstock.tasks.dimensions import MEMORY
 from services.auto_scaler.decide.estimates import TaskMinute
 from services.auto_scaler.decide.model import DayHistory
 from services.auto_scaler.decide.patterns import JobMinute
+
+DAY = timedelta(days=1)
+_OF_PAST_DAYS = tuple(METRICS_BY_NAME[name] for name in ("input_rows_per_second", "backlog_records"))
 
 _RECENT = text(
     """
@@ -33,26 +38,6 @@ _DAY = text(
     FROM minutes
     """
 )
-# What the whole job read in each minute in which every task that it had then measured its own: their indexes have no
-# gap. Of other minutes nothing is known. Each task and day is one short range of the primary key: OFFSET keeps it so.
-_PAST_DAYS = text(
-    """
-    SELECT minute, sum(input_rows_per_second),
-        CASE WHEN count(backlog_records) = count(*) THEN CAST(sum(backlog_records) AS double precision) END
-    FROM generate_series(0, :days) days_ago
-    CROSS JOIN generate_series(0, (SELECT max(index) FROM task_metrics WHERE job = :job)) number
-    CROSS JOIN LATERAL (
-        SELECT * FROM task_metrics WHERE job = :job AND index = number
-            AND minute >= CAST(:now AS timestamptz) - make_interval(days => days_ago) - CAST(:before AS interval)
-            AND minute < CAST(:now AS timestamptz) - make_interval(days => days_ago) + CAST(:after AS interval)
-        OFFSET 0
-    ) sample
-    GROUP BY minute
-    HAVING count(input_rows_per_second) = max(index) + 1
-    ORDER BY minute
-    """
-)
-
 # A load that is malformed is not known.
 _MEMORY = text(
     """
@@ -84,9 +69,21 @@ def read_day(connection: Connection, job: str, *, since: datetime, slo_seconds: 
 def read_past_days(
     connection: Connection, job: str, now: datetime, *, days: int, before: timedelta, after: timedelta
 ) -> list[JobMinute]:
-    """The minutes around this time of day, today and on past days, oldest first."""
-    values = {"job": job, "now": now, "days": days, "before": before, "after": after}
-    return [JobMinute(*row) for row in connection.execute(_PAST_DAYS, values)]
+    """The minutes around this time of day, today and on past days, oldest first. Minutes of which not every task was
+    measured are missing."""
+    since = now - timedelta(days=days) - before
+    found = read_job_minutes(connection, job, since, now, _OF_PAST_DAYS)
+    read, backlog = (found.values[metric.name] for metric in _OF_PAST_DAYS)
+    return [
+        JobMinute(minute, rows, waiting)
+        for number, (rows, waiting) in enumerate(zip(read, backlog, strict=True))
+        if rows is not None and _is_around(minute := found.since + number * MINUTE, now, before, after)
+    ]
+
+
+def _is_around(minute: datetime, now: datetime, before: timedelta, after: timedelta) -> bool:
+    """Whether it lies around the time of day of `now`, on its day."""
+    return (minute - now + before) % DAY < before + after
 
 
 def memory_used(connection: Connection, job: str, task_count: int) -> int | None:

@@ -22,7 +22,6 @@ from services.auto_scaler.store import decisions, evidence, past
 FRESH = timedelta(minutes=3)
 # How long a task's end by lack of memory counts.
 REMEMBERED = timedelta(minutes=10)
-DAY = timedelta(days=1)
 
 
 class Cluster(NamedTuple):
@@ -56,9 +55,9 @@ class ScalingStore:
         """A job's last day, and as much of the days before it as its policy compares."""
         before = timedelta(minutes=max(policy.recent_minutes, policy.slack_minutes) + 1)
         after = timedelta(minutes=max(policy.ahead_minutes, policy.soon_minutes) + policy.slack_minutes)
-        with transaction(self._engine) as connection:
+        with transaction(self._snapshot) as connection:
             return Past(
-                past.read_day(connection, job, since=now - DAY, slo_seconds=slo_seconds),
+                past.read_day(connection, job, since=now - past.DAY, slo_seconds=slo_seconds),
                 past.read_past_days(connection, job, now, days=policy.history_days, before=before, after=after),
                 past.memory_used(connection, job, task_count),
             )
