@@ -68,7 +68,7 @@ def _jobs(series: int, days: int, seed: int, sizes: Sequence[float]) -> list[Job
 
 
 def _show(kind: str, by_policy: Mapping[str, Score]) -> None:
-    say(f"\n{kind:18} {'SLO missed':>10} {'task-hours':>10} {'GiB-hours':>10} {'actions':>8} {'down':>8} {'wrong way':>9}")
+    say(f"\n{kind:18} SLO missed task-hours  GiB-hours  actions     down wrong way")
     for policy, score in by_policy.items():
         say(
             f"{policy:18} {score.slo_minutes_missed:10.0f} {score.resource_hours:10.0f} {score.memory_gib_hours:10.0f}"

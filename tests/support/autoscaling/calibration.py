@@ -2,8 +2,8 @@
 
 Not calibrated, since no run of Penstock recorded it: the noise of a task's rate (`RATE_NOISE`, `HOST_NOISE`), the slow
 first minute after a change (`WARM_UP_SHARE`), what an out-of-memory loop costs (`OUT_OF_MEMORY_SHARE`), and how a
-job's rate grows with its tasks beyond one machine (taken as linear). So the error of the whole model is unknown;
-only that of its downtimes is computed (`downtime_error`).
+job's rate grows with its tasks beyond one machine (taken as linear), and the memory of a task and of its state. So the
+error of the whole model is unknown; only that of its downtimes is computed (`downtime_error`).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ HOST_NOISE = 0.03
 OUT_OF_MEMORY_SHARE = 0.5
 
 BASE_MEMORY_BYTES = 150 * 2**20
-STATE_ROW_BYTES = 300
+STATE_BYTES_PER_MILLION_ROWS = 300e6
 
 
 class Rescale(NamedTuple):

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.config.keygroups import ranges
+from tests.support.autoscaling.calibration import BASE_MEMORY_BYTES, STATE_BYTES_PER_MILLION_ROWS
 from tests.support.autoscaling.traces import Trace
 
 Floats = NDArray[np.float64]
@@ -39,6 +40,20 @@ def job_for(trace: Trace, rng: np.random.Generator) -> Job:
         millions, backend = 12.0, "heap"
     memory = MEMORY_BYTES if backend == "heap" else 2 * 2**30
     return Job(trace, weights / weights.sum(), millions, backend, bool(rng.random() < 0.2), memory)
+
+
+class Size(NamedTuple):
+    """Tasks of a job, and the memory of each."""
+
+    tasks: int
+    memory_bytes: int
+
+
+def memory_for(job: Job, tasks: int) -> int:
+    """What an operator gives to each of so many tasks, who knows the largest state: a fifth more than it needs."""
+    state = job.state_millions * float(job.trace.state_share.max()) * STATE_BYTES_PER_MILLION_ROWS
+    needed = BASE_MEMORY_BYTES + state * largest_share(job.weights, tasks)
+    return max(job.memory_bytes, int(1.2 * needed))
 
 
 def shares(weights: Floats, hot_share: float) -> Floats:

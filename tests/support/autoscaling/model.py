@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tests.support.autoscaling import calibration as figures
-from tests.support.autoscaling.jobs import KEY_GROUPS, MAX_TASKS, Floats, Job, shares, task_of_group
+from tests.support.autoscaling.jobs import KEY_GROUPS, MAX_TASKS, Floats, Job, Size, shares, task_of_group
 from tests.support.autoscaling.seen import Wanted
 
 MINUTE = 60.0
@@ -40,16 +40,15 @@ class Minute(NamedTuple):
 
 
 class Fleet:
-    """`policies` rows of each job, beside each other, which begin with `tasks` tasks each."""
+    """A row of each job for each size in which it begins, beside each other."""
 
-    def __init__(self, jobs: Sequence[Job], tasks: Sequence[Sequence[int]], rng: np.random.Generator) -> None:
+    def __init__(self, jobs: Sequence[Job], sizes: Sequence[Sequence[Size]], rng: np.random.Generator) -> None:
         self.jobs = jobs
-        self.policies = len(tasks[0])
+        self.policies = len(sizes[0])
         rows = len(jobs) * self.policies
         self._rng = rng
         self._hosts = rng.lognormal(0.0, figures.HOST_NOISE, (len(jobs), MAX_TASKS))
-        self.tasks = np.array(tasks, dtype=np.int64).reshape(rows)
-        self.memory = np.array([self.job(row).memory_bytes for row in range(rows)], dtype=np.int64)
+        self.tasks, self.memory = np.array(sizes, dtype=np.int64).reshape(rows, 2).T.copy()
         self.started = np.zeros(rows, dtype=np.int64)
         self.pending: dict[int, Wanted] = {}
         self._lead = np.zeros(rows)
@@ -176,6 +175,6 @@ class Fleet:
         return up * (1.0 - figures.BATCH_OVERHEAD_SECONDS / figures.TRIGGER_SECONDS)
 
     def _memory_needed(self, minute: int) -> Floats:
-        state = self._millions * self._state[minute] * 1e6 * figures.STATE_ROW_BYTES
+        state = self._millions * self._state[minute] * figures.STATE_BYTES_PER_MILLION_ROWS
         by_group = np.repeat(self._weights * state[:, None], self.policies, axis=0)
         return figures.BASE_MEMORY_BYTES + self._by_task(by_group)

@@ -10,8 +10,9 @@ from typing import NamedTuple
 import numpy as np
 
 from tests.support.autoscaling.calibration import ROWS_PER_CORE_SECOND
-from tests.support.autoscaling.jobs import MAX_TASKS, SLO_SECONDS, Job
+from tests.support.autoscaling.jobs import MAX_TASKS, SLO_SECONDS, Job, Size, memory_for
 from tests.support.autoscaling.model import MINUTE, Fleet, Minute
+from tests.support.autoscaling.policies.penstock import Penstock
 from tests.support.autoscaling.policies.static import Static, peak_tasks
 from tests.support.autoscaling.score import Score, is_wrong_way
 from tests.support.autoscaling.seen import NewPolicy, Seen
@@ -36,27 +37,28 @@ def compare(jobs: Sequence[Job], policies: Mapping[str, NewPolicy], seed: int) -
         yield from _Run(group, policies, seed).outcomes(length)
 
 
-def first_tasks(job: Job, new: NewPolicy) -> int:
-    """What the first hour needs at a load of 0.7; with static provisioning, what the peak needs."""
+def first_size(job: Job, new: NewPolicy) -> Size:
+    """What the first hour needs at a load of 0.7; with static provisioning, what the peak needs.
+
+    Only Penstock scales memory. For the others an operator has given what the largest state needs in so many tasks.
+    """
     if new is Static:
-        return peak_tasks(job)
-    mean = float(job.trace.rate[:FIRST_HOUR].mean())
-    return min(MAX_TASKS, max(1, math.ceil(mean / (0.7 * ROWS_PER_CORE_SECOND))))
+        tasks = peak_tasks(job)
+    else:
+        mean = float(job.trace.rate[:FIRST_HOUR].mean())
+        tasks = min(MAX_TASKS, max(1, math.ceil(mean / (0.7 * ROWS_PER_CORE_SECOND))))
+    return Size(tasks, job.memory_bytes if new is Penstock else memory_for(job, tasks))
 
 
 class _Run:
     """Jobs of one length under all policies."""
 
     def __init__(self, jobs: Sequence[Job], policies: Mapping[str, NewPolicy], seed: int) -> None:
-        tasks = [[first_tasks(job, new) for new in policies.values()] for job in jobs]
+        sizes = [[first_size(job, new) for new in policies.values()] for job in jobs]
         self._names = list(policies)
         self._jobs = jobs
-        self._fleet = Fleet(jobs, tasks, np.random.default_rng(seed))
-        self._policies = [
-            new(job, count)
-            for job, counts in zip(jobs, tasks, strict=True)
-            for new, count in zip(policies.values(), counts, strict=True)
-        ]
+        self._fleet = Fleet(jobs, sizes, np.random.default_rng(seed))
+        self._policies = [new(job) for job in jobs for new in policies.values()]
         rows = len(self._policies)
         self._missed, self._task_minutes, self._gib_minutes, self._down = (np.zeros(rows) for _ in range(4))
         self._actions, self._wrong = np.zeros(rows, dtype=int), np.zeros(rows, dtype=int)

@@ -49,8 +49,8 @@ class Policy(Protocol):
     def wanted(self, seen: Seen) -> Wanted: ...
 
 
-# Makes the policy of a job, which has so many tasks at first.
-NewPolicy = Callable[[Job, int], Policy]
+# Makes the policy of a job.
+NewPolicy = Callable[[Job], Policy]
 
 
 def with_tasks(seen: Seen, tasks: int) -> Wanted:

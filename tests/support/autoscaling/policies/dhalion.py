@@ -4,7 +4,8 @@ Every minute; after an action it waits three. Backpressure over 2 % of the time:
 reads more than 1.5 times what another does) the job has too few of them, and gets the share of time under backpressure
 over the rest as many more, at most four times as many; with dissimilar rates it is skew, which has no resolver in
 Heron. No backpressure and nothing waiting: the paper divides by a factor that it leaves to the configuration, 1.25
-here. A reduction that was followed by backpressure goes on a blacklist, here: that size, as long as so much comes in.
+here. A reduction that did harm goes on a blacklist. Here that is the size, for as long as no less comes in than at
+any time when that size was too small.
 
 A task that pulls knows no backpressure. It counts as the share of the offered rows (those that came and those that
 waited) that were not read within the minute.
@@ -41,7 +42,7 @@ def grown(tasks: int, pressure: float) -> int:
 class Dhalion:
     """Symptom, diagnosis, resolver."""
 
-    def __init__(self, job: Job, tasks: int) -> None:
+    def __init__(self, job: Job) -> None:
         self._too_few: dict[int, float] = {}
         self._reduced = False
 
@@ -64,7 +65,7 @@ class Dhalion:
 
     def _answer_pressure(self, seen: Seen, pressure: float) -> int:
         if self._reduced:
-            self._too_few[seen.tasks] = seen.input_rate
+            self._too_few[seen.tasks] = min(seen.input_rate, self._too_few.get(seen.tasks, math.inf))
         if seen.fastest_rate > SKEW_RATIO * seen.slowest_rate:
             return seen.tasks
         self._reduced = False

@@ -28,7 +28,7 @@ def is_significant(before: int, after: int) -> bool:
 class Ds2:
     """True rates alone."""
 
-    def __init__(self, job: Job, tasks: int) -> None:
+    def __init__(self, job: Job) -> None:
         pass
 
     def wanted(self, seen: Seen) -> Wanted:

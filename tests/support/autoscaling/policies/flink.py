@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from statistics import fmean
 
 from tests.support.autoscaling.jobs import KEY_GROUPS, MAX_TASKS, Job
 from tests.support.autoscaling.seen import Seen, Wanted, with_tasks
@@ -45,7 +44,7 @@ def aligned(tasks: int, key_groups: int = KEY_GROUPS, most: int = MAX_TASKS) -> 
 class FlinkAutoscaler:
     """Averages of a window, and requests for reductions of the last hour."""
 
-    def __init__(self, job: Job, tasks: int) -> None:
+    def __init__(self, job: Job) -> None:
         self._window: deque[Seen] = deque(maxlen=WINDOW_MINUTES + 1)
         self._asked_since: int | None = None
         self._asked: deque[tuple[int, int]] = deque()
@@ -70,8 +69,8 @@ class FlinkAutoscaler:
 
     def _target(self, seen: Seen) -> tuple[int, bool]:
         """Tasks for the target utilisation, and whether the present ones are outside of its bounds."""
-        busiest = fmean(one.busiest for one in self._window)
-        read = fmean(one.processed_rate for one in self._window)
+        busiest = sum([one.busiest for one in self._window]) / len(self._window)
+        read = sum([one.processed_rate for one in self._window]) / len(self._window)
         if read <= 0 or busiest <= 0:
             return seen.tasks, False
         true_rate = read / busiest

@@ -44,7 +44,7 @@ class Behavior:
 class Hpa:
     """CPU utilisation alone."""
 
-    def __init__(self, job: Job, tasks: int) -> None:
+    def __init__(self, job: Job) -> None:
         self._behavior = Behavior()
 
     def wanted(self, seen: Seen) -> Wanted:

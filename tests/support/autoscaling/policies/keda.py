@@ -26,7 +26,7 @@ class Keda:
 
     threshold = LAG_THRESHOLD
 
-    def __init__(self, job: Job, tasks: int) -> None:
+    def __init__(self, job: Job) -> None:
         self._behavior = Behavior()
 
     def wanted(self, seen: Seen) -> Wanted:

@@ -34,7 +34,7 @@ OUT_OF_MEMORY_MINUTES = 10
 class Penstock:
     """What the store would keep of the job between two rounds. Nobody declared more than one task."""
 
-    def __init__(self, job: Job, tasks: int) -> None:
+    def __init__(self, job: Job) -> None:
         self._declared_memory_bytes = job.memory_bytes
         self._day: deque[tuple[int, bool, bool]] = deque()
         self._lagging = self._out_of_memory = 0

@@ -19,7 +19,7 @@ def peak_tasks(job: Job) -> int:
 class Static:
     """Never changes anything."""
 
-    def __init__(self, job: Job, tasks: int) -> None:
+    def __init__(self, job: Job) -> None:
         pass
 
     def wanted(self, seen: Seen) -> Wanted:
