@@ -26,7 +26,7 @@ from tests.support.autoscaling.jobs import Job, job_for
 from tests.support.autoscaling.policies import POLICIES
 from tests.support.autoscaling.run import Outcome, compare
 from tests.support.autoscaling.score import Score, total
-from tests.support.autoscaling.traces import synthetic
+from tests.support.autoscaling.traces import KINDS, synthetic
 
 SIZES = (3.0, 10.0)
 SYNTHETIC_DAYS = 8
@@ -43,11 +43,12 @@ def main() -> None:
     finish(measure(options.series, options.days, options.seed))
 
 
-def measure(series: int, days: int, seed: int, sizes: Sequence[float] = SIZES) -> dict[str, Any]:
+def measure(
+    series: int, days: int, seed: int, *, kinds: Sequence[str] = tuple(KINDS), sizes: Sequence[float] = SIZES
+) -> dict[str, Any]:
     """Compares the policies; the scores of all jobs together, by policy."""
-    outcomes = list(compare(_jobs(series, days, seed, sizes), POLICIES, seed))
-    kinds = dict.fromkeys(one.kind for one in outcomes)
-    for kind in kinds:
+    outcomes = list(compare(_jobs(series, days, seed, kinds, sizes), POLICIES, seed))
+    for kind in dict.fromkeys(one.kind for one in outcomes):
         _show(kind, scores([one for one in outcomes if one.kind == kind]))
     in_all = scores(outcomes)
     _show(ALL, in_all)
@@ -60,10 +61,10 @@ def scores(outcomes: Sequence[Outcome]) -> dict[str, Score]:
     return {name: total(one.score for one in outcomes if one.policy == name) for name in POLICIES}
 
 
-def _jobs(series: int, days: int, seed: int, sizes: Sequence[float]) -> list[Job]:
+def _jobs(series: int, days: int, seed: int, kinds: Sequence[str], sizes: Sequence[float]) -> list[Job]:
     rng = np.random.default_rng(seed)
     real = list(flight_traces(list(departures(flights())), series, days, rng)) if series else []
-    made = list(synthetic(min(days, SYNTHETIC_DAYS), tuple(sizes), rng))
+    made = list(synthetic(kinds, min(days, SYNTHETIC_DAYS), sizes, rng))
     return [job_for(trace, rng) for trace in (*real, *made)]
 
 
