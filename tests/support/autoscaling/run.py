@@ -42,12 +42,12 @@ def first_size(job: Job, new: NewPolicy) -> Size:
 
     Only Penstock scales memory. For the others an operator has given what the largest state needs in so many tasks.
     """
-    if new is Static:
+    if issubclass(new, Static):
         tasks = peak_tasks(job)
     else:
         mean = float(job.trace.rate[:FIRST_HOUR].mean())
         tasks = min(MAX_TASKS, max(1, math.ceil(mean / (0.7 * ROWS_PER_CORE_SECOND))))
-    return Size(tasks, job.memory_bytes if new is Penstock else memory_for(job, tasks))
+    return Size(tasks, job.memory_bytes if issubclass(new, Penstock) else memory_for(job, tasks))
 
 
 class _Run:

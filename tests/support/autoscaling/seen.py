@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
 from tests.support.autoscaling.jobs import Job
@@ -46,11 +45,12 @@ class Wanted(NamedTuple):
 class Policy(Protocol):
     """Decides about one job. What it answers depends on nothing but what it has seen so far."""
 
+    def __init__(self, job: Job) -> None: ...
+
     def wanted(self, seen: Seen) -> Wanted: ...
 
 
-# Makes the policy of a job.
-NewPolicy = Callable[[Job], Policy]
+NewPolicy = type[Policy]
 
 
 def with_tasks(seen: Seen, tasks: int) -> Wanted:

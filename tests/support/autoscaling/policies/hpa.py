@@ -3,7 +3,7 @@
 Defaults: 80 % mean utilisation where no metric is given; tolerance 0.1; no window for growth, at most twice the pods or
 four more in 15 s; five minutes of stabilisation for reductions, in which the highest recommendation counts; at least
 one pod. It looks every 15 s, but its metrics have the resolution of a minute here, so it decides once a minute. The
-CPU of a task is its busy share.
+CPU of a task is its busy share. CPU before a pod is ready does not count: nor does the minute of a change, here.
 """
 
 from __future__ import annotations
@@ -48,5 +48,7 @@ class Hpa:
         self._behavior = Behavior()
 
     def wanted(self, seen: Seen) -> Wanted:
+        if seen.started == seen.minute:
+            return with_tasks(seen, seen.tasks)
         recommendation = recommended(seen.tasks, seen.busy / TARGET_UTILISATION)
         return with_tasks(seen, self._behavior.pods(seen.minute, seen.tasks, recommendation))

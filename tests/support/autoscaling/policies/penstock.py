@@ -34,13 +34,14 @@ OUT_OF_MEMORY_MINUTES = 10
 class Penstock:
     """What the store would keep of the job between two rounds. Nobody declared more than one task."""
 
+    policy = Policy()
+
     def __init__(self, job: Job) -> None:
         self._declared_memory_bytes = job.memory_bytes
         self._day: deque[tuple[int, bool, bool]] = deque()
         self._lagging = self._out_of_memory = 0
         self._ended_at = -OUT_OF_MEMORY_MINUTES
         self._acted_at: int | None = None
-        self._policy = Policy()
 
     def wanted(self, seen: Seen) -> Wanted:
         inputs = self.inputs(seen)
@@ -65,7 +66,7 @@ class Penstock:
         )
         if classify_symptom(symptoms, config) is Symptom.NONE and can_shrink(config, state):
             state = state.model_copy(update={"day": self._history()})
-        return DecisionInputs(symptoms=symptoms, config=config, state=state, policy=self._policy, now=_at(seen.minute))
+        return DecisionInputs(symptoms=symptoms, config=config, state=state, policy=self.policy, now=_at(seen.minute))
 
     def _symptoms(self, seen: Seen) -> JobSymptoms:
         if seen.out_of_memory:

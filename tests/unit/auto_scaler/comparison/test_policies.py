@@ -67,6 +67,11 @@ def test_hpa_reduces_to_the_highest_recommendation_of_five_minutes() -> None:
     assert [behavior.pods(minute, 8, pods) for minute, pods in enumerate([8, 3, 2, 2, 2, 2, 2])] == [8] * 5 + [3, 2]
 
 
+def test_hpa_counts_no_cpu_of_the_minute_of_a_change() -> None:
+    assert hpa.Hpa(job()).wanted(seen(busy=1.0)).tasks == 5
+    assert hpa.Hpa(job()).wanted(seen(busy=1.0, started=100)).tasks == 4
+
+
 @pytest.mark.parametrize(
     ("lag", "pods", "threshold", "expected"),
     [(40.0, 2, 10.0, 2.0), (1e6, 4, 10.0, KEY_GROUPS / 4), (0.0, 3, 10.0, 0.0), (120_000.0, 3, 50_000.0, 0.8)],
