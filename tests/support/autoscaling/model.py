@@ -37,6 +37,7 @@ class Minute(NamedTuple):
     backlog: Floats
     broker_lag: Floats
     out_of_memory: np.ndarray
+    group_rates: Floats
 
 
 class Fleet:
@@ -131,6 +132,7 @@ class Fleet:
             backlog=backlog,
             broker_lag=backlog + input_rate * figures.TRIGGER_SECONDS * (0.5 + busy),
             out_of_memory=(short & self._active).any(axis=1),
+            group_rates=arriving / MINUTE,
         )
 
     def _begin_changes(self, minute: int) -> None:

@@ -84,9 +84,9 @@ class _Run:
         """Asks the policies of all jobs that run and are not about to change."""
         fleet = self._fleet
         asked = np.flatnonzero(~passed.stopped & (passed.down < MINUTE))
-        columns = [column[asked].tolist() for column in passed[3:]]
+        columns = [column[asked].tolist() for column in passed[3:-1]]
         state = [column[asked].tolist() for column in (fleet.started, fleet.tasks, fleet.memory)]
-        seen = map(Seen._make, zip([minute] * len(asked), *state, *columns, strict=True))
+        seen = map(Seen._make, zip([minute] * len(asked), *state, *columns, passed.group_rates[asked], strict=True))
         for row, one in zip(asked.tolist(), seen, strict=True):
             if row in fleet.pending:
                 continue

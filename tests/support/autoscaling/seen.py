@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple, Protocol
 
-from tests.support.autoscaling.jobs import Job
+from tests.support.autoscaling.jobs import Floats, Job
 
 
 class Seen(NamedTuple):
@@ -14,7 +14,8 @@ class Seen(NamedTuple):
     `true_rate`: the sum over its tasks of what each gets through while it is busy. `imbalance`: the deviation of these
     rates, relative to their mean. `busy`, `busiest`: the mean and the largest busy share. `slowest_rate`,
     `fastest_rate`: the least and the most that a task read. `backlog`: rows that wait. `broker_lag`: rows behind the
-    newest offsets at some moment between two batches, as a broker tells it.
+    newest offsets at some moment between two batches, as a broker tells it. `group_rates`: what came into each key
+    group.
     """
 
     minute: int
@@ -32,6 +33,7 @@ class Seen(NamedTuple):
     backlog: float
     broker_lag: float
     out_of_memory: bool
+    group_rates: Floats
 
 
 class Wanted(NamedTuple):

@@ -1,6 +1,6 @@
 """Penstock's own decisions: the real `DecisionInputs.decide` of `services.auto_scaler`, with its default policy.
 
-The only file of the comparison that knows what a decision needs.
+The only file of the comparison that knows what a decision needs. An ablation is a subclass with another `policy`.
 """
 
 from __future__ import annotations
@@ -42,6 +42,7 @@ class Penstock:
         self._lagging = self._out_of_memory = 0
         self._ended_at = -OUT_OF_MEMORY_MINUTES
         self._acted_at: int | None = None
+        self._bounds: tuple[int, ...] | None = None
 
     def wanted(self, seen: Seen) -> Wanted:
         inputs = self.inputs(seen)
@@ -50,13 +51,15 @@ class Penstock:
             return Wanted(seen.tasks, seen.memory_bytes)
         self._acted_at = seen.minute
         memory = change.get("resources", {}).get("memory_bytes", seen.memory_bytes)
-        return Wanted(change.get("task_count", seen.tasks), memory, change.get("key_group_bounds"))
+        bounds = change.get("key_group_bounds")
+        self._bounds = None if bounds is None else tuple(bounds)
+        return Wanted(change.get("task_count", seen.tasks), memory, self._bounds)
 
     def inputs(self, seen: Seen) -> DecisionInputs:
         """What the service would read at the end of this minute."""
         symptoms = self._symptoms(seen)
         self._remember(seen.minute, symptoms.time_lagged_seconds, seen.out_of_memory)
-        config = config_of(seen.tasks, seen.memory_bytes)
+        config = config_of(seen.tasks, seen.memory_bytes, self._bounds)
         state = ScalerState(
             converged=True,
             running_since=_at(seen.started),
@@ -100,13 +103,14 @@ class Penstock:
 
 
 @lru_cache(maxsize=4096)
-def config_of(tasks: int, memory_bytes: int) -> JobConfig:
+def config_of(tasks: int, memory_bytes: int, bounds: tuple[int, ...] | None) -> JobConfig:
     """The configuration that runs."""
     return JobConfig.model_validate(
         make_config(
             inputs={"events": {"key_groups": KEY_GROUPS}},
             task_count=tasks,
             max_task_count=MAX_TASKS,
+            key_group_bounds=bounds,
             resources={"memory_bytes": memory_bytes},
             slo={"max_lag_seconds": SLO_SECONDS},
         )

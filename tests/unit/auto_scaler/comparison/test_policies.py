@@ -40,6 +40,7 @@ def seen(**changed: Any) -> Seen:
         "backlog": 0.0,
         "broker_lag": 100_000.0,
         "out_of_memory": False,
+        "group_rates": np.full(KEY_GROUPS, 20_000.0 / KEY_GROUPS),
     }
     return Seen(**(known | changed))
 
@@ -157,6 +158,19 @@ def test_flink_reduces_after_an_hour_of_asking() -> None:
     assert tasks_over(flink.FlinkAutoscaler(job()), range(0, 81), **idle) == [4] * 80 + [2]
 
 
+def test_flink_leaves_what_is_over_its_lowest_utilisation_or_behind() -> None:
+    light = {"tasks": 3, "processed_rate": 12_000.0, "busiest": 0.4}
+    assert set(tasks_over(flink.FlinkAutoscaler(job()), range(0, 100), **light)) == {3}
+    behind = {"processed_rate": 4_000.0, "busiest": 0.1, "backlog": 4_000.0 * 400}
+    assert set(tasks_over(flink.FlinkAutoscaler(job()), range(0, 100), **behind)) == {4}
+
+
+def test_flink_reduces_to_the_most_that_the_hour_asked_for() -> None:
+    policy = flink.FlinkAutoscaler(job())
+    tasks_over(policy, range(0, 30), tasks=5, processed_rate=14_000.0, busiest=0.28)
+    assert tasks_over(policy, range(30, 81), tasks=5, processed_rate=5_000.0, busiest=0.1)[-2:] == [5, 4]
+
+
 def test_penstock_decides_by_its_own_algorithm() -> None:
     assert Penstock(job()).wanted(seen()).tasks == 4
     assert Penstock(job()).wanted(seen(backlog=40_000.0 * 100)).tasks == 8
@@ -166,6 +180,7 @@ def test_penstock_decides_by_its_own_algorithm() -> None:
 def test_penstock_waits_after_a_change_and_gives_back_after_a_quiet_day() -> None:
     behind = {"backlog": 40_000.0 * 100}
     assert tasks_over(Penstock(job()), range(100, 107), started=101, **behind)[2:] == [4, 4, 4, 4, 8]
+    assert tasks_over(Penstock(job()), range(100, 106), **behind) == [8, 4, 4, 4, 4, 8]
     assert set(tasks_over(Penstock(job()), range(300, 1700))) == {4, 3}
 
 
