@@ -1,4 +1,4 @@
-"""Dhalion's policy (Floratou et al., VLDB 2017; `healthmgr` of Apache Heron for its figures).
+"""Dhalion's policy (Floratou et al., VLDB 2017; `healthmgr` of Apache Heron at 104869d7).
 
 Every minute; after an action it waits three. Backpressure over 2 % of the time: with similar rates of the tasks (none
 reads more than 1.5 times what another does) the job has too few of them, and gets the share of time under backpressure

@@ -1,4 +1,4 @@
-"""DS2 (Kalavri et al., "Three steps is all you need", OSDI 2018; `manager.rs` and `ds2.toml` of strymon-system/ds2).
+"""DS2 (Kalavri et al., "Three steps is all you need", OSDI 2018; `manager.rs` at d72176b4).
 
 The tasks that carry the rate of the source at the true rate of a task, without headroom (scaling factor 0, no
 adjustment of the target rate, activation after one decision). One task less is no significant change. Two intervals

@@ -1,4 +1,4 @@
-"""KEDA's Apache Kafka scaler (documentation of 2.15; `kafka_scaler.go` of 2.7 for the cap).
+"""KEDA's Apache Kafka scaler (documentation of 2.15; `kafka_scaler.go` at 005859fc).
 
 Defaults: `lagThreshold` 10 records a pod, the lag counted for no more pods than there are partitions
 (`allowIdleConsumers: false`), polled every 30 s; between one and the maximum the HPA scales, by its default
