@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from datetime import datetime
+import re
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
 from functools import reduce
 from typing import Any, NamedTuple
 
 from penstock.config.merge import leaves, overlay
 from penstock.config.model import JobConfig, Resources
 from penstock.config.tree import dotted
-from services.auto_scaler.algorithm import ScalerState
+from services.auto_scaler.decide.estimates import TaskMinute, estimate_load, estimate_rate
+from services.auto_scaler.decide.model import DayHistory, JobUpdate, PastChange, ScalerState
+from services.auto_scaler.decide.patterns import JobMinute, arrivals, workload
+from services.auto_scaler.decide.policy import Policy
 
 
 class LastDecision(NamedTuple):
@@ -19,13 +23,26 @@ class LastDecision(NamedTuple):
     symptom: str
     action: str
     outcome: str
+    change: Mapping[str, Any] | None = None
+    reason: str = ""
+
+    def says(self, other: LastDecision) -> bool:
+        """Whether it says the same, whatever the numbers in its reason."""
+        return self._replace(reason=_shape(self.reason)) == other._replace(reason=_shape(other.reason))
+
+
+def _shape(reason: str) -> str:
+    return _NUMBER.sub("#", reason)
+
+
+_NUMBER = re.compile(r"[0-9][0-9.,:-]*")
 
 
 class ScaledJob(NamedTuple):
     """A job with tasks. `below` and `above`: the layers around the scaler's, lowest first.
 
     `layer_version` is the version of the scaler's layer, 0 when the layer was never written. `acted_at`: when the
-    scaler last wrote the layer, began to, or was refused.
+    scaler last wrote the layer, began to, or was refused. `update`: the newest write to another layer that runs.
     """
 
     job: str
@@ -37,10 +54,21 @@ class ScaledJob(NamedTuple):
     above: tuple[Mapping[str, Any], ...]
     last: LastDecision | None
     acted_at: datetime | None
+    actions_last_hour: int = 0
+    last_change: PastChange | None = None
+    update: JobUpdate | None = None
+
+
+class Past(NamedTuple):
+    """What is read of single jobs only: the last day, the past days by minute, the memory of the largest task."""
+
+    day: DayHistory
+    minutes: Sequence[JobMinute]
+    memory_used_bytes: int | None
 
 
 def scaler_state(job: ScaledJob, container_memory_bytes: int | None) -> ScalerState:
-    """What is known of a job besides its measurements, without the history of its last day."""
+    """What is known of a job besides its measurements, without what is read of single jobs only."""
     declared: Mapping[str, Any] = reduce(overlay, job.below, {})
     return ScalerState(
         converged=job.converged,
@@ -50,6 +78,42 @@ def scaler_state(job: ScaledJob, container_memory_bytes: int | None) -> ScalerSt
         declared_memory_bytes=_declared_memory(declared),
         pinned=frozenset(dotted(path) for layer in job.above for path, _ in leaves(layer)),
         container_memory_bytes=container_memory_bytes,
+        last_change=job.last_change,
+        update=job.update,
+        actions_last_hour=job.actions_last_hour,
+    )
+
+
+def measured_since(job: ScaledJob, now: datetime, policy: Policy) -> datetime:
+    """From when on minutes say what a task of the job can do: a commit by the scaler's own hand changes nothing of it,
+    any other one may."""
+    earliest = now - timedelta(minutes=policy.rate_minutes)
+    is_own = job.update is not None and job.acted_at is not None and job.acted_at > job.update.at
+    of_this_kind = job.update.at if is_own and job.update is not None else job.committed_at
+    return max(earliest, of_this_kind)
+
+
+def with_recent(
+    state: ScalerState, minutes: Sequence[TaskMinute], job: ScaledJob, task_count: int, policy: Policy
+) -> ScalerState:
+    """The state with what the tasks can do and what comes in; the latter since the last commit only."""
+    present = [minute for minute in minutes if minute.minute >= job.committed_at]
+    return state.model_copy(
+        update={
+            "rate": estimate_rate(minutes, policy),
+            "load": estimate_load(present, task_count, policy),
+        }
+    )
+
+
+def with_past(state: ScalerState, past: Past, now: datetime, policy: Policy) -> ScalerState:
+    """The state with the last day and the past days."""
+    return state.model_copy(
+        update={
+            "day": past.day,
+            "workload": workload(arrivals(past.minutes), now, policy),
+            "memory_used_bytes": past.memory_used_bytes,
+        }
     )
 
 

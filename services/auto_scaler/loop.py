@@ -1,14 +1,14 @@
-"""One round: read, decide for every job, record, act. The thin shell around `algorithm.decide`.
+"""One round: read, decide for every job, record, act. The thin shell around `decide`.
 
 A decision that acts is stored as `pending`, with its inputs, before the Job Service is called, and resolved after.
-A decision that does nothing is stored only if the job's symptom, action or outcome differs from the newest stored
-decision. So the table shows changes, not minutes.
+A decision that does nothing is stored only if it says something else than the newest stored decision of the job. So the
+table shows changes, not minutes.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -19,39 +19,47 @@ from penstock.control.errors import RetryableError, UserError, VersionConflict
 from penstock.control.logs import logger
 from penstock.wire.job_client import JobClient
 from services.auto_scaler import metrics
-from services.auto_scaler.algorithm import (
-    REASON,
-    Action,
-    DecisionInputs,
-    Policy,
-    ScalingDecision,
-    Symptom,
-    as_stored,
-    can_shrink,
-    classify_symptom,
-)
-from services.auto_scaler.evidence import LastDecision, ScaledJob, scaler_state
+from services.auto_scaler.alerts import JobDecision, alerts_of
+from services.auto_scaler.decide.decision import REASON, DecisionInputs, classify_symptom, needs_past, needs_recent
+from services.auto_scaler.decide.explain import as_stored, reason_of
+from services.auto_scaler.decide.guards import count_fleet
+from services.auto_scaler.decide.model import Action, Fleet, ScalerState, Situation, Symptom
+from services.auto_scaler.decide.policy import Mode, Policy
+from services.auto_scaler.decide.symptoms import detect
+from services.auto_scaler.due import DueJobs
+from services.auto_scaler.evidence import LastDecision, ScaledJob, measured_since, scaler_state, with_past, with_recent
 from services.auto_scaler.store.decisions import PENDING, NewDecision
 from services.auto_scaler.store.evidence import SCALER_LAYER
 from services.auto_scaler.store.port import Cluster, ScalingStore
-from services.auto_scaler.symptoms import detect
 
 log = logger(__name__)
 
 WRITTEN = "written"
 NOTHING = "nothing to do"
 NOT_AVAILABLE = "not available"
+ADVISED = "advised"
 CONFLICT = "conflict"
 REFUSED = "refused"
 UNAVAILABLE = "job service unavailable"
+
+
+class Seen(NamedTuple):
+    """A job with its symptom and what was read of all jobs at once."""
+
+    job: ScaledJob
+    symptom: Symptom
+    case: Situation
 
 
 class Decided(NamedTuple):
     """A decision about a job with its inputs."""
 
     job: ScaledJob
-    inputs: DecisionInputs
-    decision: ScalingDecision
+    made: JobDecision
+
+    @property
+    def acts(self) -> bool:
+        return self.made.decision.change is not None and self.made.inputs.policy.mode is Mode.ACT
 
 
 class AutoScaler:
@@ -62,45 +70,75 @@ class AutoScaler:
         self._jobs = jobs
         self._now = now
         self._policy = policy
+        self._due = DueJobs(policy.history_every_minutes)
 
     def round(self, leader_epoch: int) -> None:
         """Decides about every job that has tasks. Raises Fenced, Unavailable."""
         with metrics.ROUND_SECONDS.time():
             now = self._now()
             cluster = self._store.read(now)
-            decided = [one for job in cluster.jobs if (one := self._try_to_decide(job, cluster, now)) is not None]
+            seen = [one for job in cluster.jobs if (one := self._try_to_see(job, cluster, now)) is not None]
+            fleet = count_fleet((one.symptom, one.case) for one in seen)
+            decided = self._decide_all(seen, fleet)
             self._record_quiet_ones(decided, leader_epoch)
-            for one in decided:
-                if one.decision.change is not None:
-                    self._act(one, leader_epoch)
-        _show(decided)
+            self._raise_alerts(decided, fleet, leader_epoch)
+            for new in decided:
+                if new.acts:
+                    self._act(new, leader_epoch)
+        self._due.keep_only({one.job.job for one in seen})
+        _show(seen)
 
-    def _try_to_decide(self, job: ScaledJob, cluster: Cluster, now: datetime) -> Decided | None:
+    def _try_to_see(self, job: ScaledJob, cluster: Cluster, now: datetime) -> Seen | None:
         try:
-            return self._decide(job, cluster, now)
+            config = JobConfig.model_validate(job.config)
         except ValidationError as error:
             # Another release may have written it. The round leaves this job alone and goes on with the others.
             log.warning("running configuration not understood", job=job.job, error=str(error))
             return None
-
-    def _decide(self, job: ScaledJob, cluster: Cluster, now: datetime) -> Decided:
-        config = JobConfig.model_validate(job.config)
         symptoms = detect(cluster.samples.get(job.job, ()), config.task_count)
         state = scaler_state(job, cluster.container_memory_bytes)
-        if classify_symptom(symptoms, config) is Symptom.NONE and can_shrink(config, state):
-            day = self._store.day(job.job, now, config.slo.max_lag_seconds)
-            state = state.model_copy(update={"day": day})
-        inputs = DecisionInputs(symptoms=symptoms, config=config, state=state, policy=self._policy, now=now)
-        return Decided(job, inputs, inputs.decide())
+        return Seen(job, classify_symptom(symptoms, config), Situation(symptoms, config, state, self._policy, now))
 
-    def _record_quiet_ones(self, decided: list[Decided], leader_epoch: int) -> None:
-        """Stores the decisions that change nothing but differ from the newest stored one."""
-        quiet = [(one, _quiet_outcome(one.decision)) for one in decided if one.decision.change is None]
-        news = [_new_decision(one, outcome) for one, outcome in quiet if _is_news(one, outcome)]
-        if news:
-            self._store.record(news, leader_epoch)
-        for new in news:
+    def _decide_all(self, seen: Sequence[Seen], fleet: Fleet) -> list[Decided]:
+        """A healthy job is due every few minutes: until then its last decision stands."""
+        decided: list[Decided] = []
+        actions = 0
+        for one in seen:
+            is_due = self._due.take(one.job.job, one.case.now)
+            if one.symptom is Symptom.NONE and not is_due and _was_healthy(one.job):
+                continue
+            so_far = fleet.model_copy(update={"actions": actions})
+            case = one.case._replace(state=one.case.state.model_copy(update={"fleet": so_far}))
+            inputs = DecisionInputs(**case._replace(state=self._read_more(one.job, case, is_due))._asdict())
+            new = Decided(one.job, JobDecision(one.job.job, inputs, inputs.decide()))
+            actions += new.acts
+            decided.append(new)
+        return decided
+
+    def _read_more(self, job: ScaledJob, case: Situation, is_due: bool) -> ScalerState:
+        """The state with what is read only of jobs of which it matters now."""
+        is_past_needed = is_due and needs_past(case)
+        if not (is_past_needed or needs_recent(case)):
+            return case.state
+        minutes = self._store.recent(job.job, measured_since(job, case.now, case.policy))
+        state = with_recent(case.state, minutes, job, case.tasks, case.policy)
+        if not is_past_needed:
+            return state
+        slo_seconds = case.config.slo.max_lag_seconds
+        past = self._store.past(job.job, case.now, task_count=case.tasks, slo_seconds=slo_seconds, policy=case.policy)
+        return with_past(state, past, case.now, case.policy)
+
+    def _record_quiet_ones(self, decided: Sequence[Decided], leader_epoch: int) -> None:
+        """Stores the decisions that change nothing but say something else than the newest stored one."""
+        quiet = [_new_decision(one, _quiet_outcome(one)) for one in decided if not one.acts and _is_news(one)]
+        if quiet:
+            self._store.record(quiet, leader_epoch)
+        for new in quiet:
             _log_decision(new)
+
+    def _raise_alerts(self, decided: Sequence[Decided], fleet: Fleet, leader_epoch: int) -> None:
+        found = alerts_of([one.made for one in decided], fleet, self._policy)
+        self._store.replace_alerts(found.raised, found.keep, leader_epoch)
 
     def _act(self, one: Decided, leader_epoch: int) -> None:
         new = _new_decision(one, PENDING)
@@ -111,7 +149,7 @@ class AutoScaler:
 
     def _write(self, one: Decided, decision_id: int) -> tuple[str, int | None]:
         """What became of the change, and its revision. After a conflict the next round decides anew."""
-        job, decision = one.job, one.decision
+        job, decision = one.job, one.made.decision
         try:
             written = self._jobs.patch_layer(
                 job.job,
@@ -132,23 +170,32 @@ class AutoScaler:
         return WRITTEN, written.revision
 
 
-def _quiet_outcome(decision: ScalingDecision) -> str:
-    return NOTHING if decision.action is Action.NONE else NOT_AVAILABLE
+def _was_healthy(job: ScaledJob) -> bool:
+    return job.last is not None and job.last.symptom == Symptom.NONE
 
 
-def _is_news(one: Decided, outcome: str) -> bool:
-    decision = one.decision
-    return one.job.last != LastDecision(decision.symptom.value, decision.action.value, outcome)
+def _quiet_outcome(one: Decided) -> str:
+    if one.made.decision.change is not None:
+        return ADVISED
+    return NOTHING if one.made.decision.action is Action.NONE else NOT_AVAILABLE
+
+
+def _is_news(one: Decided) -> bool:
+    decision = one.made.decision
+    said = LastDecision(
+        decision.symptom.value, decision.action.value, _quiet_outcome(one), decision.change, reason_of(decision)
+    )
+    return one.job.last is None or not one.job.last.says(said)
 
 
 def _new_decision(one: Decided, outcome: str) -> NewDecision:
-    decision = one.decision
+    decision = one.made.decision
     return NewDecision(
         job=one.job.job,
-        at=one.inputs.now,
+        at=one.made.inputs.now,
         symptom=decision.symptom.value,
         action=decision.action.value,
-        inputs=as_stored(one.inputs, decision),
+        inputs=as_stored(one.made.inputs, decision),
         change=decision.change,
         outcome=outcome,
     )
@@ -167,7 +214,7 @@ def _log_decision(new: NewDecision, **fields: Any) -> None:
     )
 
 
-def _show(decided: list[Decided]) -> None:
-    counted = Counter(one.decision.symptom for one in decided)
+def _show(seen: Sequence[Seen]) -> None:
+    counted = Counter(one.symptom for one in seen)
     for symptom in Symptom:
         metrics.JOBS.labels(symptom.value).set(counted.get(symptom, 0))

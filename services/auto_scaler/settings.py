@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic import Field, SecretStr
 
 from penstock.control.settings import CommonSettings
-from services.auto_scaler.algorithm import Policy
+from services.auto_scaler.decide.policy import Policy
 
 
 class AutoScalerSettings(CommonSettings):

@@ -27,7 +27,7 @@ class JobServiceSettings(CommonSettings):
     expiry_period_seconds: float = Field(1.0, gt=0)
     expiry_lease_seconds: float = Field(10.0, gt=0)
     idempotency_kept_seconds: float = Field(86_400.0, gt=0)
-    decisions_kept_days: int = Field(90, ge=1)
+    decisions_kept_days: int = Field(14, ge=1)
     alerts_kept_days: int = Field(90, ge=1)
     history_kept_days: int | None = Field(None, ge=1)
     task_service_url: str = "http://127.0.0.1:7072"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -9,11 +10,17 @@ import pytest
 from sqlalchemy import Engine, text
 
 from penstock.control.errors import Fenced, Unavailable
+from penstock.model.alerts import AlertKind
 from penstock.store import leases
 from penstock.store.engine import transaction
+from services.auto_scaler.decide.estimates import TaskMinute
+from services.auto_scaler.decide.model import Action, PastChange
+from services.auto_scaler.decide.patterns import JobMinute
+from services.auto_scaler.decide.policy import Policy
+from services.auto_scaler.decide.symptoms import TaskSample
+from services.auto_scaler.evidence import LastDecision, Past
 from services.auto_scaler.store.decisions import AUTO_SCALER, PENDING, NewDecision
 from services.auto_scaler.store.port import ScalingStore
-from services.auto_scaler.symptoms import TaskSample
 from tests.support.store.jobs import write_layer
 from tests.support.store.running import commit_job
 from tests.support.store.unreachable import unreachable_engine
@@ -36,15 +43,52 @@ class PostgresForm:
         write_layer(self.engine, job, {})
         commit_job(self.engine, job, **config)
 
-    def measure(self, job: str, minutes_ago: int, *, lag_seconds: float | None) -> None:
-        minute = NOW.replace(second=0) - timedelta(minutes=minutes_ago)
+    def measure(
+        self,
+        job: str,
+        minutes_ago: int,
+        *,
+        index: int = 0,
+        lag_seconds: float | None = None,
+        input_rows: float | None = None,
+        backlog: int | None = None,
+    ) -> None:
         self._do(
-            "INSERT INTO task_metrics (job, index, minute, lag_seconds, processed_rows_per_second)"
-            " VALUES (:job, 0, :minute, :lag, 7)",
+            "INSERT INTO task_metrics (job, index, minute, lag_seconds, processed_rows_per_second,"
+            " input_rows_per_second, backlog_records) VALUES (:job, :index, :minute, :lag, 7, :input, :backlog)",
             job=job,
-            minute=minute,
+            index=index,
+            minute=minute(minutes_ago),
             lag=lag_seconds,
+            input=input_rows,
+            backlog=backlog,
         )
+
+    def load(self, job: str, index: int, load: dict[str, float]) -> None:
+        self._do(
+            "INSERT INTO task_loads (job, index, generation, load) VALUES (:job, :index, 1, CAST(:load AS jsonb))",
+            job=job,
+            index=index,
+            load=json.dumps(load),
+        )
+
+    def note_write(self, job: str, layer: str, author: str, *, revision: int = 1) -> None:
+        self._do(
+            "INSERT INTO history (job, layer, version, revision, action, author)"
+            " VALUES (:job, :layer, 1, :revision, 'patch', :author)",
+            job=job,
+            layer=layer,
+            revision=revision,
+            author=author,
+        )
+
+    def past(self, job: str) -> Past:
+        return self.store.past(job, NOW, task_count=2, slo_seconds=90.0, policy=Policy())
+
+    def alerts(self) -> list[str]:
+        with transaction(self.engine) as connection:
+            found = connection.execute(text("SELECT subject FROM alerts WHERE cleared_at IS NULL ORDER BY subject"))
+            return list(found.scalars())
 
     def outcomes(self) -> list[str]:
         with transaction(self.engine) as connection:
@@ -54,6 +98,10 @@ class PostgresForm:
     def _do(self, sql: str, **values: Any) -> None:
         with transaction(self.engine) as connection:
             connection.execute(text(sql), values)
+
+
+def minute(ago: int) -> datetime:
+    return NOW.replace(second=0) - timedelta(minutes=ago)
 
 
 @pytest.fixture
@@ -87,10 +135,74 @@ def test_of_an_old_sample_nothing_is_known_but_the_lack_of_memory(form: Postgres
 
 
 def test_a_day_counts_only_minutes_with_a_known_lag_as_measured(form: PostgresForm) -> None:
-    for minutes_ago, lag_seconds in ((1, 5.0), (2, 95.0), (3, None), (25 * 60, 95.0)):
+    for minutes_ago, lag_seconds in ((1, 5.0), (2, 5.0), (3, 95.0), (4, None), (5, 5.0), (25 * 60, 95.0)):
         form.measure("j", minutes_ago, lag_seconds=lag_seconds)
-    day = form.store.day("j", NOW, 90.0)
-    assert (day.minutes_measured, day.minutes_lagging, day.minutes_out_of_memory) == (2, 1, 0)
+    day = form.past("j").day
+    assert (day.minutes_measured, day.minutes_lagging, day.minutes_out_of_memory) == (4, 1, 0)
+    assert day.minutes_quiet == 2, "since the lag"
+
+
+def test_past_days_are_read_around_this_time_of_day_where_every_task_was_measured(form: PostgresForm) -> None:
+    """Two tasks; one of them is missing in a minute, and has no rate in another."""
+    day = 24 * 60
+    around, at_its_end, before, after = 3 * day, 3 * day - 254, 3 * day + 40, 3 * day - 260
+    for minutes_ago in (around, at_its_end, before, after, 20 * day):
+        form.measure("j", minutes_ago, input_rows=3.0, backlog=2)
+        form.measure("j", minutes_ago, index=1, input_rows=4.0, backlog=5)
+    form.measure("j", around - 1, index=1, input_rows=4.0)
+    form.measure("j", around - 2, input_rows=None)
+    form.measure("j", around - 2, index=1, input_rows=4.0)
+    assert form.past("j").minutes == [JobMinute(minute(around), 7.0, 7.0), JobMinute(minute(at_its_end), 7.0, 7.0)]
+
+
+def test_the_recent_minutes_are_those_of_each_task(form: PostgresForm) -> None:
+    for minutes_ago in (1, 2, 9):
+        form.measure("j", minutes_ago, input_rows=3.0)
+    found = form.store.recent("j", NOW - timedelta(minutes=5))
+    assert found == [TaskMinute(minute(ago), 0, 3.0, 7.0, None) for ago in (2, 1)]
+
+
+def test_the_memory_of_a_job_is_that_of_its_largest_task_once_all_are_known(form: PostgresForm) -> None:
+    form.load("j", 0, {"memory_bytes": 5})
+    form.load("j", 2, {"memory_bytes": 99})
+    assert form.past("j").memory_used_bytes is None
+    form.load("j", 1, {"memory_bytes": 7})
+    assert form.past("j").memory_used_bytes == 7
+
+
+def test_what_was_changed_last_and_who_updated_the_job(form: PostgresForm) -> None:
+    """1. A person wrote the job. 2. The scaler raised the tasks, was refused once, and changed the memory."""
+    form.run("j")
+    form.note_write("j", "base", "ann")
+    form.note_write("j", "scaler", "scaler")
+    form.note_write("j", "oncall", "bob", revision=10**9)
+    (job,) = form.store.read(NOW).jobs
+    assert (job.last_change, job.actions_last_hour) == (None, 0)
+    before = {"config": {"task_count": 2}, "symptoms": {"time_lagged_seconds": 5.0, "processed_rows_per_second": 7.0}}
+    grown = decision("written")._replace(inputs=before | {"reason": "lag"})
+    old = grown._replace(at=NOW - timedelta(hours=2), change={"task_count": 3})
+    memory = grown._replace(action="increase_memory", change={"resources": {"memory_bytes": 9}})
+    form.store.record([old, grown, decision("refused: no"), memory], form.epoch)
+    (job,) = form.store.read(NOW).jobs
+    assert job.update is not None
+    assert job.update.author == "ann", "what the scaler wrote is no update, and what does not run yet none that counts"
+    assert job.last_change == PastChange(
+        at=NOW,
+        action=Action.INCREASE_TASKS,
+        tasks_before=2,
+        tasks_after=4,
+        lag_seconds=5.0,
+        processed_rows_per_second=7.0,
+    )
+    assert job.actions_last_hour == 2
+    assert job.last == LastDecision("lag", "increase_memory", "written", {"resources": {"memory_bytes": 9}}, "lag")
+
+
+def test_alerts_are_replaced_but_those_to_keep(form: PostgresForm) -> None:
+    found = {(AlertKind.LAG_UNTRIAGED, job): ("why", {"why": ["x"]}) for job in ("a", "b", "c")}
+    form.store.replace_alerts(found, (), form.epoch)
+    form.store.replace_alerts({(AlertKind.LAG_UNTRIAGED, "a"): ("again", {})}, {"b"}, form.epoch)
+    assert form.alerts() == ["a", "b"]
 
 
 def test_decisions_are_stored_in_order_and_resolved_once(form: PostgresForm) -> None:
@@ -108,13 +220,17 @@ def test_an_older_scaler_is_fenced_and_stores_nothing(form: PostgresForm) -> Non
     for new in ([decision(PENDING)], []):
         with pytest.raises(Fenced):
             form.store.record(new, form.epoch)
-    assert form.outcomes() == []
+    with pytest.raises(Fenced):
+        form.store.replace_alerts({(AlertKind.LAG_UNTRIAGED, "j"): ("why", {})}, (), form.epoch)
+    assert (form.outcomes(), form.alerts()) == ([], [])
 
 
 def test_a_store_that_is_away_is_unavailable(form: PostgresForm) -> None:
     calls = (
         lambda: form.away.read(NOW),
-        lambda: form.away.day("j", NOW, 90.0),
+        lambda: form.away.recent("j", NOW),
+        lambda: form.away.past("j", NOW, task_count=2, slo_seconds=90.0, policy=Policy()),
+        lambda: form.away.replace_alerts({}, (), form.epoch),
         lambda: form.away.record([decision(PENDING)], form.epoch),
         lambda: form.away.record_outcome(1, "written"),
     )

@@ -12,7 +12,9 @@ from sqlalchemy import Engine
 
 from penstock.control.errors import Fenced, InvalidConfig, Unavailable, VersionConflict
 from penstock.wire.jobs import Written
-from services.auto_scaler.algorithm import Policy, replay
+from services.auto_scaler.decide.decision import replay
+from services.auto_scaler.decide.policy import Mode, Policy
+from services.auto_scaler.evidence import Past
 from services.auto_scaler.loop import AutoScaler
 from services.auto_scaler.store.decisions import AUTO_SCALER
 from services.auto_scaler.store.port import ScalingStore
@@ -45,13 +47,14 @@ class ScaledCell(Cell):
         super().__post_init__()
         self.now = NOW
         self.writer = FakeWriter()
+        self.policy = Policy(history_every_minutes=0)
         self.scaler_epoch = elect(self.engine, "test", loop=AUTO_SCALER)
         self.container("a", memory_bytes=8 * 2**30)
 
     def scale(self, writer: Any = None) -> None:
         """A round of the scaler."""
         store = ScalingStore(self.engine)
-        AutoScaler(store, writer or self.writer, lambda: self.now, Policy()).round(self.scaler_epoch)
+        AutoScaler(store, writer or self.writer, lambda: self.now, self.policy).round(self.scaler_epoch)
 
     def run_job(self, **overrides: Any) -> None:
         write_layer(self.engine, "j", make_layer(**overrides))
@@ -59,18 +62,42 @@ class ScaledCell(Cell):
 
     def measure(self, index: int, *, minutes_ago: int = 1, backlog: int | None = 0, **values: Any) -> None:
         """A sample of a task that processes 100 rows a second."""
-        known = {"processed_rows_per_second": 100.0, "lag_seconds": None, "out_of_memory": False} | values
+        known = {
+            "processed_rows_per_second": 100.0,
+            "input_rows_per_second": None,
+            "lag_seconds": None,
+            "out_of_memory": False,
+        } | values
         self.do(
             """
-            INSERT INTO task_metrics (job, index, minute, processed_rows_per_second, backlog_records, lag_seconds,
-                out_of_memory)
-            VALUES ('j', :index, :minute, :processed_rows_per_second, :backlog, :lag_seconds, :out_of_memory)
+            INSERT INTO task_metrics (job, index, minute, processed_rows_per_second, input_rows_per_second,
+                backlog_records, lag_seconds, out_of_memory)
+            VALUES ('j', :index, :minute, :processed_rows_per_second, :input_rows_per_second, :backlog, :lag_seconds,
+                :out_of_memory)
             """,
             index=index,
             minute=self.now.replace(second=0) - timedelta(minutes=minutes_ago),
             backlog=backlog,
             **known,
         )
+
+    def run_tasks(self, count: int, **measured: Any) -> None:
+        """Ten minutes later so many tasks run since five minutes, all alike, and the scaler has a round."""
+        self.now += timedelta(minutes=10)
+        self.do(
+            "UPDATE running SET config = jsonb_set(config, '{task_count}', to_jsonb(CAST(:count AS integer))),"
+            " committed_at = :at",
+            count=count,
+            at=self.now - timedelta(minutes=5),
+        )
+        for index in range(count):
+            self.measure(index, **measured)
+        self.scale()
+
+    def alerts(self) -> list[tuple[str, str, int]]:
+        """Kind, subject and number of times of each open alert."""
+        rows = self.rows("SELECT kind, subject, times FROM alerts WHERE cleared_at IS NULL ORDER BY kind, subject")
+        return [(row["kind"], row["subject"], row["times"]) for row in rows]
 
     def decisions(self) -> list[tuple[str, str, str]]:
         """Symptom, action and outcome of each, oldest first."""
@@ -79,6 +106,16 @@ class ScaledCell(Cell):
     def decided(self) -> list[Any]:
         """The rows of the decisions, oldest first."""
         return self.rows("SELECT * FROM decisions WHERE job = 'j' ORDER BY id")
+
+
+class CountingStore(ScalingStore):
+    """Counts how often the past of a job was read."""
+
+    past_reads = 0
+
+    def past(self, *given: Any, **named: Any) -> Past:
+        self.past_reads += 1
+        return super().past(*given, **named)
 
 
 @pytest.fixture
@@ -178,7 +215,8 @@ def test_what_became_of_a_change_is_noted(cell: ScaledCell, error: Exception, ou
 
 
 def test_after_a_quiet_day_what_was_added_is_given_back(cell: ScaledCell) -> None:
-    """1. The scaler had doubled the tasks. 2. A whole day was measured without lag. 3. It takes a quarter away."""
+    """1. The scaler had doubled the tasks. 2. A whole day was measured without lag. 3. It takes a quarter away, and
+    more, as far as no task gets more key groups by that."""
     write_layer(cell.engine, "j", {"task_count": 8}, layer="scaler")
     cell.run_job()
     cell.do("UPDATE running SET committed_at = :at", at=cell.now - timedelta(days=2))
@@ -199,7 +237,70 @@ def test_after_a_quiet_day_what_was_added_is_given_back(cell: ScaledCell) -> Non
     cell.do("UPDATE task_metrics SET lag_seconds = 90")
     cell.scale()
     ((_, change, version, _),) = cell.writer.asked
-    assert (change, version) == ({"task_count": 6}, 1)
+    assert (change, version) == ({"task_count": 4}, 1)
+
+
+def test_lag_is_answered_by_the_estimate_of_the_minutes_before(cell: ScaledCell) -> None:
+    """1. Each of two tasks does 100 rows/s and reads as many. 2. 60 rows/s more come in than they read. 3. 260 rows/s
+    and a fifth more need four tasks, and the reason says so."""
+    cell.run_job(inputs={"events": {"key_groups": 64}})
+    cell.do("UPDATE running SET committed_at = :at", at=cell.now - timedelta(hours=1))
+    for minutes_ago in range(1, 6):
+        for index in range(2):
+            backlog = 20_000 - 1800 * minutes_ago
+            cell.measure(index, minutes_ago=minutes_ago, backlog=backlog, input_rows_per_second=100.0)
+    cell.scale()
+    (row,) = cell.decided()
+    assert row["change"] == {"task_count": 4}
+    assert row["inputs"]["state"]["rate"]["busy_minutes"] == 10
+    assert row["inputs"]["state"]["load"]["rows_per_second"] == 260.0
+    assert "260 rows/s come in" in row["inputs"]["reason"]
+    assert row["inputs"]["why"][1].startswith("What comes in: 260 rows/s.")
+
+
+def test_growth_that_did_not_help_is_taken_back_and_people_are_asked(cell: ScaledCell) -> None:
+    """1. Two tasks lag and become four. 2. Four get through no more. 3. Back to two, with an alert. 4. Nothing grows
+    while the lag stays. 5. Without lag the alert is cleared."""
+    cell.run_job()
+    cell.measure(0, backlog=20_000)
+    cell.measure(1, backlog=20_000)
+    cell.scale()
+    cell.run_tasks(4, processed_rows_per_second=40.0, backlog=20_000)
+    assert cell.decisions()[-1] == ("lag", "undo", "written")
+    assert cell.alerts() == [("lag_untriaged", "j", 1)]
+    cell.run_tasks(2, processed_rows_per_second=100.0, backlog=20_000)
+    assert cell.decisions()[-1] == ("lag", "none", "nothing to do")
+    assert [asked[1] for asked in cell.writer.asked] == [{"task_count": 4}, {"task_count": 2}]
+    assert cell.alerts() == [("lag_untriaged", "j", 1)]
+    cell.run_tasks(2, processed_rows_per_second=100.0, backlog=0)
+    assert cell.alerts() == []
+
+
+def test_advice_is_recorded_once_and_changes_nothing(cell: ScaledCell) -> None:
+    cell.run_job()
+    cell.measure(0, backlog=20_000)
+    cell.measure(1, backlog=20_000)
+    cell.policy = Policy(mode=Mode.ADVISE)
+    cell.scale()
+    cell.scale()
+    assert cell.decisions() == [("lag", "increase_tasks", "advised")]
+    assert cell.decided()[0]["change"] == {"task_count": 4}
+    assert cell.writer.asked == []
+
+
+def test_a_healthy_job_is_due_once_in_ten_minutes(cell: ScaledCell) -> None:
+    """Until then its last decision stands, and nothing is read of its past."""
+    cell.run_job()
+    cell.do("UPDATE running SET committed_at = :at", at=cell.now - timedelta(hours=1))
+    store = CountingStore(cell.engine)
+    scaler = AutoScaler(store, cell.writer, lambda: cell.now, Policy())  # type: ignore[arg-type]
+    for _ in range(11):
+        cell.measure(0)
+        cell.measure(1)
+        scaler.round(cell.scaler_epoch)
+        cell.now += timedelta(minutes=1)
+    assert store.past_reads == 1
+    assert {row[0] for row in cell.decisions()} == {"none"}
 
 
 def test_jobs_without_tasks_are_left_alone(cell: ScaledCell) -> None:

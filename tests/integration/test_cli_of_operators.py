@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -14,9 +15,11 @@ from penstock.store import leases
 from penstock.store.alerts import clear_alerts, raise_alert
 from penstock.store.engine import connect, transaction
 from penstock.wire.alerts import SilenceWrite
+from services.auto_scaler.store.decisions import AUTO_SCALER, NewDecision, insert_decisions
 from services.job_service.metrics import OpenAlerts
 from tests.support.cli.shell import Shell, lone
 from tests.support.job_service.service import RunningJobService, as_new, standing_job_service
+from tests.support.store.jobs import make_layer, write_layer
 
 
 @pytest.fixture(scope="module")
@@ -59,6 +62,28 @@ def test_an_alert_is_acknowledged_and_silenced(shell: Shell, service: RunningJob
     assert "failed" in shell("alerts").ok()
     assert shell("silences", "list").ok() == "none\n"
     assert "silence" in shell("silences", "list", "--ended", "--json").ok()
+
+
+def test_why_the_auto_scaler_decided_as_it_did(shell: Shell, service: RunningJobService) -> None:
+    """1. Nothing was decided. 2. A release before this one had a reason only. 3. This one has all that was known."""
+    write_layer(service.engine, "etl", make_layer())
+    assert shell("decisions", "etl", "--why").ok() == "none\n"
+    former = NewDecision("etl", datetime.now(UTC), "none", "none", {"reason": "healthy"}, None, "nothing to do")
+    known = {"reason": "the reason", "why": ["Symptom: lag [of 120 s].", "Limit: 32 tasks."]}
+    newest = former._replace(symptom="lag", action="increase_tasks", inputs=known, change={"task_count": 4})
+    with transaction(service.engine) as connection:
+        epoch = leases.take(connection, AUTO_SCALER, "test", url="", seconds=60.0)
+        assert epoch is not None
+        insert_decisions(connection, [former], epoch)
+    assert shell("decisions", "etl", "--why").ok().splitlines()[1:] == ["  healthy"]
+    with transaction(service.engine) as connection:
+        insert_decisions(connection, [newest], epoch)
+    said = shell("decisions", "etl", "--why").ok().splitlines()
+    assert said[0].startswith("increase_tasks, nothing to do, ")
+    assert said[1:] == ["  Symptom: lag [of 120 s].", "  Limit: 32 tasks."]
+    table = shell("decisions", "etl").ok()
+    assert all(text in table for text in ('{"task_count":4}', "the reason", "healthy"))
+    assert json.loads(shell("decisions", "etl", "--json").ok())["decisions"][0]["action"] == "increase_tasks"
 
 
 def test_layers_of_the_cell(shell: Shell) -> None:

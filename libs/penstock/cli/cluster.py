@@ -10,12 +10,12 @@ import typer
 
 from penstock.cli.arguments import AsJson, Job, Reason
 from penstock.cli.connection import client, say_more
-from penstock.cli.output import cell, say, show_json, table
+from penstock.cli.output import Whole, cell, say, show_json, table
 from penstock.config.tree import FIELD_TABLE, FieldRow, find
 from penstock.config.tree import rows as field_rows
 from penstock.control.errors import NotFound
 from penstock.wire.jobs import Fields, FieldView
-from penstock.wire.overview import ShardCount
+from penstock.wire.overview import DecisionView, ShardCount
 
 
 def shards(
@@ -94,11 +94,28 @@ def _rules(field: FieldView) -> tuple[str, str, str]:
     return default, field.change, ", ".join(field.layers)
 
 
-def decisions(job: Job, as_json: AsJson = False) -> None:
+def decisions(
+    job: Job,
+    as_json: AsJson = False,
+    why: Annotated[bool, typer.Option("--why", help="only the newest one, with all that was known")] = False,
+) -> None:
     """List what the Auto Scaler decided about a job, newest first."""
-    page = client().decisions(job)
+    page = client().decisions(job, limit=1) if why else client().decisions(job)
     if as_json:
         return show_json(page)
-    rows = [(d.at, d.symptom, d.action, d.change, d.outcome) for d in page.decisions]
-    table(("when", "symptom", "action", "change", "outcome"), rows)
+    if why and page.decisions:
+        return _say_why(page.decisions[0])
+    rows = [(d.at, d.symptom, d.action, d.change, d.outcome, Whole(_reason(d))) for d in page.decisions]
+    table(("when", "symptom", "action", "change", "outcome", "reason"), rows)
     return say_more(page.next)
+
+
+def _reason(decision: DecisionView) -> str:
+    return str(decision.inputs.get("reason", "-"))
+
+
+def _say_why(decision: DecisionView) -> None:
+    """The sentences that the Auto Scaler stored with the decision. One from before there were any has its reason."""
+    say(f"{decision.action}, {decision.outcome}, {cell(decision.at)}", style="bold")
+    for sentence in decision.inputs.get("why") or [_reason(decision)]:
+        say(f"  {sentence}")

@@ -31,9 +31,13 @@ class AlertKind(StrEnum):
     ADMIN_TOKEN_ENDING = "admin_token_ending"
     REPORTS_OLD = "reports_old"
     LOOP_STALLED = "loop_stalled"
+    LAG_UNTRIAGED = "lag_untriaged"
+    SCALING_FROZEN = "scaling_frozen"
 
 
 INPUT_ALERTS = (AlertKind.PARTITIONS_NOT_READ, AlertKind.KEY_FUNCTION_MISMATCH, AlertKind.MALFORMED_RECORDS)
 """The kinds about the inputs of tasks that run."""
 CONTAINER_ALERTS = (AlertKind.CONTAINER_FAILING, AlertKind.CONTAINER_OUTLIER, AlertKind.DRAIN_OVERDUE)
 """The kinds about one container."""
+SCALING_ALERTS = (AlertKind.LAG_UNTRIAGED, AlertKind.SCALING_FROZEN)
+"""The kinds of the Auto Scaler."""

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from sqlalchemy import Connection, Row, text
 
-from services.auto_scaler.algorithm import DayHistory
+from services.auto_scaler.decide.model import Action, JobUpdate, PastChange
+from services.auto_scaler.decide.symptoms import TaskSample
 from services.auto_scaler.evidence import LastDecision, ScaledJob
 from services.auto_scaler.store.decisions import PENDING
-from services.auto_scaler.symptoms import TaskSample
 
 SCALER_LAYER = "scaler"
 _NEVER_WRITTEN = 0
+# Each minute has one at most.
+_COUNTED_DECISIONS = 60
+_TASK_ACTIONS = [Action.INCREASE_TASKS.value, Action.DECREASE_TASKS.value, Action.UNDO.value]
 _MEASURED = tuple(TaskSample.model_fields.keys() - {"index", "out_of_memory"})
 
 _JOBS = text(
@@ -21,7 +24,10 @@ _JOBS = text(
     SELECT r.job, r.config, r.committed_at, r.revision >= j.revision AS converged,
         mine.version AS layer_version,
         layered.below, layered.above,
-        newest.symptom, newest.action, newest.outcome, acted.at AS acted_at
+        newest.symptom, newest.action, newest.outcome, newest.change, acted.at AS acted_at,
+        counted.in_last_hour, newest.reason,
+        changed.at AS changed_at, changed.action AS changed_by, changed.before, changed.after, changed.lag,
+        changed.rate, updated.at AS updated_at, updated.author
     FROM running r
     JOIN jobs j ON j.name = r.job
     JOIN layers scaler ON scaler.name = :layer
@@ -33,7 +39,7 @@ _JOBS = text(
         WHERE e.job = r.job AND e.config IS NOT NULL
     ) layered ON true
     LEFT JOIN LATERAL (
-        SELECT d.symptom, d.action, d.outcome FROM decisions d
+        SELECT d.symptom, d.action, d.outcome, d.change, d.inputs->>'reason' AS reason FROM decisions d
         WHERE d.job = r.job AND d.at >= j.created_at ORDER BY d.id DESC LIMIT 1
     ) newest ON true
     LEFT JOIN LATERAL (
@@ -42,6 +48,27 @@ _JOBS = text(
             AND (d.outcome IN ('written', :pending) OR d.outcome LIKE 'refused%')
         ORDER BY d.id DESC LIMIT 1
     ) acted ON true
+    CROSS JOIN LATERAL (
+        SELECT count(*) AS in_last_hour FROM (
+            SELECT d.at, d.outcome FROM decisions d WHERE d.job = r.job ORDER BY d.id DESC LIMIT :counted
+        ) latest
+        WHERE latest.at > CAST(:hour AS timestamptz) AND latest.outcome IN ('written', :pending)
+    ) counted
+    LEFT JOIN LATERAL (
+        SELECT d.at, d.action, CAST(d.change->>'task_count' AS integer) AS after,
+            CAST(d.inputs->'config'->>'task_count' AS integer) AS before,
+            CAST(d.inputs->'symptoms'->>'time_lagged_seconds' AS double precision) AS lag,
+            CAST(d.inputs->'symptoms'->>'processed_rows_per_second' AS double precision) AS rate
+        FROM decisions d
+        WHERE d.job = r.job AND d.at >= j.created_at AND d.outcome = 'written' AND d.action = ANY(:task_actions)
+            AND d.change->>'task_count' IS NOT NULL AND d.inputs->'config'->>'task_count' IS NOT NULL
+        ORDER BY d.id DESC LIMIT 1
+    ) changed ON true
+    LEFT JOIN LATERAL (
+        SELECT h.at, h.author FROM history h
+        WHERE h.job = r.job AND h.layer <> :layer AND h.revision <= r.revision
+        ORDER BY h.id DESC LIMIT 1
+    ) updated ON true
     WHERE NOT j.deleting AND NOT r.stopping AND r.config->>'desired_state' = 'running'
     ORDER BY r.job
     """
@@ -62,24 +89,18 @@ _SAMPLES = text(
     """
 )
 
-# A minute counts as measured when the job's worst task has a known lag in it.
-_DAY = text(
-    """
-    SELECT count(*) FILTER (WHERE lag IS NOT NULL) AS measured,
-        count(*) FILTER (WHERE lag > :slo_seconds) AS lagging,
-        count(*) FILTER (WHERE out_of_memory) AS out_of_memory
-    FROM (
-        SELECT minute, max(lag_seconds) AS lag, bool_or(out_of_memory) AS out_of_memory
-        FROM task_metrics WHERE job = :job AND minute >= CAST(:since AS timestamptz) GROUP BY minute
-    ) minutes
-    """
-)
 _SMALLEST = text("SELECT min(memory_bytes) FROM containers WHERE state = 'live'")
 
 
-def read_scaled_jobs(connection: Connection) -> list[ScaledJob]:
+def read_scaled_jobs(connection: Connection, now: datetime) -> list[ScaledJob]:
     """All jobs that have tasks."""
-    parameters = {"layer": SCALER_LAYER, "pending": PENDING}
+    parameters = {
+        "layer": SCALER_LAYER,
+        "pending": PENDING,
+        "counted": _COUNTED_DECISIONS,
+        "hour": now - timedelta(hours=1),
+        "task_actions": _TASK_ACTIONS,
+    }
     return [_scaled_job(row) for row in connection.execute(_JOBS, parameters)]
 
 
@@ -92,8 +113,28 @@ def _scaled_job(row: Row[Any]) -> ScaledJob:
         layer_version=row.layer_version or _NEVER_WRITTEN,
         below=tuple(row.below or ()),
         above=tuple(row.above or ()),
-        last=None if row.symptom is None else LastDecision(row.symptom, row.action, row.outcome),
+        last=None if row.symptom is None else _last(row),
         acted_at=row.acted_at,
+        actions_last_hour=row.in_last_hour,
+        last_change=_last_change(row),
+        update=None if row.updated_at is None else JobUpdate(at=row.updated_at, author=row.author),
+    )
+
+
+def _last(row: Row[Any]) -> LastDecision:
+    return LastDecision(row.symptom, row.action, row.outcome, row.change, row.reason or "")
+
+
+def _last_change(row: Row[Any]) -> PastChange | None:
+    if row.changed_at is None:
+        return None
+    return PastChange(
+        at=row.changed_at,
+        action=Action(row.changed_by),
+        tasks_before=row.before,
+        tasks_after=row.after,
+        lag_seconds=row.lag,
+        processed_rows_per_second=row.rate,
     )
 
 
@@ -108,14 +149,6 @@ def read_samples(connection: Connection, *, since: datetime, fresh_since: dateti
         sample = TaskSample(index=row.index, out_of_memory=row.out_of_memory, **measured)
         samples.setdefault(row.job, []).append(sample)
     return samples
-
-
-def read_day(connection: Connection, job: str, *, since: datetime, slo_seconds: float) -> DayHistory:
-    """The minutes of a job since a time."""
-    row = connection.execute(_DAY, {"job": job, "since": since, "slo_seconds": slo_seconds}).one()
-    return DayHistory(
-        minutes_measured=row.measured, minutes_lagging=row.lagging, minutes_out_of_memory=row.out_of_memory
-    )
 
 
 def smallest_container_memory(connection: Connection) -> int | None:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from sqlalchemy import Engine
 
+from penstock.model.alerts import SCALING_ALERTS
+from penstock.store import leases
+from penstock.store.alerts import Found, replace_alerts
 from penstock.store.engine import transaction
-from services.auto_scaler.algorithm import DayHistory
-from services.auto_scaler.evidence import ScaledJob
-from services.auto_scaler.store import decisions, evidence
-from services.auto_scaler.symptoms import TaskSample
+from services.auto_scaler.decide.estimates import TaskMinute
+from services.auto_scaler.decide.policy import Policy
+from services.auto_scaler.decide.symptoms import TaskSample
+from services.auto_scaler.evidence import Past, ScaledJob
+from services.auto_scaler.store import decisions, evidence, past
 
 # A task whose newest sample is older counts as not measured.
 FRESH = timedelta(minutes=3)
@@ -41,12 +45,23 @@ class ScalingStore:
         with transaction(self._snapshot) as connection:
             samples = evidence.read_samples(connection, since=now - REMEMBERED, fresh_since=now - FRESH)
             memory = evidence.smallest_container_memory(connection)
-            return Cluster(evidence.read_scaled_jobs(connection), samples, memory)
+            return Cluster(evidence.read_scaled_jobs(connection, now), samples, memory)
 
-    def day(self, job: str, now: datetime, slo_seconds: float) -> DayHistory:
-        """The minutes of a job's last day."""
+    def recent(self, job: str, since: datetime) -> list[TaskMinute]:
+        """What each task of a job measured in each minute since a time."""
         with transaction(self._engine) as connection:
-            return evidence.read_day(connection, job, since=now - DAY, slo_seconds=slo_seconds)
+            return past.read_recent(connection, job, since=since)
+
+    def past(self, job: str, now: datetime, *, task_count: int, slo_seconds: float, policy: Policy) -> Past:
+        """A job's last day, and as much of the days before it as its policy compares."""
+        before = timedelta(minutes=max(policy.recent_minutes, policy.slack_minutes) + 1)
+        after = timedelta(minutes=max(policy.ahead_minutes, policy.soon_minutes) + policy.slack_minutes)
+        with transaction(self._engine) as connection:
+            return Past(
+                past.read_day(connection, job, since=now - DAY, slo_seconds=slo_seconds),
+                past.read_past_days(connection, job, now, days=policy.history_days, before=before, after=after),
+                past.memory_used(connection, job, task_count),
+            )
 
     def record(self, new: Sequence[decisions.NewDecision], leader_epoch: int) -> list[int]:
         """Stores decisions; their ids. Raises Fenced."""
@@ -57,3 +72,8 @@ class ScalingStore:
         """Stores the outcome of a pending decision."""
         with transaction(self._engine) as connection:
             decisions.record_outcome(connection, decision_id, outcome)
+
+    def replace_alerts(self, found: Found, keep: Collection[str], leader_epoch: int) -> None:
+        """Makes `found` the open alerts about scaling; those about the subjects to `keep` stay. Raises Fenced."""
+        with leases.fenced(self._engine, decisions.AUTO_SCALER, leader_epoch) as connection:
+            replace_alerts(connection, SCALING_ALERTS, found, keep=keep)

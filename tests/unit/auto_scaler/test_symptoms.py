@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from services.auto_scaler.symptoms import TaskSample, detect, imbalance, processed_bytes_per_second, time_lagged
+from services.auto_scaler.decide.symptoms import (
+    TaskSample,
+    detect,
+    imbalance,
+    largest_backlog_share,
+    processed_bytes_per_second,
+    time_lagged,
+)
 
 
 def task(index: int = 0, **values: float | int | bool | None) -> TaskSample:
@@ -71,6 +78,27 @@ def test_imbalance(rates: list[float | None], expected: float | None) -> None:
 )
 def test_processed_bytes_per_second(values: dict[str, float | None], expected: float | None) -> None:
     assert processed_bytes_per_second(task(**values)) == expected
+
+
+SHARES = {
+    "one task has most": ([task(0, backlog_records=90), task(1, backlog_records=10)], 0.9),
+    "alike": ([task(0, backlog_records=5), task(1, backlog_records=5)], 0.5),
+    "nothing waits": ([task(0, backlog_records=0), task(1, backlog_records=0)], None),
+    "unknown of one": ([task(0, backlog_records=90), task(1)], None),
+    "no task": ([], None),
+}
+
+
+@pytest.mark.parametrize(("samples", "share"), SHARES.values(), ids=SHARES.keys())
+def test_largest_backlog_share(samples: list[TaskSample], share: float | None) -> None:
+    assert largest_backlog_share(samples) == share
+
+
+def test_what_all_tasks_get_through_is_known_once_each_is() -> None:
+    both = [task(0), task(1, processed_rows_per_second=50.0)]
+    assert detect(both, task_count=2).processed_rows_per_second == 150.0
+    assert detect(both, task_count=3).processed_rows_per_second is None
+    assert detect([task(0), TaskSample(index=1)], task_count=2).processed_rows_per_second is None
 
 
 def test_a_task_without_a_sample_makes_lag_and_imbalance_unknown() -> None:

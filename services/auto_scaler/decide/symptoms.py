@@ -32,6 +32,8 @@ class JobSymptoms(Model):
 
     `time_lagged_seconds` is None when it is unknown; `lag_basis` says in what it was measured. `imbalance` is the
     standard deviation of the tasks' processing rates relative to their mean. `out_of_memory`: some task was, lately.
+    `processed_rows_per_second`: what all tasks get through in a second of work. `largest_backlog_share`: the part of
+    the backlog that waits for one task alone.
     """
 
     tasks_expected: int
@@ -40,6 +42,8 @@ class JobSymptoms(Model):
     lag_basis: LagBasis | None
     imbalance: float | None
     out_of_memory: bool
+    processed_rows_per_second: float | None = None
+    largest_backlog_share: float | None = None
 
 
 def detect(samples: Sequence[TaskSample], task_count: int) -> JobSymptoms:
@@ -54,6 +58,8 @@ def detect(samples: Sequence[TaskSample], task_count: int) -> JobSymptoms:
         lag_basis=basis,
         imbalance=imbalance(measured) if complete else None,
         out_of_memory=any(sample.out_of_memory for sample in samples),
+        processed_rows_per_second=_total(_rates(measured)) if complete else None,
+        largest_backlog_share=largest_backlog_share(measured) if complete else None,
     )
 
 
@@ -88,12 +94,24 @@ def processed_bytes_per_second(sample: TaskSample) -> float | None:
 
 def imbalance(samples: Sequence[TaskSample]) -> float | None:
     """Standard deviation of the tasks' processing rates over their mean; 0 for one task, None when one is unknown."""
-    rates = [sample.processed_rows_per_second for sample in samples]
+    rates = _rates(samples)
     known = [rate for rate in rates if rate is not None]
     if not known or len(known) < len(rates):
         return None
     mean = fmean(known)
     return pstdev(known) / mean if mean > 0 else None
+
+
+def largest_backlog_share(samples: Sequence[TaskSample]) -> float | None:
+    """The backlog of the task that has most of it over that of all; None when one is unknown, or nothing waits."""
+    known = [sample.backlog_records for sample in samples if sample.backlog_records is not None]
+    if len(known) < len(samples) or not sum(known):
+        return None
+    return max(known) / sum(known)
+
+
+def _rates(samples: Sequence[TaskSample]) -> list[float | None]:
+    return [sample.processed_rows_per_second for sample in samples]
 
 
 def _total(values: Sequence[float | None]) -> float | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import orjson
@@ -11,57 +11,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.config.model import JobConfig
-from services.auto_scaler.algorithm import (
-    Action,
-    DayHistory,
-    DecisionInputs,
-    Policy,
-    ScalerState,
-    ScalingDecision,
-    Symptom,
-    as_stored,
-    decide,
-    replay,
-)
-from services.auto_scaler.symptoms import JobSymptoms
-from tests.support.store.jobs import make_config
-
-NOW = datetime(2026, 1, 10, tzinfo=UTC)
-GIB, MIB = 2**30, 2**20
-QUIET = DayHistory(minutes_measured=1440, minutes_lagging=0, minutes_out_of_memory=0)
-
-
-def config(**overrides: Any) -> JobConfig:
-    return JobConfig.model_validate(make_config(**overrides))
-
-
-def symptoms(lag: float | None = 0.0, **values: Any) -> JobSymptoms:
-    known = {"tasks_expected": 2, "tasks_measured": 2, "lag_basis": "bytes", "imbalance": 0.0, "out_of_memory": False}
-    return JobSymptoms.model_validate(known | {"time_lagged_seconds": lag} | values)
-
-
-def state(**values: Any) -> ScalerState:
-    known: dict[str, Any] = {
-        "converged": True,
-        "running_since": NOW - timedelta(days=2),
-        "declared_task_count": 2,
-        "declared_memory_bytes": 400 * MIB,
-        "container_memory_bytes": 8 * GIB,
-    }
-    return ScalerState.model_validate(known | values)
-
-
-def decided(found: JobSymptoms, job: JobConfig, known: ScalerState, **policy: Any) -> ScalingDecision:
-    return decide(found, job, known, Policy(**policy), NOW)
-
+from services.auto_scaler.decide.decision import DecisionInputs, replay
+from services.auto_scaler.decide.explain import as_stored
+from services.auto_scaler.decide.model import Action, DayHistory, Fleet, JobUpdate, ScalerState, Symptom
+from services.auto_scaler.decide.policy import Policy
+from services.auto_scaler.decide.symptoms import JobSymptoms
+from tests.support.auto_scaler import GIB, MIB, NOW, QUIET, change, decided, load, past, rate, state, symptoms
+from tests.support.auto_scaler import job as config
 
 LAGGING = symptoms(lag=91.0)
 TASKS = {
     "doubled": (LAGGING, config(task_count=2), state(), Action.INCREASE_TASKS, 4),
     "one more at least": (LAGGING, config(task_count=1), state(), Action.INCREASE_TASKS, 2),
-    "not beyond the key groups": (LAGGING, config(task_count=5), state(), Action.INCREASE_TASKS, 8),
+    "not beyond the key groups": (LAGGING, config(5, key_groups=8), state(), Action.INCREASE_TASKS, 8),
+    "no more than carries more": (LAGGING, config(3, key_groups=8), state(), Action.INCREASE_TASKS, 4),
+    "as many as it takes to carry more": (LAGGING, config(4, key_groups=9), state(), Action.INCREASE_TASKS, 5),
+    "more would carry no more": (LAGGING, config(4, key_groups=8, max_task_count=6), state(), Action.NONE, None),
     "not beyond the limit": (LAGGING, config(task_count=4, max_task_count=6), state(), Action.INCREASE_TASKS, 6),
-    "at the key groups": (LAGGING, config(task_count=8), state(), Action.NONE, None),
+    "at the key groups": (LAGGING, config(8, key_groups=8), state(), Action.NONE, None),
+    "at the limit of 32": (LAGGING, config(32), state(), Action.NONE, None),
     "at the limit": (LAGGING, config(task_count=2, max_task_count=2), state(), Action.NONE, None),
     "lag at the SLO is no lag": (symptoms(lag=90.0), config(), state(), Action.NONE, None),
     "a longer SLO": (LAGGING, config(slo={"max_lag_seconds": 100}), state(), Action.NONE, None),
@@ -90,7 +58,6 @@ OUT = symptoms(out_of_memory=True)
 MEMORY = {
     "half as much again": (400 * MIB, 8 * GIB, Action.INCREASE_MEMORY, 600 * MIB),
     "up to a fifth of a container": (1200 * MIB, 8 * GIB, Action.INCREASE_MEMORY, int(1.6 * GIB)),
-    "at a fifth of a container": (int(1.6 * GIB), 8 * GIB, Action.NONE, None),
     "no container known": (400 * MIB, None, Action.NONE, None),
 }
 
@@ -106,6 +73,11 @@ def test_out_of_memory(
     assert decision.change == (None if wanted is None else {"resources": {"memory_bytes": wanted}})
 
 
+def test_a_task_that_cannot_have_more_memory_gets_less_to_do() -> None:
+    decision = decided(OUT, config(resources={"memory_bytes": int(1.6 * GIB)}), state())
+    assert (decision.action, decision.change) == (Action.INCREASE_TASKS, {"task_count": 4})
+
+
 def test_memory_set_by_a_higher_layer_is_left() -> None:
     decision = decided(OUT, config(), state(pinned=["resources.memory_bytes"]))
     assert (decision.action, decision.reason) == (Action.NONE, "resources.memory_bytes is set by a higher layer")
@@ -116,6 +88,10 @@ HOLDS = {
     "restarted just now": ({"running_since": NOW - timedelta(seconds=299)}, False),
     "restarted long enough ago": ({"running_since": NOW - timedelta(seconds=300)}, True),
     "acted just now": ({"last_action_at": NOW - timedelta(seconds=299)}, False),
+    "acted often": ({"actions_last_hour": 6}, False),
+    "acted less often": ({"actions_last_hour": 5}, True),
+    "many jobs are changed already": ({"fleet": Fleet(jobs=100, lagging=1, unmeasured=0, actions=50)}, False),
+    "some jobs are changed already": ({"fleet": Fleet(jobs=100, lagging=1, unmeasured=0, actions=49)}, True),
     "acted long enough ago": ({"last_action_at": NOW - timedelta(seconds=300)}, True),
 }
 
@@ -153,7 +129,7 @@ DECREASES = {
     "out of memory within the day": (GROWN, {"day": CRASHED}, None),
     "too little known of the day": (GROWN, {"day": GAPS}, None),
     "nothing known of the day": (GROWN, {"day": None}, None),
-    "acted just now": (GROWN, {"day": QUIET, "last_action_at": NOW}, None),
+    "acted half an hour ago": (GROWN, {"day": QUIET, "last_action_at": NOW - timedelta(seconds=1799)}, None),
 }
 
 
@@ -168,6 +144,7 @@ def test_unknown_lag_is_no_health() -> None:
     assert (decision.symptom, decision.action) == (Symptom.UNKNOWN, Action.NONE)
 
 
+UNKNOWN, RATES = st.none(), st.floats(0, 1e6)
 INPUTS = st.builds(
     DecisionInputs,
     symptoms=st.builds(
@@ -178,9 +155,14 @@ INPUTS = st.builds(
         lag_basis=st.just("bytes"),
         imbalance=st.none() | st.floats(0, 10),
         out_of_memory=st.booleans(),
+        processed_rows_per_second=st.none() | st.floats(0, 1e6),
+        largest_backlog_share=st.none() | st.floats(0, 1),
     ),
     config=st.builds(
-        config, task_count=st.integers(1, 6), resources=st.builds(dict, memory_bytes=st.integers(64 * MIB, 8 * GIB))
+        config,
+        task_count=st.integers(1, 6),
+        key_groups=st.just(8),
+        resources=st.builds(dict, memory_bytes=st.integers(64 * MIB, 8 * GIB)),
     ),
     state=st.builds(
         ScalerState,
@@ -191,7 +173,16 @@ INPUTS = st.builds(
         declared_memory_bytes=st.integers(64 * MIB, 8 * GIB),
         pinned=st.frozensets(st.sampled_from(["task_count", "resources.memory_bytes"])),
         container_memory_bytes=st.none() | st.integers(MIB, 64 * GIB),
+        memory_used_bytes=st.none() | st.integers(0, 8 * GIB),
         day=st.none() | st.sampled_from([QUIET, LAGGED, GAPS]),
+        rate=st.none() | st.builds(rate, st.floats(0.01, 1e6), is_lower_bound=st.booleans()),
+        load=st.none()
+        | st.builds(load, st.floats(0, 1e6), st.none() | st.floats(0, 1e9), st.none() | st.floats(-9, 9)),
+        workload=st.none()
+        | st.builds(past, st.none() | st.just(100.0), soon=st.floats(0, 1e6), days=st.integers(0, 14)),
+        last_change=st.none()
+        | st.builds(change, st.sampled_from(Action), st.integers(1, 8), st.integers(1, 8), lag_seconds=st.just(100.0)),
+        update=st.none() | st.builds(JobUpdate, at=st.just(NOW - timedelta(minutes=20)), author=st.just("ann")),
     ),
     policy=st.just(Policy()),
     now=st.just(NOW),

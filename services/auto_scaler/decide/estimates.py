@@ -1,0 +1,154 @@
+"""What a job needs, from what its tasks measured: equations 2 and 3 of Turbine (ICDE 2020, section V-B).
+
+A number of tasks is enough when the task with most key groups keeps up. Key groups are whole, so `ceil(key groups /
+tasks)` of them is what counts: 5, 6 and 7 tasks carry no more of 8 key groups than 4 tasks do.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+from itertools import groupby
+from statistics import fmean, median
+from typing import NamedTuple
+
+from services.auto_scaler.decide.model import Load, PastChange, RateEstimate
+from services.auto_scaler.decide.policy import Policy
+
+_BUSY_BACKLOG_SECONDS = 30.0
+
+
+class TaskMinute(NamedTuple):
+    """What one task measured in one minute; rates are per second, None is unknown."""
+
+    minute: datetime
+    task: int
+    input_rows: float | None = None
+    processed_rows: float | None = None
+    backlog: float | None = None
+
+
+def estimate_rate(minutes: Iterable[TaskMinute], policy: Policy) -> RateEstimate | None:
+    """The rate of one task; None when no task processed anything. The median bears a few wild minutes."""
+    worked = [minute for minute in minutes if minute.processed_rows]
+    if not worked:
+        return None
+    busy = [minute for minute in worked if is_busy(minute, policy)]
+    if len(busy) < policy.least_busy_minutes:
+        return RateEstimate(rows_per_second=_median(worked), busy_minutes=len(busy), is_lower_bound=True)
+    since = max(minute.minute for minute in worked) - timedelta(minutes=policy.latest_minutes)
+    latest = [minute for minute in busy if minute.minute > since]
+    return RateEstimate(
+        rows_per_second=_median(busy),
+        busy_minutes=len(busy),
+        latest_rows_per_second=_median(latest) if len(latest) >= policy.least_busy_minutes else None,
+    )
+
+
+def _median(minutes: Sequence[TaskMinute]) -> float:
+    return median(_rate(minute) for minute in minutes)
+
+
+def is_busy(minute: TaskMinute, policy: Policy) -> bool:
+    """Whether the task worked for most of the minute, or had half a minute of work waiting."""
+    rate = _rate(minute)
+    return (minute.input_rows or 0.0) >= policy.busy_share * rate or (
+        minute.backlog or 0.0
+    ) >= _BUSY_BACKLOG_SECONDS * rate
+
+
+def _rate(minute: TaskMinute) -> float:
+    return minute.processed_rows or 0.0
+
+
+def estimate_load(minutes: Iterable[TaskMinute], task_count: int, policy: Policy) -> Load | None:
+    """What comes in, from the newest minutes of which every task measured its input; None without any."""
+    ordered = sorted(minutes, key=lambda minute: minute.minute)
+    by_minute = [list(group) for _, group in groupby(ordered, key=lambda minute: minute.minute)]
+    whole = [group for group in by_minute if _is_whole(group, task_count)][-policy.load_minutes :]
+    if not whole:
+        return None
+    read = fmean(sum(minute.input_rows or 0.0 for minute in group) for group in whole)
+    growth = _backlog_growth(whole)
+    return Load(
+        rows_per_second=max(0.0, read + (growth or 0.0)),
+        backlog_records=_backlog(whole[-1]),
+        backlog_growth_per_second=growth,
+    )
+
+
+def _is_whole(group: Sequence[TaskMinute], task_count: int) -> bool:
+    known = {minute.task for minute in group if minute.input_rows is not None}
+    return known >= set(range(task_count))
+
+
+def _backlog(group: Sequence[TaskMinute]) -> float | None:
+    known = [minute.backlog for minute in group if minute.backlog is not None]
+    return sum(known) if len(known) == len(group) else None
+
+
+def _backlog_growth(groups: Sequence[Sequence[TaskMinute]]) -> float | None:
+    first, last = _backlog(groups[0]), _backlog(groups[-1])
+    seconds = (groups[-1][0].minute - groups[0][0].minute).total_seconds()
+    return None if first is None or last is None or not seconds else (last - first) / seconds
+
+
+def work_per_second(load: Load, backlog: float, recovery_seconds: float) -> float:
+    """X + B/t: rows per second that a job must process to work off its backlog within the time (equation 3)."""
+    return load.rows_per_second + backlog / recovery_seconds
+
+
+def recovery_seconds(slo_seconds: float, policy: Policy) -> float:
+    """t: how long a job may take to work off its backlog. A job with a strict SLO gets less time."""
+    return min(policy.recovery_seconds, policy.recovery_per_slo * slo_seconds)
+
+
+def tasks_needed(work: float, rate: float, key_groups: int) -> int:
+    """The fewest tasks of which each keeps up: n >= work / (P k), dealt in whole key groups (equations 2 and 3).
+
+    More than there are key groups when not even one key group for each task is enough.
+    """
+    if work <= 0:
+        return 1
+    most_key_groups = math.floor(key_groups * rate / work)
+    if most_key_groups < 1:
+        return max(key_groups + 1, math.ceil(work / rate))
+    return math.ceil(key_groups / min(most_key_groups, key_groups))
+
+
+def fewest_alike(tasks: int, key_groups: int) -> int:
+    """The smallest number of tasks that carries as much as `tasks` do."""
+    return math.ceil(key_groups / math.ceil(key_groups / tasks))
+
+
+def next_larger(tasks: int, key_groups: int) -> int | None:
+    """The smallest number of tasks that carries more than `tasks` do; None when there is none."""
+    most_key_groups = math.ceil(key_groups / tasks)
+    return math.ceil(key_groups / (most_key_groups - 1)) if most_key_groups > 1 else None
+
+
+def rate_without_lag(rate: RateEstimate, load: Load, tasks: int) -> float:
+    """P, corrected upwards: tasks that do not lag can do what they do (section V-C 1)."""
+    return max(rate.careful, load.rows_per_second / tasks)
+
+
+def rate_with_lag(
+    rate: RateEstimate, load: Load, tasks: int, present: float | None, shrunk: PastChange | None, policy: Policy
+) -> float:
+    """P, corrected downwards (section V-C 1).
+
+    After a decrease that made the job lag, P is between X/n and what it was thought to be: the middle. Tasks that are
+    somewhat slower now (`present`, of one task) count as slow as they are. Much slower ones have another problem.
+    """
+    value = rate.rows_per_second
+    if shrunk is not None:
+        value = min(value, (load.rows_per_second / tasks + value) / 2)
+    if present is not None and present >= policy.slow_share * rate.rows_per_second:
+        value = min(value, present)
+    return value
+
+
+def memory_needed(used_bytes: int, tasks_now: int, tasks_then: int, policy: Policy) -> int:
+    """Bytes for a task when there are `tasks_then`: fewer tasks have more of the state each."""
+    return math.ceil(used_bytes * max(1.0, tasks_now / tasks_then) * (1 + policy.memory_headroom))

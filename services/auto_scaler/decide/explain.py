@@ -1,0 +1,111 @@
+"""A decision in sentences, for whoever is on call: symptom, what was measured and looked at, estimate, limits, answer.
+
+They are stored with the decision, so that `penstock decisions JOB --why` says what was known then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from services.auto_scaler.decide import patterns
+from services.auto_scaler.decide.decision import REASON, WHY, DecisionInputs
+from services.auto_scaler.decide.model import Action, Load, RateEstimate, ScalingDecision, Symptom, Workload
+
+_ANSWERS = {
+    Action.NONE: "Nothing is done",
+    Action.REBALANCE: "The key groups should be dealt to the tasks in another way",
+    Action.INCREASE_TASKS: "The job gets more tasks",
+    Action.INCREASE_MEMORY: "The tasks get more memory",
+    Action.DECREASE_TASKS: "The job gets fewer tasks",
+    Action.DECREASE_MEMORY: "The tasks get less memory",
+    Action.UNDO: "The last increase is taken back",
+}
+
+
+def sentences(inputs: DecisionInputs, decision: ScalingDecision) -> list[str]:
+    """The decision, a sentence each."""
+    state = inputs.state
+    found = [
+        _symptom(inputs, decision),
+        _load(state.load),
+        _rate(state.rate),
+        _past(state.workload, inputs),
+        *_events(inputs),
+        f"{_ANSWERS[decision.action]}: {decision.reason}.",
+        *(f"Limit: {limit}." for limit in decision.limits),
+    ]
+    if decision.untriaged:
+        found.append("The cause is unknown, so there is an alert, and people must look.")
+    return found
+
+
+def _symptom(inputs: DecisionInputs, decision: ScalingDecision) -> str:
+    found, slo = inputs.symptoms, inputs.config.slo.max_lag_seconds
+    tasks = f"{inputs.config.task_count} tasks"
+    if decision.symptom is Symptom.OUT_OF_MEMORY:
+        return f"Symptom: a task of {tasks} ran out of memory."
+    if found.time_lagged_seconds is None:
+        return f"Symptom: unknown, since {found.tasks_measured} of {tasks} are measured."
+    word = "lag" if decision.symptom is Symptom.LAG else "none"
+    return f"Symptom: {word}. {tasks} are {found.time_lagged_seconds:,.0f} s behind; the SLO is {slo:,.0f} s."
+
+
+def _load(load: Load | None) -> str:
+    if load is None:
+        return "What comes in: not known or not looked at."
+    waits = "unknown" if load.backlog_records is None else f"{load.backlog_records:,.0f} rows"
+    growth = load.backlog_growth_per_second
+    change = "" if growth is None else f", and that changes by {growth:+,.0f} rows/s"
+    return f"What comes in: {load.rows_per_second:,.0f} rows/s. What waits: {waits}{change}."
+
+
+def _rate(rate: RateEstimate | None) -> str:
+    if rate is None:
+        return "Estimate: none."
+    if rate.is_lower_bound:
+        return (
+            f"Estimate: a task does at least {rate.rows_per_second:,.0f} rows/s; it was busy in only "
+            f"{rate.busy_minutes} minutes."
+        )
+    lately = rate.latest_rows_per_second
+    latest = "" if lately is None else f", and lately {lately:,.0f}"
+    return f"Estimate: a task does {rate.rows_per_second:,.0f} rows/s{latest}, by {rate.busy_minutes} busy minutes."
+
+
+def _past(found: Workload | None, inputs: DecisionInputs) -> str:
+    if found is None:
+        return "Past days: not looked at."
+    days, policy = patterns.compared_days(found), inputs.policy
+    if not days:
+        return "Past days: none is known."
+    if patterns.is_unusual(found, policy):
+        return f"Past days: {len(days)} compared, but the last {policy.recent_minutes} minutes are unlike them."
+    worst, soon = patterns.worst_ahead(found) or 0.0, patterns.usual_soon(found) or 0.0
+    return (
+        f"Past days: {len(days)} compared. At this time up to {worst:,.0f} rows/s came in within "
+        f"{policy.ahead_minutes} minutes, and usually {soon:,.0f} within {policy.soon_minutes}."
+    )
+
+
+def _events(inputs: DecisionInputs) -> Iterator[str]:
+    change, update = inputs.state.last_change, inputs.state.update
+    if change is not None:
+        tasks = f"from {change.tasks_before} to {change.tasks_after} tasks"
+        yield f"Last change: {tasks} at {change.at:%Y-%m-%d %H:%M} UTC."
+    if update is not None:
+        yield f"Last update: by {update.author or 'somebody'} at {update.at:%Y-%m-%d %H:%M} UTC."
+
+
+def reason_of(decision: ScalingDecision) -> str:
+    """The reason with what limited it."""
+    return "; ".join((decision.reason, *decision.limits))
+
+
+def as_stored(inputs: DecisionInputs, decision: ScalingDecision) -> dict[str, Any]:
+    """The JSON that is kept of a decision: its inputs, and for people its reason and all that was known."""
+    return {
+        **inputs.model_dump(mode="json"),
+        REASON: reason_of(decision),
+        WHY: sentences(inputs, decision),
+    }

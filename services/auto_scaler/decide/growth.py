@@ -1,0 +1,147 @@
+"""More tasks: because of lag, before a known peak, or because a task cannot have more memory."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from penstock.config.model import JobConfig
+from services.auto_scaler.decide import estimates, patterns, untriaged
+from services.auto_scaler.decide.model import (
+    TASK_COUNT,
+    Action,
+    Load,
+    RateEstimate,
+    ScalingDecision,
+    Situation,
+    Symptom,
+    nothing,
+    with_tasks,
+)
+
+DEFAULT_LIMIT: int = JobConfig.model_fields["max_task_count"].default
+
+
+class Need(NamedTuple):
+    """The tasks that a job needs by its estimate, and why in words."""
+
+    tasks: int
+    because: str
+
+
+def answer_lag(case: Situation) -> ScalingDecision:
+    """The answer to lag beyond the SLO, of a job that may be changed now."""
+    lag = describe_lag(case)
+    undone = untriaged.undo(case, lag)
+    if undone is not None:
+        return undone
+    need = need_with_lag(case)
+    is_enough = need is not None and need.tasks <= case.tasks
+    uneven = _why_uneven(case, is_enough=is_enough)
+    if uneven is not None and (need is None or is_enough):
+        return ScalingDecision(symptom=Symptom.LAG, action=Action.REBALANCE, reason=f"{lag}; {uneven}")
+    rate, load = case.state.rate, case.state.load
+    if is_enough and rate is not None and load is not None:
+        return untriaged.though_enough(case, lag, rate, load)
+    watched = untriaged.why_watch(case)
+    if watched is not None:
+        return nothing(Symptom.LAG, lag, watched)
+    return increase_tasks(case, Symptom.LAG, lag, need)
+
+
+def describe_lag(case: Situation) -> str:
+    """The symptom in words."""
+    lag, slo = case.symptoms.time_lagged_seconds or 0.0, case.config.slo.max_lag_seconds
+    return f"lag of {lag:,.0f} s is over the SLO of {slo:,.0f} s"
+
+
+def _why_uneven(case: Situation, *, is_enough: bool) -> str | None:
+    """Why dealing the key groups in another way would help; None when it would not, or cannot be done."""
+    symptoms, policy = case.symptoms, case.policy
+    if not 1 < case.tasks < case.key_groups:
+        return None
+    if symptoms.imbalance is not None and symptoms.imbalance > policy.imbalance_threshold:
+        return f"the tasks' rates deviate by {symptoms.imbalance:.0%} of their mean"
+    share = symptoms.largest_backlog_share
+    if is_enough and share is not None and share >= policy.hot_task_share:
+        return f"{share:.0%} of what waits is for one of {case.tasks} tasks, which are enough together"
+    return None
+
+
+def need_with_lag(case: Situation) -> Need | None:
+    """The tasks that work off the backlog in time; None without an estimate that is sure."""
+    rate, load, policy = case.state.rate, case.state.load, case.policy
+    if rate is None or rate.is_lower_bound or load is None:
+        return None
+    processed = case.symptoms.processed_rows_per_second
+    backlog = load.backlog_records
+    if backlog is None:
+        backlog = (case.symptoms.time_lagged_seconds or 0.0) * (processed or 0.0)
+    seconds = estimates.recovery_seconds(case.config.slo.max_lag_seconds, policy)
+    shrunk = untriaged.last_change(case, Action.DECREASE_TASKS)
+    present = None if processed is None else processed / case.tasks
+    sure = estimates.rate_with_lag(rate, load, case.tasks, present, shrunk, policy)
+    work = estimates.work_per_second(load, backlog, seconds) * (1 + policy.headroom)
+    tasks = estimates.tasks_needed(work, sure, case.key_groups)
+    because = (
+        f"{load.rows_per_second:,.0f} rows/s come in and {backlog:,.0f} wait, to be worked off in {seconds:,.0f} s; "
+        f"a task does {sure:,.0f} rows/s"
+    )
+    if shrunk is not None and tasks < shrunk.tasks_before:
+        return Need(shrunk.tasks_before, f"{because}; {shrunk.tasks_after} tasks have shown to be too few")
+    return Need(tasks, because)
+
+
+def increase_tasks(case: Situation, symptom: Symptom, cause: str, need: Need | None) -> ScalingDecision:
+    """To the estimate, or by the growth factor without one; at least one step more than now, within the limits."""
+    if TASK_COUNT in case.state.pinned:
+        return nothing(symptom, f"{cause}; {TASK_COUNT} is set by a higher layer")
+    limit, limit_name = _limit(case)
+    step = estimates.next_larger(case.tasks, case.key_groups)
+    wanted = math.ceil(case.tasks * case.policy.growth_factor) if need is None else need.tasks
+    wanted = max(wanted, step or case.tasks + 1)
+    target = estimates.fewest_alike(min(wanted, limit), case.key_groups)
+    if step is None or target < step:
+        return nothing(symptom, cause, _why_no_step(case, step, limit, limit_name))
+    why = cause if need is None else f"{cause}; {need.because}"
+    limits = () if wanted <= limit else (f"{wanted} tasks are needed, and it may have {target} {limit_name}",)
+    return with_tasks(symptom, Action.INCREASE_TASKS, f"{why}; from {case.tasks} to {target} tasks", target, *limits)
+
+
+def _why_no_step(case: Situation, step: int | None, limit: int, limit_name: str) -> str:
+    if step is None:
+        return f"each of its {case.key_groups} key groups has a task of its own already"
+    return f"it would take {step} tasks to carry more, and it may have {limit} {limit_name}"
+
+
+def _limit(case: Situation) -> tuple[int, str]:
+    """The most tasks that the job may have, and what says so."""
+    most = case.config.max_task_count
+    if case.key_groups <= most:
+        return case.key_groups, f"by its {case.key_groups} key groups"
+    if most == DEFAULT_LIMIT:
+        return most, f"by the limit of {DEFAULT_LIMIT} tasks a job, which max_task_count can raise"
+    return most, f"by its max_task_count of {most}"
+
+
+def can_grow(case: Situation) -> bool:
+    """Whether the job may have more tasks than now."""
+    return TASK_COUNT not in case.state.pinned and case.tasks < _limit(case)[0]
+
+
+def before_peak(case: Situation, rate: RateEstimate, load: Load) -> ScalingDecision | None:
+    """More tasks before a peak that past days had in the next minutes; None when there is none, or it is not sure."""
+    found, policy = case.state.workload, case.policy
+    if not policy.prescale or found is None or rate.is_lower_bound or not can_grow(case):
+        return None
+    soon = patterns.usual_soon(found)
+    if soon is None or len(found.days) < policy.least_days or patterns.is_unusual(found, policy):
+        return None
+    sure = estimates.rate_without_lag(rate, load, case.tasks)
+    needed = estimates.tasks_needed(soon * (1 + policy.headroom), sure, case.key_groups)
+    if needed <= case.tasks:
+        return None
+    days = len(patterns.compared_days(found))
+    cause = f"in the next {policy.soon_minutes} minutes {soon:,.0f} rows/s came in on {days} past days"
+    grown = increase_tasks(case, Symptom.NONE, cause, Need(needed, f"a task does {sure:,.0f} rows/s"))
+    return grown if grown.change is not None else None

@@ -1,0 +1,197 @@
+"""What a decision is made from, and the decision. None is not measured, or not looked at: never zero."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+from penstock.config.declare import Model
+from penstock.config.model import JobConfig
+from penstock.tasks.spec import key_group_count
+from services.auto_scaler.decide.policy import Policy
+from services.auto_scaler.decide.symptoms import JobSymptoms
+
+TASK_COUNT = "task_count"
+MEMORY = "resources.memory_bytes"
+
+
+class Symptom(StrEnum):
+    """What the decision answers."""
+
+    UNKNOWN = "unknown"
+    NONE = "none"
+    LAG = "lag"
+    OUT_OF_MEMORY = "out_of_memory"
+
+
+class Action(StrEnum):
+    """What is to be done. `undo` takes an increase back that did not help."""
+
+    NONE = "none"
+    REBALANCE = "rebalance"
+    INCREASE_TASKS = "increase_tasks"
+    INCREASE_MEMORY = "increase_memory"
+    DECREASE_TASKS = "decrease_tasks"
+    DECREASE_MEMORY = "decrease_memory"
+    UNDO = "undo"
+
+
+class DayHistory(Model):
+    """The minutes of the last day: those with measurements, with lag beyond the SLO, with a task out of memory.
+
+    `minutes_quiet`: those with measurements since the last minute with lag or a task out of memory.
+    """
+
+    minutes_measured: int
+    minutes_lagging: int
+    minutes_out_of_memory: int
+    minutes_quiet: int | None = None
+
+
+class RateEstimate(Model):
+    """What one task gets through in a second of work: P * k of the paper.
+
+    It is the median of the minutes in which tasks were busy, `busy_minutes` of them. Without enough of those it is the
+    median of all minutes, and `is_lower_bound`: a task with little to do is never faster than a busy one.
+    `latest_rows_per_second` is that of the newest busy minutes alone, None when they are too few.
+    """
+
+    rows_per_second: float
+    busy_minutes: int
+    is_lower_bound: bool = False
+    latest_rows_per_second: float | None = None
+
+    @property
+    def careful(self) -> float:
+        """What a task does for sure: not more than lately."""
+        return min(self.rows_per_second, self.latest_rows_per_second or self.rows_per_second)
+
+
+class Load(Model):
+    """What comes in (X of the paper), in rows per second; what waits (B), and how fast that grows.
+
+    Rows that come in are those that are read and those by which the backlog grows.
+    """
+
+    rows_per_second: float
+    backlog_records: float | None = None
+    backlog_growth_per_second: float | None = None
+
+
+class PastDay(Model):
+    """What came in `days_ago`, in rows per second, at the same time of day: in the minutes before it, at the peak of
+    the minutes after it that scaling must foresee (`soon`), and of the hours that a reduction must last (`ahead`)."""
+
+    days_ago: int
+    recent: float | None = None
+    soon: float | None = None
+    ahead: float | None = None
+
+
+class Workload(Model):
+    """What came in lately, and on past days of which something is known."""
+
+    recent: float | None
+    days: tuple[PastDay, ...]
+
+
+class PastChange(Model):
+    """The newest change of the number of tasks that was written, and what was measured before it."""
+
+    at: datetime
+    action: Action
+    tasks_before: int
+    tasks_after: int
+    lag_seconds: float | None = None
+    processed_rows_per_second: float | None = None
+
+
+class JobUpdate(Model):
+    """The newest write to the job that is not the scaler's."""
+
+    at: datetime
+    author: str
+
+
+class Fleet(Model):
+    """All jobs of the round, and the actions of the round so far."""
+
+    jobs: int
+    lagging: int
+    unmeasured: int
+    actions: int = 0
+
+
+class ScalerState(Model):
+    """What else the decision depends on.
+
+    `converged`: the job runs what is expected of it. `running_since`: its last commit. `declared_*`: what the layers
+    below the scaler's ask for. `pinned`: fields that a layer above sets, so that a change would show no effect.
+    `container_memory_bytes`: of the smallest live container, None when there is none. `memory_used_bytes`: of the
+    task that uses most.
+    """
+
+    converged: bool
+    running_since: datetime
+    last_action_at: datetime | None = None
+    declared_task_count: int = 1
+    declared_memory_bytes: int = 0
+    pinned: frozenset[str] = frozenset()
+    container_memory_bytes: int | None = None
+    memory_used_bytes: int | None = None
+    day: DayHistory | None = None
+    rate: RateEstimate | None = None
+    load: Load | None = None
+    workload: Workload | None = None
+    last_change: PastChange | None = None
+    update: JobUpdate | None = None
+    fleet: Fleet | None = None
+    actions_last_hour: int | None = None
+
+
+class Situation(NamedTuple):
+    """All inputs of a decision."""
+
+    symptoms: JobSymptoms
+    config: JobConfig
+    state: ScalerState
+    policy: Policy
+    now: datetime
+
+    @property
+    def tasks(self) -> int:
+        return self.config.task_count
+
+    @property
+    def key_groups(self) -> int:
+        return key_group_count(self.config)
+
+
+class ScalingDecision(Model):
+    """What to do and why; `change` is a merge patch for the scaler's layer, None when nothing is written.
+
+    `limits`: what kept the decision from doing more. `untriaged`: the cause is unknown, so that people must look.
+    """
+
+    symptom: Symptom
+    action: Action
+    reason: str
+    change: dict[str, Any] | None = None
+    limits: tuple[str, ...] = ()
+    untriaged: bool = False
+
+
+def nothing(symptom: Symptom, reason: str, *limits: str, untriaged: bool = False) -> ScalingDecision:
+    """The decision to do nothing."""
+    return ScalingDecision(symptom=symptom, action=Action.NONE, reason=reason, limits=limits, untriaged=untriaged)
+
+
+def with_tasks(
+    symptom: Symptom, action: Action, reason: str, wanted: int, *limits: str, untriaged: bool = False
+) -> ScalingDecision:
+    """The decision to run `wanted` tasks."""
+    change = {"task_count": wanted}
+    return ScalingDecision(
+        symptom=symptom, action=action, reason=reason, change=change, limits=limits, untriaged=untriaged
+    )

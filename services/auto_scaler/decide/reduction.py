@@ -1,0 +1,180 @@
+"""Less of what the scaler has added: never below what the layers under it declare, nor below the estimate.
+
+Two ways lead to fewer tasks. With an estimate and some past days that the smaller job would have carried, an hour
+without lag is enough. Without them it takes a day, and the steps are smaller. Memory follows after a day: more tasks
+need less of it each.
+"""
+
+from __future__ import annotations
+
+import math
+
+from services.auto_scaler.decide import estimates, guards, patterns
+from services.auto_scaler.decide.model import (
+    MEMORY,
+    TASK_COUNT,
+    Action,
+    DayHistory,
+    ScalerState,
+    ScalingDecision,
+    Situation,
+    Symptom,
+    nothing,
+    with_tasks,
+)
+from services.auto_scaler.decide.policy import Policy
+
+_HEALTHY = Symptom.NONE
+
+
+def can_shrink(case: Situation) -> bool:
+    """Whether the scaler has added something that it could give back."""
+    return _can_lose_tasks(case) or _can_lose_memory(case)
+
+
+def _can_lose_tasks(case: Situation) -> bool:
+    return case.tasks > case.state.declared_task_count and TASK_COUNT not in case.state.pinned
+
+
+def _can_lose_memory(case: Situation) -> bool:
+    memory = case.config.resources.memory_bytes
+    return memory > case.state.declared_memory_bytes and MEMORY not in case.state.pinned
+
+
+def try_decrease(case: Situation) -> ScalingDecision:
+    """The answer to health."""
+    if not can_shrink(case):
+        return nothing(_HEALTHY, "healthy, and nothing to give back")
+    held = guards.why_no_reduction(case)
+    if held is not None:
+        return nothing(_HEALTHY, "healthy", held)
+    fewer = _fewer_tasks(case) if _can_lose_tasks(case) else nothing(_HEALTHY, "healthy")
+    if fewer.change is not None or not (_can_lose_memory(case) and _was_quiet(case.state.day, case.policy)):
+        return fewer
+    return _less_memory(case, fewer)
+
+
+def _fewer_tasks(case: Situation) -> ScalingDecision:
+    unsafe = _why_not_safe(case)
+    if unsafe is not None:
+        return nothing(_HEALTHY, "healthy", unsafe)
+    policy, state = case.policy, case.state
+    is_known = _is_proven(state, policy)
+    if not (_was_quiet_lately(state.day, policy) if is_known else _was_quiet(state.day, policy)):
+        asked = f"{policy.known_quiet_minutes} minutes" if is_known else "a day"
+        return nothing(_HEALTHY, "healthy", f"it is not known to have been without lag for {asked}")
+    factor = policy.known_shrink_factor if is_known else policy.shrink_factor
+    step = max(state.declared_task_count, math.floor(case.tasks * factor))
+    needed = _needed(case)
+    target = _rounded(case, max(step, needed))
+    if target >= case.tasks:
+        return nothing(_HEALTHY, "healthy", f"{needed} tasks are needed, by what comes in and what past days had")
+    if is_known and not _is_worth_it(case, target):
+        return nothing(_HEALTHY, "healthy", f"{target} tasks instead of {case.tasks} are not worth a restart")
+    short = _why_memory_short(case, target)
+    if short is not None:
+        return nothing(_HEALTHY, "healthy", short)
+    limits = [f"{needed} tasks are needed, by what comes in and what past days had"] if needed >= step else []
+    if target == state.declared_task_count:
+        limits.append(f"the layers below declare {target} tasks")
+    return with_tasks(
+        _HEALTHY, Action.DECREASE_TASKS, f"{_why_fewer(case, needed)}; from {case.tasks} to {target} tasks", target,
+        *limits,
+    )  # fmt: skip
+
+
+def _is_worth_it(case: Situation, target: int) -> bool:
+    saved = case.tasks - target
+    return saved >= case.policy.least_reduction * case.tasks or target == case.state.declared_task_count
+
+
+def _is_proven(state: ScalerState, policy: Policy) -> bool:
+    """Whether an estimate and enough past days say what the job needs."""
+    found = state.workload
+    return state.rate is not None and state.load is not None and found is not None and (
+        len(found.days) >= policy.least_days
+    )  # fmt: skip
+
+
+def _why_not_safe(case: Situation) -> str | None:
+    """What speaks against any reduction: a day unlike others, or an estimate that is plainly too small."""
+    state, policy = case.state, case.policy
+    if state.workload is not None and patterns.is_unusual(state.workload, policy):
+        return (
+            f"{state.workload.recent or 0:,.0f} rows/s came in lately, unlike the "
+            f"{patterns.usual_now(state.workload) or 0:,.0f} of past days, so these say nothing about what comes"
+        )
+    if state.rate is None or state.load is None:
+        return None
+    corrected = estimates.rate_without_lag(state.rate, state.load, case.tasks)
+    if corrected <= state.rate.careful:
+        return None
+    return (
+        f"a task was thought to do {state.rate.careful:,.0f} rows/s but does "
+        f"{corrected:,.0f} without lag: the estimate is corrected first"
+    )
+
+
+def _needed(case: Situation) -> int:
+    """The fewest tasks that carry what comes in, and what came in on past days in the next hours; 1 when unknown."""
+    state, policy = case.state, case.policy
+    if state.rate is None or state.load is None:
+        return 1
+    ahead = patterns.worst_ahead(state.workload) if state.workload is not None else None
+    work = max(state.load.rows_per_second, ahead or 0.0) * (1 + policy.headroom)
+    return estimates.tasks_needed(work, state.rate.careful, case.key_groups)
+
+
+def _rounded(case: Situation, tasks: int) -> int:
+    alike = estimates.fewest_alike(min(tasks, case.key_groups), case.key_groups)
+    return max(case.state.declared_task_count, alike)
+
+
+def _why_fewer(case: Situation, needed: int) -> str:
+    state = case.state
+    if state.rate is None or state.load is None:
+        return "quiet for a day"
+    ahead = patterns.worst_ahead(state.workload) if state.workload is not None else None
+    past = "" if ahead is None else f", on past days up to {ahead:,.0f} in the next hours"
+    return (
+        f"quiet; {state.load.rows_per_second:,.0f} rows/s come in{past}; a task does "
+        f"{state.rate.careful:,.0f}, so {needed} are enough"
+    )
+
+
+def _why_memory_short(case: Situation, target: int) -> str | None:
+    used = case.state.memory_used_bytes
+    if used is None:
+        return None
+    needed = estimates.memory_needed(used, case.tasks, target, case.policy)
+    if needed <= case.config.resources.memory_bytes:
+        return None
+    return f"with {target} tasks each would need {needed} bytes, and has {case.config.resources.memory_bytes}"
+
+
+def _less_memory(case: Situation, otherwise: ScalingDecision) -> ScalingDecision:
+    now_bytes, used = case.config.resources.memory_bytes, case.state.memory_used_bytes
+    needed = 0 if used is None else estimates.memory_needed(used, case.tasks, case.tasks, case.policy)
+    step = max(case.state.declared_memory_bytes, int(now_bytes * case.policy.shrink_factor))
+    wanted = max(step, needed)
+    if wanted >= now_bytes:
+        return otherwise.model_copy(
+            update={"limits": (*otherwise.limits, f"a task uses {used} bytes, so it needs {needed}")}
+        )
+    return ScalingDecision(
+        symptom=_HEALTHY,
+        action=Action.DECREASE_MEMORY,
+        reason=f"quiet for a day; from {now_bytes} to {wanted} bytes",
+        change={"resources": {"memory_bytes": wanted}},
+        limits=otherwise.limits,
+    )
+
+
+def _was_quiet(day: DayHistory | None, policy: Policy) -> bool:
+    if day is None or day.minutes_measured < policy.least_coverage * policy.quiet_minutes:
+        return False
+    return day.minutes_lagging == 0 and day.minutes_out_of_memory == 0
+
+
+def _was_quiet_lately(day: DayHistory | None, policy: Policy) -> bool:
+    return day is not None and (day.minutes_quiet or 0) >= policy.known_quiet_minutes

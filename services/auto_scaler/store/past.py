@@ -1,0 +1,95 @@
+"""What is read of single jobs: their recent minutes, their last day, and the same time of day on past days."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from sqlalchemy import Connection, text
+
+from penstock.tasks.dimensions import MEMORY
+from services.auto_scaler.decide.estimates import TaskMinute
+from services.auto_scaler.decide.model import DayHistory
+from services.auto_scaler.decide.patterns import JobMinute
+
+_RECENT = text(
+    """
+    SELECT minute, index, input_rows_per_second, processed_rows_per_second, backlog_records
+    FROM task_metrics WHERE job = :job AND minute >= CAST(:since AS timestamptz)
+    ORDER BY minute, index
+    """
+)
+# A minute counts as measured when the job's worst task has a known lag in it.
+_DAY = text(
+    """
+    WITH minutes AS (
+        SELECT minute, max(lag_seconds) AS lag, bool_or(out_of_memory) AS out_of_memory
+        FROM task_metrics WHERE job = :job AND minute >= CAST(:since AS timestamptz) GROUP BY minute
+    )
+    SELECT count(*) FILTER (WHERE lag IS NOT NULL) AS measured,
+        count(*) FILTER (WHERE lag > :slo_seconds) AS lagging,
+        count(*) FILTER (WHERE out_of_memory) AS out_of_memory,
+        count(*) FILTER (WHERE lag IS NOT NULL AND minute > coalesce(
+            (SELECT max(minute) FROM minutes WHERE lag > :slo_seconds OR out_of_memory), '-infinity')) AS quiet
+    FROM minutes
+    """
+)
+# What the whole job read in each minute in which every task that it had then measured its own: their indexes have no
+# gap. Of other minutes nothing is known. Each task and day is one short range of the primary key: OFFSET keeps it so.
+_PAST_DAYS = text(
+    """
+    SELECT minute, sum(input_rows_per_second),
+        CASE WHEN count(backlog_records) = count(*) THEN CAST(sum(backlog_records) AS double precision) END
+    FROM generate_series(0, :days) days_ago
+    CROSS JOIN generate_series(0, (SELECT max(index) FROM task_metrics WHERE job = :job)) number
+    CROSS JOIN LATERAL (
+        SELECT * FROM task_metrics WHERE job = :job AND index = number
+            AND minute >= CAST(:now AS timestamptz) - make_interval(days => days_ago) - CAST(:before AS interval)
+            AND minute < CAST(:now AS timestamptz) - make_interval(days => days_ago) + CAST(:after AS interval)
+        OFFSET 0
+    ) sample
+    GROUP BY minute
+    HAVING count(input_rows_per_second) = max(index) + 1
+    ORDER BY minute
+    """
+)
+
+# A load that is malformed is not known.
+_MEMORY = text(
+    """
+    SELECT count(bytes) AS known, max(bytes) AS largest FROM (
+        SELECT CASE jsonb_typeof(load->:dimension) WHEN 'number'
+            THEN CAST(load->>:dimension AS double precision) END AS bytes
+        FROM task_loads WHERE job = :job AND index < :task_count
+    ) loads
+    """
+)
+
+
+def read_recent(connection: Connection, job: str, *, since: datetime) -> list[TaskMinute]:
+    """What each task of a job measured in each minute since a time, oldest first."""
+    return [TaskMinute(*row) for row in connection.execute(_RECENT, {"job": job, "since": since})]
+
+
+def read_day(connection: Connection, job: str, *, since: datetime, slo_seconds: float) -> DayHistory:
+    """The minutes of a job since a time."""
+    row = connection.execute(_DAY, {"job": job, "since": since, "slo_seconds": slo_seconds}).one()
+    return DayHistory(
+        minutes_measured=row.measured,
+        minutes_lagging=row.lagging,
+        minutes_out_of_memory=row.out_of_memory,
+        minutes_quiet=row.quiet,
+    )
+
+
+def read_past_days(
+    connection: Connection, job: str, now: datetime, *, days: int, before: timedelta, after: timedelta
+) -> list[JobMinute]:
+    """The minutes around this time of day, today and on past days, oldest first."""
+    values = {"job": job, "now": now, "days": days, "before": before, "after": after}
+    return [JobMinute(*row) for row in connection.execute(_PAST_DAYS, values)]
+
+
+def memory_used(connection: Connection, job: str, task_count: int) -> int | None:
+    """Bytes of the task of a job that uses most; None when not every task is measured."""
+    row = connection.execute(_MEMORY, {"job": job, "task_count": task_count, "dimension": MEMORY}).one()
+    return int(row.largest) if row.known == task_count else None

@@ -1,0 +1,89 @@
+"""What `penstock decisions --why` says of a decision."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from penstock.config.model import JobConfig
+from services.auto_scaler.decide.decision import DecisionInputs
+from services.auto_scaler.decide.explain import sentences
+from services.auto_scaler.decide.model import Action, JobUpdate
+from services.auto_scaler.decide.symptoms import JobSymptoms
+from tests.support.auto_scaler import NOW, QUIET, change, job, load, past, rate, situation, state, symptoms
+
+
+def why(found: JobSymptoms, config: JobConfig, **known: Any) -> list[str]:
+    inputs = DecisionInputs(**situation(found, config, state(**known))._asdict())
+    return sentences(inputs, inputs.decide())
+
+
+def test_a_growth_is_told_from_the_symptom_to_the_limit() -> None:
+    grew = why(
+        symptoms(120.0, processed_rows_per_second=200.0),
+        job(2, max_task_count=10),
+        rate=rate(),
+        load=load(1000.0, 9000.0, 12.0),
+        last_change=change(Action.INCREASE_TASKS, 1, 2, lag_seconds=500.0),
+        update=JobUpdate(at=NOW.replace(day=9), author="ann"),
+    )
+    assert grew == [
+        "Symptom: lag. 2 tasks are 120 s behind; the SLO is 90 s.",
+        "What comes in: 1,000 rows/s. What waits: 9,000 rows, and that changes by +12 rows/s.",
+        "Estimate: a task does 100 rows/s, by 60 busy minutes.",
+        "Past days: not looked at.",
+        "Last change: from 1 to 2 tasks at 2026-01-10 11:50 UTC.",
+        "Last update: by ann at 2026-01-09 12:00 UTC.",
+        "The job gets more tasks: lag of 120 s is over the SLO of 90 s; 1,000 rows/s come in and 9,000 wait, to be "
+        "worked off in 900 s; a task does 100 rows/s; from 2 to 10 tasks.",
+        "Limit: 13 tasks are needed, and it may have 10 by its max_task_count of 10.",
+    ]
+
+
+def test_health_is_told_with_past_days_and_what_speaks_against_a_reduction() -> None:
+    kept = why(
+        symptoms(),
+        job(4),
+        rate=rate(busy=2, is_lower_bound=True),
+        load=load(100.0, None),
+        workload=past(soon=200.0, ahead=330.0),
+        day=QUIET,
+    )
+    assert kept[:4] == [
+        "Symptom: none. 4 tasks are 0 s behind; the SLO is 90 s.",
+        "What comes in: 100 rows/s. What waits: unknown.",
+        "Estimate: a task does at least 100 rows/s; it was busy in only 2 minutes.",
+        "Past days: 3 compared. At this time up to 330 rows/s came in within 240 minutes, and usually 200 within 30.",
+    ]
+    assert kept[4:] == [
+        "Nothing is done: healthy.",
+        "Limit: 4 tasks are needed, by what comes in and what past days had.",
+    ]
+
+
+PARTS = {
+    "slower lately": (
+        symptoms(),
+        {"rate": rate().model_copy(update={"latest_rows_per_second": 60.0})},
+        "Estimate: a task does 100 rows/s, and lately 60, by 60 busy minutes.",
+    ),
+    "unknown": (symptoms(None, tasks_measured=1), {}, "Symptom: unknown, since 1 of 2 tasks are measured."),
+    "memory": (symptoms(out_of_memory=True), {}, "Symptom: a task of 2 tasks ran out of memory."),
+    "no past day": (symptoms(), {"workload": past(days=0)}, "Past days: none is known."),
+    "unusual": (
+        symptoms(),
+        {"workload": past(900.0)},
+        "Past days: 3 compared, but the last 30 minutes are unlike them.",
+    ),
+    "untriaged": (
+        symptoms(100.0),
+        {"last_change": change(Action.UNDO, 4, 2)},
+        "The cause is unknown, so there is an alert, and people must look.",
+    ),
+}
+
+
+@pytest.mark.parametrize(("found", "known", "sentence"), PARTS.values(), ids=PARTS.keys())
+def test_what_else_is_said(found: JobSymptoms, known: dict[str, Any], sentence: str) -> None:
+    assert sentence in why(found, job(2), **known)

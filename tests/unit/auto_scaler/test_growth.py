@@ -1,0 +1,139 @@
+"""More tasks by the estimate: how many, what limits them, when to rebalance or to prepare instead."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from penstock.config.model import JobConfig
+from services.auto_scaler.decide.model import Action, ScalerState, Symptom
+from services.auto_scaler.decide.symptoms import JobSymptoms
+from tests.support.auto_scaler import GIB, NOW, QUIET, change, decided, job, load, past, rate, state, symptoms
+
+LAGGING = symptoms(91.0, processed_rows_per_second=200.0)
+
+
+def known(rows: float, backlog: float | None = 18_200.0, **values: Any) -> ScalerState:
+    """A task does 100 rows a second; t is 900 s, and a fifth is added."""
+    return state(**{"rate": rate(), "load": load(rows, backlog, 5.0)} | values)
+
+
+# (X + B/t) * 1.2 / P: with no backlog of note, 1,000 rows/s need 12 tasks
+COUNTS = {
+    "to the estimate, not to the double": (job(2), known(1000.0, 0.0), 13),
+    "what waits counts": (job(2), known(1000.0, 900_000.0), 32),
+    "one step at least is no growth by a rounding": (job(2), known(180.0), 3),
+    "dealt evenly": (job(2, key_groups=8), known(450.0, 0.0), 8),
+    "a backlog in bytes only counts by the lag": (job(2), known(1000.0, None), 13),
+    "a lower bound is no estimate": (job(2), known(1000.0, rate=rate(is_lower_bound=True)), 4),
+    "no load, no estimate": (job(2), known(1000.0, load=None), 4),
+    "slower now": (job(4), known(400.0, 0.0, rate=rate(60.0)), 11),
+}
+
+
+@pytest.mark.parametrize(("config", "values", "tasks"), COUNTS.values(), ids=COUNTS.keys())
+def test_lag_leads_to_the_estimate(config: JobConfig, values: ScalerState, tasks: int) -> None:
+    decision = decided(LAGGING, config, values)
+    assert (decision.action, decision.change) == (Action.INCREASE_TASKS, {"task_count": tasks})
+
+
+NEEDED = "64 tasks are needed, and it may have"
+LIMITS = {
+    "of every job": (job(2), 32, f"{NEEDED} 32 by the limit of 32 tasks a job, which max_task_count can raise"),
+    "its own": (job(2, max_task_count=10), 10, f"{NEEDED} 10 by its max_task_count of 10"),
+    "none, since it was raised": (job(2, max_task_count=100), 64, None),
+    "key groups": (job(2, key_groups=20), 20, "44 tasks are needed, and it may have 20 by its 20 key groups"),
+}
+
+
+@pytest.mark.parametrize(("config", "tasks", "said"), LIMITS.values(), ids=LIMITS.keys())
+def test_the_limit_that_binds_is_said(config: JobConfig, tasks: int, said: str | None) -> None:
+    decision = decided(LAGGING, config, known(3600.0, 0.0))
+    assert (decision.change, decision.limits) == ({"task_count": tasks}, () if said is None else (said,))
+
+
+AT_LIMIT = {
+    "key groups": (job(8, key_groups=8), "each of its 8 key groups has a task of its own already"),
+    "whole key groups": (
+        job(4, key_groups=8, max_task_count=7),
+        "it would take 8 tasks to carry more, and it may have 7 by its max_task_count of 7",
+    ),
+    "of every job": (
+        job(32),
+        "it would take 64 tasks to carry more, and it may have 32 by the limit of 32 tasks a job, "
+        "which max_task_count can raise",
+    ),
+}
+
+
+@pytest.mark.parametrize(("config", "limit"), AT_LIMIT.values(), ids=AT_LIMIT.keys())
+def test_a_job_at_its_limit_says_which_it_is(config: JobConfig, limit: str) -> None:
+    decision = decided(LAGGING, config, known(6400.0, 0.0))
+    assert (decision.action, decision.limits) == (Action.NONE, (limit,))
+
+
+UNEVEN = {
+    "rates differ, and the tasks are enough": (symptoms(91.0, imbalance=0.6), known(90.0, 0.0), Action.REBALANCE),
+    "rates differ, and nothing is known": (symptoms(91.0, imbalance=0.6), state(), Action.REBALANCE),
+    "rates differ, but no deal would be enough": (
+        symptoms(91.0, imbalance=0.6),
+        known(1000.0),
+        Action.INCREASE_TASKS,
+    ),
+    "one task has what waits, and all are enough": (
+        symptoms(91.0, largest_backlog_share=0.75, processed_rows_per_second=200.0),
+        known(90.0, 9000.0),
+        Action.REBALANCE,
+    ),
+    "one task has what waits, and more are needed": (
+        symptoms(91.0, largest_backlog_share=0.9, processed_rows_per_second=200.0),
+        known(1000.0),
+        Action.INCREASE_TASKS,
+    ),
+}
+
+
+@pytest.mark.parametrize(("found", "values", "action"), UNEVEN.values(), ids=UNEVEN.keys())
+def test_an_uneven_job_is_rebalanced_not_grown(found: JobSymptoms, values: ScalerState, action: Action) -> None:
+    assert decided(found, job(2), values).action is action
+
+
+def test_after_a_reduction_that_was_too_much_the_job_goes_back_at_least() -> None:
+    """P was thought to be 100. Two tasks lag with 190 rows/s: P is between 95 and 100, but four tasks were enough."""
+    values = known(190.0, 0.0, last_change=change(Action.DECREASE_TASKS, 4, 2))
+    assert decided(LAGGING, job(2), values).change == {"task_count": 4}
+    later = values.model_copy(update={"last_change": change(Action.DECREASE_TASKS, 4, 2, at=NOW - timedelta(hours=2))})
+    assert decided(LAGGING, job(2), later).change == {"task_count": 3}
+
+
+HEALTHY = symptoms(0.0)
+PEAKS = {
+    "a peak that is known": (past(soon=500.0, ahead=500.0), {}, 7),
+    "carried as it is": (past(soon=160.0, ahead=160.0), {}, None),
+    "an unusual day": (past(300.0, soon=500.0), {}, None),
+    "too few days": (past(soon=500.0, days=1), {}, None),
+    "later than soon": (past(soon=100.0, ahead=500.0), {}, None),
+    "not looked at": (None, {}, None),
+    "a rate that is not sure": (past(soon=500.0), {"rate": rate(is_lower_bound=True)}, None),
+    "set by a higher layer": (past(soon=500.0), {"pinned": ["task_count"]}, None),
+    "acted just now": (past(soon=500.0), {"last_action_at": NOW}, None),
+}
+
+
+@pytest.mark.parametrize(("found", "values", "tasks"), PEAKS.values(), ids=PEAKS.keys())
+def test_a_job_is_ready_before_a_known_peak(found: Any, values: dict[str, Any], tasks: int | None) -> None:
+    decision = decided(HEALTHY, job(2), known(100.0, workload=found, day=QUIET, **values))
+    assert decision.symptom is Symptom.NONE
+    assert decision.change == (None if tasks is None else {"task_count": tasks})
+
+
+def test_pre_scaling_can_be_switched_off() -> None:
+    values = known(100.0, workload=past(soon=500.0))
+    assert decided(HEALTHY, job(2), values, prescale=False).change is None
+
+
+def test_a_prepared_job_is_not_reduced_before_its_peak() -> None:
+    values = known(100.0, workload=past(soon=500.0, ahead=500.0), day=QUIET, container_memory_bytes=GIB)
+    assert decided(HEALTHY, job(7), values).change is None

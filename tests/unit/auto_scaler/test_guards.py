@@ -1,0 +1,91 @@
+"""Windows, limits and the circuit breaker."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from services.auto_scaler.decide.guards import count_fleet, why_frozen, why_hold, why_no_reduction
+from services.auto_scaler.decide.model import Fleet, Symptom
+from services.auto_scaler.decide.policy import Policy, Window
+from tests.support.auto_scaler import NOW, job, situation, state, symptoms
+
+# NOW is a Saturday, 12:00 UTC.
+WINDOWS = {
+    "within": ({"start": "11:00", "end": "13:00"}, True),
+    "from its start": ({"start": "12:00", "end": "13:00"}, True),
+    "not at its end": ({"start": "11:00", "end": "12:00"}, False),
+    "on that day": ({"start": "11:00", "end": "13:00", "weekdays": [5]}, True),
+    "on another day": ({"start": "11:00", "end": "13:00", "weekdays": [4]}, False),
+    "over midnight, before": ({"start": "22:00", "end": "13:00"}, True),
+    "over midnight, of the day before": ({"start": "22:00", "end": "13:00", "weekdays": [4]}, True),
+    "over midnight, of this day": ({"start": "22:00", "end": "13:00", "weekdays": [5]}, False),
+    "over midnight, not yet": ({"start": "22:00", "end": "06:00"}, False),
+}
+
+
+@pytest.mark.parametrize(("window", "is_in"), WINDOWS.values(), ids=WINDOWS.keys())
+def test_windows(window: dict[str, Any], is_in: bool) -> None:
+    assert Window.model_validate(window).contains(NOW) is is_in
+
+
+def test_a_window_that_makes_no_sense_is_named() -> None:
+    with pytest.raises(ValidationError, match=r"peak_hours\.0\.weekdays"):
+        Policy.model_validate({"peak_hours": [{"start": "08:00", "end": "20:00", "weekdays": [7]}]})
+
+
+WINDOW = [{"start": "11:00", "end": "13:00"}]
+
+
+def held(*, reduction: bool, known: dict[str, Any] | None = None, **policy: Any) -> str | None:
+    case = situation(symptoms(), job(), state(**(known or {})), **policy)
+    return why_no_reduction(case) if reduction else why_hold(case)
+
+
+def test_in_peak_hours_nothing_is_taken_away_and_in_maintenance_nothing_is_changed() -> None:
+    assert held(reduction=False, peak_hours=WINDOW) is None
+    assert "peak hours" in (held(reduction=True, peak_hours=WINDOW) or "")
+    for reduction in (False, True):
+        assert "maintenance window" in (held(reduction=reduction, maintenance=WINDOW) or "")
+
+
+@pytest.mark.parametrize(("seconds", "up", "down"), [(299, True, True), (300, False, True), (1800, False, False)])
+def test_fast_up_slow_down(seconds: int, up: bool, down: bool) -> None:
+    known = {"last_action_at": NOW - timedelta(seconds=seconds)}
+    assert (held(reduction=False, known=known) is not None) is up
+    assert (held(reduction=True, known=known) is not None) is down
+
+
+FLEETS = {
+    "not looked at": (None, False),
+    "all well": (Fleet(jobs=100, lagging=0, unmeasured=0), False),
+    "a share lags": (Fleet(jobs=100, lagging=30, unmeasured=0), False),
+    "many lag": (Fleet(jobs=100, lagging=31, unmeasured=0), True),
+    "few jobs": (Fleet(jobs=19, lagging=19, unmeasured=19), False),
+    "half are not measured": (Fleet(jobs=20, lagging=0, unmeasured=10), False),
+    "most are not measured": (Fleet(jobs=20, lagging=0, unmeasured=11), True),
+}
+
+
+@pytest.mark.parametrize(("fleet", "is_frozen"), FLEETS.values(), ids=FLEETS.keys())
+def test_the_circuit_breaker(fleet: Fleet | None, is_frozen: bool) -> None:
+    assert (why_frozen(fleet, Policy()) is not None) is is_frozen
+
+
+def started(at: datetime, *, converged: bool = True) -> Any:
+    return situation(symptoms(None), job(), state(running_since=at, converged=converged))
+
+
+def test_a_job_that_has_just_started_need_not_be_measured() -> None:
+    old, new = NOW - timedelta(hours=1), NOW - timedelta(seconds=200)
+    cases = [
+        (Symptom.UNKNOWN, started(old)),
+        (Symptom.UNKNOWN, started(new)),
+        (Symptom.UNKNOWN, started(old, converged=False)),
+        (Symptom.LAG, started(old)),
+        (Symptom.NONE, started(old)),
+    ]
+    assert count_fleet(cases) == Fleet(jobs=5, lagging=1, unmeasured=1)

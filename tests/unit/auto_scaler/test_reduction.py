@@ -1,0 +1,78 @@
+"""Less only where the estimate and past days allow it: tables."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from services.auto_scaler.decide.model import Action, DayHistory
+from tests.support.auto_scaler import MIB, QUIET, decided, job, load, past, rate, state, symptoms
+
+HOUR = DayHistory(minutes_measured=1400, minutes_lagging=9, minutes_out_of_memory=0, minutes_quiet=60)
+SHORT = HOUR.model_copy(update={"minutes_quiet": 59})
+# 16 tasks of 64 key groups; a task does 100 rows/s, 300 come in, and on past days no more came in the next hours.
+KNOWN: dict[str, Any] = {"day": HOUR, "rate": rate(), "load": load(300.0), "workload": past(ahead=300.0)}
+TASKS: dict[str, tuple[dict[str, Any], int | None]] = {
+    "half at most": ({}, 8),
+    "a lower bound of the rate is good enough": ({"rate": rate(is_lower_bound=True)}, 8),
+    "not below what comes in": ({"load": load(800.0)}, 11),
+    "not below past days": ({"workload": past(ahead=880.0)}, 11),
+    "a few tasks are not worth a restart": ({"workload": past(ahead=1000.0)}, None),
+    "the last few tasks are": ({"workload": past(ahead=1000.0), "declared_task_count": 13}, 13),
+    "past days need what there is": ({"workload": past(ahead=1300.0)}, None),
+    "not below what is declared": ({"declared_task_count": 10}, 10),
+    "an hour is not over": ({"day": SHORT}, None),
+    "an unusual day": ({"workload": past(300.0, ahead=100.0)}, None),
+    "an unusual day after a quiet one": ({"workload": past(300.0), "day": QUIET}, None),
+    "one past day, and an hour without lag": ({"workload": past(days=1)}, None),
+    "one past day, and a day without lag": ({"workload": past(days=1), "day": QUIET}, 11),
+    "no past day, and a day without lag": ({"workload": past(days=0), "day": QUIET}, 11),
+    "one past day counts all the same": ({"workload": past(days=1, ahead=1300.0), "day": QUIET}, None),
+    "no rate is known, and a day without lag": ({"rate": None, "day": QUIET}, 11),
+    "P is plainly too small": ({"load": load(1700.0)}, None),
+    "too little memory for fewer tasks": ({"memory_used_bytes": 200 * MIB}, None),
+    "memory enough for fewer tasks": ({"memory_used_bytes": 160 * MIB}, 8),
+}
+
+
+@pytest.mark.parametrize(("values", "tasks"), TASKS.values(), ids=TASKS.keys())
+def test_fewer_tasks(values: dict[str, Any], tasks: int | None) -> None:
+    decision = decided(symptoms(), job(16), state(**KNOWN | values))
+    assert decision.change == (None if tasks is None else {"task_count": tasks})
+    assert tasks is not None or len(decision.limits) == 1, "what speaks against it is said"
+
+
+def test_key_groups_are_dealt_evenly_when_tasks_go() -> None:
+    """Six of eight tasks would carry what four do: some task has two key groups."""
+    values = {"day": QUIET, "declared_task_count": 2}
+    assert decided(symptoms(), job(8, key_groups=8), state(**values)).change == {"task_count": 4}
+    assert decided(symptoms(), job(8, key_groups=8), state(**values | {"declared_task_count": 5})).change == {
+        "task_count": 5
+    }
+
+
+def test_p_is_corrected_before_anything_else() -> None:
+    decision = decided(symptoms(), job(16), state(**KNOWN | {"load": load(1700.0)}))
+    assert decision.limits[0].startswith("a task was thought to do 100 rows/s but does 106 without lag")
+
+
+GROWN = {"memory_bytes": 800 * MIB}
+MEMORY: dict[str, tuple[dict[str, Any], int | None]] = {
+    "a quarter": ({}, 600),
+    "not below what is used, and a quarter more": ({"memory_used_bytes": 560 * MIB}, 700),
+    "all of it is used": ({"memory_used_bytes": 640 * MIB}, None),
+    "an hour is not enough": ({"day": HOUR}, None),
+}
+
+
+@pytest.mark.parametrize(("values", "mib"), MEMORY.values(), ids=MEMORY.keys())
+def test_less_memory(values: dict[str, Any], mib: int | None) -> None:
+    decision = decided(symptoms(), job(2, resources=GROWN), state(**{"day": QUIET} | values))
+    assert decision.change == (None if mib is None else {"resources": {"memory_bytes": mib * MIB}})
+
+
+def test_memory_goes_when_no_task_can() -> None:
+    values = KNOWN | {"day": QUIET, "workload": past(ahead=1300.0)}
+    decision = decided(symptoms(), job(16, resources=GROWN), state(**values))
+    assert (decision.action, len(decision.limits)) == (Action.DECREASE_MEMORY, 1)

@@ -1,0 +1,142 @@
+"""Lag that more tasks do not cure: undo once, then people; one growth after an update; slow tasks; a stuck backlog."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from services.auto_scaler.decide.model import Action, Fleet, JobUpdate, PastChange
+from tests.support.auto_scaler import NOW, change, decided, job, load, rate, state, symptoms
+
+GREW = change(Action.INCREASE_TASKS, 2, 4, lag_seconds=200.0, processed_rows_per_second=200.0)
+SOON = JobUpdate(at=NOW - timedelta(minutes=5), author="ann")
+
+
+def after_growth(lag: float, processed: float | None, **values: Any) -> Any:
+    """Four tasks, that were two; 60 rows/s more than 200 are 30 % of what two more tasks promised."""
+    found = symptoms(lag, processed_rows_per_second=processed)
+    return decided(found, job(4), state(**{"last_change": GREW} | values))
+
+
+EFFECTS: dict[str, tuple[float, float | None, Action]] = {
+    "as fast as promised": (200.0, 400.0, Action.INCREASE_TASKS),
+    "somewhat faster": (200.0, 260.0, Action.INCREASE_TASKS),
+    "hardly faster": (181.0, 259.0, Action.UNDO),
+    "slower": (200.0, 100.0, Action.UNDO),
+    "not faster, but the lag is less": (180.0, 200.0, Action.INCREASE_TASKS),
+    "unknown": (200.0, None, Action.INCREASE_TASKS),
+}
+
+
+@pytest.mark.parametrize(("lag", "processed", "action"), EFFECTS.values(), ids=EFFECTS.keys())
+def test_an_increase_without_effect_is_undone(lag: float, processed: float | None, action: Action) -> None:
+    decision = after_growth(lag, processed)
+    assert (decision.action, decision.untriaged) == (action, action is Action.UNDO)
+    assert decision.change == {"task_count": 2 if action is Action.UNDO else 8}
+
+
+NO_UNDO: dict[str, dict[str, Any]] = {
+    "a while ago": {"last_change": GREW.model_copy(update={"at": NOW - timedelta(seconds=900)})},
+    "another number runs": {"last_change": GREW.model_copy(update={"tasks_after": 3})},
+    "it answered no lag": {"last_change": GREW.model_copy(update={"lag_seconds": 90.0})},
+    "updated since": {"update": SOON},
+}
+
+
+@pytest.mark.parametrize("values", NO_UNDO.values(), ids=NO_UNDO.keys())
+def test_an_increase_that_says_nothing_now_is_not_undone(values: dict[str, Any]) -> None:
+    assert after_growth(200.0, 100.0, **values).action is Action.INCREASE_TASKS
+
+
+def test_an_increase_is_judged_from_the_restart_on() -> None:
+    """It took half an hour to copy the state of the job."""
+    grew = GREW.model_copy(update={"at": NOW - timedelta(minutes=40)})
+    decision = after_growth(200.0, 100.0, last_change=grew, running_since=NOW - timedelta(minutes=10))
+    assert decision.action is Action.UNDO
+
+
+STAYS: dict[str, tuple[dict[str, Any], str]] = {
+    "set by a higher layer": ({"pinned": ["task_count"]}, "task_count is set by a higher layer"),
+    "declared": ({"declared_task_count": 4}, "the job declares 4 tasks"),
+}
+
+
+@pytest.mark.parametrize(("values", "limit"), STAYS.values(), ids=STAYS.keys())
+def test_what_cannot_be_undone_is_asked_of_people(values: dict[str, Any], limit: str) -> None:
+    decision = after_growth(200.0, 100.0, **values)
+    assert (decision.action, decision.untriaged, decision.limits) == (Action.NONE, True, (limit,))
+
+
+UNDONE = change(Action.UNDO, 4, 2)
+
+
+def undone(*, hours: float, processed: float | None) -> PastChange:
+    return UNDONE.model_copy(update={"at": NOW - timedelta(hours=hours), "processed_rows_per_second": processed})
+
+
+STOPS: dict[str, tuple[dict[str, Any], bool]] = {
+    "undone lately": ({}, True),
+    "also while it could not act": ({"last_action_at": NOW}, True),
+    "an hour ago, and not faster since": ({"last_change": undone(hours=1, processed=154.0)}, True),
+    "an hour ago, and faster since": ({"last_change": undone(hours=1, processed=153.0)}, False),
+    "an hour ago, and nobody knows": ({"last_change": undone(hours=1, processed=None)}, False),
+    "a day ago": ({"last_change": undone(hours=24, processed=154.0)}, False),
+    "faster at once is no reason": ({"last_change": undone(hours=0.5, processed=153.0)}, True),
+    "updated since": ({"update": SOON}, False),
+}
+
+
+@pytest.mark.parametrize(("values", "stops"), STOPS.values(), ids=STOPS.keys())
+def test_after_an_undo_nothing_grows_for_a_while(values: dict[str, Any], stops: bool) -> None:
+    decision = decided(
+        symptoms(500.0, processed_rows_per_second=200.0), job(2), state(**{"last_change": UNDONE} | values)
+    )
+    assert (decision.change is None, decision.untriaged) == (stops, stops)
+
+
+GROWN_SINCE = change(Action.INCREASE_TASKS, 1, 2, at=NOW - timedelta(minutes=8))
+UPDATED = JobUpdate(at=NOW - timedelta(minutes=20), author="ann")
+WATCHES: dict[str, tuple[dict[str, Any], bool]] = {
+    "it may grow once": ({"update": UPDATED}, False),
+    "it has grown since": ({"update": UPDATED, "last_change": GROWN_SINCE}, True),
+    "it had grown before": ({"update": SOON, "last_change": GROWN_SINCE}, False),
+    "updated long ago": ({"update": JobUpdate(at=NOW - timedelta(minutes=31), author="ann")}, False),
+}
+
+
+@pytest.mark.parametrize(("values", "watches"), WATCHES.values(), ids=WATCHES.keys())
+def test_a_job_that_a_person_updated_grows_once_and_is_watched(values: dict[str, Any], watches: bool) -> None:
+    decision = decided(symptoms(100.0), job(2), state(**values))
+    assert (decision.change is None) is watches
+    assert not watches or decision.limits == (
+        "ann updated the job at 11:40 UTC, and it has grown once since: it is watched until 12:10 UTC",
+    )
+
+
+# Four tasks of which each does 100 rows/s; 200 come in.
+ENOUGH: dict[str, tuple[float, float | None, bool]] = {
+    "what waits becomes less": (400.0, -50.0, False),
+    "what waits grows": (400.0, 50.0, True),
+    "what waits stays": (400.0, 0.0, True),
+    "nobody knows": (400.0, None, False),
+    "the tasks are slow": (199.0, -1.0, True),
+}
+
+
+@pytest.mark.parametrize(("processed", "growth", "untriaged"), ENOUGH.values(), ids=ENOUGH.keys())
+def test_lag_though_the_tasks_are_enough(processed: float, growth: float | None, untriaged: bool) -> None:
+    found = symptoms(100.0, processed_rows_per_second=processed)
+    decision = decided(found, job(4), state(rate=rate(), load=load(200.0, 9000.0, growth)))
+    assert (decision.change, decision.untriaged) == (None, untriaged)
+
+
+def test_when_many_jobs_lag_at_once_none_is_changed() -> None:
+    frozen = Fleet(jobs=100, lagging=31, unmeasured=0)
+    for found in (symptoms(100.0), symptoms(0.0), symptoms(0.0, out_of_memory=True)):
+        decision = decided(found, job(4), state(fleet=frozen))
+        assert (decision.change, decision.limits) == (
+            None,
+            ("31 of 100 jobs lag at once, so no job is scaled until people know why",),
+        )
