@@ -1,4 +1,5 @@
 """Penstock's scaling decisions beside those of others: `python -m tests.bench.autoscaling [--series 24] [--days 21]`.
+`--ablation` compares Penstock with itself without past days (proactive), and without estimates too (reactive).
 
 Jobs of the model in `tests/support/autoscaling` run under each policy, minute by minute, with the same input, noise and
 hosts: `--series` jobs on departures from New York, and for each synthetic kind two jobs, of 3 and 10 tasks at their
@@ -14,7 +15,7 @@ together. `downtime_error` is the mean error of the modelled downtimes against t
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,9 +24,10 @@ from tests.bench.report import finish, say
 from tests.support.autoscaling.calibration import downtime_error
 from tests.support.autoscaling.flights import departures, flight_traces, flights
 from tests.support.autoscaling.jobs import Job, job_for
-from tests.support.autoscaling.policies import POLICIES
+from tests.support.autoscaling.policies import ABLATION, POLICIES
 from tests.support.autoscaling.run import Outcome, compare
 from tests.support.autoscaling.score import Score, total
+from tests.support.autoscaling.seen import NewPolicy
 from tests.support.autoscaling.traces import KINDS, synthetic
 
 SIZES = (3.0, 10.0)
@@ -39,26 +41,34 @@ def main() -> None:
     parser.add_argument("--series", type=int, default=24, help="how many series of departures")
     parser.add_argument("--days", type=int, default=21)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--ablation", action="store_true", help="only Penstock, with less and less of what it has")
     options = parser.parse_args()
-    finish(measure(options.series, options.days, options.seed))
+    policies = ABLATION if options.ablation else POLICIES
+    finish(measure(options.series, options.days, options.seed, policies=policies))
 
 
 def measure(
-    series: int, days: int, seed: int, *, kinds: Sequence[str] = tuple(KINDS), sizes: Sequence[float] = SIZES
+    series: int,
+    days: int,
+    seed: int,
+    *,
+    kinds: Sequence[str] = tuple(KINDS),
+    sizes: Sequence[float] = SIZES,
+    policies: Mapping[str, NewPolicy] = POLICIES,
 ) -> dict[str, Any]:
     """Compares the policies; the scores of all jobs together, by policy."""
-    outcomes = list(compare(_jobs(series, days, seed, kinds, sizes), POLICIES, seed))
+    outcomes = list(compare(_jobs(series, days, seed, kinds, sizes), policies, seed))
     for kind in dict.fromkeys(one.kind for one in outcomes):
-        _show(kind, scores([one for one in outcomes if one.kind == kind]))
-    in_all = scores(outcomes)
+        _show(kind, scores([one for one in outcomes if one.kind == kind], policies))
+    in_all = scores(outcomes, policies)
     _show(ALL, in_all)
     figures: dict[str, Any] = {policy: _rounded(score) for policy, score in in_all.items()}
     return figures | {"model_error": None, "downtime_error": downtime_error()}
 
 
-def scores(outcomes: Sequence[Outcome]) -> dict[str, Score]:
+def scores(outcomes: Sequence[Outcome], policies: Iterable[str]) -> dict[str, Score]:
     """The sum of the scores of each policy."""
-    return {name: total(one.score for one in outcomes if one.policy == name) for name in POLICIES}
+    return {name: total(one.score for one in outcomes if one.policy == name) for name in policies}
 
 
 def _jobs(series: int, days: int, seed: int, kinds: Sequence[str], sizes: Sequence[float]) -> list[Job]:

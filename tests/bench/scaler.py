@@ -18,9 +18,11 @@ from datetime import UTC, datetime, timedelta
 import orjson
 
 from penstock.config.model import JobConfig
-from services.auto_scaler.algorithm import DecisionInputs, Policy, Symptom
+from services.auto_scaler.decide.decision import DecisionInputs
+from services.auto_scaler.decide.model import Symptom
+from services.auto_scaler.decide.policy import Policy
+from services.auto_scaler.decide.symptoms import TaskSample, detect
 from services.auto_scaler.evidence import ScaledJob, scaler_state
-from services.auto_scaler.symptoms import TaskSample, detect
 from tests.bench.report import finish, say
 from tests.support.store.jobs import make_config
 

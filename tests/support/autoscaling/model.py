@@ -37,7 +37,11 @@ class Minute(NamedTuple):
     backlog: Floats
     broker_lag: Floats
     out_of_memory: np.ndarray
+    memory_used: Floats
     group_rates: Floats
+    task_reads: Floats
+    task_rates: Floats
+    task_backlogs: Floats
 
 
 class Fleet:
@@ -99,7 +103,8 @@ class Fleet:
         arriving = self._arrivals(minute)
         waiting = self._backlog + arriving
         work = self._by_task(waiting)
-        short = self._memory_needed(minute) > self.memory[:, None]
+        memory = self._memory_needed(minute)
+        short = memory > self.memory[:, None]
         speed = self._speeds(minute, short)
         usual = np.maximum(self._per_row(self._speed[minute]), 1e-6) * figures.ROWS_PER_CORE_SECOND
         done = np.minimum(work, speed * self._time_for_rows(up)[:, None])
@@ -132,7 +137,11 @@ class Fleet:
             backlog=backlog,
             broker_lag=backlog + input_rate * figures.TRIGGER_SECONDS * (0.5 + busy),
             out_of_memory=(short & self._active).any(axis=1),
+            memory_used=np.minimum((memory * self._active).max(axis=1), self.memory),
             group_rates=arriving / MINUTE,
+            task_reads=done / MINUTE,
+            task_rates=rates,
+            task_backlogs=left,
         )
 
     def _begin_changes(self, minute: int) -> None:

@@ -84,9 +84,10 @@ class _Run:
         """Asks the policies of all jobs that run and are not about to change."""
         fleet = self._fleet
         asked = np.flatnonzero(~passed.stopped & (passed.down < MINUTE))
-        columns = [column[asked].tolist() for column in passed[3:-1]]
+        columns = [column[asked].tolist() for column in passed[3:-4]]
         state = [column[asked].tolist() for column in (fleet.started, fleet.tasks, fleet.memory)]
-        seen = map(Seen._make, zip([minute] * len(asked), *state, *columns, passed.group_rates[asked], strict=True))
+        arrays = [column[asked] for column in passed[-4:]]
+        seen = map(Seen._make, zip([minute] * len(asked), *state, *columns, *arrays, strict=True))
         for row, one in zip(asked.tolist(), seen, strict=True):
             if row in fleet.pending:
                 continue

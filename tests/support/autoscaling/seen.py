@@ -14,8 +14,9 @@ class Seen(NamedTuple):
     `true_rate`: the sum over its tasks of what each gets through while it is busy. `imbalance`: the deviation of these
     rates, relative to their mean. `busy`, `busiest`: the mean and the largest busy share. `slowest_rate`,
     `fastest_rate`: the least and the most that a task read. `backlog`: rows that wait. `broker_lag`: rows behind the
-    newest offsets at some moment between two batches, as a broker tells it. `group_rates`: what came into each key
-    group.
+    newest offsets at some moment between two batches, as a broker tells it. `memory_used`: bytes of the task that uses
+    most. `group_rates`: what came into each key group. `task_reads`, `task_rates`, `task_backlogs`: what each task
+    read, gets through while it is busy (0 when it did nothing), and has waiting; more places than there are tasks.
     """
 
     minute: int
@@ -33,7 +34,11 @@ class Seen(NamedTuple):
     backlog: float
     broker_lag: float
     out_of_memory: bool
+    memory_used: float
     group_rates: Floats
+    task_reads: Floats
+    task_rates: Floats
+    task_backlogs: Floats
 
 
 class Wanted(NamedTuple):

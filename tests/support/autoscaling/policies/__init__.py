@@ -9,7 +9,7 @@ from tests.support.autoscaling.policies.ds2 import Ds2
 from tests.support.autoscaling.policies.flink import FlinkAutoscaler
 from tests.support.autoscaling.policies.hpa import Hpa
 from tests.support.autoscaling.policies.keda import Keda, KedaFitted
-from tests.support.autoscaling.policies.penstock import Penstock
+from tests.support.autoscaling.policies.penstock import Penstock, Proactive, Reactive
 from tests.support.autoscaling.policies.static import Static
 from tests.support.autoscaling.seen import NewPolicy
 
@@ -23,3 +23,5 @@ POLICIES: Mapping[str, NewPolicy] = {
     "ds2": Ds2,
     "flink_autoscaler": FlinkAutoscaler,
 }
+
+ABLATION: Mapping[str, NewPolicy] = {"reactive": Reactive, "proactive": Proactive, "penstock": Penstock}

@@ -40,9 +40,13 @@ def seen(**changed: Any) -> Seen:
         "backlog": 0.0,
         "broker_lag": 100_000.0,
         "out_of_memory": False,
+        "memory_used": 0.0,
         "group_rates": np.full(KEY_GROUPS, 20_000.0 / KEY_GROUPS),
     }
-    return Seen(**(known | changed))
+    of_all = known | changed
+    shares = {"task_reads": "processed_rate", "task_rates": "true_rate", "task_backlogs": "backlog"}
+    each = {name: np.full(MAX_TASKS, of_all[total] / of_all["tasks"]) for name, total in shares.items()}
+    return Seen(**(each | of_all))
 
 
 def tasks_over(policy: Policy, minutes: range, **changed: Any) -> list[int]:
@@ -171,16 +175,19 @@ def test_flink_reduces_to_the_most_that_the_hour_asked_for() -> None:
     assert tasks_over(policy, range(30, 81), tasks=5, processed_rate=5_000.0, busiest=0.1)[-2:] == [5, 4]
 
 
+BEHIND = {"backlog": 40_000.0 * 100, "processed_rate": 40_000.0}
+
+
 def test_penstock_decides_by_its_own_algorithm() -> None:
     assert Penstock(job()).wanted(seen()).tasks == 4
-    assert Penstock(job()).wanted(seen(backlog=40_000.0 * 100)).tasks == 8
+    assert Penstock(job()).wanted(seen(backlog=40_000.0 * 100)).tasks == 4, "they are enough to work it off"
+    assert Penstock(job()).wanted(seen(**BEHIND)).tasks == 6, "(X + B/t) * 1.2 / P = 5.3"
     assert Penstock(job()).wanted(seen(out_of_memory=True)).memory_bytes == GIB * 3 // 2
 
 
 def test_penstock_waits_after_a_change_and_gives_back_after_a_quiet_day() -> None:
-    behind = {"backlog": 40_000.0 * 100}
-    assert tasks_over(Penstock(job()), range(100, 107), started=101, **behind)[2:] == [4, 4, 4, 4, 8]
-    assert tasks_over(Penstock(job()), range(100, 106), **behind) == [8, 4, 4, 4, 4, 8]
+    assert tasks_over(Penstock(job()), range(100, 107), started=101, **BEHIND) == [4, 4, 4, 4, 4, 6, 4]
+    assert tasks_over(Penstock(job()), range(100, 106), **BEHIND) == [6, 4, 4, 4, 4, 6]
     assert set(tasks_over(Penstock(job()), range(300, 1700))) == {4, 3}
 
 
