@@ -97,7 +97,9 @@ class AutoScaler:
             return None
         symptoms = detect(cluster.samples.get(job.job, ()), config.task_count)
         state = scaler_state(job, cluster.container_memory_bytes)
-        return Seen(job, classify_symptom(symptoms, config), Situation(symptoms, config, state, self._policy, now))
+        return Seen(
+            job, classify_symptom(symptoms, config, self._policy), Situation(symptoms, config, state, self._policy, now)
+        )
 
     def _decide_all(self, seen: Sequence[Seen], fleet: Fleet) -> list[Decided]:
         """A healthy job is due every few minutes: until then its last decision stands."""

@@ -36,7 +36,7 @@ def decide(
 ) -> ScalingDecision:
     """The decision about a job that runs `config`."""
     case = Situation(symptoms, config, state, policy, now)
-    symptom = classify_symptom(symptoms, config)
+    symptom = classify_symptom(symptoms, config, policy)
     if symptom is Symptom.UNKNOWN:
         return nothing(symptom, "the lag is unknown: not every task has been measured")
     frozen = guards.why_frozen(state.fleet, policy)
@@ -53,10 +53,10 @@ def decide(
     return answer_lag(case) if symptom is Symptom.LAG else answer_out_of_memory(case)
 
 
-def classify_symptom(symptoms: JobSymptoms, config: JobConfig) -> Symptom:
-    """The symptom to answer, in the order of Algorithm 2."""
+def classify_symptom(symptoms: JobSymptoms, config: JobConfig, policy: Policy) -> Symptom:
+    """The symptom to answer, in the order of Algorithm 2. Lag is answered before it is over the SLO."""
     lag = symptoms.time_lagged_seconds
-    if lag is not None and lag > config.slo.max_lag_seconds:
+    if lag is not None and lag > policy.early_share * config.slo.max_lag_seconds:
         return Symptom.LAG
     if symptoms.out_of_memory:
         return Symptom.OUT_OF_MEMORY
@@ -65,13 +65,13 @@ def classify_symptom(symptoms: JobSymptoms, config: JobConfig) -> Symptom:
 
 def needs_recent(case: Situation) -> bool:
     """Whether the decision needs an estimate from the minutes before now: it may answer lag."""
-    is_lag = classify_symptom(case.symptoms, case.config) is Symptom.LAG
+    is_lag = classify_symptom(case.symptoms, case.config, case.policy) is Symptom.LAG
     return is_lag and _may_act(case) and untriaged.why_stopped(case) is None
 
 
 def needs_past(case: Situation) -> bool:
     """Whether the decision needs the last day and past days, too: it may take something away, or prepare for a peak."""
-    if classify_symptom(case.symptoms, case.config) is not Symptom.NONE or not _may_act(case):
+    if classify_symptom(case.symptoms, case.config, case.policy) is not Symptom.NONE or not _may_act(case):
         return False
     return can_shrink(case) or (case.policy.prescale and can_grow(case))
 

@@ -17,6 +17,7 @@ from services.auto_scaler.decide.model import Load, PastChange, RateEstimate
 from services.auto_scaler.decide.policy import Policy
 
 _BUSY_BACKLOG_SECONDS = 30.0
+_BEST_SHARE = 0.9
 
 
 class TaskMinute(NamedTuple):
@@ -35,14 +36,18 @@ def estimate_rate(minutes: Iterable[TaskMinute], policy: Policy) -> RateEstimate
     if not worked:
         return None
     busy = [minute for minute in worked if is_busy(minute, policy)]
+    best = sorted(_rate(minute) for minute in worked)[int(_BEST_SHARE * (len(worked) - 1))]
     if len(busy) < policy.least_busy_minutes:
-        return RateEstimate(rows_per_second=_median(worked), busy_minutes=len(busy), is_lower_bound=True)
+        return RateEstimate(
+            rows_per_second=_median(worked), busy_minutes=len(busy), is_lower_bound=True, best_rows_per_second=best
+        )
     since = max(minute.minute for minute in worked) - timedelta(minutes=policy.latest_minutes)
     latest = [minute for minute in busy if minute.minute > since]
     return RateEstimate(
         rows_per_second=_median(busy),
         busy_minutes=len(busy),
         latest_rows_per_second=_median(latest) if len(latest) >= policy.least_busy_minutes else None,
+        best_rows_per_second=best,
     )
 
 
@@ -69,11 +74,29 @@ def estimate_load(minutes: Iterable[TaskMinute], task_count: int, policy: Policy
     whole = [group for group in by_minute if _is_whole(group, task_count)][-policy.load_minutes :]
     if not whole:
         return None
-    read = fmean(sum(minute.input_rows or 0.0 for minute in group) for group in whole)
-    growth = _backlog_growth(whole)
+    by_task = [_load([[_of_task(group, task)] for group in whole]) for task in range(task_count)]
+    busiest = max(by_task, key=lambda load: (load.backlog_records or 0.0, load.rows_per_second))
+    return _load(whole).model_copy(
+        update={
+            "busiest_rows_per_second": busiest.rows_per_second,
+            "busiest_backlog_records": busiest.backlog_records,
+        }
+    )
+
+
+def _of_task(group: Sequence[TaskMinute], task: int) -> TaskMinute:
+    return next(minute for minute in group if minute.task == task)
+
+
+def _load(groups: Sequence[Sequence[TaskMinute]]) -> Load:
+    """What came in to some tasks. A growth that has just begun shows in the last two minutes, and is not averaged."""
+    read = fmean(sum(minute.input_rows or 0.0 for minute in group) for group in groups)
+    growth = _backlog_growth(groups)
+    latest = sum(minute.input_rows or 0.0 for minute in groups[-1]) + (_backlog_growth(groups[-2:]) or 0.0)
+    is_growing = growth is not None and growth > 0
     return Load(
-        rows_per_second=max(0.0, read + (growth or 0.0)),
-        backlog_records=_backlog(whole[-1]),
+        rows_per_second=max(0.0, read + (growth or 0.0), latest if is_growing else 0.0),
+        backlog_records=_backlog(groups[-1]),
         backlog_growth_per_second=growth,
     )
 
@@ -94,9 +117,23 @@ def _backlog_growth(groups: Sequence[Sequence[TaskMinute]]) -> float | None:
     return None if first is None or last is None or not seconds else (last - first) / seconds
 
 
-def work_per_second(load: Load, backlog: float, recovery_seconds: float) -> float:
-    """X + B/t: rows per second that a job must process to work off its backlog within the time (equation 3)."""
-    return load.rows_per_second + backlog / recovery_seconds
+def work_per_second(load: Load, backlog: float, recovery_seconds: float, tasks: int) -> float:
+    """X + B/t: rows per second that a job must process to work off its backlog within the time (equation 3).
+
+    Tasks are as many as the busiest one needs: its key groups are split when there are more tasks.
+    """
+    together = load.rows_per_second + backlog / recovery_seconds
+    if load.busiest_rows_per_second is None:
+        return together
+    busiest = load.busiest_rows_per_second + (load.busiest_backlog_records or 0.0) / recovery_seconds
+    return max(together, tasks * busiest)
+
+
+def skew(load: Load, tasks: int) -> float:
+    """What comes in to the busiest task, in parts of what comes in to a task on average."""
+    if load.busiest_rows_per_second is None or load.rows_per_second <= 0:
+        return 1.0
+    return max(1.0, tasks * load.busiest_rows_per_second / load.rows_per_second)
 
 
 def recovery_seconds(slo_seconds: float, policy: Policy) -> float:
@@ -139,16 +176,26 @@ def rate_with_lag(
     """P, corrected downwards (section V-C 1).
 
     After a decrease that made the job lag, P is between X/n and what it was thought to be: the middle. Tasks that are
-    somewhat slower now (`present`, of one task) count as slow as they are. Much slower ones have another problem.
+    slower now (`present`, of one task) count as slow as they are, and faster ones have shown that they can.
     """
-    value = rate.rows_per_second
+    value = max(rate.rows_per_second, present or 0.0)
     if shrunk is not None:
         value = min(value, (load.rows_per_second / tasks + value) / 2)
-    if present is not None and present >= policy.slow_share * rate.rows_per_second:
+    if present is not None and not is_outage(rate, present, policy):
         value = min(value, present)
     return value
 
 
-def memory_needed(used_bytes: int, tasks_now: int, tasks_then: int, policy: Policy) -> int:
-    """Bytes for a task when there are `tasks_then`: fewer tasks have more of the state each."""
-    return math.ceil(used_bytes * max(1.0, tasks_now / tasks_then) * (1 + policy.memory_headroom))
+def is_outage(rate: RateEstimate, present: float, policy: Policy) -> bool:
+    """Whether a task does so little of what it can that no number of tasks is an answer."""
+    return present < policy.slow_share * rate.best
+
+
+def memory_needed(used_bytes: int, policy: Policy) -> int:
+    """Bytes for a task that uses so many."""
+    return math.ceil(used_bytes * (1 + policy.memory_headroom))
+
+
+def tasks_for_memory(used_bytes: int, tasks: int, memory_bytes: int, policy: Policy) -> int:
+    """The fewest tasks whose memory is enough for the state of all: fewer tasks have more of it each."""
+    return math.ceil(tasks * memory_needed(used_bytes, policy) / memory_bytes)

@@ -35,14 +35,16 @@ def answer_lag(case: Situation) -> ScalingDecision:
     undone = untriaged.undo(case, lag)
     if undone is not None:
         return undone
+    broken = untriaged.why_outage(case)
+    if broken is not None:
+        return nothing(Symptom.LAG, f"{lag}; {broken}", untriaged=case.is_over_slo)
     need = need_with_lag(case)
     is_enough = need is not None and need.tasks <= case.tasks
     uneven = _why_uneven(case, is_enough=is_enough)
     if uneven is not None and (need is None or is_enough):
         return ScalingDecision(symptom=Symptom.LAG, action=Action.REBALANCE, reason=f"{lag}; {uneven}")
-    rate, load = case.state.rate, case.state.load
-    if is_enough and rate is not None and load is not None:
-        return untriaged.though_enough(case, lag, rate, load)
+    if is_enough and case.state.load is not None:
+        return untriaged.though_enough(case, lag, case.state.load)
     watched = untriaged.why_watch(case)
     if watched is not None:
         return nothing(Symptom.LAG, lag, watched)
@@ -52,7 +54,9 @@ def answer_lag(case: Situation) -> ScalingDecision:
 def describe_lag(case: Situation) -> str:
     """The symptom in words."""
     lag, slo = case.symptoms.time_lagged_seconds or 0.0, case.config.slo.max_lag_seconds
-    return f"lag of {lag:,.0f} s is over the SLO of {slo:,.0f} s"
+    if case.is_over_slo:
+        return f"lag of {lag:,.0f} s is over the SLO of {slo:,.0f} s"
+    return f"lag of {lag:,.0f} s is over {case.policy.early_share:.0%} of the SLO of {slo:,.0f} s"
 
 
 def _why_uneven(case: Situation, *, is_enough: bool) -> str | None:
@@ -81,7 +85,7 @@ def need_with_lag(case: Situation) -> Need | None:
     shrunk = untriaged.last_change(case, Action.DECREASE_TASKS)
     present = None if processed is None else processed / case.tasks
     sure = estimates.rate_with_lag(rate, load, case.tasks, present, shrunk, policy)
-    work = estimates.work_per_second(load, backlog, seconds) * (1 + policy.headroom)
+    work = estimates.work_per_second(load, backlog, seconds, case.tasks) * (1 + policy.headroom)
     tasks = estimates.tasks_needed(work, sure, case.key_groups)
     because = (
         f"{load.rows_per_second:,.0f} rows/s come in and {backlog:,.0f} wait, to be worked off in {seconds:,.0f} s; "
@@ -130,7 +134,11 @@ def can_grow(case: Situation) -> bool:
 
 
 def before_peak(case: Situation, rate: RateEstimate, load: Load) -> ScalingDecision | None:
-    """More tasks before a peak that past days had in the next minutes; None when there is none, or it is not sure."""
+    """More tasks before a peak that past days had in the next minutes; None when there is none, or it is not sure.
+
+    The margin is for what the job gets, not for whether it gets more: a job grows once for many small rises. What is
+    uneven beyond the threshold is one key, which more tasks would not split.
+    """
     found, policy = case.state.workload, case.policy
     if not policy.prescale or found is None or rate.is_lower_bound or not can_grow(case):
         return None
@@ -138,9 +146,10 @@ def before_peak(case: Situation, rate: RateEstimate, load: Load) -> ScalingDecis
     if soon is None or len(found.days) < policy.least_days or patterns.is_unusual(found, policy):
         return None
     sure = estimates.rate_without_lag(rate, load, case.tasks)
-    needed = estimates.tasks_needed(soon * (1 + policy.headroom), sure, case.key_groups)
-    if needed <= case.tasks:
+    work = soon * min(estimates.skew(load, case.tasks), 1 + policy.imbalance_threshold)
+    if estimates.tasks_needed(work, sure, case.key_groups) <= case.tasks:
         return None
+    needed = estimates.tasks_needed(work * (1 + policy.headroom), sure, case.key_groups)
     days = len(patterns.compared_days(found))
     cause = f"in the next {policy.soon_minutes} minutes {soon:,.0f} rows/s came in on {days} past days"
     grown = increase_tasks(case, Symptom.NONE, cause, Need(needed, f"a task does {sure:,.0f} rows/s"))

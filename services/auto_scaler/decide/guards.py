@@ -13,7 +13,7 @@ def count_fleet(cases: Iterable[tuple[Symptom, Situation]]) -> Fleet:
     """The jobs by symptom. One that has started just now need not be measured yet."""
     found = list(cases)
     waited_for = [case for symptom, case in found if symptom is Symptom.UNKNOWN and _should_be_measured(case)]
-    lagging = sum(symptom is Symptom.LAG for symptom, _ in found)
+    lagging = sum(symptom is Symptom.LAG and case.is_over_slo for symptom, case in found)
     return Fleet(jobs=len(found), lagging=lagging, unmeasured=len(waited_for))
 
 

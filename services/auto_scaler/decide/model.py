@@ -55,12 +55,19 @@ class RateEstimate(Model):
     It is the median of the minutes in which tasks were busy, `busy_minutes` of them. Without enough of those it is the
     median of all minutes, and `is_lower_bound`: a task with little to do is never faster than a busy one.
     `latest_rows_per_second` is that of the newest busy minutes alone, None when they are too few.
+    `best_rows_per_second`: one minute in ten was faster, busy or not.
     """
 
     rows_per_second: float
     busy_minutes: int
     is_lower_bound: bool = False
     latest_rows_per_second: float | None = None
+    best_rows_per_second: float | None = None
+
+    @property
+    def best(self) -> float:
+        """What a task has shown that it can do."""
+        return max(self.rows_per_second, self.best_rows_per_second or self.rows_per_second)
 
     @property
     def careful(self) -> float:
@@ -71,12 +78,15 @@ class RateEstimate(Model):
 class Load(Model):
     """What comes in (X of the paper), in rows per second; what waits (B), and how fast that grows.
 
-    Rows that come in are those that are read and those by which the backlog grows.
+    Rows that come in are those that are read and those by which the backlog grows. `busiest_*`: of the task with most
+    to do, None when it is unknown.
     """
 
     rows_per_second: float
     backlog_records: float | None = None
     backlog_growth_per_second: float | None = None
+    busiest_rows_per_second: float | None = None
+    busiest_backlog_records: float | None = None
 
 
 class PastDay(Model):
@@ -162,6 +172,10 @@ class Situation(NamedTuple):
     @property
     def tasks(self) -> int:
         return self.config.task_count
+
+    @property
+    def is_over_slo(self) -> bool:
+        return (self.symptoms.time_lagged_seconds or 0.0) > self.config.slo.max_lag_seconds
 
     @property
     def key_groups(self) -> int:

@@ -48,13 +48,14 @@ class Policy(Model):
     mode: Mode = Mode.ACT
 
     cooldown_seconds: Seconds = 300.0
+    early_share: Share = 0.5
     growth_factor: float = Field(2.0, gt=1)
     imbalance_threshold: float = Field(0.5, ge=0)
     hot_task_share: Share = 0.75
     memory_growth_factor: float = Field(1.5, gt=1)
     vertical_share: Share = 0.2
 
-    shrink_cooldown_seconds: Seconds = 1800.0
+    shrink_cooldown_seconds: Seconds = 3600.0
     shrink_factor: float = Field(0.75, gt=0, lt=1)
     known_shrink_factor: float = Field(0.5, gt=0, lt=1)
     least_reduction: Share = 0.25
@@ -84,7 +85,7 @@ class Policy(Model):
 
     least_effect: Share = 0.3
     effect_seconds: Seconds = 900.0
-    slow_share: Share = 0.5
+    slow_share: Share = 0.15
     update_watch_seconds: Seconds = 1800.0
     untriaged_seconds: Seconds = 3600.0
     stopped_seconds: Seconds = 86_400.0

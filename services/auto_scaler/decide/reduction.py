@@ -69,11 +69,8 @@ def _fewer_tasks(case: Situation) -> ScalingDecision:
     target = _rounded(case, max(step, needed))
     if target >= case.tasks:
         return nothing(_HEALTHY, "healthy", f"{needed} tasks are needed, by what comes in and what past days had")
-    if is_known and not _is_worth_it(case, target):
+    if not _is_worth_it(case, target):
         return nothing(_HEALTHY, "healthy", f"{target} tasks instead of {case.tasks} are not worth a restart")
-    short = _why_memory_short(case, target)
-    if short is not None:
-        return nothing(_HEALTHY, "healthy", short)
     limits = [f"{needed} tasks are needed, by what comes in and what past days had"] if needed >= step else []
     if target == state.declared_task_count:
         limits.append(f"the layers below declare {target} tasks")
@@ -116,13 +113,16 @@ def _why_not_safe(case: Situation) -> str | None:
 
 
 def _needed(case: Situation) -> int:
-    """The fewest tasks that carry what comes in, and what came in on past days in the next hours; 1 when unknown."""
+    """The fewest tasks that carry what comes in, and what came in on past days in the next hours, and whose memory is
+    enough for the state; 1 when unknown."""
     state, policy = case.state, case.policy
+    for_state = _needed_for_memory(case)
     if state.rate is None or state.load is None:
-        return 1
+        return for_state
     ahead = patterns.worst_ahead(state.workload) if state.workload is not None else None
-    work = max(state.load.rows_per_second, ahead or 0.0) * (1 + policy.headroom)
-    return estimates.tasks_needed(work, state.rate.careful, case.key_groups)
+    work = max(state.load.rows_per_second, ahead or 0.0) * estimates.skew(state.load, case.tasks)
+    work *= 1 + policy.headroom
+    return max(for_state, estimates.tasks_needed(work, state.rate.careful, case.key_groups))
 
 
 def _rounded(case: Situation, tasks: int) -> int:
@@ -142,19 +142,16 @@ def _why_fewer(case: Situation, needed: int) -> str:
     )
 
 
-def _why_memory_short(case: Situation, target: int) -> str | None:
+def _needed_for_memory(case: Situation) -> int:
     used = case.state.memory_used_bytes
     if used is None:
-        return None
-    needed = estimates.memory_needed(used, case.tasks, target, case.policy)
-    if needed <= case.config.resources.memory_bytes:
-        return None
-    return f"with {target} tasks each would need {needed} bytes, and has {case.config.resources.memory_bytes}"
+        return 1
+    return estimates.tasks_for_memory(used, case.tasks, case.config.resources.memory_bytes, case.policy)
 
 
 def _less_memory(case: Situation, otherwise: ScalingDecision) -> ScalingDecision:
     now_bytes, used = case.config.resources.memory_bytes, case.state.memory_used_bytes
-    needed = 0 if used is None else estimates.memory_needed(used, case.tasks, case.tasks, case.policy)
+    needed = 0 if used is None else estimates.memory_needed(used, case.policy)
     step = max(case.state.declared_memory_bytes, int(now_bytes * case.policy.shrink_factor))
     wanted = max(step, needed)
     if wanted >= now_bytes:

@@ -64,10 +64,12 @@ def detect(samples: Sequence[TaskSample], task_count: int) -> JobSymptoms:
 
 
 def time_lagged(samples: Sequence[TaskSample]) -> tuple[float | None, LagBasis | None]:
-    """Seconds of work that wait (Turbine, equation 1): backlog over processing rate, in bytes where they are known.
+    """Seconds of work that wait for the task that lags most: backlog over processing rate (Turbine, equation 1), in
+    bytes where they are known.
 
-    Nothing waiting is no lag, whatever the rate. Something waiting without a rate is unknown: the job may stand
-    still, or nobody has measured it yet.
+    The SLO holds for each row, so the idle tasks of a skewed job do not make up for a busy one. Nothing waiting is no
+    lag, whatever the rate. Something waiting without a rate is unknown: the job may stand still, or nobody has
+    measured it yet. Where some tasks have no rate, the lag of all together counts, too.
     """
     in_bytes = _lag(samples, lambda sample: sample.backlog_bytes, processed_bytes_per_second)
     if in_bytes is not None:
@@ -81,7 +83,14 @@ def _lag(
     backlog: Callable[[TaskSample], int | None],
     rate: Callable[[TaskSample], float | None],
 ) -> float | None:
-    return lag_seconds(_total([backlog(sample) for sample in samples]), _total([rate(sample) for sample in samples]))
+    pairs = [(backlog(sample), rate(sample)) for sample in samples]
+    if not pairs or any(waits is None for waits, _ in pairs):
+        return None
+    each = [lag_seconds(waits, speed) for waits, speed in pairs]
+    if all(lag is not None for lag in each):
+        return max(lag for lag in each if lag is not None)
+    together = lag_seconds(_total([waits for waits, _ in pairs]), _total([speed for _, speed in pairs]))
+    return None if together is None else max(together, *(lag for lag in each if lag is not None))
 
 
 def processed_bytes_per_second(sample: TaskSample) -> float | None:

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+from services.auto_scaler.decide import estimates
 from services.auto_scaler.decide.model import (
     TASK_COUNT,
     Action,
     Load,
     PastChange,
-    RateEstimate,
     ScalingDecision,
     Situation,
     Symptom,
@@ -80,7 +80,8 @@ def has_helped(change: PastChange, case: Situation) -> bool | None:
 def _to_judge(case: Situation) -> PastChange | None:
     """An increase that answered lag and has just had its time to show. Later lag may have another cause."""
     change = _standing_change(case, Action.INCREASE_TASKS)
-    if change is None or (change.lag_seconds or 0.0) <= case.config.slo.max_lag_seconds:
+    least = case.policy.early_share * case.config.slo.max_lag_seconds
+    if change is None or (change.lag_seconds or 0.0) <= least:
         return None
     started_at = max(change.at, case.state.running_since)
     return change if case.now < started_at + timedelta(seconds=case.policy.effect_seconds) else None
@@ -116,15 +117,19 @@ def why_watch(case: Situation) -> str | None:
     )
 
 
-def though_enough(case: Situation, lag: str, rate: RateEstimate, load: Load) -> ScalingDecision:
+def why_outage(case: Situation) -> str | None:
+    """Why more tasks are no answer: all of them are far slower than they can be."""
+    rate, present = case.state.rate, case.symptoms.processed_rows_per_second
+    if rate is None or present is None or not estimates.is_outage(rate, present / case.tasks, case.policy):
+        return None
+    could = rate.best * case.tasks
+    return f"the tasks get through {present:,.0f} rows/s and could do {could:,.0f}: something slows them down"
+
+
+def though_enough(case: Situation, lag: str, load: Load) -> ScalingDecision:
     """The answer to lag when the tasks are enough by the estimate: they recover, or the cause is unknown."""
-    present = case.symptoms.processed_rows_per_second
-    could = rate.rows_per_second * case.tasks
-    if present is not None and present < case.policy.slow_share * could:
-        reason = f"the tasks get through {present:,.0f} rows/s and could do {could:,.0f}: something slows them down"
-        return nothing(Symptom.LAG, f"{lag}; {reason}", untriaged=True)
     enough = f"{lag}; {case.tasks} tasks are enough by the estimate"
     growth = load.backlog_growth_per_second
     if growth is None or growth < 0:
         return nothing(Symptom.LAG, f"{enough}, and work off what waits")
-    return nothing(Symptom.LAG, f"{enough}, but what waits does not become less", untriaged=True)
+    return nothing(Symptom.LAG, f"{enough}, but what waits does not become less", untriaged=case.is_over_slo)

@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-from tests.bench import cli_start, fleet, job_metrics, job_pages, placement, reports, sync, upgrade
+from tests.bench import (
+    autoscaling,
+    cli_start,
+    fleet,
+    job_metrics,
+    job_pages,
+    placement,
+    reports,
+    scaler,
+    sync,
+    upgrade,
+)
 from tests.support.bench.figures import unmeasured
 
 
@@ -10,6 +21,24 @@ def test_placement():
     figures = placement.measure(2000, 60, growth=[(500, 20)])
     assert unmeasured(figures, may_be_zero={"moved_share", "floor_moves_share"}) == set()
     assert figures["worst_band"] <= 0.1 + 1e-9
+
+
+def test_autoscaling():
+    """A job that is stopped for most of a day, under every policy."""
+    figures = autoscaling.measure(0, 1, seed=1, kinds=["stop"], sizes=[3.0])
+    assert figures.pop("model_error") is None
+    assert 0 < figures.pop("downtime_error") < 1
+    assert figures.keys() >= {"penstock", "static_peak", "hpa", "keda", "dhalion", "ds2", "flink_autoscaler"}
+    for score in figures.values():
+        assert unmeasured(score, may_be_zero={"actions", "downtime_minutes", "wrong_way_actions"}) == set()
+    assert figures["static_peak"]["actions"] == 0
+    assert figures["penstock"]["actions"] > 0
+
+
+def test_scaler():
+    figures = scaler.measure(500)
+    assert unmeasured(figures) == set()
+    assert (figures["jobs"], figures["lagging"]) == (500, 50)
 
 
 def test_upgrade():

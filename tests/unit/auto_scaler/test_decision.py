@@ -31,8 +31,9 @@ TASKS = {
     "at the key groups": (LAGGING, config(8, key_groups=8), state(), Action.NONE, None),
     "at the limit of 32": (LAGGING, config(32), state(), Action.NONE, None),
     "at the limit": (LAGGING, config(task_count=2, max_task_count=2), state(), Action.NONE, None),
-    "lag at the SLO is no lag": (symptoms(lag=90.0), config(), state(), Action.NONE, None),
-    "a longer SLO": (LAGGING, config(slo={"max_lag_seconds": 100}), state(), Action.NONE, None),
+    "half of the SLO is no lag": (symptoms(lag=45.0), config(), state(), Action.NONE, None),
+    "more than half is answered early": (symptoms(lag=46.0), config(), state(), Action.INCREASE_TASKS, 4),
+    "a longer SLO": (LAGGING, config(slo={"max_lag_seconds": 182}), state(), Action.NONE, None),
     "imbalanced": (symptoms(lag=91.0, imbalance=0.6), config(), state(), Action.REBALANCE, None),
     "imbalanced, but one task": (
         symptoms(lag=91.0, imbalance=0.6),

@@ -19,6 +19,8 @@ from services.auto_scaler.decide.estimates import (
     rate_with_lag,
     rate_without_lag,
     recovery_seconds,
+    skew,
+    tasks_for_memory,
     tasks_needed,
     work_per_second,
 )
@@ -122,7 +124,49 @@ LOADS = {
 
 @pytest.mark.parametrize(("minutes", "expected"), LOADS.values(), ids=LOADS.keys())
 def test_what_comes_in(minutes: list[TaskMinute], expected: Load | None) -> None:
-    assert estimate_load(minutes, 2, POLICY) == expected
+    found = estimate_load(minutes, 2, POLICY)
+    of_one = {"busiest_rows_per_second": None, "busiest_backlog_records": None}
+    assert (None if found is None else found.model_copy(update=of_one)) == expected
+
+
+BUSIEST = {
+    "more comes in": ([minute(0, 0, input_rows=30.0), minute(0, 1, input_rows=90.0)], (90.0, 0.0)),
+    "more waits": ([minute(0, 0, backlog=60.0), minute(0, 1, input_rows=200.0)], (100.0, 60.0)),
+    "its backlog grows": (
+        [minute(1, 0), minute(0, 0, backlog=600.0), minute(1, 1), minute(0, 1)],
+        (110.0, 600.0),
+    ),
+}
+
+
+@pytest.mark.parametrize(("minutes", "expected"), BUSIEST.values(), ids=BUSIEST.keys())
+def test_the_busiest_task(minutes: list[TaskMinute], expected: tuple[float, float]) -> None:
+    found = estimate_load(minutes, 2, POLICY)
+    assert found is not None
+    assert (found.busiest_rows_per_second, found.busiest_backlog_records) == expected
+
+
+def test_a_growth_that_has_just_begun_is_not_averaged() -> None:
+    """The backlog has grown by 6,000 rows in the newest of three minutes: 100 are read, and 100 more come in."""
+    measured = [minute(2, 0), minute(1, 0), minute(0, 0, backlog=6000.0)]
+    found = estimate_load(measured, 1, POLICY)
+    assert found is not None
+    assert (found.rows_per_second, found.backlog_growth_per_second) == (200.0, 50.0)
+
+
+def test_the_busiest_task_says_how_many_are_needed() -> None:
+    """Four tasks: 200 rows/s come in, 110 of them to one task, of which 900 wait."""
+    uneven = load(200.0, 900.0).model_copy(update={"busiest_rows_per_second": 110.0, "busiest_backlog_records": 900.0})
+    assert work_per_second(uneven, 900.0, 90.0, 4) == 4 * (110.0 + 10.0)
+    assert skew(uneven, 4) == pytest.approx(2.2)
+    assert skew(load(200.0), 4) == 1.0
+
+
+def test_the_best_of_a_task_survives_an_outage() -> None:
+    measured = [minute(ago, processed_rows=2.0 if ago < 100 else 100.0) for ago in range(180)]
+    found = estimate_rate(measured, POLICY)
+    assert found is not None
+    assert (found.rows_per_second, found.best) == (2.0, 100.0)
 
 
 # X, B, t, P k, key groups, n
@@ -142,7 +186,7 @@ TASKS = {
 
 @pytest.mark.parametrize(("x", "b", "t", "p", "key_groups", "tasks"), TASKS.values(), ids=TASKS.keys())
 def test_tasks_needed(x: float, b: float, t: float, p: float, key_groups: int, tasks: int) -> None:
-    assert tasks_needed(work_per_second(load(x), b, t), p, key_groups) == tasks
+    assert tasks_needed(work_per_second(load(x), b, t, 4), p, key_groups) == tasks
 
 
 def carried(tasks: int, p: float, key_groups: int) -> float:
@@ -193,8 +237,9 @@ LAG_RATES = {
     "as estimated": (None, None, 100.0),
     "between X/n and P after a decrease": (None, SHRUNK, 90.0),
     "somewhat slower now": (70.0, None, 70.0),
-    "much slower now is another problem": (40.0, None, 100.0),
-    "faster now is no proof": (130.0, None, 100.0),
+    "half as fast now": (40.0, None, 40.0),
+    "an outage says nothing": (14.0, None, 100.0),
+    "faster now": (130.0, None, 130.0),
     "the lowest of both": (70.0, SHRUNK, 70.0),
 }
 
@@ -205,6 +250,7 @@ def test_lag_shows_that_tasks_do_less(present: float | None, shrunk: object, p: 
     assert found == p
 
 
-@pytest.mark.parametrize(("then", "mib"), [(4, 125), (2, 250), (8, 125)])
-def test_fewer_tasks_have_more_state_each(then: int, mib: int) -> None:
-    assert memory_needed(100 * MIB, 4, then, POLICY) == mib * MIB
+@pytest.mark.parametrize(("memory", "tasks"), [(125, 4), (124, 5), (250, 2), (2000, 1)])
+def test_fewer_tasks_have_more_state_each(memory: int, tasks: int) -> None:
+    assert memory_needed(100 * MIB, POLICY) == 125 * MIB
+    assert tasks_for_memory(100 * MIB, 4, memory * MIB, POLICY) == tasks

@@ -70,7 +70,8 @@ AT_LIMIT = {
 
 @pytest.mark.parametrize(("config", "limit"), AT_LIMIT.values(), ids=AT_LIMIT.keys())
 def test_a_job_at_its_limit_says_which_it_is(config: JobConfig, limit: str) -> None:
-    decision = decided(LAGGING, config, known(6400.0, 0.0))
+    lagging = symptoms(91.0, processed_rows_per_second=100.0 * config.task_count)
+    decision = decided(lagging, config, known(6400.0, 0.0))
     assert (decision.action, decision.limits) == (Action.NONE, (limit,))
 
 
@@ -108,10 +109,33 @@ def test_after_a_reduction_that_was_too_much_the_job_goes_back_at_least() -> Non
     assert decided(LAGGING, job(2), later).change == {"task_count": 3}
 
 
+def test_a_job_grows_to_what_its_busiest_task_needs() -> None:
+    """Four tasks of 100 rows/s, and 300 rows/s come in, but 140 of them to one task: 4 * 140 * 1.2 / 100 = 6.7."""
+    uneven = load(300.0, 0.0, 5.0).model_copy(update={"busiest_rows_per_second": 140.0, "busiest_backlog_records": 0.0})
+    lagging = symptoms(91.0, processed_rows_per_second=400.0)
+    assert decided(lagging, job(4), known(300.0, load=uneven)).change == {"task_count": 8}
+
+
+def test_no_number_of_tasks_is_an_answer_to_an_outage() -> None:
+    """Tasks that did 100 rows/s each do 14: people are asked. At 16 they are slow, and more of them help."""
+    values = known(1000.0, rate=rate(20.0).model_copy(update={"best_rows_per_second": 100.0}))
+    down = decided(symptoms(91.0, processed_rows_per_second=28.0), job(2), values)
+    assert (down.change, down.untriaged) == (None, True)
+    early = decided(symptoms(46.0, processed_rows_per_second=28.0), job(2), values)
+    assert (early.change, early.untriaged) == (None, False)
+    slow = decided(symptoms(91.0, processed_rows_per_second=32.0), job(2), values)
+    assert slow.action is Action.INCREASE_TASKS
+
+
 HEALTHY = symptoms(0.0)
+UNEVEN = load(100.0, 0.0).model_copy(update={"busiest_rows_per_second": 65.0})
+HOT = load(100.0, 0.0).model_copy(update={"busiest_rows_per_second": 99.0})
 PEAKS = {
     "a peak that is known": (past(soon=500.0, ahead=500.0), {}, 7),
-    "carried as it is": (past(soon=160.0, ahead=160.0), {}, None),
+    "carried as it is, though the margin is eaten up": (past(soon=200.0, ahead=200.0), {}, None),
+    "to its size and the margin": (past(soon=201.0, ahead=201.0), {}, 3),
+    "more than comes in to most tasks": (past(soon=160.0), {"load": UNEVEN}, 3),
+    "one key is not split by more tasks": (past(soon=130.0), {"load": HOT}, None),
     "an unusual day": (past(300.0, soon=500.0), {}, None),
     "too few days": (past(soon=500.0, days=1), {}, None),
     "later than soon": (past(soon=100.0, ahead=500.0), {}, None),

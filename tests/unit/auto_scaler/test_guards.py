@@ -52,7 +52,9 @@ def test_in_peak_hours_nothing_is_taken_away_and_in_maintenance_nothing_is_chang
         assert "maintenance window" in (held(reduction=reduction, maintenance=WINDOW) or "")
 
 
-@pytest.mark.parametrize(("seconds", "up", "down"), [(299, True, True), (300, False, True), (1800, False, False)])
+@pytest.mark.parametrize(
+    ("seconds", "up", "down"), [(299, True, True), (300, False, True), (3599, False, True), (3600, False, False)]
+)
 def test_fast_up_slow_down(seconds: int, up: bool, down: bool) -> None:
     known = {"last_action_at": NOW - timedelta(seconds=seconds)}
     assert (held(reduction=False, known=known) is not None) is up
@@ -75,8 +77,8 @@ def test_the_circuit_breaker(fleet: Fleet | None, is_frozen: bool) -> None:
     assert (why_frozen(fleet, Policy()) is not None) is is_frozen
 
 
-def started(at: datetime, *, converged: bool = True) -> Any:
-    return situation(symptoms(None), job(), state(running_since=at, converged=converged))
+def started(at: datetime, *, converged: bool = True, lag: float | None = None) -> Any:
+    return situation(symptoms(lag), job(), state(running_since=at, converged=converged))
 
 
 def test_a_job_that_has_just_started_need_not_be_measured() -> None:
@@ -85,7 +87,8 @@ def test_a_job_that_has_just_started_need_not_be_measured() -> None:
         (Symptom.UNKNOWN, started(old)),
         (Symptom.UNKNOWN, started(new)),
         (Symptom.UNKNOWN, started(old, converged=False)),
-        (Symptom.LAG, started(old)),
+        (Symptom.LAG, started(old, lag=91.0)),
+        (Symptom.LAG, started(old, lag=90.0)),
         (Symptom.NONE, started(old)),
     ]
-    assert count_fleet(cases) == Fleet(jobs=5, lagging=1, unmeasured=1)
+    assert count_fleet(cases) == Fleet(jobs=6, lagging=1, unmeasured=1)

@@ -12,6 +12,7 @@ from tests.support.auto_scaler import MIB, QUIET, decided, job, load, past, rate
 HOUR = DayHistory(minutes_measured=1400, minutes_lagging=9, minutes_out_of_memory=0, minutes_quiet=60)
 SHORT = HOUR.model_copy(update={"minutes_quiet": 59})
 # 16 tasks of 64 key groups; a task does 100 rows/s, 300 come in, and on past days no more came in the next hours.
+UNEVEN = load(300.0).model_copy(update={"busiest_rows_per_second": 50.0})
 KNOWN: dict[str, Any] = {"day": HOUR, "rate": rate(), "load": load(300.0), "workload": past(ahead=300.0)}
 TASKS: dict[str, tuple[dict[str, Any], int | None]] = {
     "half at most": ({}, 8),
@@ -31,7 +32,9 @@ TASKS: dict[str, tuple[dict[str, Any], int | None]] = {
     "one past day counts all the same": ({"workload": past(days=1, ahead=1300.0), "day": QUIET}, None),
     "no rate is known, and a day without lag": ({"rate": None, "day": QUIET}, 11),
     "P is plainly too small": ({"load": load(1700.0)}, None),
-    "too little memory for fewer tasks": ({"memory_used_bytes": 200 * MIB}, None),
+    "not below what the memory for the state allows": ({"memory_used_bytes": 200 * MIB}, 10),
+    "too little memory for fewer tasks": ({"memory_used_bytes": 300 * MIB}, None),
+    "not below what the busiest task needs": ({"load": UNEVEN}, 11),
     "memory enough for fewer tasks": ({"memory_used_bytes": 160 * MIB}, 8),
 }
 

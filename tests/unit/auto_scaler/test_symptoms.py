@@ -21,7 +21,17 @@ def task(index: int = 0, **values: float | int | bool | None) -> TaskSample:
 
 LAGS = {
     "bytes over bytes a second": ([task(backlog_bytes=500_000)], 50.0, "bytes"),
-    "of all tasks together": ([task(0, backlog_bytes=500_000), task(1, backlog_bytes=0)], 25.0, "bytes"),
+    "of the task that lags most": ([task(0, backlog_bytes=500_000), task(1, backlog_bytes=0)], 50.0, "bytes"),
+    "an idle task needs no rate": (
+        [task(0, backlog_records=1000), task(1, backlog_records=0, processed_rows_per_second=None)],
+        10.0,
+        "records",
+    ),
+    "a task that stands still, and another that lags": (
+        [task(0, backlog_records=1000), task(1, backlog_records=3000, processed_rows_per_second=0.0)],
+        40.0,
+        "records",
+    ),
     "bytes before records": ([task(backlog_bytes=500_000, backlog_records=1)], 50.0, "bytes"),
     "records where bytes are unknown": ([task(backlog_records=1000)], 10.0, "records"),
     "records where one task's bytes are unknown": (

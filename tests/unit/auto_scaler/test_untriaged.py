@@ -40,7 +40,7 @@ def test_an_increase_without_effect_is_undone(lag: float, processed: float | Non
 NO_UNDO: dict[str, dict[str, Any]] = {
     "a while ago": {"last_change": GREW.model_copy(update={"at": NOW - timedelta(seconds=900)})},
     "another number runs": {"last_change": GREW.model_copy(update={"tasks_after": 3})},
-    "it answered no lag": {"last_change": GREW.model_copy(update={"lag_seconds": 90.0})},
+    "it answered no lag": {"last_change": GREW.model_copy(update={"lag_seconds": 45.0})},
     "updated since": {"update": SOON},
 }
 
@@ -121,7 +121,7 @@ ENOUGH: dict[str, tuple[float, float | None, bool]] = {
     "what waits grows": (400.0, 50.0, True),
     "what waits stays": (400.0, 0.0, True),
     "nobody knows": (400.0, None, False),
-    "the tasks are slow": (199.0, -1.0, True),
+    "the tasks are down": (59.0, -1.0, True),
 }
 
 

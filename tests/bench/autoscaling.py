@@ -1,0 +1,95 @@
+"""Penstock's scaling decisions beside those of others: `python -m tests.bench.autoscaling [--series 24] [--days 21]`.
+`--ablation` compares Penstock with itself without past days (proactive), and without estimates too (reactive).
+
+Jobs of the model in `tests/support/autoscaling` run under each policy, minute by minute, with the same input, noise and
+hosts: `--series` jobs on departures from New York, and for each synthetic kind two jobs, of 3 and 10 tasks at their
+peak, for eight days (no more than `--days`; a stop of five days needs all eight). All policies start from what the
+first hour needs, may have 32 tasks, and change jobs by Penstock's own rescale, at its cost.
+
+`slo_minutes_missed`: minutes in which the newest row of the worst task has to wait for more than 90 s; a job that its
+owner has stopped misses none. `resource_hours`: hours of tasks, of one core each. `wrong_way_actions`: see
+`tests/support/autoscaling/score.py`. `model_error` is null: no recorded real run shows SLO, resources and actions
+together. `downtime_error` is the mean error of the modelled downtimes against the recorded ones.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tests.bench.report import finish, say
+from tests.support.autoscaling.calibration import downtime_error
+from tests.support.autoscaling.flights import departures, flight_traces, flights
+from tests.support.autoscaling.jobs import Job, job_for
+from tests.support.autoscaling.policies import ABLATION, POLICIES
+from tests.support.autoscaling.run import Outcome, compare
+from tests.support.autoscaling.score import Score, total
+from tests.support.autoscaling.seen import NewPolicy
+from tests.support.autoscaling.traces import KINDS, synthetic
+
+SIZES = (3.0, 10.0)
+SYNTHETIC_DAYS = 8
+ALL = "all"
+
+
+def main() -> None:
+    """Prints the figures."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--series", type=int, default=24, help="how many series of departures")
+    parser.add_argument("--days", type=int, default=21)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--ablation", action="store_true", help="only Penstock, with less and less of what it has")
+    options = parser.parse_args()
+    policies = ABLATION if options.ablation else POLICIES
+    finish(measure(options.series, options.days, options.seed, policies=policies))
+
+
+def measure(
+    series: int,
+    days: int,
+    seed: int,
+    *,
+    kinds: Sequence[str] = tuple(KINDS),
+    sizes: Sequence[float] = SIZES,
+    policies: Mapping[str, NewPolicy] = POLICIES,
+) -> dict[str, Any]:
+    """Compares the policies; the scores of all jobs together, by policy."""
+    outcomes = list(compare(_jobs(series, days, seed, kinds, sizes), policies, seed))
+    for kind in dict.fromkeys(one.kind for one in outcomes):
+        _show(kind, scores([one for one in outcomes if one.kind == kind], policies))
+    in_all = scores(outcomes, policies)
+    _show(ALL, in_all)
+    figures: dict[str, Any] = {policy: _rounded(score) for policy, score in in_all.items()}
+    return figures | {"model_error": None, "downtime_error": downtime_error()}
+
+
+def scores(outcomes: Sequence[Outcome], policies: Iterable[str]) -> dict[str, Score]:
+    """The sum of the scores of each policy."""
+    return {name: total(one.score for one in outcomes if one.policy == name) for name in policies}
+
+
+def _jobs(series: int, days: int, seed: int, kinds: Sequence[str], sizes: Sequence[float]) -> list[Job]:
+    rng = np.random.default_rng(seed)
+    real = list(flight_traces(list(departures(flights())), series, days, rng)) if series else []
+    made = list(synthetic(kinds, min(days, SYNTHETIC_DAYS), sizes, rng))
+    return [job_for(trace, rng) for trace in (*real, *made)]
+
+
+def _show(kind: str, by_policy: Mapping[str, Score]) -> None:
+    say(f"\n{kind:18} SLO missed task-hours  GiB-hours  actions     down wrong way")
+    for policy, score in by_policy.items():
+        say(
+            f"{policy:18} {score.slo_minutes_missed:10.0f} {score.resource_hours:10.0f} {score.memory_gib_hours:10.0f}"
+            f" {score.actions:8d} {score.downtime_minutes:8.1f} {score.wrong_way_actions:9d}"
+        )
+
+
+def _rounded(score: Score) -> dict[str, float]:
+    return {name: round(value, 1) for name, value in score._asdict().items()}
+
+
+if __name__ == "__main__":
+    main()
