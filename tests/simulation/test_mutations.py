@@ -30,42 +30,42 @@ def _under(*kinds: str, every: float, at: str | tuple[str, ...] = "", changes: t
 
 
 CASES: dict[Mutation, Case] = {
-    mutations.no_fence: Case(1, _under("stop a machine", "habits", every=5.0, at="c")),
+    mutations.no_fence: Case(3, _under("stop a machine", "habits", every=5.0, at="c")),
     mutations.move_before_drop_is_answered: Case(2),
-    mutations.no_answer_is_a_yes: Case(0, _under("switch off", "weather", "stop", every=6.0, at="c")),
-    mutations.unknown_is_gone: Case(10, _under("switch off", "stop", every=5.0, at="tasks", changes=("rescale",))),
+    mutations.no_answer_is_a_yes: Case(1, _under("switch off", "weather", "stop", every=6.0, at="c")),
+    mutations.unknown_is_gone: Case(8, _under("switch off", "stop", every=5.0, at="tasks", changes=("rescale",))),
     mutations.silent_owner_counts_as_told: Case(
-        29, _under("switch off", "cut a service", every=6.0, at="c", changes=("rescale",))
+        3, _under("switch off", "cut a service", every=6.0, at="c", changes=("rescale",))
     ),
     mutations.everybody_leads: Case(1),
     mutations.no_wait_after_an_election: Case(
         15, _under("kill", "store away", "store in trouble", every=4.0, at="shards")
     ),
-    mutations.tasks_outlive_the_lease: Case(6, _under("cut", "cut a service", every=8.0, at="c")),
+    mutations.tasks_outlive_the_lease: Case(0, _under("cut", "cut a service", every=8.0, at="c")),
     mutations.drop_is_answered_before_the_stop: Case(2, _under("kill", "switch off", every=8.0, at="c")),
     mutations.commit_of_what_nobody_asked_for: Case(0),
     mutations.commit_before_the_generation_is_written: Case(
         0, _under("habits", "crash a host", "kill", every=6.0, at="c")
     ),
     mutations.start_from_old_specs: Case(6),
-    mutations.tasks_keep_old_numbers: Case(7, _under("switch off", "kill", "crash a host", every=6.0, at="c")),
+    mutations.tasks_keep_old_numbers: Case(8, _under("switch off", "kill", "crash a host", every=6.0, at="c")),
     mutations.all_tasks_in_one_wave: Case(0),
     mutations.next_wave_unseen: Case(0),
     mutations.silence_speaks_against_a_package: Case(
-        13, _under("cut a service", every=6.0, at="c", changes=("release",))
+        4, _under("cut a service", every=6.0, at="c", changes=("release",))
     ),
     mutations.releases_interleave: Case(0),
-    mutations.late_host_task_runs: Case(10, _under("habits", "stop", every=5.0, at="c", changes=("rescale",))),
+    mutations.late_host_task_runs: Case(2, _under("habits", "stop", every=5.0, at="c", changes=("rescale",))),
     mutations.forged_report: Case(0, _under(FORGERY, every=0.3, changes=("rescale",))),
     mutations.older_snapshot_accepted: Case(
-        3, _under("cut", "cut a service", "stop", "store in trouble", every=3.0, at=("tasks", "c"))
+        13, _under("cut", "cut a service", "stop", "store in trouble", every=3.0, at=("tasks", "c"))
     ),
     placement_mutations.capacity_is_ignored: Case(2),
     placement_mutations.the_budget_is_ignored: Case(3),
     placement_mutations.a_cordon_is_ignored: Case(0),
     placement_mutations.regions_are_ignored: Case(2),
     placement_mutations.labels_are_ignored: Case(4),
-    placement_mutations.all_moves_at_once: Case(1),
+    placement_mutations.all_moves_at_once: Case(2),
 }
 
 SEARCHED, SEARCHED_LONG = range(40), range(150)
@@ -81,7 +81,8 @@ def test_a_broken_promise_is_noticed(mutation: Mutation, monkeypatch: pytest.Mon
         noticing = _first_that_notices([case.seed, *SEARCHED], case.size)
     assert noticing is not None, f"none of {len(SEARCHED)} seeds notices anything"
     if noticing != case.seed:
-        warnings.warn(f"seed {case.seed} notices nothing any more; to be recorded: {noticing}", stacklevel=1)
+        gone = f"{mutation.__name__}: seed {case.seed} notices nothing any more; to be recorded: {noticing}"
+        warnings.warn(gone, stacklevel=1)
     if case.size != Size() or noticing not in SEEDS:
         assert simulate(noticing, case.size).complaints == ()
 

@@ -75,9 +75,9 @@ def test_job_metrics():
 
 
 def test_fleet():
-    """Real services, and a release to all jobs at once."""
+    """Real services, and a release to all jobs at once. At rest something is said every 6 s."""
     figures = fleet.measure(
-        4, 6, 4, rest_seconds=2.0, release_limit=90.0, spread_seconds=0.2, healthy_seconds=0.5, blast_share=1.0
+        4, 6, 4, rest_seconds=7.0, release_limit=90.0, spread_seconds=0.2, healthy_seconds=0.5, blast_share=1.0
     )
     assert unmeasured(figures, may_be_zero={"failed_calls"}) == set()
     assert (figures["containers"], figures["tasks"]) == (4, 24)

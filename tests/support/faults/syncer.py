@@ -22,7 +22,7 @@ def write_of(_: Any, batch: Batch, leader_epoch: int) -> str | None:
     return None
 
 
-def ask_of(_: Any, url: str, task: HostTask, *, wait_seconds: float) -> str:
+def ask_of(_: Any, container: str, url: str, task: HostTask, *, wait_seconds: float) -> str:
     """What a container is asked."""
     return f"ask {task.request.kind}"
 
