@@ -48,7 +48,8 @@ def _symptom(inputs: DecisionInputs, decision: ScalingDecision) -> str:
     if found.time_lagged_seconds is None:
         return f"Symptom: unknown, since {found.tasks_measured} of {tasks} are measured."
     word = "lag" if decision.symptom is Symptom.LAG else "none"
-    return f"Symptom: {word}. {tasks} are {found.time_lagged_seconds:,.0f} s behind; the SLO is {slo:,.0f} s."
+    behind = f"{tasks} are up to {found.time_lagged_seconds:,.0f} s behind"
+    return f"Symptom: {word}. {behind}; the SLO is {slo:,.0f} s."
 
 
 def _load(load: Load | None) -> str:

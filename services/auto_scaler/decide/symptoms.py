@@ -30,10 +30,10 @@ class TaskSample(Model):
 class JobSymptoms(Model):
     """Of all tasks of a job together.
 
-    `time_lagged_seconds` is None when it is unknown; `lag_basis` says in what it was measured. `imbalance` is the
-    standard deviation of the tasks' processing rates relative to their mean. `out_of_memory`: some task was, lately.
-    `processed_rows_per_second`: what all tasks get through in a second of work. `largest_backlog_share`: the part of
-    the backlog that waits for one task alone.
+    `time_lagged_seconds` is that of the task that lags most, None when it is unknown; `lag_basis` says in what it was
+    measured. `imbalance` is the standard deviation of the tasks' processing rates relative to their mean.
+    `out_of_memory`: some task was, lately. `processed_rows_per_second`: what all tasks get through in a second of work.
+    `largest_backlog_share`: the part of the backlog that waits for one task alone.
     """
 
     tasks_expected: int

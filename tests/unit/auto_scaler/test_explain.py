@@ -29,7 +29,7 @@ def test_a_growth_is_told_from_the_symptom_to_the_limit() -> None:
         update=JobUpdate(at=NOW.replace(day=9), author="ann"),
     )
     assert grew == [
-        "Symptom: lag. 2 tasks are 120 s behind; the SLO is 90 s.",
+        "Symptom: lag. 2 tasks are up to 120 s behind; the SLO is 90 s.",
         "What comes in: 1,000 rows/s. What waits: 9,000 rows, and that changes by +12 rows/s.",
         "Estimate: a task does 100 rows/s, by 60 busy minutes.",
         "Past days: not looked at.",
@@ -51,7 +51,7 @@ def test_health_is_told_with_past_days_and_what_speaks_against_a_reduction() -> 
         day=QUIET,
     )
     assert kept[:4] == [
-        "Symptom: none. 4 tasks are 0 s behind; the SLO is 90 s.",
+        "Symptom: none. 4 tasks are up to 0 s behind; the SLO is 90 s.",
         "What comes in: 100 rows/s. What waits: unknown.",
         "Estimate: a task does at least 100 rows/s; it was busy in only 2 minutes.",
         "Past days: 3 compared. At this time up to 330 rows/s came in within 240 minutes, and usually 200 within 30.",
