@@ -21,6 +21,7 @@ from services.auto_scaler.decide.symptoms import TaskSample
 from services.auto_scaler.evidence import LastDecision, Past
 from services.auto_scaler.store.decisions import AUTO_SCALER, PENDING, NewDecision
 from services.auto_scaler.store.port import ScalingStore
+from services.task_service.store.hours import HourStore
 from tests.support.store.jobs import write_layer
 from tests.support.store.running import commit_job
 from tests.support.store.unreachable import unreachable_engine
@@ -67,9 +68,12 @@ class PostgresForm:
             backlog=backlog,
         )
 
-    def begin_to_roll(self) -> None:
-        """Nothing of the last month is rolled into hours yet."""
-        self._do("UPDATE rolled SET hour = :hour", hour=minute(31 * 24 * 60).replace(minute=0))
+    def roll(self, *, most: int | None = None) -> None:
+        """Rolls the hours of the last month that are over, of which so many have samples."""
+        self._do("UPDATE rolled SET hour = :hour, job = ''", hour=minute(31 * 24 * 60).replace(minute=0))
+        hours = HourStore(self.engine)
+        while most != 0 and hours.roll() is not None:
+            most = None if most is None else most - 1
 
     def load(self, job: str, index: int, load: dict[str, float]) -> None:
         self._do(
@@ -151,7 +155,7 @@ def test_a_day_counts_only_minutes_with_a_known_lag_as_measured(form: PostgresFo
 
 def test_past_days_are_read_around_this_time_of_day_where_every_task_was_measured(form: PostgresForm) -> None:
     """Two tasks; one of them is missing in a minute, and has no rate in another."""
-    form.begin_to_roll()
+    form.run("j")
     day = 24 * 60
     around, at_its_end, before, after = 3 * day, 3 * day - 254, 3 * day + 40, 3 * day - 260
     for minutes_ago in (around, at_its_end, before, after, 20 * day):
@@ -160,7 +164,17 @@ def test_past_days_are_read_around_this_time_of_day_where_every_task_was_measure
     form.measure("j", around - 1, index=1, input_rows=4.0, task_count=2)
     form.measure("j", around - 2, input_rows=None, task_count=2)
     form.measure("j", around - 2, index=1, input_rows=4.0, task_count=2)
+    form.roll()
     assert form.past("j").minutes == [JobMinute(minute(around), 7.0, 7.0), JobMinute(minute(at_its_end), 7.0, 7.0)]
+
+
+def test_minutes_that_are_not_rolled_are_known_of_the_last_two_hours_only(form: PostgresForm) -> None:
+    """Rolling is weeks behind: the samples of a large job would take longer than a statement may."""
+    form.run("j")
+    form.roll(most=0)
+    for minutes_ago in (1, 24 * 60):
+        form.measure("j", minutes_ago, input_rows=3.0, task_count=1)
+    assert [one.minute for one in form.past("j").minutes] == [minute(1)]
 
 
 def test_the_recent_minutes_are_those_of_each_task(form: PostgresForm) -> None:

@@ -52,17 +52,20 @@ def read_job_minutes(
     since: datetime,
     until: datetime,
     metrics: Sequence[JobMetric] = JOB_METRICS,
+    *,
+    sampled_since: datetime | None = None,
 ) -> JobMinutes:
     """Values of each minute from that of `since` until before that of `until`; None where a minute is not known.
 
     Minutes come from samples of tasks where the hour is not rolled yet, and the present minute is not whole. Give a
-    connection that sees one moment (`penstock.store.engine.snapshot`): an hour may be rolled between two reads.
+    connection that sees one moment (`penstock.store.engine.snapshot`): an hour may be rolled between two reads. Samples
+    from before `sampled_since` are not read, so minutes before it are unknown unless their hour is rolled.
     """
     first, end = minute_of(since), minute_of(until)
     rolled_until = connection.execute(_ROLLED_UNTIL).scalar_one_or_none() or first
     hours = connection.execute(_select(_ROLLED, metrics), {"job": job, "since": first, "until": end}).all()
-    sampled_since = max(first, rolled_until)
-    minutes = connection.execute(_select(_SAMPLED, metrics), {"job": job, "since": sampled_since, "until": end}).all()
+    unrolled = max(first, rolled_until, sampled_since or first)
+    minutes = connection.execute(_select(_SAMPLED, metrics), {"job": job, "since": unrolled, "until": end}).all()
     return JobMinutes(first, {metric.name: _series(metric, first, end, hours, minutes) for metric in metrics})
 
 

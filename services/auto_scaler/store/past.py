@@ -14,6 +14,8 @@ from services.auto_scaler.decide.model import DayHistory
 from services.auto_scaler.decide.patterns import JobMinute
 
 DAY = timedelta(days=1)
+# An hour is rolled soon after it is over. While rolling is behind, a statement could not read all samples in time.
+_UNROLLED = timedelta(hours=2)
 _OF_PAST_DAYS = tuple(METRICS_BY_NAME[name] for name in ("input_rows_per_second", "backlog_records"))
 
 _RECENT = text(
@@ -70,9 +72,9 @@ def read_past_days(
     connection: Connection, job: str, now: datetime, *, days: int, before: timedelta, after: timedelta
 ) -> list[JobMinute]:
     """The minutes around this time of day, today and on past days, oldest first. Minutes of which not every task was
-    measured are missing."""
+    measured are missing, and so are those before the last two hours that are not rolled."""
     since = now - timedelta(days=days) - before
-    found = read_job_minutes(connection, job, since, now, _OF_PAST_DAYS)
+    found = read_job_minutes(connection, job, since, now, _OF_PAST_DAYS, sampled_since=now - _UNROLLED)
     read, backlog = (found.values[metric.name] for metric in _OF_PAST_DAYS)
     return [
         JobMinute(minute, rows, waiting)
