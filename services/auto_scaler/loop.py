@@ -28,10 +28,10 @@ from services.auto_scaler.decide.policy import Mode, Policy
 from services.auto_scaler.decide.symptoms import detect
 from services.auto_scaler.due import DueJobs
 from services.auto_scaler.evidence import LastDecision, ScaledJob, measured_since, scaler_state, with_past, with_recent
+from services.auto_scaler.precedence import precedence
 from services.auto_scaler.store.decisions import PENDING, NewDecision
 from services.auto_scaler.store.evidence import SCALER_LAYER
 from services.auto_scaler.store.port import Cluster, ScalingStore
-from services.auto_scaler.turns import turn
 
 log = logger(__name__)
 
@@ -81,7 +81,7 @@ class AutoScaler:
             cluster = self._store.read(now)
             seen = [one for job in cluster.jobs if (one := self._try_to_see(job, cluster, now)) is not None]
             self._rounds += 1
-            seen.sort(key=lambda one: turn(one.job.job, one.symptom, self._rounds))
+            seen.sort(key=lambda one: precedence(one.job.job, one.symptom, self._rounds))
             fleet = count_fleet((one.symptom, one.case) for one in seen)
             decided, failed = self._decide_all(seen, fleet)
             self._record_quiet_ones(decided, leader_epoch)
@@ -153,7 +153,14 @@ class AutoScaler:
         if not is_past_needed:
             return state
         slo_seconds = case.config.slo.max_lag_seconds
-        past = self._store.past(job.job, case.now, task_count=case.tasks, slo_seconds=slo_seconds, policy=case.policy)
+        past = self._store.past(
+            job.job,
+            case.now,
+            created_at=job.created_at,
+            task_count=case.tasks,
+            slo_seconds=slo_seconds,
+            policy=case.policy,
+        )
         return with_past(state, past, case.now, case.policy)
 
     def _record_quiet_ones(self, decided: Sequence[Decided], leader_epoch: int) -> None:

@@ -75,9 +75,14 @@ class PostgresForm:
         while most != 0 and hours.roll() is not None:
             most = None if most is None else most - 1
 
-    def load(self, job: str, index: int, load: dict[str, float]) -> None:
+    def load(self, job: str, index: int, load: dict[str, float], *, generation: int = 1, minutes_ago: int = 1) -> None:
         self._do(
-            "INSERT INTO task_loads (job, index, generation, load) VALUES (:job, :index, 1, CAST(:load AS jsonb))",
+            "INSERT INTO task_loads (job, index, generation, load, measured_at)"
+            " VALUES (:job, :index, :generation, CAST(:load AS jsonb), :measured_at)"
+            " ON CONFLICT (job, index) DO UPDATE SET generation = excluded.generation, load = excluded.load,"
+            " measured_at = excluded.measured_at",
+            generation=generation,
+            measured_at=minute(minutes_ago),
             job=job,
             index=index,
             load=json.dumps(load),
@@ -93,8 +98,9 @@ class PostgresForm:
             author=author,
         )
 
-    def past(self, job: str) -> Past:
-        return self.store.past(job, NOW, task_count=2, slo_seconds=90.0, policy=Policy())
+    def past(self, job: str, *, created_days_ago: float = 60) -> Past:
+        created_at = NOW - timedelta(days=created_days_ago)
+        return self.store.past(job, NOW, created_at=created_at, task_count=2, slo_seconds=90.0, policy=Policy())
 
     def alerts(self) -> list[str]:
         with transaction(self.engine) as connection:
@@ -185,11 +191,35 @@ def test_the_recent_minutes_are_those_of_each_task(form: PostgresForm) -> None:
 
 
 def test_the_memory_of_a_job_is_that_of_its_largest_task_once_all_are_known(form: PostgresForm) -> None:
+    form.run("j")
     form.load("j", 0, {"memory_bytes": 5})
     form.load("j", 2, {"memory_bytes": 99})
     assert form.past("j").memory_used_bytes is None
     form.load("j", 1, {"memory_bytes": 7})
     assert form.past("j").memory_used_bytes == 7
+
+
+@pytest.mark.parametrize("of_before", [{"minutes_ago": 31}, {"generation": 2}])
+def test_the_memory_of_long_ago_or_of_another_generation_is_unknown(form: PostgresForm, of_before: Any) -> None:
+    form.run("j")
+    form.load("j", 0, {"memory_bytes": 5})
+    form.load("j", 1, {"memory_bytes": 7}, **of_before)
+    assert form.past("j").memory_used_bytes is None
+
+
+def test_what_a_former_job_of_the_name_measured_is_not_read(form: PostgresForm) -> None:
+    """The job is two days old; minutes before are rolled, and samples of this day count from its creation on."""
+    form.run("j")
+    day = 24 * 60
+    for minutes_ago in (3 * day, day):
+        form.measure("j", minutes_ago, input_rows=3.0, lag_seconds=1.0, task_count=1)
+    form.roll()
+    assert [one.minute for one in form.past("j", created_days_ago=2).minutes] == [minute(day)]
+    form.measure("j", 90, lag_seconds=1.0)
+    assert form.past("j", created_days_ago=0.5).day.minutes_measured == 1
+    assert form.past("j", created_days_ago=0.05).day.minutes_measured == 0
+    (job,) = form.store.read(NOW).jobs
+    assert job.created_at < NOW
 
 
 def test_what_was_changed_last_and_who_updated_the_job(form: PostgresForm) -> None:
@@ -251,7 +281,7 @@ def test_a_store_that_is_away_is_unavailable(form: PostgresForm) -> None:
     calls = (
         lambda: form.away.read(NOW),
         lambda: form.away.recent("j", NOW),
-        lambda: form.away.past("j", NOW, task_count=2, slo_seconds=90.0, policy=Policy()),
+        lambda: form.away.past("j", NOW, created_at=NOW, task_count=2, slo_seconds=90.0, policy=Policy()),
         lambda: form.away.replace_alerts({}, (), form.epoch),
         lambda: form.away.record([decision(PENDING)], form.epoch),
         lambda: form.away.record_outcome(1, "written"),

@@ -40,13 +40,14 @@ _DAY = text(
     FROM minutes
     """
 )
-# A load that is malformed is not known.
+# A load that is malformed is not known, nor one of another generation or of long ago.
 _MEMORY = text(
     """
     SELECT count(bytes) AS known, max(bytes) AS largest FROM (
         SELECT CASE jsonb_typeof(load->:dimension) WHEN 'number'
             THEN CAST(load->>:dimension AS double precision) END AS bytes
-        FROM task_loads WHERE job = :job AND index < :task_count
+        FROM task_loads JOIN running USING (job, generation)
+        WHERE job = :job AND index < :task_count AND measured_at >= CAST(:measured_since AS timestamptz)
     ) loads
     """
 )
@@ -69,11 +70,10 @@ def read_day(connection: Connection, job: str, *, since: datetime, slo_seconds: 
 
 
 def read_past_days(
-    connection: Connection, job: str, now: datetime, *, days: int, before: timedelta, after: timedelta
+    connection: Connection, job: str, now: datetime, *, since: datetime, before: timedelta, after: timedelta
 ) -> list[JobMinute]:
     """The minutes around this time of day, today and on past days, oldest first. Minutes of which not every task was
     measured are missing, and so are those before the last two hours that are not rolled."""
-    since = now - timedelta(days=days) - before
     found = read_job_minutes(connection, job, since, now, _OF_PAST_DAYS, sampled_since=now - _UNROLLED)
     read, backlog = (found.values[metric.name] for metric in _OF_PAST_DAYS)
     return [
@@ -88,7 +88,8 @@ def _is_around(minute: datetime, now: datetime, before: timedelta, after: timede
     return (minute - now + before) % DAY < before + after
 
 
-def memory_used(connection: Connection, job: str, task_count: int) -> int | None:
-    """Bytes of the task of a job that uses most; None when not every task is measured."""
-    row = connection.execute(_MEMORY, {"job": job, "task_count": task_count, "dimension": MEMORY}).one()
+def memory_used(connection: Connection, job: str, task_count: int, *, measured_since: datetime) -> int | None:
+    """Bytes of the task of a job that uses most; None when not every task is measured as it runs now."""
+    asked = {"job": job, "task_count": task_count, "dimension": MEMORY, "measured_since": measured_since}
+    row = connection.execute(_MEMORY, asked).one()
     return int(row.largest) if row.known == task_count else None

@@ -63,7 +63,7 @@ class FakeJobs:
 def _job(name: str) -> ScaledJob:
     days_ago = NOW - timedelta(days=2)
     config = make_config(task_count=2, inputs={"events": {"key_groups": 64}})
-    return ScaledJob(name, config, days_ago, True, 0, (), (), None, None)
+    return ScaledJob(name, days_ago, config, days_ago, True, 0, (), (), None, None)
 
 
 def _sample(index: int, backlog: int) -> TaskSample:

@@ -12,7 +12,7 @@ _PLACES = 2**32
 _STEP = 0x9E3779B1
 
 
-def turn(job: str, symptom: Symptom, round_number: int) -> tuple[bool, int]:
+def precedence(job: str, symptom: Symptom, round_number: int) -> tuple[bool, int]:
     """The place of a job in a round, to sort by: jobs that suffer are first, and among equals none is always last.
 
     Jobs stand on a circle by their names, and each round begins elsewhere on it.
