@@ -54,11 +54,13 @@ class PostgresForm:
         input_rows: float | None = None,
         backlog: int | None = None,
         task_count: int | None = None,
+        running: bool | None = True,
     ) -> None:
         self._do(
             "INSERT INTO task_metrics (job, index, minute, lag_seconds, processed_rows_per_second,"
-            " input_rows_per_second, backlog_records, task_count)"
-            " VALUES (:job, :index, :minute, :lag, 7, :input, :backlog, :task_count)",
+            " input_rows_per_second, backlog_records, task_count, running)"
+            " VALUES (:job, :index, :minute, :lag, 7, :input, :backlog, :task_count, :running)",
+            running=running,
             task_count=task_count,
             job=job,
             index=index,
@@ -181,6 +183,16 @@ def test_minutes_that_are_not_rolled_are_known_of_the_last_two_hours_only(form: 
     for minutes_ago in (1, 24 * 60):
         form.measure("j", minutes_ago, input_rows=3.0, task_count=1)
     assert [one.minute for one in form.past("j").minutes] == [minute(1)]
+
+
+def test_past_minutes_of_the_release_before_are_unknown(form: PostgresForm) -> None:
+    """A task may be missing in them. The hour of one is rolled, that of the other is not."""
+    form.run("j")
+    for minutes_ago in (24 * 60, 1):
+        form.measure("j", minutes_ago, input_rows=3.0, running=None)
+    form.measure("j", 2, input_rows=3.0, task_count=1)
+    form.roll()
+    assert [one.minute for one in form.past("j").minutes] == [minute(2)]
 
 
 def test_the_recent_minutes_are_those_of_each_task(form: PostgresForm) -> None:

@@ -16,7 +16,9 @@ from services.auto_scaler.decide.patterns import JobMinute
 DAY = timedelta(days=1)
 # An hour is rolled soon after it is over. While rolling is behind, a statement could not read all samples in time.
 _UNROLLED = timedelta(hours=2)
-_OF_PAST_DAYS = tuple(METRICS_BY_NAME[name] for name in ("input_rows_per_second", "backlog_records"))
+# `tasks_running` is known of minutes that this release sampled. The release before did not say how many tasks the job
+# had, so a minute in which one is missing looks whole.
+_OF_PAST_DAYS = tuple(METRICS_BY_NAME[name] for name in ("input_rows_per_second", "backlog_records", "tasks_running"))
 
 _RECENT = text(
     """
@@ -75,11 +77,13 @@ def read_past_days(
     """The minutes around this time of day, today and on past days, oldest first. Minutes of which not every task was
     measured are missing, and so are those before the last two hours that are not rolled."""
     found = read_job_minutes(connection, job, since, now, _OF_PAST_DAYS, sampled_since=now - _UNROLLED)
-    read, backlog = (found.values[metric.name] for metric in _OF_PAST_DAYS)
+    read, backlog, running = (found.values[metric.name] for metric in _OF_PAST_DAYS)
     return [
         JobMinute(minute, rows, waiting)
-        for number, (rows, waiting) in enumerate(zip(read, backlog, strict=True))
-        if rows is not None and _is_around(minute := found.since + number * MINUTE, now, before, after)
+        for number, (rows, waiting, known) in enumerate(zip(read, backlog, running, strict=True))
+        if rows is not None
+        and known is not None
+        and _is_around(minute := found.since + number * MINUTE, now, before, after)
     ]
 
 
