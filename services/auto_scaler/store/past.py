@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from sqlalchemy import Connection, text
 
-from penstock.model.job_metrics import METRICS_BY_NAME, MINUTE
+from penstock.model.job_metrics import HOUR, METRICS_BY_NAME, MINUTE
 from penstock.store.job_minutes import read_job_minutes
 from penstock.tasks.dimensions import MEMORY
 from services.auto_scaler.decide.estimates import TaskMinute
@@ -76,7 +76,15 @@ def read_past_days(
 ) -> list[JobMinute]:
     """The minutes around this time of day, today and on past days, oldest first. Minutes of which not every task was
     measured are missing, and so are those before the last two hours that are not rolled."""
-    found = read_job_minutes(connection, job, since, now, _OF_PAST_DAYS, sampled_since=now - _UNROLLED)
+    found = read_job_minutes(
+        connection,
+        job,
+        since,
+        now,
+        _OF_PAST_DAYS,
+        sampled_since=now - _UNROLLED,
+        hours_of_day=hours_around(now, before, after),
+    )
     read, backlog, running = (found.values[metric.name] for metric in _OF_PAST_DAYS)
     return [
         JobMinute(minute, rows, waiting)
@@ -85,6 +93,12 @@ def read_past_days(
         and known is not None
         and _is_around(minute := found.since + number * MINUTE, now, before, after)
     ]
+
+
+def hours_around(now: datetime, before: timedelta, after: timedelta) -> set[int]:
+    """The hours of the day, in UTC, that have a minute around the time of day of `now`."""
+    first = (now - before).astimezone(UTC).replace(minute=0, second=0, microsecond=0)
+    return {(first + hours * HOUR).hour for hours in range(-((first - now - after) // HOUR))}
 
 
 def _is_around(minute: datetime, now: datetime, before: timedelta, after: timedelta) -> bool:
