@@ -61,6 +61,14 @@ CREATE TABLE rolled (
 );
 COMMENT ON TABLE rolled IS 'One row: all hours before this one are in job_metrics, and of this hour the jobs up to this one.';
 INSERT INTO rolled (hour) SELECT date_trunc('hour', coalesce(min(minute), now()), 'UTC') FROM task_metrics;
+DO $$
+BEGIN
+    -- Rolled once it is the oldest part.
+    IF to_regclass('task_metrics_before') IS NOT NULL THEN
+        UPDATE rolled SET hour = LEAST(hour, (SELECT date_trunc('hour', min(minute), 'UTC') FROM task_metrics_before));
+    END IF;
+END
+$$;
 
 CREATE FUNCTION add_job_metrics_day(of_hour TIMESTAMPTZ) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp AS $$

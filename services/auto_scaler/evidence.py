@@ -43,9 +43,11 @@ class ScaledJob(NamedTuple):
 
     `layer_version` is the version of the scaler's layer, 0 when the layer was never written. `acted_at`: when the
     scaler last wrote the layer, began to, or was refused. `update`: the newest write to another layer that runs.
+    What was measured before `created_at` is of a former job of this name.
     """
 
     job: str
+    created_at: datetime
     config: Mapping[str, Any]
     committed_at: datetime
     converged: bool

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from pydantic import ValidationError
 
 from penstock.config.model import JobConfig
-from penstock.control.errors import RetryableError, UserError, VersionConflict
+from penstock.control.errors import Fenced, RetryableError, StatementTimedOut, Unavailable, UserError, VersionConflict
 from penstock.control.logs import logger
 from penstock.wire.job_client import JobClient
 from services.auto_scaler import metrics
@@ -28,6 +28,7 @@ from services.auto_scaler.decide.policy import Mode, Policy
 from services.auto_scaler.decide.symptoms import detect
 from services.auto_scaler.due import DueJobs
 from services.auto_scaler.evidence import LastDecision, ScaledJob, measured_since, scaler_state, with_past, with_recent
+from services.auto_scaler.precedence import precedence
 from services.auto_scaler.store.decisions import PENDING, NewDecision
 from services.auto_scaler.store.evidence import SCALER_LAYER
 from services.auto_scaler.store.port import Cluster, ScalingStore
@@ -71,6 +72,7 @@ class AutoScaler:
         self._now = now
         self._policy = policy
         self._due = DueJobs(policy.history_every_minutes)
+        self._rounds = 0
 
     def round(self, leader_epoch: int) -> None:
         """Decides about every job that has tasks. Raises Fenced, Unavailable."""
@@ -78,10 +80,12 @@ class AutoScaler:
             now = self._now()
             cluster = self._store.read(now)
             seen = [one for job in cluster.jobs if (one := self._try_to_see(job, cluster, now)) is not None]
+            self._rounds += 1
+            seen.sort(key=lambda one: precedence(one.job.job, one.symptom, self._rounds))
             fleet = count_fleet((one.symptom, one.case) for one in seen)
-            decided = self._decide_all(seen, fleet)
+            decided, failed = self._decide_all(seen, fleet)
             self._record_quiet_ones(decided, leader_epoch)
-            self._raise_alerts(decided, fleet, leader_epoch)
+            self._raise_alerts(decided, failed, fleet, leader_epoch)
             for new in decided:
                 if new.acts:
                     self._act(new, leader_epoch)
@@ -101,21 +105,43 @@ class AutoScaler:
             job, classify_symptom(symptoms, config, self._policy), Situation(symptoms, config, state, self._policy, now)
         )
 
-    def _decide_all(self, seen: Sequence[Seen], fleet: Fleet) -> list[Decided]:
-        """A healthy job is due every few minutes: until then its last decision stands."""
+    def _decide_all(self, seen: Sequence[Seen], fleet: Fleet) -> tuple[list[Decided], set[str]]:
+        """The decisions, and the jobs about which none could be made.
+
+        A healthy job is due every few minutes: until then its last decision stands.
+        """
         decided: list[Decided] = []
+        failed: set[str] = set()
         actions = 0
         for one in seen:
             is_due = self._due.take(one.job.job, one.case.now)
             if one.symptom is Symptom.NONE and not is_due and _was_healthy(one.job):
                 continue
             so_far = fleet.model_copy(update={"actions": actions})
-            case = one.case._replace(state=one.case.state.model_copy(update={"fleet": so_far}))
-            inputs = DecisionInputs(**case._replace(state=self._read_more(one.job, case, is_due))._asdict())
-            new = Decided(one.job, JobDecision(one.job.job, inputs, inputs.decide()))
-            actions += new.acts
-            decided.append(new)
-        return decided
+            new = self._try_to_decide(one, so_far, is_due)
+            if new is None:
+                failed.add(one.job.job)
+            else:
+                actions += new.acts
+                decided.append(new)
+        return decided, failed
+
+    def _try_to_decide(self, one: Seen, fleet: Fleet, is_due: bool) -> Decided | None:
+        """None when it failed for this job: the others go on. Raises Fenced, Unavailable."""
+        try:
+            return self._decide(one, fleet, is_due)
+        except (Fenced, Unavailable):
+            raise
+        except StatementTimedOut as error:
+            log.error("job not decided, a read timed out in the store", job=one.job.job, error=error.detail)
+        except Exception:  # a bug that one job meets must not end the decisions about all others
+            log.exception("job not decided", job=one.job.job)
+        return None
+
+    def _decide(self, one: Seen, fleet: Fleet, is_due: bool) -> Decided:
+        case = one.case._replace(state=one.case.state.model_copy(update={"fleet": fleet}))
+        inputs = DecisionInputs(**case._replace(state=self._read_more(one.job, case, is_due))._asdict())
+        return Decided(one.job, JobDecision(one.job.job, inputs, inputs.decide()))
 
     def _read_more(self, job: ScaledJob, case: Situation, is_due: bool) -> ScalerState:
         """The state with what is read only of jobs of which it matters now."""
@@ -127,7 +153,14 @@ class AutoScaler:
         if not is_past_needed:
             return state
         slo_seconds = case.config.slo.max_lag_seconds
-        past = self._store.past(job.job, case.now, task_count=case.tasks, slo_seconds=slo_seconds, policy=case.policy)
+        past = self._store.past(
+            job.job,
+            case.now,
+            created_at=job.created_at,
+            task_count=case.tasks,
+            slo_seconds=slo_seconds,
+            policy=case.policy,
+        )
         return with_past(state, past, case.now, case.policy)
 
     def _record_quiet_ones(self, decided: Sequence[Decided], leader_epoch: int) -> None:
@@ -138,9 +171,10 @@ class AutoScaler:
         for new in quiet:
             _log_decision(new)
 
-    def _raise_alerts(self, decided: Sequence[Decided], fleet: Fleet, leader_epoch: int) -> None:
+    def _raise_alerts(self, decided: Sequence[Decided], failed: set[str], fleet: Fleet, leader_epoch: int) -> None:
+        """The alert of a job about which nothing could be decided stays."""
         found = alerts_of([one.made for one in decided], fleet, self._policy)
-        self._store.replace_alerts(found.raised, found.keep, leader_epoch)
+        self._store.replace_alerts(found.raised, found.keep | failed, leader_epoch)
 
     def _act(self, one: Decided, leader_epoch: int) -> None:
         new = _new_decision(one, PENDING)

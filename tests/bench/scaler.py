@@ -70,6 +70,7 @@ def _rows(jobs: int) -> Iterator[Row]:
     for number in range(jobs):
         job = ScaledJob(
             job=f"job-{number}",
+            created_at=NOW - timedelta(days=30),
             config=orjson.loads(config),
             committed_at=NOW - timedelta(hours=1),
             converged=True,

@@ -111,3 +111,17 @@ def test_minutes_of_rolled_and_present_hours_are_one_series(engine: Engine, roll
 def test_a_job_of_which_nothing_is_known_has_no_known_minute(engine: Engine, roll: Roll) -> None:
     roll()
     assert read(engine, "lag_seconds", FIRST, FIRST + 2 * MINUTE) == (None, None)
+
+
+def test_of_rolled_hours_only_those_of_a_time_of_day_may_be_read(engine: Engine) -> None:
+    commit_job(engine, "j", task_count=1)
+    begin(engine)
+    for hour in range(3):
+        measure(engine, FIRST + hour * HOUR, lag_seconds=float(hour))
+    while HourStore(engine).roll() is not None:
+        pass
+    with snapshot(engine) as connection:
+        of_day = {(FIRST + HOUR).hour}
+        metric = METRICS_BY_NAME["lag_seconds"]
+        found = read_job_minutes(connection, "j", FIRST, THIS_HOUR, [metric], hours_of_day=of_day)
+    assert [value for value in found.values["lag_seconds"] if value is not None] == [1.0]

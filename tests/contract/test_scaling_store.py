@@ -21,6 +21,7 @@ from services.auto_scaler.decide.symptoms import TaskSample
 from services.auto_scaler.evidence import LastDecision, Past
 from services.auto_scaler.store.decisions import AUTO_SCALER, PENDING, NewDecision
 from services.auto_scaler.store.port import ScalingStore
+from services.task_service.store.hours import HourStore
 from tests.support.store.jobs import write_layer
 from tests.support.store.running import commit_job
 from tests.support.store.unreachable import unreachable_engine
@@ -53,11 +54,13 @@ class PostgresForm:
         input_rows: float | None = None,
         backlog: int | None = None,
         task_count: int | None = None,
+        running: bool | None = True,
     ) -> None:
         self._do(
             "INSERT INTO task_metrics (job, index, minute, lag_seconds, processed_rows_per_second,"
-            " input_rows_per_second, backlog_records, task_count)"
-            " VALUES (:job, :index, :minute, :lag, 7, :input, :backlog, :task_count)",
+            " input_rows_per_second, backlog_records, task_count, running)"
+            " VALUES (:job, :index, :minute, :lag, 7, :input, :backlog, :task_count, :running)",
+            running=running,
             task_count=task_count,
             job=job,
             index=index,
@@ -67,13 +70,21 @@ class PostgresForm:
             backlog=backlog,
         )
 
-    def begin_to_roll(self) -> None:
-        """Nothing of the last month is rolled into hours yet."""
-        self._do("UPDATE rolled SET hour = :hour", hour=minute(31 * 24 * 60).replace(minute=0))
+    def roll(self, *, most: int | None = None) -> None:
+        """Rolls the hours of the last month that are over, of which so many have samples."""
+        self._do("UPDATE rolled SET hour = :hour, job = ''", hour=minute(31 * 24 * 60).replace(minute=0))
+        hours = HourStore(self.engine)
+        while most != 0 and hours.roll() is not None:
+            most = None if most is None else most - 1
 
-    def load(self, job: str, index: int, load: dict[str, float]) -> None:
+    def load(self, job: str, index: int, load: dict[str, float], *, generation: int = 1, minutes_ago: int = 1) -> None:
         self._do(
-            "INSERT INTO task_loads (job, index, generation, load) VALUES (:job, :index, 1, CAST(:load AS jsonb))",
+            "INSERT INTO task_loads (job, index, generation, load, measured_at)"
+            " VALUES (:job, :index, :generation, CAST(:load AS jsonb), :measured_at)"
+            " ON CONFLICT (job, index) DO UPDATE SET generation = excluded.generation, load = excluded.load,"
+            " measured_at = excluded.measured_at",
+            generation=generation,
+            measured_at=minute(minutes_ago),
             job=job,
             index=index,
             load=json.dumps(load),
@@ -89,8 +100,9 @@ class PostgresForm:
             author=author,
         )
 
-    def past(self, job: str) -> Past:
-        return self.store.past(job, NOW, task_count=2, slo_seconds=90.0, policy=Policy())
+    def past(self, job: str, *, created_days_ago: float = 60) -> Past:
+        created_at = NOW - timedelta(days=created_days_ago)
+        return self.store.past(job, NOW, created_at=created_at, task_count=2, slo_seconds=90.0, policy=Policy())
 
     def alerts(self) -> list[str]:
         with transaction(self.engine) as connection:
@@ -151,7 +163,7 @@ def test_a_day_counts_only_minutes_with_a_known_lag_as_measured(form: PostgresFo
 
 def test_past_days_are_read_around_this_time_of_day_where_every_task_was_measured(form: PostgresForm) -> None:
     """Two tasks; one of them is missing in a minute, and has no rate in another."""
-    form.begin_to_roll()
+    form.run("j")
     day = 24 * 60
     around, at_its_end, before, after = 3 * day, 3 * day - 254, 3 * day + 40, 3 * day - 260
     for minutes_ago in (around, at_its_end, before, after, 20 * day):
@@ -160,7 +172,27 @@ def test_past_days_are_read_around_this_time_of_day_where_every_task_was_measure
     form.measure("j", around - 1, index=1, input_rows=4.0, task_count=2)
     form.measure("j", around - 2, input_rows=None, task_count=2)
     form.measure("j", around - 2, index=1, input_rows=4.0, task_count=2)
+    form.roll()
     assert form.past("j").minutes == [JobMinute(minute(around), 7.0, 7.0), JobMinute(minute(at_its_end), 7.0, 7.0)]
+
+
+def test_minutes_that_are_not_rolled_are_known_of_the_last_two_hours_only(form: PostgresForm) -> None:
+    """Rolling is weeks behind: the samples of a large job would take longer than a statement may."""
+    form.run("j")
+    form.roll(most=0)
+    for minutes_ago in (1, 24 * 60):
+        form.measure("j", minutes_ago, input_rows=3.0, task_count=1)
+    assert [one.minute for one in form.past("j").minutes] == [minute(1)]
+
+
+def test_past_minutes_of_the_release_before_are_unknown(form: PostgresForm) -> None:
+    """A task may be missing in them. The hour of one is rolled, that of the other is not."""
+    form.run("j")
+    for minutes_ago in (24 * 60, 1):
+        form.measure("j", minutes_ago, input_rows=3.0, running=None)
+    form.measure("j", 2, input_rows=3.0, task_count=1)
+    form.roll()
+    assert [one.minute for one in form.past("j").minutes] == [minute(2)]
 
 
 def test_the_recent_minutes_are_those_of_each_task(form: PostgresForm) -> None:
@@ -171,11 +203,35 @@ def test_the_recent_minutes_are_those_of_each_task(form: PostgresForm) -> None:
 
 
 def test_the_memory_of_a_job_is_that_of_its_largest_task_once_all_are_known(form: PostgresForm) -> None:
+    form.run("j")
     form.load("j", 0, {"memory_bytes": 5})
     form.load("j", 2, {"memory_bytes": 99})
     assert form.past("j").memory_used_bytes is None
     form.load("j", 1, {"memory_bytes": 7})
     assert form.past("j").memory_used_bytes == 7
+
+
+@pytest.mark.parametrize("of_before", [{"minutes_ago": 31}, {"generation": 2}])
+def test_the_memory_of_long_ago_or_of_another_generation_is_unknown(form: PostgresForm, of_before: Any) -> None:
+    form.run("j")
+    form.load("j", 0, {"memory_bytes": 5})
+    form.load("j", 1, {"memory_bytes": 7}, **of_before)
+    assert form.past("j").memory_used_bytes is None
+
+
+def test_what_a_former_job_of_the_name_measured_is_not_read(form: PostgresForm) -> None:
+    """The job is two days old; minutes before are rolled, and samples of this day count from its creation on."""
+    form.run("j")
+    day = 24 * 60
+    for minutes_ago in (3 * day, day):
+        form.measure("j", minutes_ago, input_rows=3.0, lag_seconds=1.0, task_count=1)
+    form.roll()
+    assert [one.minute for one in form.past("j", created_days_ago=2).minutes] == [minute(day)]
+    form.measure("j", 90, lag_seconds=1.0)
+    assert form.past("j", created_days_ago=0.5).day.minutes_measured == 1
+    assert form.past("j", created_days_ago=0.05).day.minutes_measured == 0
+    (job,) = form.store.read(NOW).jobs
+    assert job.created_at < NOW
 
 
 def test_what_was_changed_last_and_who_updated_the_job(form: PostgresForm) -> None:
@@ -237,7 +293,7 @@ def test_a_store_that_is_away_is_unavailable(form: PostgresForm) -> None:
     calls = (
         lambda: form.away.read(NOW),
         lambda: form.away.recent("j", NOW),
-        lambda: form.away.past("j", NOW, task_count=2, slo_seconds=90.0, policy=Policy()),
+        lambda: form.away.past("j", NOW, created_at=NOW, task_count=2, slo_seconds=90.0, policy=Policy()),
         lambda: form.away.replace_alerts({}, (), form.epoch),
         lambda: form.away.record([decision(PENDING)], form.epoch),
         lambda: form.away.record_outcome(1, "written"),

@@ -220,6 +220,7 @@ def test_after_a_quiet_day_what_was_added_is_given_back(cell: ScaledCell) -> Non
     write_layer(cell.engine, "j", {"task_count": 8}, layer="scaler")
     cell.run_job()
     cell.do("UPDATE running SET committed_at = :at", at=cell.now - timedelta(days=2))
+    cell.do("UPDATE jobs SET created_at = :at", at=cell.now - timedelta(days=2))
     cell.do(
         """
         INSERT INTO task_metrics (job, index, minute, processed_rows_per_second, backlog_records, lag_seconds)

@@ -160,6 +160,8 @@ def test_samples_of_the_release_before_are_kept_without_being_copied(former: Eng
     migrate.upgrade(empty_database_url)
     assert run(former, "SELECT pg_relation_filenode('task_metrics_before')") == file
     assert 1 not in run(former, "SELECT backlog_records FROM task_metrics")
+    oldest = "SELECT date_trunc('hour', min(minute), 'UTC') FROM task_metrics_before"
+    assert run(former, "SELECT hour FROM rolled") == run(former, oldest), "the old ones are to be rolled, too"
     store = SampleStore(former)
     assert (store.keep_former(), store.keep_former()) == (True, False)
     assert run(former, "SELECT backlog_records FROM task_metrics ORDER BY minute") == [1, 2]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from itertools import chain
 from typing import Any
@@ -37,7 +37,10 @@ def _of_minute(metric: JobMetric) -> str:
 
 _ROLLED = """
     SELECT hour AS first, {columns} FROM job_metrics
-    WHERE job = :job AND hour > CAST(:since AS timestamptz) - interval '1 hour' AND hour < :until ORDER BY hour
+    WHERE job = :job AND hour > CAST(:since AS timestamptz) - interval '1 hour' AND hour < :until
+        AND (CAST(:of_day AS integer[]) IS NULL
+            OR CAST(extract(hour FROM hour AT TIME ZONE 'UTC') AS integer) = ANY(CAST(:of_day AS integer[])))
+    ORDER BY hour
 """
 # Both may have minutes of the hour that is being rolled: they are the same.
 _SAMPLED = f"""
@@ -52,17 +55,24 @@ def read_job_minutes(
     since: datetime,
     until: datetime,
     metrics: Sequence[JobMetric] = JOB_METRICS,
+    *,
+    sampled_since: datetime | None = None,
+    hours_of_day: Collection[int] | None = None,
 ) -> JobMinutes:
     """Values of each minute from that of `since` until before that of `until`; None where a minute is not known.
 
     Minutes come from samples of tasks where the hour is not rolled yet, and the present minute is not whole. Give a
-    connection that sees one moment (`penstock.store.engine.snapshot`): an hour may be rolled between two reads.
+    connection that sees one moment (`penstock.store.engine.snapshot`): an hour may be rolled between two reads. Samples
+    from before `sampled_since` are not read, so minutes before it are unknown unless their hour is rolled. Of rolled
+    hours only those at `hours_of_day` (UTC) are read.
     """
     first, end = minute_of(since), minute_of(until)
     rolled_until = connection.execute(_ROLLED_UNTIL).scalar_one_or_none() or first
-    hours = connection.execute(_select(_ROLLED, metrics), {"job": job, "since": first, "until": end}).all()
-    sampled_since = max(first, rolled_until)
-    minutes = connection.execute(_select(_SAMPLED, metrics), {"job": job, "since": sampled_since, "until": end}).all()
+    of_day = None if hours_of_day is None else sorted(hours_of_day)
+    asked = {"job": job, "since": first, "until": end, "of_day": of_day}
+    hours = connection.execute(_select(_ROLLED, metrics), asked).all()
+    unrolled = max(first, rolled_until, sampled_since or first)
+    minutes = connection.execute(_select(_SAMPLED, metrics), {"job": job, "since": unrolled, "until": end}).all()
     return JobMinutes(first, {metric.name: _series(metric, first, end, hours, minutes) for metric in metrics})
 
 

@@ -21,7 +21,7 @@ _MEASURED = tuple(TaskSample.model_fields.keys() - {"index", "out_of_memory"})
 
 _JOBS = text(
     """
-    SELECT r.job, r.config, r.committed_at, r.revision >= j.revision AS converged,
+    SELECT r.job, j.created_at, r.config, r.committed_at, r.revision >= j.revision AS converged,
         mine.version AS layer_version,
         layered.below, layered.above,
         newest.symptom, newest.action, newest.outcome, newest.change, acted.at AS acted_at,
@@ -107,6 +107,7 @@ def read_scaled_jobs(connection: Connection, now: datetime) -> list[ScaledJob]:
 def _scaled_job(row: Row[Any]) -> ScaledJob:
     return ScaledJob(
         job=row.job,
+        created_at=row.created_at,
         config=row.config,
         committed_at=row.committed_at,
         converged=row.converged,

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from sqlalchemy import Connection, text
 
-from penstock.model.job_metrics import METRICS_BY_NAME, MINUTE
+from penstock.model.job_metrics import HOUR, METRICS_BY_NAME, MINUTE
 from penstock.store.job_minutes import read_job_minutes
 from penstock.tasks.dimensions import MEMORY
 from services.auto_scaler.decide.estimates import TaskMinute
@@ -14,7 +14,11 @@ from services.auto_scaler.decide.model import DayHistory
 from services.auto_scaler.decide.patterns import JobMinute
 
 DAY = timedelta(days=1)
-_OF_PAST_DAYS = tuple(METRICS_BY_NAME[name] for name in ("input_rows_per_second", "backlog_records"))
+# An hour is rolled soon after it is over. While rolling is behind, a statement could not read all samples in time.
+_UNROLLED = timedelta(hours=2)
+# `tasks_running` is known of minutes that this release sampled. The release before did not say how many tasks the job
+# had, so a minute in which one is missing looks whole.
+_OF_PAST_DAYS = tuple(METRICS_BY_NAME[name] for name in ("input_rows_per_second", "backlog_records", "tasks_running"))
 
 _RECENT = text(
     """
@@ -38,13 +42,14 @@ _DAY = text(
     FROM minutes
     """
 )
-# A load that is malformed is not known.
+# A load that is malformed is not known, nor one of another generation or of long ago.
 _MEMORY = text(
     """
     SELECT count(bytes) AS known, max(bytes) AS largest FROM (
         SELECT CASE jsonb_typeof(load->:dimension) WHEN 'number'
             THEN CAST(load->>:dimension AS double precision) END AS bytes
-        FROM task_loads WHERE job = :job AND index < :task_count
+        FROM task_loads JOIN running USING (job, generation)
+        WHERE job = :job AND index < :task_count AND measured_at >= CAST(:measured_since AS timestamptz)
     ) loads
     """
 )
@@ -67,18 +72,33 @@ def read_day(connection: Connection, job: str, *, since: datetime, slo_seconds: 
 
 
 def read_past_days(
-    connection: Connection, job: str, now: datetime, *, days: int, before: timedelta, after: timedelta
+    connection: Connection, job: str, now: datetime, *, since: datetime, before: timedelta, after: timedelta
 ) -> list[JobMinute]:
     """The minutes around this time of day, today and on past days, oldest first. Minutes of which not every task was
-    measured are missing."""
-    since = now - timedelta(days=days) - before
-    found = read_job_minutes(connection, job, since, now, _OF_PAST_DAYS)
-    read, backlog = (found.values[metric.name] for metric in _OF_PAST_DAYS)
+    measured are missing, and so are those before the last two hours that are not rolled."""
+    found = read_job_minutes(
+        connection,
+        job,
+        since,
+        now,
+        _OF_PAST_DAYS,
+        sampled_since=now - _UNROLLED,
+        hours_of_day=hours_around(now, before, after),
+    )
+    read, backlog, running = (found.values[metric.name] for metric in _OF_PAST_DAYS)
     return [
         JobMinute(minute, rows, waiting)
-        for number, (rows, waiting) in enumerate(zip(read, backlog, strict=True))
-        if rows is not None and _is_around(minute := found.since + number * MINUTE, now, before, after)
+        for number, (rows, waiting, known) in enumerate(zip(read, backlog, running, strict=True))
+        if rows is not None
+        and known is not None
+        and _is_around(minute := found.since + number * MINUTE, now, before, after)
     ]
+
+
+def hours_around(now: datetime, before: timedelta, after: timedelta) -> set[int]:
+    """The hours of the day, in UTC, that have a minute around the time of day of `now`."""
+    first = (now - before).astimezone(UTC).replace(minute=0, second=0, microsecond=0)
+    return {(first + hours * HOUR).hour for hours in range(-((first - now - after) // HOUR))}
 
 
 def _is_around(minute: datetime, now: datetime, before: timedelta, after: timedelta) -> bool:
@@ -86,7 +106,8 @@ def _is_around(minute: datetime, now: datetime, before: timedelta, after: timede
     return (minute - now + before) % DAY < before + after
 
 
-def memory_used(connection: Connection, job: str, task_count: int) -> int | None:
-    """Bytes of the task of a job that uses most; None when not every task is measured."""
-    row = connection.execute(_MEMORY, {"job": job, "task_count": task_count, "dimension": MEMORY}).one()
+def memory_used(connection: Connection, job: str, task_count: int, *, measured_since: datetime) -> int | None:
+    """Bytes of the task of a job that uses most; None when not every task is measured as it runs now."""
+    asked = {"job": job, "task_count": task_count, "dimension": MEMORY, "measured_since": measured_since}
+    row = connection.execute(_MEMORY, asked).one()
     return int(row.largest) if row.known == task_count else None

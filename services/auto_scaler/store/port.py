@@ -22,6 +22,8 @@ from services.auto_scaler.store import decisions, evidence, past
 FRESH = timedelta(minutes=3)
 # How long a task's end by lack of memory counts.
 REMEMBERED = timedelta(minutes=10)
+# Tasks tell their loads every ten minutes: an older one is not known to hold still.
+PRESENT_LOAD = timedelta(minutes=30)
 
 
 class Cluster(NamedTuple):
@@ -51,15 +53,25 @@ class ScalingStore:
         with transaction(self._engine) as connection:
             return past.read_recent(connection, job, since=since)
 
-    def past(self, job: str, now: datetime, *, task_count: int, slo_seconds: float, policy: Policy) -> Past:
+    def past(
+        self,
+        job: str,
+        now: datetime,
+        *,
+        created_at: datetime,
+        task_count: int,
+        slo_seconds: float,
+        policy: Policy,
+    ) -> Past:
         """A job's last day, and as much of the days before it as its policy compares."""
         before = timedelta(minutes=max(policy.recent_minutes, policy.slack_minutes) + 1)
         after = timedelta(minutes=max(policy.ahead_minutes, policy.soon_minutes) + policy.slack_minutes)
+        since = max(created_at, now - timedelta(days=policy.history_days) - before)
         with transaction(self._snapshot) as connection:
             return Past(
-                past.read_day(connection, job, since=now - past.DAY, slo_seconds=slo_seconds),
-                past.read_past_days(connection, job, now, days=policy.history_days, before=before, after=after),
-                past.memory_used(connection, job, task_count),
+                past.read_day(connection, job, since=max(created_at, now - past.DAY), slo_seconds=slo_seconds),
+                past.read_past_days(connection, job, now, since=since, before=before, after=after),
+                past.memory_used(connection, job, task_count, measured_since=now - PRESENT_LOAD),
             )
 
     def record(self, new: Sequence[decisions.NewDecision], leader_epoch: int) -> list[int]:
