@@ -94,7 +94,7 @@ def _is_proven(state: ScalerState, policy: Policy) -> bool:
 
 
 def _why_not_safe(case: Situation) -> str | None:
-    """What speaks against any reduction: a day unlike others, or an estimate that is plainly too small."""
+    """What speaks against any reduction: an unlike day, a known peak but no estimate, or one plainly too small."""
     state, policy = case.state, case.policy
     if state.workload is not None and patterns.is_unusual(state.workload, policy):
         return (
@@ -102,7 +102,8 @@ def _why_not_safe(case: Situation) -> str | None:
             f"{patterns.usual_now(state.workload) or 0:,.0f} of past days, so these say nothing about what comes"
         )
     if state.rate is None or state.load is None:
-        return None
+        ahead = patterns.worst_ahead(state.workload) if state.workload is not None else None
+        return f"what a task can do is not known, and on past days up to {ahead:,.0f} rows/s came in" if ahead else None
     corrected = estimates.rate_without_lag(state.rate, state.load, case.tasks)
     if corrected <= state.rate.careful:
         return None
