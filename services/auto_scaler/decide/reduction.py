@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 
-from services.auto_scaler.decide import estimates, guards, patterns
+from services.auto_scaler.decide import estimates, guards, patterns, untriaged
 from services.auto_scaler.decide.model import (
     MEMORY,
     TASK_COUNT,
@@ -65,19 +65,32 @@ def _fewer_tasks(case: Situation) -> ScalingDecision:
         return nothing(_HEALTHY, "healthy", f"it is not known to have been without lag for {asked}")
     factor = policy.known_shrink_factor if is_known else policy.shrink_factor
     step = max(state.declared_task_count, math.floor(case.tasks * factor))
-    needed = _needed(case)
-    target = _rounded(case, max(step, needed))
+    needed, too_few = _needed(case), _shown_too_few(case)
+    target = _rounded(case, max(step, needed, too_few + 1))
+    if target <= too_few:
+        target = estimates.next_larger(too_few, case.key_groups) or case.tasks
     if target >= case.tasks:
-        return nothing(_HEALTHY, "healthy", f"{needed} tasks are needed, by what comes in and what past days had")
+        return nothing(_HEALTHY, "healthy", _why_none_less(needed, too_few))
     if not _is_worth_it(case, target):
         return nothing(_HEALTHY, "healthy", f"{target} tasks instead of {case.tasks} are not worth a restart")
-    limits = [f"{needed} tasks are needed, by what comes in and what past days had"] if needed >= step else []
+    limits = [_why_none_less(needed, too_few)] if max(needed, too_few + 1) >= step else []
     if target == state.declared_task_count:
         limits.append(f"the layers below declare {target} tasks")
     return with_tasks(
         _HEALTHY, Action.DECREASE_TASKS, f"{_why_fewer(case, needed)}; from {case.tasks} to {target} tasks", target,
         *limits,
     )  # fmt: skip
+
+
+def _shown_too_few(case: Situation) -> int:
+    change = untriaged.shown_too_few(case)
+    return 0 if change is None else change.tasks_before
+
+
+def _why_none_less(needed: int, too_few: int) -> str:
+    if too_few >= needed:
+        return f"{too_few} tasks have lagged in the last day"
+    return f"{needed} tasks are needed, by what comes in and what past days had"
 
 
 def _is_worth_it(case: Situation, target: int) -> bool:

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from services.auto_scaler.decide.model import Action, DayHistory
-from tests.support.auto_scaler import MIB, QUIET, decided, job, load, past, rate, state, symptoms
+from services.auto_scaler.decide.model import Action, DayHistory, JobUpdate, PastChange
+from tests.support.auto_scaler import MIB, NOW, QUIET, change, decided, job, load, past, rate, state, symptoms
 
 HOUR = DayHistory(minutes_measured=1400, minutes_lagging=9, minutes_out_of_memory=0, minutes_quiet=60)
 SHORT = HOUR.model_copy(update={"minutes_quiet": 59})
 # 16 tasks of 64 key groups; a task does 100 rows/s, 300 come in, and on past days no more came in the next hours.
 UNEVEN = load(300.0).model_copy(update={"busiest_rows_per_second": 50.0})
 KNOWN: dict[str, Any] = {"day": HOUR, "rate": rate(), "load": load(300.0), "workload": past(ahead=300.0)}
+
+
+def lagged_with(tasks: int, after: int = 16, *, hours: float = 3, lag: float = 91.0) -> PastChange:
+    return change(Action.INCREASE_TASKS, tasks, after, at=NOW - timedelta(hours=hours), lag_seconds=lag)
+
+
 TASKS: dict[str, tuple[dict[str, Any], int | None]] = {
     "half at most": ({}, 8),
     "a lower bound of the rate is good enough": ({"rate": rate(is_lower_bound=True)}, 8),
@@ -47,6 +54,30 @@ def test_fewer_tasks(values: dict[str, Any], tasks: int | None) -> None:
     decision = decided(symptoms(), job(16), state(**KNOWN | values))
     assert decision.change == (None if tasks is None else {"task_count": tasks})
     assert tasks is not None or len(decision.limits) == 1, "what speaks against it is said"
+
+
+LAGGED: dict[str, tuple[PastChange, dict[str, Any], int | None]] = {
+    "as few tasks lagged": (lagged_with(8), {}, 10),
+    "fewer tasks lagged": (lagged_with(5), {}, 8),
+    "one step less lagged": (lagged_with(13), {}, None),
+    "a day ago": (lagged_with(8, hours=24), {}, 8),
+    "updated since": (lagged_with(8), {"update": JobUpdate(at=NOW - timedelta(hours=1), author="ann")}, 8),
+    "it grew without lag": (lagged_with(8, lag=45.0), {}, 8),
+    "it grew again since": (change(Action.INCREASE_TASKS, 8, 12, lag_seconds=91.0), {}, 8),
+}
+
+
+@pytest.mark.parametrize(("grew", "values", "tasks"), LAGGED.values(), ids=LAGGED.keys())
+def test_tasks_that_lagged_are_too_few_for_a_day(grew: PastChange, values: dict[str, Any], tasks: int | None) -> None:
+    decision = decided(symptoms(), job(16), state(**KNOWN | values, last_change=grew))
+    assert decision.change == (None if tasks is None else {"task_count": tasks})
+    assert tasks == 8 or decision.limits == (f"{grew.tasks_before} tasks have lagged in the last day",)
+
+
+def test_tasks_that_lagged_are_too_few_though_more_carry_no_more() -> None:
+    """Five of eight tasks lagged, and six and seven carry no more of the eight key groups."""
+    decision = decided(symptoms(), job(8, key_groups=8), state(**KNOWN, last_change=lagged_with(5, 8)))
+    assert (decision.change, decision.limits) == (None, ("5 tasks have lagged in the last day",))
 
 
 def test_key_groups_are_dealt_evenly_when_tasks_go() -> None:
