@@ -102,9 +102,13 @@ def is_unusual(found: Workload, policy: Policy) -> bool:
     return high > policy.unusual_ratio * low
 
 
-def worst_ahead(found: Workload) -> float | None:
-    """The greatest peak of the hours after now on the days compared: a reduction must last through each of them."""
-    return max((day.ahead for day in compared_days(found) if day.ahead is not None), default=None)
+def worst_ahead(found: Workload, policy: Policy) -> float | None:
+    """The greatest peak of the hours after now: a reduction must last through each of them.
+
+    The newest days count besides those compared: what has begun this week is no habit of the weekday yet.
+    """
+    newest = tuple(day for day in found.days if day.days_ago <= policy.least_days)
+    return max((day.ahead for day in (*compared_days(found), *newest) if day.ahead is not None), default=None)
 
 
 def usual_soon(found: Workload) -> float | None:

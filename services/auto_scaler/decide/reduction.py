@@ -115,7 +115,7 @@ def _why_not_safe(case: Situation) -> str | None:
             f"{patterns.usual_now(state.workload) or 0:,.0f} of past days, so these say nothing about what comes"
         )
     if state.rate is None or state.load is None:
-        ahead = patterns.worst_ahead(state.workload) if state.workload is not None else None
+        ahead = patterns.worst_ahead(state.workload, policy) if state.workload is not None else None
         return f"what a task can do is not known, and on past days up to {ahead:,.0f} rows/s came in" if ahead else None
     corrected = estimates.rate_without_lag(state.rate, state.load, case.tasks)
     if corrected <= state.rate.careful:
@@ -133,7 +133,7 @@ def _needed(case: Situation) -> int:
     for_state = _needed_for_memory(case)
     if state.rate is None or state.load is None:
         return for_state
-    ahead = patterns.worst_ahead(state.workload) if state.workload is not None else None
+    ahead = patterns.worst_ahead(state.workload, policy) if state.workload is not None else None
     work = max(state.load.rows_per_second, ahead or 0.0) * estimates.skew(state.load, case.tasks)
     work *= 1 + policy.headroom
     return max(for_state, estimates.tasks_needed(work, state.rate.careful, case.key_groups))
@@ -145,10 +145,10 @@ def _rounded(case: Situation, tasks: int) -> int:
 
 
 def _why_fewer(case: Situation, needed: int) -> str:
-    state = case.state
+    state, policy = case.state, case.policy
     if state.rate is None or state.load is None:
         return "quiet for a day"
-    ahead = patterns.worst_ahead(state.workload) if state.workload is not None else None
+    ahead = patterns.worst_ahead(state.workload, policy) if state.workload is not None else None
     past = "" if ahead is None else f", on past days up to {ahead:,.0f} in the next hours"
     return (
         f"quiet; {state.load.rows_per_second:,.0f} rows/s come in{past}; a task does "
