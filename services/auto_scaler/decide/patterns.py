@@ -94,10 +94,12 @@ def usual_now(found: Workload) -> float | None:
 
 
 def is_unusual(found: Workload, policy: Policy) -> bool:
-    """Whether the last minutes are unlike those of past days, by more than the ratio either way."""
+    """Whether the last minutes are unlike those of past days, by more than the ratio either way; or are unknown."""
     usual = usual_now(found)
-    if usual is None or found.recent is None:
+    if usual is None:
         return False
+    if found.recent is None:
+        return True
     low, high = sorted((usual, found.recent))
     return high > policy.unusual_ratio * low
 

@@ -19,6 +19,7 @@ from services.auto_scaler.decide.model import (
     ScalingDecision,
     Situation,
     Symptom,
+    Workload,
     nothing,
     with_tasks,
 )
@@ -110,10 +111,7 @@ def _why_not_safe(case: Situation) -> str | None:
     """What speaks against any reduction: an unlike day, a known peak but no estimate, or one plainly too small."""
     state, policy = case.state, case.policy
     if state.workload is not None and patterns.is_unusual(state.workload, policy):
-        return (
-            f"{state.workload.recent or 0:,.0f} rows/s came in lately, unlike the "
-            f"{patterns.usual_now(state.workload) or 0:,.0f} of past days, so these say nothing about what comes"
-        )
+        return _why_unlike(state.workload)
     if state.rate is None or state.load is None:
         ahead = patterns.worst_ahead(state.workload, policy) if state.workload is not None else None
         return f"what a task can do is not known, and on past days up to {ahead:,.0f} rows/s came in" if ahead else None
@@ -123,6 +121,15 @@ def _why_not_safe(case: Situation) -> str | None:
     return (
         f"a task was thought to do {state.rate.careful:,.0f} rows/s but does "
         f"{corrected:,.0f} without lag: the estimate is corrected first"
+    )
+
+
+def _why_unlike(found: Workload) -> str:
+    if found.recent is None:
+        return "what came in lately is not known, so past days say nothing about what comes"
+    return (
+        f"{found.recent:,.0f} rows/s came in lately, unlike the {patterns.usual_now(found) or 0:,.0f} of past days, so "
+        "these say nothing about what comes"
     )
 
 

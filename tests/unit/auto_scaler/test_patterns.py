@@ -87,7 +87,7 @@ UNUSUAL = {
     "somewhat less": (67.0, False),
     "much less": (66.0, True),
     "nothing at all": (0.0, True),
-    "unknown": (None, False),
+    "unknown": (None, True),
 }
 
 
@@ -98,6 +98,7 @@ def test_what_is_unlike_past_days(recent: float | None, expected: bool) -> None:
 
 def test_no_days_are_nothing_to_be_unlike() -> None:
     assert not is_unusual(past(900.0, days=0), POLICY)
+    assert not is_unusual(past(None, days=0), POLICY)
 
 
 def day(days_ago: int, rate: float) -> PastDay:

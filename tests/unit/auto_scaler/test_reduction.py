@@ -32,6 +32,7 @@ TASKS: dict[str, tuple[dict[str, Any], int | None]] = {
     "not below what is declared": ({"declared_task_count": 10}, 10),
     "an hour is not over": ({"day": SHORT}, None),
     "an unusual day": ({"workload": past(300.0, ahead=100.0)}, None),
+    "the last minutes are unknown": ({"workload": past(None, ahead=300.0)}, None),
     "an unusual day after a quiet one": ({"workload": past(300.0), "day": QUIET}, None),
     "one past day, and an hour without lag": ({"workload": past(days=1)}, None),
     "one past day, and a day without lag": ({"workload": past(days=1), "day": QUIET}, 11),
