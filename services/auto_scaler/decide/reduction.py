@@ -172,13 +172,13 @@ def _needed_for_memory(case: Situation) -> int:
 
 def _less_memory(case: Situation, otherwise: ScalingDecision) -> ScalingDecision:
     now_bytes, used = case.config.resources.memory_bytes, case.state.memory_used_bytes
-    needed = 0 if used is None else estimates.memory_needed(used, case.policy)
+    if used is None:
+        return _with_limit(otherwise, "what a task uses is not known, so its memory stays")
+    needed = estimates.memory_needed(used, case.policy)
     step = max(case.state.declared_memory_bytes, int(now_bytes * case.policy.shrink_factor))
     wanted = max(step, needed)
     if wanted >= now_bytes:
-        return otherwise.model_copy(
-            update={"limits": (*otherwise.limits, f"a task uses {used} bytes, so it needs {needed}")}
-        )
+        return _with_limit(otherwise, f"a task uses {used} bytes, so it needs {needed}")
     return ScalingDecision(
         symptom=_HEALTHY,
         action=Action.DECREASE_MEMORY,
@@ -186,6 +186,10 @@ def _less_memory(case: Situation, otherwise: ScalingDecision) -> ScalingDecision
         change={"resources": {"memory_bytes": wanted}},
         limits=otherwise.limits,
     )
+
+
+def _with_limit(decision: ScalingDecision, limit: str) -> ScalingDecision:
+    return decision.model_copy(update={"limits": (*decision.limits, limit)})
 
 
 def _was_quiet(day: DayHistory | None, policy: Policy) -> bool:

@@ -97,10 +97,11 @@ def test_p_is_corrected_before_anything_else() -> None:
 
 GROWN = {"memory_bytes": 800 * MIB}
 MEMORY: dict[str, tuple[dict[str, Any], int | None]] = {
-    "a quarter": ({}, 600),
+    "a quarter": ({"memory_used_bytes": 100 * MIB}, 600),
+    "what is used is not known": ({}, None),
     "not below what is used, and a quarter more": ({"memory_used_bytes": 560 * MIB}, 700),
     "all of it is used": ({"memory_used_bytes": 640 * MIB}, None),
-    "an hour is not enough": ({"day": HOUR}, None),
+    "an hour is not enough": ({"day": HOUR, "memory_used_bytes": 100 * MIB}, None),
 }
 
 
@@ -111,6 +112,6 @@ def test_less_memory(values: dict[str, Any], mib: int | None) -> None:
 
 
 def test_memory_goes_when_no_task_can() -> None:
-    values = KNOWN | {"day": QUIET, "workload": past(ahead=1300.0)}
+    values = KNOWN | {"day": QUIET, "workload": past(ahead=1300.0), "memory_used_bytes": 100 * MIB}
     decision = decided(symptoms(), job(16, resources=GROWN), state(**values))
     assert (decision.action, len(decision.limits)) == (Action.DECREASE_MEMORY, 1)
