@@ -32,9 +32,18 @@ def test_windows(window: dict[str, Any], is_in: bool) -> None:
     assert Window.model_validate(window).contains(NOW) is is_in
 
 
-def test_a_window_that_makes_no_sense_is_named() -> None:
-    with pytest.raises(ValidationError, match=r"peak_hours\.0\.weekdays"):
-        Policy.model_validate({"peak_hours": [{"start": "08:00", "end": "20:00", "weekdays": [7]}]})
+NONSENSE: dict[str, tuple[dict[str, Any], str]] = {
+    "an eighth weekday": ({"weekdays": [7]}, r"peak_hours\.0\.weekdays"),
+    "a start in UTC": ({"start": "08:00Z"}, r"peak_hours\.0\.start\n.*must be a time of day in UTC, such as 08:00"),
+    "an end in another zone": ({"end": "20:00+02:00"}, r"peak_hours\.0\.end\n.*must be a time of day in UTC"),
+    "no length": ({"end": "08:00"}, r"peak_hours\.0\.end\n.*must differ from start"),
+}
+
+
+@pytest.mark.parametrize(("window", "said"), NONSENSE.values(), ids=NONSENSE.keys())
+def test_a_window_that_makes_no_sense_is_named(window: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValidationError, match=said):
+        Policy.model_validate({"peak_hours": [{"start": "08:00", "end": "20:00"} | window]})
 
 
 WINDOW = [{"start": "11:00", "end": "13:00"}]
