@@ -143,9 +143,11 @@ def test_lag_though_the_tasks_are_enough(processed: float, growth: float | None,
 
 def test_when_many_jobs_lag_at_once_none_is_changed() -> None:
     frozen = Fleet(jobs=100, lagging=31, unmeasured=0)
-    for found in (symptoms(100.0), symptoms(0.0), symptoms(0.0, out_of_memory=True)):
+    for found in (symptoms(100.0), symptoms(0.0)):
         decision = decided(found, job(4), state(fleet=frozen))
         assert (decision.change, decision.limits) == (
             None,
             ("31 of 100 jobs lag at once, so no job is scaled until people know why",),
         )
+    short_of_memory = decided(symptoms(0.0, out_of_memory=True), job(4), state(fleet=frozen))
+    assert short_of_memory.action is Action.INCREASE_MEMORY
