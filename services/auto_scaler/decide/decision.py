@@ -40,7 +40,7 @@ def decide(
     if symptom is Symptom.UNKNOWN:
         return nothing(symptom, "the lag is unknown: not every task has been measured")
     frozen = guards.why_frozen(state.fleet, policy)
-    if frozen is not None:
+    if frozen is not None and symptom is not Symptom.OUT_OF_MEMORY:
         return nothing(symptom, _describe(case, symptom), frozen)
     if symptom is Symptom.NONE:
         return _stay_healthy(case)

@@ -81,8 +81,10 @@ def _past(found: Workload | None, inputs: DecisionInputs) -> str:
     if not days:
         return "Past days: none is known."
     if patterns.is_unusual(found, policy):
+        if found.recent is None:
+            return f"Past days: {len(days)} compared, but the last {policy.recent_minutes} minutes are not known."
         return f"Past days: {len(days)} compared, but the last {policy.recent_minutes} minutes are unlike them."
-    worst, soon = patterns.worst_ahead(found) or 0.0, patterns.usual_soon(found) or 0.0
+    worst, soon = patterns.worst_ahead(found, policy) or 0.0, patterns.usual_soon(found) or 0.0
     return (
         f"Past days: {len(days)} compared. At this time up to {worst:,.0f} rows/s came in within "
         f"{policy.ahead_minutes} minutes, and usually {soon:,.0f} within {policy.soon_minutes}."

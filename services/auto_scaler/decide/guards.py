@@ -5,20 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 
+from services.auto_scaler.decide import untriaged
+from services.auto_scaler.decide.growth import can_grow
 from services.auto_scaler.decide.model import Fleet, ScalerState, Situation, Symptom
 from services.auto_scaler.decide.policy import Policy
 
 
 def count_fleet(cases: Iterable[tuple[Symptom, Situation]]) -> Fleet:
-    """The jobs by symptom. One that has started just now need not be measured yet."""
-    found = list(cases)
-    waited_for = [case for symptom, case in found if symptom is Symptom.UNKNOWN and _should_be_measured(case)]
+    """The jobs that could be given tasks now, by symptom: lag that the scaler must leave to others is no sign."""
+    found = [(symptom, case) for symptom, case in cases if _counts(symptom, case)]
     lagging = sum(symptom is Symptom.LAG and case.is_over_slo for symptom, case in found)
-    return Fleet(jobs=len(found), lagging=lagging, unmeasured=len(waited_for))
+    unmeasured = sum(symptom is Symptom.UNKNOWN for symptom, _ in found)
+    return Fleet(jobs=len(found), lagging=lagging, unmeasured=unmeasured)
 
 
-def _should_be_measured(case: Situation) -> bool:
-    return case.state.converged and _too_soon(case.state, case.policy.cooldown_seconds, case.now) is None
+def _counts(symptom: Symptom, case: Situation) -> bool:
+    """One that has started just now need not be measured yet."""
+    if not case.state.converged or not can_grow(case) or untriaged.why_stopped(case) is not None:
+        return False
+    return symptom is not Symptom.UNKNOWN or _too_soon(case.state, case.policy.cooldown_seconds, case.now) is None
 
 
 def why_frozen(fleet: Fleet | None, policy: Policy) -> str | None:

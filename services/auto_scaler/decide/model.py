@@ -125,7 +125,7 @@ class JobUpdate(Model):
 
 
 class Fleet(Model):
-    """All jobs of the round, and the actions of the round so far."""
+    """The jobs of the round that could be given tasks now, and the actions of the round so far."""
 
     jobs: int
     lagging: int

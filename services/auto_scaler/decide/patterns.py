@@ -94,17 +94,23 @@ def usual_now(found: Workload) -> float | None:
 
 
 def is_unusual(found: Workload, policy: Policy) -> bool:
-    """Whether the last minutes are unlike those of past days, by more than the ratio either way."""
+    """Whether the last minutes are unlike those of past days, by more than the ratio either way; or are unknown."""
     usual = usual_now(found)
-    if usual is None or found.recent is None:
+    if usual is None:
         return False
+    if found.recent is None:
+        return True
     low, high = sorted((usual, found.recent))
     return high > policy.unusual_ratio * low
 
 
-def worst_ahead(found: Workload) -> float | None:
-    """The greatest peak of the hours after now on the days compared: a reduction must last through each of them."""
-    return max((day.ahead for day in compared_days(found) if day.ahead is not None), default=None)
+def worst_ahead(found: Workload, policy: Policy) -> float | None:
+    """The greatest peak of the hours after now: a reduction must last through each of them.
+
+    The newest days count besides those compared: what has begun this week is no habit of the weekday yet.
+    """
+    newest = tuple(day for day in found.days if day.days_ago <= policy.least_days)
+    return max((day.ahead for day in (*compared_days(found), *newest) if day.ahead is not None), default=None)
 
 
 def usual_soon(found: Workload) -> float | None:

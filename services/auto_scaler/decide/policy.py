@@ -6,7 +6,7 @@ from datetime import datetime, time
 from enum import StrEnum
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 
 from penstock.config.declare import Model
 
@@ -14,6 +14,15 @@ Share = Annotated[float, Field(ge=0, le=1)]
 Seconds = Annotated[float, Field(ge=0)]
 Minutes = Annotated[int, Field(ge=0)]
 Count = Annotated[int, Field(ge=1)]
+
+
+def _without_zone(at: time) -> time:
+    if at.tzinfo is not None:
+        raise ValueError("must be a time of day in UTC, such as 08:00, without a zone")
+    return at
+
+
+TimeOfDay = Annotated[time, AfterValidator(_without_zone)]
 Weekday = Annotated[int, Field(ge=0, le=6)]
 
 
@@ -27,9 +36,16 @@ class Mode(StrEnum):
 class Window(Model):
     """A time of day in UTC, over midnight when it ends before it starts. `weekdays`: 0 is Monday; none means all."""
 
-    start: time
-    end: time
+    start: TimeOfDay
+    end: TimeOfDay
     weekdays: frozenset[Weekday] = frozenset()
+
+    @field_validator("end")
+    @classmethod
+    def _lasts(cls, end: time, info: ValidationInfo) -> time:
+        if end == info.data.get("start"):
+            raise ValueError(f"must differ from start: a window from {end:%H:%M} to {end:%H:%M} has no length")
+        return end
 
     def contains(self, moment: datetime) -> bool:
         """Whether the moment is within it. A window over midnight belongs to the day on which it starts."""

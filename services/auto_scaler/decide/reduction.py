@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 
-from services.auto_scaler.decide import estimates, guards, patterns
+from services.auto_scaler.decide import estimates, guards, patterns, untriaged
 from services.auto_scaler.decide.model import (
     MEMORY,
     TASK_COUNT,
@@ -19,6 +19,7 @@ from services.auto_scaler.decide.model import (
     ScalingDecision,
     Situation,
     Symptom,
+    Workload,
     nothing,
     with_tasks,
 )
@@ -65,19 +66,32 @@ def _fewer_tasks(case: Situation) -> ScalingDecision:
         return nothing(_HEALTHY, "healthy", f"it is not known to have been without lag for {asked}")
     factor = policy.known_shrink_factor if is_known else policy.shrink_factor
     step = max(state.declared_task_count, math.floor(case.tasks * factor))
-    needed = _needed(case)
-    target = _rounded(case, max(step, needed))
+    needed, too_few = _needed(case), _shown_too_few(case)
+    target = _rounded(case, max(step, needed, too_few + 1))
+    if target <= too_few:
+        target = estimates.next_larger(too_few, case.key_groups) or case.tasks
     if target >= case.tasks:
-        return nothing(_HEALTHY, "healthy", f"{needed} tasks are needed, by what comes in and what past days had")
+        return nothing(_HEALTHY, "healthy", _why_none_less(needed, too_few))
     if not _is_worth_it(case, target):
         return nothing(_HEALTHY, "healthy", f"{target} tasks instead of {case.tasks} are not worth a restart")
-    limits = [f"{needed} tasks are needed, by what comes in and what past days had"] if needed >= step else []
+    limits = [_why_none_less(needed, too_few)] if max(needed, too_few + 1) >= step else []
     if target == state.declared_task_count:
         limits.append(f"the layers below declare {target} tasks")
     return with_tasks(
         _HEALTHY, Action.DECREASE_TASKS, f"{_why_fewer(case, needed)}; from {case.tasks} to {target} tasks", target,
         *limits,
     )  # fmt: skip
+
+
+def _shown_too_few(case: Situation) -> int:
+    change = untriaged.shown_too_few(case)
+    return 0 if change is None else change.tasks_before
+
+
+def _why_none_less(needed: int, too_few: int) -> str:
+    if too_few >= needed:
+        return f"{too_few} tasks have lagged in the last day"
+    return f"{needed} tasks are needed, by what comes in and what past days had"
 
 
 def _is_worth_it(case: Situation, target: int) -> bool:
@@ -94,21 +108,28 @@ def _is_proven(state: ScalerState, policy: Policy) -> bool:
 
 
 def _why_not_safe(case: Situation) -> str | None:
-    """What speaks against any reduction: a day unlike others, or an estimate that is plainly too small."""
+    """What speaks against any reduction: an unlike day, a known peak but no estimate, or one plainly too small."""
     state, policy = case.state, case.policy
     if state.workload is not None and patterns.is_unusual(state.workload, policy):
-        return (
-            f"{state.workload.recent or 0:,.0f} rows/s came in lately, unlike the "
-            f"{patterns.usual_now(state.workload) or 0:,.0f} of past days, so these say nothing about what comes"
-        )
+        return _why_unlike(state.workload)
     if state.rate is None or state.load is None:
-        return None
+        ahead = patterns.worst_ahead(state.workload, policy) if state.workload is not None else None
+        return f"what a task can do is not known, and on past days up to {ahead:,.0f} rows/s came in" if ahead else None
     corrected = estimates.rate_without_lag(state.rate, state.load, case.tasks)
     if corrected <= state.rate.careful:
         return None
     return (
         f"a task was thought to do {state.rate.careful:,.0f} rows/s but does "
         f"{corrected:,.0f} without lag: the estimate is corrected first"
+    )
+
+
+def _why_unlike(found: Workload) -> str:
+    if found.recent is None:
+        return "what came in lately is not known, so past days say nothing about what comes"
+    return (
+        f"{found.recent:,.0f} rows/s came in lately, unlike the {patterns.usual_now(found) or 0:,.0f} of past days, so "
+        "these say nothing about what comes"
     )
 
 
@@ -119,7 +140,7 @@ def _needed(case: Situation) -> int:
     for_state = _needed_for_memory(case)
     if state.rate is None or state.load is None:
         return for_state
-    ahead = patterns.worst_ahead(state.workload) if state.workload is not None else None
+    ahead = patterns.worst_ahead(state.workload, policy) if state.workload is not None else None
     work = max(state.load.rows_per_second, ahead or 0.0) * estimates.skew(state.load, case.tasks)
     work *= 1 + policy.headroom
     return max(for_state, estimates.tasks_needed(work, state.rate.careful, case.key_groups))
@@ -131,10 +152,10 @@ def _rounded(case: Situation, tasks: int) -> int:
 
 
 def _why_fewer(case: Situation, needed: int) -> str:
-    state = case.state
+    state, policy = case.state, case.policy
     if state.rate is None or state.load is None:
         return "quiet for a day"
-    ahead = patterns.worst_ahead(state.workload) if state.workload is not None else None
+    ahead = patterns.worst_ahead(state.workload, policy) if state.workload is not None else None
     past = "" if ahead is None else f", on past days up to {ahead:,.0f} in the next hours"
     return (
         f"quiet; {state.load.rows_per_second:,.0f} rows/s come in{past}; a task does "
@@ -151,13 +172,13 @@ def _needed_for_memory(case: Situation) -> int:
 
 def _less_memory(case: Situation, otherwise: ScalingDecision) -> ScalingDecision:
     now_bytes, used = case.config.resources.memory_bytes, case.state.memory_used_bytes
-    needed = 0 if used is None else estimates.memory_needed(used, case.policy)
+    if used is None:
+        return _with_limit(otherwise, "what a task uses is not known, so its memory stays")
+    needed = estimates.memory_needed(used, case.policy)
     step = max(case.state.declared_memory_bytes, int(now_bytes * case.policy.shrink_factor))
     wanted = max(step, needed)
     if wanted >= now_bytes:
-        return otherwise.model_copy(
-            update={"limits": (*otherwise.limits, f"a task uses {used} bytes, so it needs {needed}")}
-        )
+        return _with_limit(otherwise, f"a task uses {used} bytes, so it needs {needed}")
     return ScalingDecision(
         symptom=_HEALTHY,
         action=Action.DECREASE_MEMORY,
@@ -165,6 +186,10 @@ def _less_memory(case: Situation, otherwise: ScalingDecision) -> ScalingDecision
         change={"resources": {"memory_bytes": wanted}},
         limits=otherwise.limits,
     )
+
+
+def _with_limit(decision: ScalingDecision, limit: str) -> ScalingDecision:
+    return decision.model_copy(update={"limits": (*decision.limits, limit)})
 
 
 def _was_quiet(day: DayHistory | None, policy: Policy) -> bool:

@@ -58,7 +58,7 @@ def detect(samples: Sequence[TaskSample], task_count: int) -> JobSymptoms:
         lag_basis=basis,
         imbalance=imbalance(measured) if complete else None,
         out_of_memory=any(sample.out_of_memory for sample in samples),
-        processed_rows_per_second=_total(_rates(measured)) if complete else None,
+        processed_rows_per_second=processed_together(measured) if complete else None,
         largest_backlog_share=largest_backlog_share(measured) if complete else None,
     )
 
@@ -109,6 +109,13 @@ def imbalance(samples: Sequence[TaskSample]) -> float | None:
         return None
     mean = fmean(known)
     return pstdev(known) / mean if mean > 0 else None
+
+
+def processed_together(samples: Sequence[TaskSample]) -> float | None:
+    """What all tasks get through; one that had no row has shown no speed, and counts as the mean of the others."""
+    rates = _rates(samples)
+    shown = [rate for rate in rates if rate]
+    return fmean(shown) * len(rates) if shown and None not in rates else None
 
 
 def largest_backlog_share(samples: Sequence[TaskSample]) -> float | None:

@@ -23,6 +23,7 @@ from services.auto_scaler.decide.model import (
 )
 
 _BETTER_LAG = 0.9
+_DAY = timedelta(days=1)
 
 
 def last_change(case: Situation, action: Action) -> PastChange | None:
@@ -77,11 +78,22 @@ def has_helped(change: PastChange, case: Situation) -> bool | None:
     return rate - change.processed_rows_per_second >= case.policy.least_effect * expected
 
 
-def _to_judge(case: Situation) -> PastChange | None:
-    """An increase that answered lag and has just had its time to show. Later lag may have another cause."""
+def shown_too_few(case: Situation) -> PastChange | None:
+    """The newest change, when it answered lag within the last day: as few tasks as before it would lag again."""
+    change = _answer_to_lag(case)
+    return change if change is not None and case.now < change.at + _DAY else None
+
+
+def _answer_to_lag(case: Situation) -> PastChange | None:
     change = _standing_change(case, Action.INCREASE_TASKS)
     least = case.policy.early_share * case.config.slo.max_lag_seconds
-    if change is None or (change.lag_seconds or 0.0) <= least:
+    return None if change is None or (change.lag_seconds or 0.0) <= least else change
+
+
+def _to_judge(case: Situation) -> PastChange | None:
+    """An increase that answered lag and has just had its time to show. Later lag may have another cause."""
+    change = _answer_to_lag(case)
+    if change is None:
         return None
     started_at = max(change.at, case.state.running_since)
     return change if case.now < started_at + timedelta(seconds=case.policy.effect_seconds) else None

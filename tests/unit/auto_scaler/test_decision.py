@@ -136,7 +136,7 @@ DECREASES = {
 
 @pytest.mark.parametrize(("overrides", "values", "change"), DECREASES.values(), ids=DECREASES.keys())
 def test_decrease(overrides: dict[str, Any], values: dict[str, Any], change: dict[str, Any] | None) -> None:
-    decision = decided(symptoms(), config(**overrides), state(**values))
+    decision = decided(symptoms(), config(**overrides), state(memory_used_bytes=100 * MIB, **values))
     assert (decision.symptom, decision.change) == (Symptom.NONE, change)
 
 

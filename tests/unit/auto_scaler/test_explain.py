@@ -76,6 +76,11 @@ PARTS = {
         {"workload": past(900.0)},
         "Past days: 3 compared, but the last 30 minutes are unlike them.",
     ),
+    "not known whether unusual": (
+        symptoms(),
+        {"workload": past(None)},
+        "Past days: 3 compared, but the last 30 minutes are not known.",
+    ),
     "untriaged": (
         symptoms(100.0),
         {"last_change": change(Action.UNDO, 4, 2)},

@@ -137,6 +137,7 @@ PEAKS = {
     "more than comes in to most tasks": (past(soon=160.0), {"load": UNEVEN}, 3),
     "one key is not split by more tasks": (past(soon=130.0), {"load": HOT}, None),
     "an unusual day": (past(300.0, soon=500.0), {}, None),
+    "the last minutes are unknown": (past(None, soon=500.0), {}, None),
     "too few days": (past(soon=500.0, days=1), {}, None),
     "later than soon": (past(soon=100.0, ahead=500.0), {}, None),
     "not looked at": (None, {}, None),

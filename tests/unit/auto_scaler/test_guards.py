@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from pydantic import ValidationError
 
+from services.auto_scaler.decide.decision import classify_symptom
 from services.auto_scaler.decide.guards import count_fleet, why_frozen, why_hold, why_no_reduction
-from services.auto_scaler.decide.model import Fleet, Symptom
+from services.auto_scaler.decide.model import Action, Fleet, Situation
 from services.auto_scaler.decide.policy import Policy, Window
-from tests.support.auto_scaler import NOW, job, situation, state, symptoms
+from tests.support.auto_scaler import NOW, change, job, situation, state, symptoms
 
 # NOW is a Saturday, 12:00 UTC.
 WINDOWS = {
@@ -32,9 +33,18 @@ def test_windows(window: dict[str, Any], is_in: bool) -> None:
     assert Window.model_validate(window).contains(NOW) is is_in
 
 
-def test_a_window_that_makes_no_sense_is_named() -> None:
-    with pytest.raises(ValidationError, match=r"peak_hours\.0\.weekdays"):
-        Policy.model_validate({"peak_hours": [{"start": "08:00", "end": "20:00", "weekdays": [7]}]})
+NONSENSE: dict[str, tuple[dict[str, Any], str]] = {
+    "an eighth weekday": ({"weekdays": [7]}, r"peak_hours\.0\.weekdays"),
+    "a start in UTC": ({"start": "08:00Z"}, r"peak_hours\.0\.start\n.*must be a time of day in UTC, such as 08:00"),
+    "an end in another zone": ({"end": "20:00+02:00"}, r"peak_hours\.0\.end\n.*must be a time of day in UTC"),
+    "no length": ({"end": "08:00"}, r"peak_hours\.0\.end\n.*must differ from start"),
+}
+
+
+@pytest.mark.parametrize(("window", "said"), NONSENSE.values(), ids=NONSENSE.keys())
+def test_a_window_that_makes_no_sense_is_named(window: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValidationError, match=said):
+        Policy.model_validate({"peak_hours": [{"start": "08:00", "end": "20:00"} | window]})
 
 
 WINDOW = [{"start": "11:00", "end": "13:00"}]
@@ -77,18 +87,32 @@ def test_the_circuit_breaker(fleet: Fleet | None, is_frozen: bool) -> None:
     assert (why_frozen(fleet, Policy()) is not None) is is_frozen
 
 
-def started(at: datetime, *, converged: bool = True, lag: float | None = None) -> Any:
-    return situation(symptoms(lag), job(), state(running_since=at, converged=converged))
+OLD, NEW = NOW - timedelta(hours=1), NOW - timedelta(seconds=200)
+UNDONE = change(Action.UNDO, 4, 2)
+COUNTED: dict[str, tuple[float | None, dict[str, Any], tuple[int, int, int]]] = {
+    "over the SLO": (91.0, {}, (1, 1, 0)),
+    "at the SLO": (90.0, {}, (1, 0, 0)),
+    "healthy": (0.0, {}, (1, 0, 0)),
+    "not measured": (None, {}, (1, 0, 1)),
+    "not measured yet": (None, {"running_since": NEW}, (0, 0, 0)),
+    "lag since a restart": (91.0, {"running_since": NEW}, (1, 1, 0)),
+    "another configuration runs": (91.0, {"converged": False}, (0, 0, 0)),
+    "set by a higher layer": (91.0, {"pinned": ["task_count"]}, (0, 0, 0)),
+    "stopped": (91.0, {"last_change": UNDONE}, (0, 0, 0)),
+    "healthy, but set by a higher layer": (0.0, {"pinned": ["task_count"]}, (0, 0, 0)),
+}
 
 
-def test_a_job_that_has_just_started_need_not_be_measured() -> None:
-    old, new = NOW - timedelta(hours=1), NOW - timedelta(seconds=200)
-    cases = [
-        (Symptom.UNKNOWN, started(old)),
-        (Symptom.UNKNOWN, started(new)),
-        (Symptom.UNKNOWN, started(old, converged=False)),
-        (Symptom.LAG, started(old, lag=91.0)),
-        (Symptom.LAG, started(old, lag=90.0)),
-        (Symptom.NONE, started(old)),
-    ]
-    assert count_fleet(cases) == Fleet(jobs=6, lagging=1, unmeasured=1)
+@pytest.mark.parametrize(("lag", "known", "counted"), COUNTED.values(), ids=COUNTED.keys())
+def test_only_jobs_that_may_act_count(lag: float | None, known: dict[str, Any], counted: tuple[int, int, int]) -> None:
+    case = situation(symptoms(lag), job(), state(**{"running_since": OLD} | known))
+    assert fleet_of(case) == counted
+
+
+def test_a_job_at_its_limit_does_not_count() -> None:
+    assert fleet_of(situation(symptoms(91.0), job(max_task_count=2), state())) == (0, 0, 0)
+
+
+def fleet_of(case: Situation) -> tuple[int, int, int]:
+    found = count_fleet([(classify_symptom(case.symptoms, case.config, case.policy), case)])
+    return found.jobs, found.lagging, found.unmeasured

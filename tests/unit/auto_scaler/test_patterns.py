@@ -51,7 +51,7 @@ def test_the_peaks_of_past_days(rate: Callable[[int], float], soon: float, ahead
     assert [(day.days_ago, day.recent, day.soon, day.ahead) for day in found.days] == [
         (days_ago, found.days[0].recent, soon, ahead) for days_ago in (1, 2, 3)
     ]
-    assert (usual_soon(found), worst_ahead(found)) == (soon, ahead)
+    assert (usual_soon(found), worst_ahead(found, POLICY)) == (soon, ahead)
 
 
 def test_of_a_day_that_was_not_measured_nothing_is_known() -> None:
@@ -87,7 +87,7 @@ UNUSUAL = {
     "somewhat less": (67.0, False),
     "much less": (66.0, True),
     "nothing at all": (0.0, True),
-    "unknown": (None, False),
+    "unknown": (None, True),
 }
 
 
@@ -98,6 +98,7 @@ def test_what_is_unlike_past_days(recent: float | None, expected: bool) -> None:
 
 def test_no_days_are_nothing_to_be_unlike() -> None:
     assert not is_unusual(past(900.0, days=0), POLICY)
+    assert not is_unusual(past(None, days=0), POLICY)
 
 
 def day(days_ago: int, rate: float) -> PastDay:
@@ -108,8 +109,18 @@ def test_the_same_weekday_counts_once_there_are_two() -> None:
     """A week has one busy day, which is today: seven and fourteen days ago."""
     week = [day(days_ago, 500.0 if days_ago % 7 == 0 else 100.0) for days_ago in range(1, 14)]
     one = Workload(recent=500.0, days=tuple(week))
-    assert (usual_soon(one), worst_ahead(one), len(compared_days(one))) == (100.0, 500.0, 13)
+    assert (usual_soon(one), worst_ahead(one, POLICY), len(compared_days(one))) == (100.0, 500.0, 13)
     assert is_unusual(one, POLICY)
     two = Workload(recent=500.0, days=(*week, day(14, 520.0)))
-    assert (usual_soon(two), worst_ahead(two), len(compared_days(two))) == (510.0, 520.0, 2)
+    assert (usual_soon(two), worst_ahead(two, POLICY), len(compared_days(two))) == (510.0, 520.0, 2)
     assert not is_unusual(two, POLICY)
+
+
+PEAK_SINCE = {"yesterday": ([1], 500.0), "the day before": ([2], 500.0), "earlier": ([3, 4, 5, 6, 8], 100.0)}
+
+
+@pytest.mark.parametrize(("peaks", "expected"), PEAK_SINCE.values(), ids=PEAK_SINCE.keys())
+def test_a_peak_of_the_newest_days_counts_though_the_weekday_had_none(peaks: list[int], expected: float) -> None:
+    days = [day(days_ago, 500.0 if days_ago in peaks else 100.0) for days_ago in range(1, 15)]
+    found = Workload(recent=100.0, days=tuple(days))
+    assert (worst_ahead(found, POLICY), usual_soon(found)) == (expected, 100.0)

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from services.auto_scaler.decide.model import Action, DayHistory
-from tests.support.auto_scaler import MIB, QUIET, decided, job, load, past, rate, state, symptoms
+from services.auto_scaler.decide.model import Action, DayHistory, JobUpdate, PastChange
+from tests.support.auto_scaler import MIB, NOW, QUIET, change, decided, job, load, past, rate, state, symptoms
 
 HOUR = DayHistory(minutes_measured=1400, minutes_lagging=9, minutes_out_of_memory=0, minutes_quiet=60)
 SHORT = HOUR.model_copy(update={"minutes_quiet": 59})
 # 16 tasks of 64 key groups; a task does 100 rows/s, 300 come in, and on past days no more came in the next hours.
 UNEVEN = load(300.0).model_copy(update={"busiest_rows_per_second": 50.0})
 KNOWN: dict[str, Any] = {"day": HOUR, "rate": rate(), "load": load(300.0), "workload": past(ahead=300.0)}
+
+
+def lagged_with(tasks: int, after: int = 16, *, hours: float = 3, lag: float = 91.0) -> PastChange:
+    return change(Action.INCREASE_TASKS, tasks, after, at=NOW - timedelta(hours=hours), lag_seconds=lag)
+
+
 TASKS: dict[str, tuple[dict[str, Any], int | None]] = {
     "half at most": ({}, 8),
     "a lower bound of the rate is good enough": ({"rate": rate(is_lower_bound=True)}, 8),
@@ -25,12 +32,16 @@ TASKS: dict[str, tuple[dict[str, Any], int | None]] = {
     "not below what is declared": ({"declared_task_count": 10}, 10),
     "an hour is not over": ({"day": SHORT}, None),
     "an unusual day": ({"workload": past(300.0, ahead=100.0)}, None),
+    "the last minutes are unknown": ({"workload": past(None, ahead=300.0)}, None),
     "an unusual day after a quiet one": ({"workload": past(300.0), "day": QUIET}, None),
     "one past day, and an hour without lag": ({"workload": past(days=1)}, None),
     "one past day, and a day without lag": ({"workload": past(days=1), "day": QUIET}, 11),
     "no past day, and a day without lag": ({"workload": past(days=0), "day": QUIET}, 11),
     "one past day counts all the same": ({"workload": past(days=1, ahead=1300.0), "day": QUIET}, None),
-    "no rate is known, and a day without lag": ({"rate": None, "day": QUIET}, 11),
+    "neither rate nor past day, and a day without lag": ({"rate": None, "workload": past(days=0), "day": QUIET}, 11),
+    "no rate, and past days without input": ({"rate": None, "workload": past(ahead=0.0), "day": QUIET}, 11),
+    "no rate, and past days had a peak": ({"rate": None, "day": QUIET}, None),
+    "what comes in is unknown, and past days had a peak": ({"load": None, "day": QUIET}, None),
     "P is plainly too small": ({"load": load(1700.0)}, None),
     "not below what the memory for the state allows": ({"memory_used_bytes": 200 * MIB}, 10),
     "too little memory for fewer tasks": ({"memory_used_bytes": 300 * MIB}, None),
@@ -44,6 +55,30 @@ def test_fewer_tasks(values: dict[str, Any], tasks: int | None) -> None:
     decision = decided(symptoms(), job(16), state(**KNOWN | values))
     assert decision.change == (None if tasks is None else {"task_count": tasks})
     assert tasks is not None or len(decision.limits) == 1, "what speaks against it is said"
+
+
+LAGGED: dict[str, tuple[PastChange, dict[str, Any], int | None]] = {
+    "as few tasks lagged": (lagged_with(8), {}, 10),
+    "fewer tasks lagged": (lagged_with(5), {}, 8),
+    "one step less lagged": (lagged_with(13), {}, None),
+    "a day ago": (lagged_with(8, hours=24), {}, 8),
+    "updated since": (lagged_with(8), {"update": JobUpdate(at=NOW - timedelta(hours=1), author="ann")}, 8),
+    "it grew without lag": (lagged_with(8, lag=45.0), {}, 8),
+    "it grew again since": (change(Action.INCREASE_TASKS, 8, 12, lag_seconds=91.0), {}, 8),
+}
+
+
+@pytest.mark.parametrize(("grew", "values", "tasks"), LAGGED.values(), ids=LAGGED.keys())
+def test_tasks_that_lagged_are_too_few_for_a_day(grew: PastChange, values: dict[str, Any], tasks: int | None) -> None:
+    decision = decided(symptoms(), job(16), state(**KNOWN | values, last_change=grew))
+    assert decision.change == (None if tasks is None else {"task_count": tasks})
+    assert tasks == 8 or decision.limits == (f"{grew.tasks_before} tasks have lagged in the last day",)
+
+
+def test_tasks_that_lagged_are_too_few_though_more_carry_no_more() -> None:
+    """Five of eight tasks lagged, and six and seven carry no more of the eight key groups."""
+    decision = decided(symptoms(), job(8, key_groups=8), state(**KNOWN, last_change=lagged_with(5, 8)))
+    assert (decision.change, decision.limits) == (None, ("5 tasks have lagged in the last day",))
 
 
 def test_key_groups_are_dealt_evenly_when_tasks_go() -> None:
@@ -62,10 +97,11 @@ def test_p_is_corrected_before_anything_else() -> None:
 
 GROWN = {"memory_bytes": 800 * MIB}
 MEMORY: dict[str, tuple[dict[str, Any], int | None]] = {
-    "a quarter": ({}, 600),
+    "a quarter": ({"memory_used_bytes": 100 * MIB}, 600),
+    "what is used is not known": ({}, None),
     "not below what is used, and a quarter more": ({"memory_used_bytes": 560 * MIB}, 700),
     "all of it is used": ({"memory_used_bytes": 640 * MIB}, None),
-    "an hour is not enough": ({"day": HOUR}, None),
+    "an hour is not enough": ({"day": HOUR, "memory_used_bytes": 100 * MIB}, None),
 }
 
 
@@ -76,6 +112,6 @@ def test_less_memory(values: dict[str, Any], mib: int | None) -> None:
 
 
 def test_memory_goes_when_no_task_can() -> None:
-    values = KNOWN | {"day": QUIET, "workload": past(ahead=1300.0)}
+    values = KNOWN | {"day": QUIET, "workload": past(ahead=1300.0), "memory_used_bytes": 100 * MIB}
     decision = decided(symptoms(), job(16, resources=GROWN), state(**values))
     assert (decision.action, len(decision.limits)) == (Action.DECREASE_MEMORY, 1)

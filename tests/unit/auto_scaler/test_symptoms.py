@@ -111,6 +111,14 @@ def test_what_all_tasks_get_through_is_known_once_each_is() -> None:
     assert detect([task(0), TaskSample(index=1)], task_count=2).processed_rows_per_second is None
 
 
+def test_a_task_that_had_no_row_is_not_slow() -> None:
+    """Its speed is unknown: it is taken for that of the others."""
+    rates = [90.0, 110.0, 0.0, 0.0]
+    some = [task(index, processed_rows_per_second=rate) for index, rate in enumerate(rates)]
+    assert detect(some, task_count=4).processed_rows_per_second == 400.0
+    assert detect([task(processed_rows_per_second=0.0)], task_count=1).processed_rows_per_second is None
+
+
 def test_a_task_without_a_sample_makes_lag_and_imbalance_unknown() -> None:
     found = detect([task(0, backlog_records=10**9), task(1, backlog_records=0)], task_count=3)
     assert (found.time_lagged_seconds, found.imbalance) == (None, None)

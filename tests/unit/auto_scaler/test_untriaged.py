@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from services.auto_scaler.decide.model import Action, Fleet, JobUpdate, PastChange
+from services.auto_scaler.decide.model import Action, Fleet, JobUpdate, PastChange, Symptom
+from services.auto_scaler.decide.symptoms import TaskSample, detect
 from tests.support.auto_scaler import NOW, change, decided, job, load, rate, state, symptoms
 
 GREW = change(Action.INCREASE_TASKS, 2, 4, lag_seconds=200.0, processed_rows_per_second=200.0)
@@ -35,6 +36,14 @@ def test_an_increase_without_effect_is_undone(lag: float, processed: float | Non
     decision = after_growth(lag, processed)
     assert (decision.action, decision.untriaged) == (action, action is Action.UNDO)
     assert decision.change == {"task_count": 2 if action is Action.UNDO else 8}
+
+
+def test_an_increase_is_not_undone_because_new_tasks_had_no_row_yet() -> None:
+    rates = enumerate([100.0, 100.0, 0.0, 0.0])
+    samples = [TaskSample(index=index, processed_rows_per_second=rate, backlog_records=20_000) for index, rate in rates]
+    decision = decided(detect(samples, 4), job(4), state(last_change=GREW))
+    assert decision.symptom is Symptom.LAG
+    assert decision.action is not Action.UNDO
 
 
 NO_UNDO: dict[str, dict[str, Any]] = {
@@ -134,9 +143,11 @@ def test_lag_though_the_tasks_are_enough(processed: float, growth: float | None,
 
 def test_when_many_jobs_lag_at_once_none_is_changed() -> None:
     frozen = Fleet(jobs=100, lagging=31, unmeasured=0)
-    for found in (symptoms(100.0), symptoms(0.0), symptoms(0.0, out_of_memory=True)):
+    for found in (symptoms(100.0), symptoms(0.0)):
         decision = decided(found, job(4), state(fleet=frozen))
         assert (decision.change, decision.limits) == (
             None,
             ("31 of 100 jobs lag at once, so no job is scaled until people know why",),
         )
+    short_of_memory = decided(symptoms(0.0, out_of_memory=True), job(4), state(fleet=frozen))
+    assert short_of_memory.action is Action.INCREASE_MEMORY
