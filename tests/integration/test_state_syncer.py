@@ -152,7 +152,7 @@ def test_a_forbidden_change_fails_until_it_is_taken_back(cell: Cell) -> None:
     cell.round()
     state = cell.sync()
     assert (state["state"], state["change_kind"], state["changed_fields"]) == ("failed", "forbidden", ["state_backend"])
-    assert "new job" in state["detail"]
+    assert "penstock jobs apply NEW FILE" in state["detail"]
     assert cell.running()["config"] == make_config()
     write_layer(cell.engine, "j", make_layer())
     cell.round()

@@ -94,7 +94,7 @@ def test_a_forbidden_difference_fails_with_its_fields_and_a_way_out() -> None:
     decision = decide(view(changed(state_backend="rocksdb", priority=3)), NOW)
     assert isinstance(decision, Fail)
     assert decision.fields == ("state_backend",)
-    assert "new job" in decision.detail
+    assert "penstock jobs apply NEW FILE" in decision.detail
 
 
 @pytest.mark.parametrize("other", [{"task_count": 4}, {"state_backend": "rocksdb"}])
