@@ -16,11 +16,14 @@ _REPLACED_BY = "penstock.replacedBy"
 _APPENDED = "penstock.appended"
 # What earlier releases noted, whichever job it was.
 _BY_SOMEBODY = "true"
+# Spark shows no value that looks like a secret or an address to it: `hourly` has "url" in it. Digits never do.
+_IN_HEX = "x:"
+_REDACTED = "*********(redacted)"
 
 
 def note_of(job: str, config: JobConfig) -> tuple[str, str]:
     """The property of a table that the job creates: name and value."""
-    return (_REPLACED_BY, job) if _replaces(config) else (_APPENDED, job)
+    return (_REPLACED_BY if _replaces(config) else _APPENDED), _IN_HEX + job.encode().hex()
 
 
 def require_free(session: SparkSession, job: str, config: JobConfig, output: DeltaOutput) -> None:
@@ -53,7 +56,14 @@ def _replaces(config: JobConfig) -> bool:
 def _notes(session: SparkSession, path: str) -> dict[str, str]:
     """The table's properties that are Penstock's. Needs no Spark job."""
     rows = session.sql(f"SHOW TBLPROPERTIES {_quoted(path)}").collect()
-    return {row["key"]: row["value"] for row in rows if row["key"] in (_REPLACED_BY, _APPENDED)}
+    return {row["key"]: _job_of(row["value"]) for row in rows if row["key"] in (_REPLACED_BY, _APPENDED)}
+
+
+def _job_of(value: str) -> str:
+    """The job in a note. Earlier releases wrote the bare name."""
+    if value == _REDACTED:
+        return _BY_SOMEBODY
+    return bytes.fromhex(value.removeprefix(_IN_HEX)).decode() if value.startswith(_IN_HEX) else value
 
 
 def _has_rows(session: SparkSession, path: str) -> bool:
