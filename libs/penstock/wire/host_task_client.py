@@ -24,21 +24,21 @@ class HostTaskClient:
     def __init__(self, identity: Identity | None = None) -> None:
         self._http = internal_client(identity)
 
-    def put(self, container: str, url: str, task: HostTask, *, wait_seconds: float) -> HostTaskAnswer:
+    def put(self, container: str | None, url: str, task: HostTask, *, wait_seconds: float) -> HostTaskAnswer:
         """Begins the work or asks how far it is, waiting at most `wait_seconds` for its end. Another container that has
         the address meanwhile does not answer.
 
         Raises Unavailable, and UserError when the container refuses the task.
         """
         timeout = httpx.Timeout(wait_seconds + _MARGIN_SECONDS, connect=_CONNECT_SECONDS)
-        query = {"container": container, "wait_seconds": wait_seconds}
+        query = _named(container) | {"wait_seconds": wait_seconds}
         response = self._call("PUT", url, task.key, json=as_json(task), params=query, timeout=timeout)
         return read_answer(HostTaskAnswer, response, url)
 
-    def cancel(self, container: str, url: str, key: str, leader_epoch: int) -> None:
+    def cancel(self, container: str | None, url: str, key: str, leader_epoch: int) -> None:
         """Takes a task back. Raises Unavailable, and UserError when the container has heard of a newer leader."""
         timeout = httpx.Timeout(_MARGIN_SECONDS, connect=_CONNECT_SECONDS)
-        query = {"container": container, "leader_epoch": leader_epoch}
+        query = _named(container) | {"leader_epoch": leader_epoch}
         self._call("DELETE", url, key, params=query, timeout=timeout)
 
     def close(self) -> None:
@@ -55,3 +55,7 @@ class HostTaskClient:
         if response.is_error:
             raise error_of(response)
         return response
+
+
+def _named(container: str | None) -> dict[str, Any]:
+    return {} if container is None else {"container": container}

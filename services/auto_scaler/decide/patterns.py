@@ -1,7 +1,8 @@
 """What past days say about the next hours (Turbine, ICDE 2020, section V-C 2).
 
-Days are compared at the same time of day, some minutes to either side. Where two weeks are known, only the same
-weekday counts. Past days count for nothing while the last half hour is unlike theirs.
+Days are compared at the same time of day, some minutes to either side. Where two weeks are known, the same
+weekday counts, and for a reduction the newest days too. Past days count for nothing while the last half hour is unlike
+theirs.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ log = logger(__name__)
 
 @dataclass(slots=True, eq=False)
 class _Known:
-    """One attempt under one leader epoch. `task`: what was asked of `container` at `url`; None when nothing was.
+    """One attempt under one leader epoch. `task`: what was asked of the container at `url`; None when nothing was.
 
     `begun_at`: when the container was first to be asked. `answered`: the container has said that the task goes on.
     """
@@ -35,7 +35,6 @@ class _Known:
     answered: bool = False
     begun_at: float = 0.0
     silent_since: float | None = None
-    container: str = ""
     url: str = ""
     task: HostTask | None = None
 
@@ -116,7 +115,7 @@ class WantedHostTasks:
         containers. Returns at once."""
         wanted: dict[AttemptKey, Attempt] = {attempt.key: attempt for attempt in attempts}
         with self._lock:
-            unwanted = [known for key, known in self._known.items() if key not in wanted and known.may_be_under_way]
+            unwanted = [each for each in self._known.items() if each[0] not in wanted and each[1].may_be_under_way]
             before = self._known if leader_epoch == self._leader_epoch else {}
             self._leader_epoch = leader_epoch
             self._known = {key: before.get(key, _Known()) for key in wanted}
@@ -125,12 +124,11 @@ class WantedHostTasks:
             }
             due = [(key, known) for key, known in self._known.items() if wanted[key].url and known.is_due]
             for key, known in due:
-                known.container = key.container or ""
                 self._begin(known, wanted[key].url, HostTask(leader_epoch=leader_epoch, request=wanted[key].request))
             kept = {(known.url, known.task.key) for known in self._known.values() if known.task is not None}
-        for known in unwanted:
+        for key, known in unwanted:
             if known.task is not None and (known.url, known.task.key) not in kept:
-                self._dispatcher.submit(partial(self._cancel, known.container, known.url, known.task.key, leader_epoch))
+                self._dispatcher.submit(partial(self._cancel, key.container, known.url, known.task.key, leader_epoch))
         for key, known in due:
             self._dispatcher.submit(partial(self._ask, key, known), first=known.silent_since is None)
 
@@ -147,7 +145,7 @@ class WantedHostTasks:
         asked_at = self._dispatcher.monotonic()
         wait_seconds = self._dispatcher.wait_seconds if known.answered else 0.0
         try:
-            answer = self._dispatcher.client.put(known.container, known.url, task, wait_seconds=wait_seconds)
+            answer = self._dispatcher.client.put(key.container, known.url, task, wait_seconds=wait_seconds)
             outcome = _outcome(task.request, answer)
         except UserError as error:
             if error.field == LEADER_EPOCH:
@@ -190,7 +188,7 @@ class WantedHostTasks:
             known.outcome, known.asking = outcome, False
         self._dispatcher.on_news()
 
-    def _cancel(self, container: str, url: str, key: str, leader_epoch: int) -> None:
+    def _cancel(self, container: str | None, url: str, key: str, leader_epoch: int) -> None:
         """Tried once: a container that does not hear it finds out by the specs, and a host by the fence."""
         try:
             self._dispatcher.client.cancel(container, url, key, leader_epoch)

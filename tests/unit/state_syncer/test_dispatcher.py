@@ -41,7 +41,7 @@ class ScriptedClient(HostTaskClient):
         self.waits: list[float] = []
         self.cancelled: list[tuple[str, str, int]] = []
 
-    def put(self, container: str, url: str, task: HostTask, *, wait_seconds: float) -> HostTaskAnswer:
+    def put(self, container: str | None, url: str, task: HostTask, *, wait_seconds: float) -> HostTaskAnswer:
         self.tasks.append(task)
         self.waits.append(wait_seconds)
         self.begun += 1
@@ -52,7 +52,7 @@ class ScriptedClient(HostTaskClient):
             raise answer
         return answer  # type: ignore[no-any-return]
 
-    def cancel(self, container: str, url: str, key: str, leader_epoch: int) -> None:
+    def cancel(self, container: str | None, url: str, key: str, leader_epoch: int) -> None:
         self.cancelled.append((url, key, leader_epoch))
         if leader_epoch == 13:
             raise Unavailable("refused")
