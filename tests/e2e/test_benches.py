@@ -33,10 +33,11 @@ def test_overhead(stack: LocalStack):
     assert figures["ratio"] > 0
 
 
-def test_rescale_of_many_jobs(stack: LocalStack):
-    figures = rescale_many.measure(stack, "many", 2, trigger_s=0.5, sizes=(1, 2))
+@pytest.mark.parametrize("jobs", [1, pytest.param(3, marks=pytest.mark.long)])
+def test_rescale_of_many_jobs(stack: LocalStack, jobs: int):
+    figures = rescale_many.measure(stack, "many", jobs, trigger_s=0.5, sizes=(1, 2))
     assert unmeasured(figures) == set()
-    assert figures["jobs"] == 2
+    assert figures["jobs"] == jobs
 
 
 @pytest.mark.long

@@ -11,7 +11,7 @@ import org.junit.jupiter.api.Test;
 
 class QuiesceOrdersTest {
   private static final OptionalLong LEVEL = OptionalLong.of(5_000);
-  private static final int TURNS = 2_000;
+  private static final int TURNS = 400;
 
   private final UUID run = UUID.randomUUID();
   private final String name = run.toString();

@@ -63,7 +63,7 @@ class BatchPlannerTest {
   }
 
   static Stream<Arguments> seedsAndForms() {
-    return LongStream.range(0, 60)
+    return LongStream.range(0, 24)
         .boxed()
         .flatMap(seed -> Stream.of(BalanceMode.INDEX, BalanceMode.SAMPLE,
             BalanceMode.AUTO).map(form -> Arguments.of(seed, form)));
