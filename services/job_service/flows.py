@@ -1,5 +1,5 @@
-"""What each job reads and where it writes, and what must not be: a loop of topics, a folder of another job, rows among
-malformed records. Pure."""
+"""What each job reads and where it writes, and what must not be: a loop of topics, a folder or table of another job,
+rows among malformed records. Pure."""
 
 from __future__ import annotations
 
@@ -8,13 +8,18 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
+from penstock.config.model import PostgresOutput
 from penstock.control.errors import InvalidConfig
 from penstock.tasks.dead_letters import topic_or_own
 
+# No path begins so: a folder of this scheme is a Postgres table.
+_POSTGRES = "postgres:"
+
 
 class Flow(NamedTuple):
-    """A job's topics, and the folder that it takes. `may_loop`: the job says that its records may come back to it.
-    `dead_letters`: the topic of its malformed records; None: it is not known."""
+    """A job's topics, and the folder or table that it takes: a path, or `postgres:<connection>/<table>`. `may_loop`:
+    the job says that its records may come back to it. `dead_letters`: the topic of its malformed records; None: it is
+    not known."""
 
     job: str
     reads: tuple[str, ...]
@@ -33,10 +38,9 @@ def flow_of(job: str, config: Mapping[str, Any]) -> Flow:
     """The flow of a complete configuration, given as JSON."""
     output = config["output"]
     reads = tuple(sorted({source["topic"] for source in config["inputs"].values()}))
-    takes = output["type"] == "files" or (output["type"] == "delta" and not output.get("allow_other_writers", False))
-    folder = _normalized(output["path"]) if takes else None
     dead_letters = topic_or_own(job, config.get("dead_letter_topic"))
-    return Flow(job, reads, output.get("topic"), folder, bool(output.get("allow_loop", False)), dead_letters)
+    may_loop = bool(output.get("allow_loop", False))
+    return Flow(job, reads, output.get("topic"), _taken_by(output), may_loop, dead_letters)
 
 
 class Flows:
@@ -70,13 +74,8 @@ class Flows:
 
     def _require_free_folder(self, flow: Flow) -> None:
         owners = sorted(self._owners[flow.folder or ""] - {flow.job})
-        if owners:
-            raise InvalidConfig(
-                f"output.path: the job {owners[0]} writes to {flow.folder}, and a folder takes the output of one job. "
-                "For a Delta table with the rows of both, set output.allow_other_writers",
-                field="output.path",
-                rule="folder_taken",
-            )
+        if owners and flow.folder is not None:
+            raise _taken(flow.folder, owners[0])
 
     def _require_output_apart(self, flow: Flow) -> None:
         """Raises InvalidConfig when its rows would go where malformed records go, its own or those of another."""
@@ -152,6 +151,33 @@ def _way(topic: str, goes_to: Mapping[str, tuple[str, str] | None]) -> list[str]
     while (step := goes_to[way[-1]]) is not None:
         way += step
     return way
+
+
+def _taken_by(output: Mapping[str, Any]) -> str | None:
+    """The folder or table that an output has for its job alone."""
+    if output.get("allow_other_writers", False):
+        return None
+    if output["type"] == "postgres":
+        connection = output.get("connection", PostgresOutput.model_fields["connection"].default)
+        return f"{_POSTGRES}{connection}/{output['table'].removeprefix('public.')}"
+    return _normalized(output["path"]) if output["type"] in ("files", "delta") else None
+
+
+def _taken(folder: str, owner: str) -> InvalidConfig:
+    if folder.startswith(_POSTGRES):
+        connection, _, table = folder.removeprefix(_POSTGRES).partition("/")
+        return InvalidConfig(
+            f"output.table: the job {owner} writes to the table {table} of the connection {connection}. Choose another "
+            "table. For one with the rows of both, set output.allow_other_writers; with upsert_columns, in both jobs",
+            field="output.table",
+            rule="table_taken",
+        )
+    return InvalidConfig(
+        f"output.path: the job {owner} writes to {folder}, and a folder takes the output of one job. "
+        "For a Delta table with the rows of both, set output.allow_other_writers",
+        field="output.path",
+        rule="folder_taken",
+    )
 
 
 def _normalized(path: str) -> str:

@@ -174,7 +174,7 @@ def test_a_column_that_would_round_is_refused(pool: ConnectionPool, kind: str, c
         link.execute("CREATE DOMAIN cents AS numeric(10,2)")
         link.execute(f"CREATE TABLE target (v {column})".encode())
     with pool.link() as link, pytest.raises(BrokenTask, match=r"the column v of the table target is (real|\w+\(\d)"):
-        Target("target", {"v": kind}, ()).ensure(link)
+        Target("target", {"v": kind}, ()).ensure(link, "job")
 
 
 @pytest.mark.parametrize("expression", ["NULL", "INTERVAL '1' MONTH", "array(INTERVAL '1' DAY)[0]"])

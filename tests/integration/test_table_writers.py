@@ -87,11 +87,39 @@ class TestPostgres:
         writer(rows, task_of("third", _BY_KEY), settings)
         assert ("sums", "third") in self.noted(settings)
 
-    def test_jobs_that_only_append_share_a_table(self, rows: DataFrame, settings: SparkSettings) -> None:
+    def test_jobs_that_append_share_a_table_when_the_second_says_so(
+        self, rows: DataFrame, settings: SparkSettings
+    ) -> None:
+        """One that writes by key says so, too. What the refusal tells of a deleted job frees the table."""
+        log = PostgresOutput(table="log")
+        writer(rows, task_of("first", log), settings)
+        writer(rows, task_of("first", log), settings)
+        second = task_of("second", PostgresOutput(table="public.log"))
+        for refused in (check, lambda *_: writer(rows, second, settings)):
+            with pytest.raises(
+                BrokenTask, match=r'the job first made the table "public"."log" .* set output.allow_other_writers'
+            ) as told:
+                refused(rows, second.job, second.config, settings)
+        writer(rows, task_of("second", log.model_copy(update={"allow_other_writers": True})), settings)
+        with psycopg.connect(settings.connections["default"]) as connection:
+            connection.execute("ALTER TABLE log ADD PRIMARY KEY (dest)")
+        third = log.model_copy(update={"upsert_columns": ("dest",)})
+        with pytest.raises(BrokenTask, match="the job first made the table"):
+            writer(rows, task_of("third", third), settings)
+        writer(rows, task_of("third", third.model_copy(update={"allow_other_writers": True})), settings)
+        with psycopg.connect(settings.connections["default"]) as connection:
+            connection.execute(told.value.detail.partition("If that job is deleted: ")[2].encode())
+        writer(rows, second, settings)
+
+    def test_a_table_that_no_job_made_is_anybodys(self, rows: DataFrame, settings: SparkSettings) -> None:
+        """Also one of an earlier release, which left no comment; comments of others are theirs."""
+        with psycopg.connect(settings.connections["default"]) as connection:
+            connection.execute("CREATE TABLE log (dest text, count bigint); COMMENT ON TABLE log IS 'Rows of flights'")
         for job in ("first", "second"):
             writer(rows, task_of(job, PostgresOutput(table="log")), settings)
-        writer(rows, task_of("third", _BY_KEY), settings)
-        assert self.noted(settings) == [("sums", "third")]
+        with psycopg.connect(settings.connections["default"]) as connection:
+            told = connection.execute("SELECT obj_description('log'::regclass)").fetchone()
+        assert told == ("Rows of flights",)
 
     def test_a_plan_notes_nothing(self, rows: DataFrame, settings: SparkSettings) -> None:
         first = task_of("first", _BY_KEY)
@@ -151,6 +179,20 @@ class TestDelta:
         spark.sql(told.value.detail.partition("If that job is deleted: ")[2])
         writer(rows, second, settings)
         assert spark.read.format("delta").load(output.path).columns == ["dest", "count"]
+
+    def test_a_hidden_name_in_a_note_of_an_earlier_release_is_told_as_such(
+        self, counts: DataFrame, output: DeltaOutput, settings: SparkSettings, spark: SparkSession
+    ) -> None:
+        """What the refusal tells makes the table that of the job."""
+        writer(counts, task_of("hourly", output, "complete"), settings)
+        spark.sql(f"ALTER TABLE delta.`{output.path}` SET TBLPROPERTIES ('penstock.replacedBy' = 'hourly')")
+        for job in ("other", "hourly"):
+            with pytest.raises(BrokenTask, match="a job whose name Spark hides replaces the table") as told:
+                writer(counts, task_of(job, output, "complete"), settings)
+        spark.sql(told.value.detail.partition("If it is this job: ")[2])
+        writer(counts, task_of("hourly", output, "complete"), settings)
+        with pytest.raises(BrokenTask, match="the job hourly replaces the table"):
+            writer(counts, task_of("other", output, "complete"), settings)
 
     def test_an_empty_table_may_be_replaced(
         self, counts: DataFrame, rows: DataFrame, output: DeltaOutput, settings: SparkSettings, spark: SparkSession

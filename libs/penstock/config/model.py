@@ -164,12 +164,13 @@ class PostgresOutput(DeclaredModel):
         pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,62}(\.[A-Za-z_][A-Za-z0-9_]{0,62})?$",
         **declare(RESTART, DECLARED_BY_USER),
     )
-    """Table to write to; it is created with the columns of the query when it is missing."""
+    """Table to write to; it is created with the columns of the query when it is missing. One of another job is
+    refused, unless allow_other_writers is true."""
     upsert_columns: tuple[Identifier, ...] = Field((), max_length=32, **declare(RESTART, DECLARED_BY_USER))
     """Columns of a unique key: a row replaces the row with the same key. Default: rows are appended."""
     allow_other_writers: bool = Field(False, **declare(RESTART, DECLARED_BY_USER))
-    """Accept that other jobs with upsert_columns write to the table too: each may replace rows of the others. They need
-    the same setting."""
+    """Accept that this job writes to a table of another job. With two jobs that append, each is exactly once and
+    readers get the rows of both. Jobs with upsert_columns may replace rows of each other; all of them need this."""
 
 
 Output = Annotated[KafkaOutput | DeltaOutput | FilesOutput | PostgresOutput, Field(discriminator="type")]

@@ -16,12 +16,13 @@ class HttpLimits(NamedTuple):
     """How long a server waits for a client, in seconds, and the most connections that it has at once.
 
     `header_seconds`: until the headers of a request are there. `body_seconds`: until its body is there, and until the
-    client reads on.
+    client reads on. `idle_seconds`: between two requests; longer than clients of the cell keep a connection.
     """
 
     header_seconds: float = 10.0
     body_seconds: float = 60.0
     most_connections: int = 10_000
+    idle_seconds: int = 75
 
 
 class CommonSettings(BaseSettings):
@@ -52,10 +53,13 @@ class CommonSettings(BaseSettings):
     http_header_seconds: float = Field(10.0, gt=0)
     http_body_seconds: float = Field(60.0, gt=0)
     http_most_connections: int = Field(10_000, ge=1)
+    http_idle_seconds: int = Field(75, ge=1)
 
     def http_limits(self) -> HttpLimits:
         """The limits of the process's HTTP server."""
-        return HttpLimits(self.http_header_seconds, self.http_body_seconds, self.http_most_connections)
+        return HttpLimits(
+            self.http_header_seconds, self.http_body_seconds, self.http_most_connections, self.http_idle_seconds
+        )
 
     def identity(self) -> str:
         """A name for this run of the process, as holder of leases."""

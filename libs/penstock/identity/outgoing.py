@@ -15,6 +15,9 @@ from penstock.identity.roles import Caller
 from penstock.identity.statements import HEADER
 
 log = logger(__name__)
+KEPT_SECONDS = 30.0
+"""How long an unused connection is kept: longer than the pause between two heartbeats or reports, since a TLS handshake
+costs more than such a call, and shorter than servers keep it."""
 
 
 class Outgoing:
@@ -31,10 +34,12 @@ class Outgoing:
     def credentials(self) -> tuple[httpx.Auth, httpx.BaseTransport]:
         """See `penstock.wire.http.Identity`. New connections use the newest certificate."""
         identity = self._identity
-        transport = RenewingTransport(
-            lambda: httpx.HTTPTransport(verify=identity.client_context(), trust_env=False), identity.version, _tell
-        )
-        return StatementAuth(identity), transport
+        limits = httpx.Limits(max_connections=100, max_keepalive_connections=20, keepalive_expiry=KEPT_SECONDS)
+
+        def make() -> httpx.HTTPTransport:
+            return httpx.HTTPTransport(verify=identity.client_context(), trust_env=False, limits=limits)
+
+        return StatementAuth(identity), RenewingTransport(make, identity.version, _tell)
 
 
 def _tell(error: Exception) -> None:

@@ -233,7 +233,7 @@ def connections(tls: ssl.SSLContext | None, limits: HttpLimits) -> dict[str, Any
     """
     kept = allow_connections(limits)
     http = guarded(kept)
-    return {"http": http if tls is None else behind_tls(http, kept, tls)}
+    return {"http": http if tls is None else behind_tls(http, kept, tls), "timeout_keep_alive": kept.idle_seconds}
 
 
 @contextmanager

@@ -99,6 +99,20 @@ def test_a_folder_of_another_job_is_refused(client: JobClient) -> None:
     client.put_job("hello", {**files, "task_count": 2})
 
 
+def test_a_postgres_table_of_another_job_is_refused_unless_it_is_meant(
+    client: JobClient, service: RunningJobService
+) -> None:
+    """Also one of a job of the release before."""
+    table = {"type": "postgres", "table": "public.sums"}
+    written_before(service.engine, "a", {**CONFIG, "output": {"connection": "default", **table}})
+    for ask in (client.plan, client.put_job):
+        with pytest.raises(InvalidConfig, match="the job a writes to the table sums of the connection default") as told:
+            ask("b", {**CONFIG, "output": {"type": "postgres", "table": "sums"}})
+        assert (told.value.field, told.value.rule) == ("output.table", "table_taken")
+    client.put_job("b", {**CONFIG, "output": {**table, "allow_other_writers": True}})
+    client.put_job("a", {**CONFIG, "output": table, "task_count": 2})
+
+
 def test_an_output_among_the_malformed_records_of_another_job_is_refused(client: JobClient) -> None:
     """1. By its default name, at a plan and at a write. 2. The other way round. 3. Once the job names another topic."""
     client.put_job("etl", CONFIG)

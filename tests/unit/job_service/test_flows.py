@@ -112,10 +112,22 @@ def test_a_table_that_others_have_is_not_taken_for_one_job_or_by_a_move(before: 
         found.take(table("b"))
 
 
-def test_other_outputs_may_be_shared() -> None:
-    output = {"type": "postgres", "table": "t"}
-    found = [flow_of(name, job() | {"output": output}) for name in ("a", "b")]
-    assert [(each.writes, each.folder) for each in found] == [(None, None)] * 2
+@pytest.mark.parametrize("table", ["public.t", "t"])
+def test_a_postgres_table_is_shared_when_the_second_job_says_so(table: str) -> None:
+    def rows(name: str, **output: object) -> Flow:
+        return flow_of(name, job() | {"output": {"type": "postgres", "connection": "default", "table": table} | output})
+
+    found = Flows([rows("a", table="t")])
+    with pytest.raises(InvalidConfig, match=r"the job a writes to the table t .* set output.allow_other_w") as refused:
+        found.take(rows("b"))
+    assert (refused.value.field, refused.value.rule) == ("output.table", "table_taken")
+    for other in ({"connection": "elsewhere"}, {"table": "other.t"}, {"allow_other_writers": True}):
+        found.take(rows("b", **other))
+
+
+def test_topics_may_be_shared() -> None:
+    found = [flow_of(name, job() | {"output": {"type": "kafka", "topic": "t"}}) for name in ("a", "b")]
+    assert [(each.writes, each.folder) for each in found] == [("t", None)] * 2
 
 
 def _of(name: str, output: str | None, dead_letters: str | None = None) -> Flow:

@@ -23,7 +23,7 @@ _REDACTED = "*********(redacted)"
 
 def note_of(job: str, config: JobConfig) -> tuple[str, str]:
     """The property of a table that the job creates: name and value."""
-    return (_REPLACED_BY if _replaces(config) else _APPENDED), _IN_HEX + job.encode().hex()
+    return (_REPLACED_BY if _replaces(config) else _APPENDED), _hex(job)
 
 
 def require_free(session: SparkSession, job: str, config: JobConfig, output: DeltaOutput) -> None:
@@ -32,10 +32,15 @@ def require_free(session: SparkSession, job: str, config: JobConfig, output: Del
     owner = notes.get(_REPLACED_BY)
     if output.allow_other_writers or owner == job:
         return
+    if owner == _REDACTED:
+        why = (
+            f"a job whose name Spark hides replaces the table {output.path} in each batch, as an earlier release noted"
+        )
+        raise _taken(why, _forget(output, _REPLACED_BY) + _or_own(job, output))
     if owner is not None:
         raise _taken(f"the job {owner} replaces the table {output.path} in each batch", _forget(output, _REPLACED_BY))
     appender = notes.get(_APPENDED)
-    if not _replaces(config) and appender not in (None, _BY_SOMEBODY, job):
+    if not _replaces(config) and appender not in (None, _BY_SOMEBODY, _REDACTED, job):
         raise _taken(f"the job {appender} made the table {output.path} and appends to it", _forget(output, _APPENDED))
     if _replaces(config) and (_APPENDED in notes or _has_rows(session, output.path)):
         raise _taken(f"the table {output.path} has rows of others, which output_mode complete would replace")
@@ -45,8 +50,7 @@ def take_table(session: SparkSession, job: str, config: JobConfig, output: Delta
     """Notes that the job replaces an existing table, if it does. Safe to repeat. Raises as `require_free`."""
     require_free(session, job, config, output)
     if _replaces(config) and _notes(session, output.path).get(_REPLACED_BY) != job:
-        name, value = note_of(job, config)
-        session.sql(f"ALTER TABLE {_quoted(output.path)} SET TBLPROPERTIES ('{name}' = '{value}')")
+        session.sql(_noting(output, note_of(job, config)))
 
 
 def _replaces(config: JobConfig) -> bool:
@@ -60,10 +64,12 @@ def _notes(session: SparkSession, path: str) -> dict[str, str]:
 
 
 def _job_of(value: str) -> str:
-    """The job in a note. Earlier releases wrote the bare name."""
-    if value == _REDACTED:
-        return _BY_SOMEBODY
+    """The job in a note. Earlier releases wrote the bare name, which may be hidden."""
     return bytes.fromhex(value.removeprefix(_IN_HEX)).decode() if value.startswith(_IN_HEX) else value
+
+
+def _hex(job: str) -> str:
+    return _IN_HEX + job.encode().hex()
 
 
 def _has_rows(session: SparkSession, path: str) -> bool:
@@ -78,6 +84,15 @@ def _taken(why: str, forget: str = "") -> BrokenTask:
 def _forget(output: DeltaOutput, note: str) -> str:
     """How the note of a job is removed."""
     return f". If that job is deleted: ALTER TABLE {_quoted(output.path)} UNSET TBLPROPERTIES ('{note}')"
+
+
+def _or_own(job: str, output: DeltaOutput) -> str:
+    """How a job takes a note whose job cannot be read."""
+    return f". If it is this job: {_noting(output, (_REPLACED_BY, _hex(job)))}"
+
+
+def _noting(output: DeltaOutput, note: tuple[str, str]) -> str:
+    return f"ALTER TABLE {_quoted(output.path)} SET TBLPROPERTIES ('{note[0]}' = '{note[1]}')"
 
 
 def _quoted(path: str) -> str:

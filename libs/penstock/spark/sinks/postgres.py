@@ -31,7 +31,7 @@ from penstock.spark.sinks.copy_text import copy_line, postgres_type
 from penstock.spark.sinks.interrupts import interruptible
 from penstock.spark.sinks.postgres_connections import ConnectionPool, Link, pool_of
 from penstock.spark.sinks.postgres_target import MarkerKey, Target, claim_marker, read_marker, write_marker
-from penstock.spark.sinks.postgres_writers import take_table
+from penstock.spark.sinks.postgres_writers import require_own, take_table
 from penstock.spark.sinks.spool import spooled
 from penstock.tasks.spec import TaskSpec, task_id
 
@@ -64,16 +64,19 @@ def check(
     """Has Postgres check all that `writer` does, in a transaction that is rolled back. Raises as it does."""
     pool, target = _pool_and_target(frame, config, output, connections)
     with pool.link() as link, link.transaction(force_rollback=True):
-        target.ensure(link)
+        target.ensure(link, job)
         target.make_stage(link)
         target.check_insert(link)
         _take_table(link, target, job, output)
 
 
 def _take_table(link: Link, target: Target, job: str, output: PostgresOutput) -> None:
-    """Rows that are only appended replace none, so such a job needs no note."""
+    """Raises BrokenTask when the table is another job's, and this one does not say that both are meant."""
+    table = target.quoted(link)
+    if not output.allow_other_writers:
+        require_own(link, table, job)
     if output.upsert_columns:
-        take_table(link, target.quoted(link), job, shared=output.allow_other_writers)
+        take_table(link, table, job, shared=output.allow_other_writers)
 
 
 def _pool_and_target(
@@ -97,7 +100,7 @@ class PostgresSink:
     def prepare(self) -> None:
         """Makes the tables where missing and has Postgres check the statements, before the first batch."""
         with self._pool.link() as link:
-            self._target.ensure(link)
+            self._target.ensure(link, self._key.job)
             self._ensure_stage(link)
             self._target.check_insert(link)
 

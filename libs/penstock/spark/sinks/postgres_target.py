@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import psycopg
 from psycopg import sql
@@ -12,6 +12,7 @@ from psycopg import sql
 from penstock.control.errors import BrokenTask
 from penstock.spark.sinks.batch_marker import Marker
 from penstock.spark.sinks.postgres_columns import require_column_type
+from penstock.spark.sinks.postgres_writers import note_maker
 
 # Any constant will do, as long as all sinks use the same one.
 _DDL_LOCK = 0x70656E73746F636B
@@ -90,16 +91,17 @@ class Target:
         self.stage = f"penstock_stage_{uuid.uuid4().hex[:12]}"
         self._stage_identifier = sql.Identifier("pg_temp", self.stage)
 
-    def ensure(self, connection: psycopg.Connection) -> None:
-        """Creates the target and the marker table where missing, once even when several tasks ask at once.
+    def ensure(self, connection: psycopg.Connection, job: str) -> None:
+        """Creates the target and the marker table where missing, once even when several tasks ask at once. A new target
+        to append to is noted as the job's.
 
         Raises BrokenTask when the target lacks a column of the query.
         """
-        if not self._exist(connection):
+        if not all(self._exist(connection)):
             with connection.transaction():
                 connection.execute("SELECT pg_advisory_xact_lock(%s)", (_DDL_LOCK,))
                 connection.execute(_CREATE_MARKERS)
-                connection.execute(self._create())
+                self._ensure_table(connection, job)
         self._require_columns(connection)
 
     def check_insert(self, connection: psycopg.Connection) -> None:
@@ -140,10 +142,19 @@ class Target:
         """The table's name as SQL has it."""
         return self._identifier.as_string(connection)
 
-    def _exist(self, connection: psycopg.Connection) -> bool:
+    def _exist(self, connection: psycopg.Connection) -> tuple[bool, bool]:
+        """Whether the marker table and the target are there."""
         names = ("penstock_batches", self.quoted(connection))
-        row = connection.execute("SELECT to_regclass(%s), to_regclass(%s)", names).fetchone()
-        return row is not None and None not in row
+        found = "SELECT to_regclass(%s) IS NOT NULL, to_regclass(%s) IS NOT NULL"
+        return cast(tuple[bool, bool], connection.execute(found, names).fetchone())
+
+    def _ensure_table(self, connection: psycopg.Connection, job: str) -> None:
+        _, is_there = self._exist(connection)
+        if is_there:
+            return
+        connection.execute(self._create())
+        if not self._upsert_columns:
+            note_maker(connection, self.quoted(connection), job)
 
     def _require_columns(self, connection: psycopg.Connection) -> None:
         found: dict[str, str] = dict(connection.execute(_READ_COLUMNS, (self.quoted(connection),)).fetchall())
@@ -159,7 +170,7 @@ class Target:
         ]
         if self._upsert_columns:
             parts.append(sql.SQL("PRIMARY KEY ({})").format(self._keys()))
-        return sql.SQL("CREATE TABLE IF NOT EXISTS {} ({})").format(self._identifier, sql.SQL(", ").join(parts))
+        return sql.SQL("CREATE TABLE {} ({})").format(self._identifier, sql.SQL(", ").join(parts))
 
     def _insert(self) -> sql.Composed:
         statement = sql.SQL("INSERT INTO {} ({}) SELECT {} FROM {}").format(

@@ -1,12 +1,16 @@
-"""Which jobs write a Postgres table by key. Two that do not know of each other silently replace each other's rows.
+"""Which jobs write a Postgres table. The notes are in its database, so they hold for all cells that use that database.
 
-The note stands beside the table, in its database, so it holds for all cells that use that database. A table that was
-dropped and made again has another oid, and so no notes.
+Two jobs that write by key and do not know of each other silently replace each other's rows. They are noted in a table
+beside it; one that was dropped and made again has another oid, and so no notes.
+
+Appends of several jobs lose nothing, but a reader gets the rows of all: each job but the first must say that it is
+meant. A new table has its first job in its comment, which needs no right beyond that to create the table.
 """
 
 from __future__ import annotations
 
 import psycopg
+from psycopg import sql
 
 from penstock.control.errors import BrokenTask
 from penstock.control.texts import first_few
@@ -30,6 +34,27 @@ _NOTE = """
 INSERT INTO penstock_writers (table_oid, job, shared) VALUES (%s::regclass, %s, %s)
 ON CONFLICT (table_oid, job) DO UPDATE SET shared = excluded.shared
 """
+_COMMENT = "SELECT obj_description(%s::regclass, 'pg_class')"
+_APPENDED_BY = "Rows of the Penstock job "
+
+
+def note_maker(connection: psycopg.Connection, table: str, job: str) -> None:
+    """Notes on a table that was just created which job appends to it; `table` is quoted as in SQL."""
+    comment = sql.SQL("COMMENT ON TABLE {} IS {}")
+    connection.execute(comment.format(sql.SQL(table), sql.Literal(_APPENDED_BY + job)))
+
+
+def require_own(connection: psycopg.Connection, table: str, job: str) -> None:
+    """Raises BrokenTask when another job made the table to append to it."""
+    row = connection.execute(_COMMENT, (table,)).fetchone()
+    comment: str = (row and row[0]) or ""
+    maker = comment.removeprefix(_APPENDED_BY)
+    if maker not in (comment, job):
+        raise BrokenTask(
+            f"output.table: the job {maker} made the table {table} and appends to it. Choose another table. If this is "
+            f"meant, set output.allow_other_writers. If that job is deleted: COMMENT ON TABLE {table} IS NULL",
+            rule="table_taken",
+        )
 
 
 def take_table(connection: psycopg.Connection, table: str, job: str, *, shared: bool) -> None:
