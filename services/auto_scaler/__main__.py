@@ -8,9 +8,11 @@ from penstock.identity.process import identity_of
 from penstock.identity.roles import Caller, Role
 from penstock.store.election import LoopTimes, build_loop
 from penstock.store.engine import engine_of
-from penstock.wire.app import create_internal_app, serve, tls_of
+from penstock.wire.app import serve, tls_of
 from penstock.wire.job_client import JobClient
+from services.auto_scaler.api import build_app
 from services.auto_scaler.loop import AutoScaler
+from services.auto_scaler.replays import Replays
 from services.auto_scaler.settings import AutoScalerSettings
 from services.auto_scaler.store.decisions import AUTO_SCALER
 from services.auto_scaler.store.port import ScalingStore
@@ -25,7 +27,8 @@ def main() -> None:
     engine = engine_of(settings)
     token = settings.scaler_token.get_secret_value() or None
     jobs = JobClient(settings.job_service_url, token, authority=settings.trusted())
-    scaler = AutoScaler(ScalingStore(engine), jobs, clock.now, settings.scaler_policy)
+    store = ScalingStore(engine)
+    scaler = AutoScaler(store, jobs, clock.now, settings.scaler_policy)
     times = LoopTimes(
         period=settings.scaler_period_seconds,
         lease=settings.scaler_lease_seconds,
@@ -33,7 +36,8 @@ def main() -> None:
     )
     url = settings.address(settings.port, settings.public_url)
     loop = build_loop(AUTO_SCALER, scaler.round, engine, clock, times, holder=settings.identity(), url=url)
-    app = create_internal_app(AUTO_SCALER, ready=loop.status, identity=identity, open_metrics=settings.metrics_open)
+    replays = Replays(store, clock.now, settings.scaler_policy)
+    app = build_app(replays, ready=loop.status, identity=identity, open_metrics=settings.metrics_open)
     serve(app, settings.host, settings.port, loop, tls=tls_of(identity))
 
 

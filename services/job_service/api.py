@@ -14,6 +14,7 @@ from penstock.wire.app import create_app
 from penstock.wire.http import Identity
 from penstock.wire.jobs import Problem
 from penstock.wire.problems import PROBLEM
+from penstock.wire.replays import ReplayClient
 from services.job_service.analyses import Analyses
 from services.job_service.authentication import Authenticator
 from services.job_service.probes import Probes
@@ -29,6 +30,7 @@ from services.job_service.routes import (
     layers,
     metrics,
     packages,
+    replays,
     rescale,
     restores,
     rollouts,
@@ -50,6 +52,7 @@ _ROUTES = (
     batches,
     insight,
     metrics,
+    replays,
     cluster,
     cell,
     alerts,
@@ -87,6 +90,7 @@ def create_api(engine: Engine, clock: Clock, settings: JobServiceSettings, ident
         settings.state_syncer_rollout_share,
         Analyses(engine, AnalysisClient(identity)),
         settings.path_roots,
+        ReplayClient(identity),
         Probes(settings.task_service_url, settings.kafka_bootstrap, settings.reports_old_seconds, identity),
     )
     _document_problems(app)

@@ -33,7 +33,6 @@ _STEPS = {
     ),
     ChangeKind.FORBIDDEN: (),
 }
-_WHILE_RUNNING = (COPY_STATE, "quiesce", "level")
 _LEAVE_TASKS_ALONE = (ChangeKind.NONE, ChangeKind.FORBIDDEN)
 
 
@@ -84,13 +83,6 @@ def plan(
         waves=waves,
         completeness=after.completeness if kind is ChangeKind.RESCALE and _has_watermark(after) else None,
     )
-
-
-def stopped_seconds(seconds: Mapping[str, float] | None) -> float | None:
-    """For how long the job stood still, of the seconds of all steps of its last rescale; None without one."""
-    if seconds is None or "total" not in seconds:
-        return None
-    return round(seconds["total"] - sum(seconds.get(step, 0.0) for step in _WHILE_RUNNING), 3)
 
 
 def _first_start(job: str, wanted: Mapping[str, Any]) -> dict[str, Any]:

@@ -28,6 +28,7 @@ from penstock.control.texts import clean
 from penstock.control.unique_keys import DuplicateKey
 from penstock.model.jobs import StoredJob
 from penstock.wire.jobs import WithReason
+from penstock.wire.replays import ReplayClient
 from services.job_service.access import Need, Principal
 from services.job_service.analyses import Analyses
 from services.job_service.answers import Answer
@@ -60,6 +61,7 @@ class Parts:
     rollout_share: float
     analyses: Analyses
     path_roots: Sequence[str]
+    replays: ReplayClient
     probes: Probes
 
 

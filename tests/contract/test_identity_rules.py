@@ -12,6 +12,7 @@ from starlette.routing import Route
 from penstock.identity.rules import METRICS, OPEN, RULES
 from penstock.identity.statements import HEADER
 from penstock.wire.app import create_internal_app
+from services.auto_scaler import api as auto_scaler
 from services.shard_manager import api as shard_manager
 from services.task_manager import api as task_manager
 from services.task_service import api as task_service
@@ -25,7 +26,7 @@ APPS: dict[str, FastAPI] = {
     "task_manager": task_manager.build_app(NOTHING, IDENTITY),
     "task_service": task_service.build_app(NOTHING, NOTHING, NOTHING, longest_wait_seconds=1.0, identity=IDENTITY),
     "state_syncer": create_internal_app("state_syncer", ready=dict, identity=IDENTITY),
-    "auto_scaler": create_internal_app("auto_scaler", ready=dict, identity=IDENTITY),
+    "auto_scaler": auto_scaler.build_app(NOTHING, ready=dict, identity=IDENTITY),
 }
 
 

@@ -18,7 +18,16 @@ from schemathesis.specs.openapi.checks import (
 )
 from sqlalchemy import text
 
+from penstock.control.clock import SystemClock
+from penstock.store import leases
 from penstock.store.engine import transaction
+from services.auto_scaler.api import build_app
+from services.auto_scaler.decide.policy import Policy
+from services.auto_scaler.replays import Replays
+from services.auto_scaler.store.decisions import AUTO_SCALER
+from services.auto_scaler.store.port import ScalingStore
+from tests.support import identity
+from tests.support.control.serving import serving
 from tests.support.job_service.service import CONFIG, RunningJobService, job_service
 
 CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
@@ -37,8 +46,13 @@ KNOWN = {"job": "etl", "container": "c0", "layer": "oncall", "savepoint": "night
 def service(database_url: str) -> Iterator[RunningJobService]:
     """With a job that has everything that a job can have, so that answers are not empty."""
     with job_service(database_url) as running:
-        _fill(running)
-        yield running
+        replays = Replays(ScalingStore(running.engine), SystemClock().now, Policy())
+        scaler = build_app(replays, ready=dict, identity=identity.identity("auto_scaler"))
+        with serving(scaler) as url:
+            _fill(running)
+            with transaction(running.engine) as connection:
+                leases.take(connection, AUTO_SCALER, "test", url=url, seconds=600.0)
+            yield running
 
 
 @pytest.fixture
@@ -72,6 +86,7 @@ def test_the_document_names_the_calls_of_the_design(document: BaseSchema) -> Non
         *(f"{method} {one_job}/layers/{{layer}}" for method in ("GET", "PUT", "PATCH", "DELETE")),
         f"POST {one_job}/layers/{{layer}}/revert",
         *(f"GET {one_job}/{what}" for what in ("explain", "history", "tasks", "sync", "decisions", "metrics")),
+        f"POST {one_job}/replays",
         *(f"POST {one_job}/{what}" for what in ("plans", "rebalance", "release", "rescale", "restart", "restore")),
         f"GET {one_job}/rebalance",
         f"DELETE {one_job}/restore",

@@ -17,6 +17,7 @@ PURE_MODULES = ("penstock.control.errors",)
 SHELL_NAMES = ("__init__.py", "__main__.py", "settings.py", "loop.py", "api.py", "dispatcher.py")
 SERVICE_SHELLS: frozenset[str] = frozenset(
     [
+        "services/auto_scaler/replays.py",
         "services/job_service/analyses.py",
         "services/job_service/authentication.py",
         "services/job_service/expiry.py",
@@ -34,6 +35,7 @@ SERVICE_SHELLS: frozenset[str] = frozenset(
         "services/job_service/routes/layers.py",
         "services/job_service/routes/metrics.py",
         "services/job_service/routes/packages.py",
+        "services/job_service/routes/replays.py",
         "services/job_service/routes/rescale.py",
         "services/job_service/routes/restores.py",
         "services/job_service/routes/rollouts.py",

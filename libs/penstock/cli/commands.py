@@ -129,6 +129,11 @@ COMMANDS = (
         "List all fields of a job's configuration: default, layers that may set it, cost of a change.",
     ),
     Command("decisions", "cluster:decisions", "List what the Auto Scaler decided about a job, newest first."),
+    Command(
+        "replay",
+        "replay:replay",
+        "Show what another scaling policy would have done to jobs: SLO minutes missed, task-hours, actions.",
+    ),
     Command("top", "top:top", "Show a live table of all jobs. Ctrl-C ends it."),
     Command("containers", "containers:containers", "List containers: state, load, shards, tasks, age of the lease."),
     Command(

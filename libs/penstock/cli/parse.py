@@ -18,7 +18,7 @@ from penstock.control.unique_keys import DuplicateKey, unique_keys
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 
 
-def json_object(text: str, *, names: dict[str, str] | None = None) -> dict[str, Any]:
+def json_object(text: str, *, names: dict[str, str] | None = None, field: str = "config") -> dict[str, Any]:
     """A JSON object given as text, or the name of a file that holds one; `${name}` is replaced in a file.
 
     Raises UserError when it is neither, or not an object.
@@ -27,7 +27,7 @@ def json_object(text: str, *, names: dict[str, str] | None = None) -> dict[str, 
     source = text
     if not text.lstrip().startswith("{"):
         if not path.is_file():
-            raise UserError(f"{text} is neither a JSON object nor a file", field="config", rule="json_object")
+            raise UserError(f"{text} is neither a JSON object nor a file", field=field, rule="json_object")
         source = Template(path.read_text()).safe_substitute(names or {})
     try:
         value = orjson.loads(source)
@@ -35,9 +35,9 @@ def json_object(text: str, *, names: dict[str, str] | None = None) -> dict[str, 
     except DuplicateKey as error:
         raise UserError(str(error), field=error.key, rule="duplicate_key") from error
     except orjson.JSONDecodeError as error:
-        raise UserError(f"this is not JSON: {error}", field="config", rule="json_object") from error
+        raise UserError(f"this is not JSON: {error}", field=field, rule="json_object") from error
     if not isinstance(value, dict):
-        raise UserError("write a JSON object: {...}", field="config", rule="json_object")
+        raise UserError("write a JSON object: {...}", field=field, rule="json_object")
     return value
 
 

@@ -32,6 +32,7 @@ RULES: Mapping[Call, Roles] = {
     ("task_manager", "PUT", "/v1/host-tasks/{key}"): _STATE_SYNCER,
     ("task_manager", "DELETE", "/v1/host-tasks/{key}"): _STATE_SYNCER,
     ("task_manager", "POST", "/v1/analyses"): _JOB_SERVICE,
+    ("auto_scaler", "POST", "/v1/replays"): _JOB_SERVICE,
     ("task_manager", "GET", "/v1/tasks"): ANY_ROLE,
 }
 OPEN = frozenset([("GET", "/healthz"), ("GET", "/readyz")])

@@ -8,7 +8,7 @@ from typing import Any, Literal, Unpack
 
 from penstock.model.health import Health
 from penstock.model.jobs import JobState
-from penstock.wire import jobs, overview
+from penstock.wire import jobs, overview, replays
 from penstock.wire.balance import BalanceView, Rebalanced
 from penstock.wire.cell_client import CellClient
 from penstock.wire.rollout_client import RolloutCalls
@@ -17,6 +17,7 @@ from penstock.wire.service_client import Noted, Paging
 from penstock.wire.service_client import job_path as _job
 
 _PLAN_SECONDS = 40.0
+_REPLAY_SECONDS = replays.REPLAY_SECONDS + 15.0
 
 
 class Expiring(Noted, total=False):
@@ -239,6 +240,14 @@ class JobClient(CellClient, RolloutCalls):
     def decisions(self, job: str, **page: Unpack[Paging]) -> overview.DecisionPage:
         """A page of the job's scaling decisions, newest first."""
         return self._read(overview.DecisionPage, _job(job, "decisions"), **page)
+
+    def replay(
+        self, job: str, policy: Mapping[str, Any], *, since: datetime | None = None, until: datetime | None = None
+    ) -> replays.ReplayView:
+        """What another scaling policy would have done to the job, by default in the last day. May take a minute."""
+        times = {name: moment.isoformat() for name, moment in (("since", since), ("until", until)) if moment}
+        body = {"policy": policy, **times}
+        return self._write("POST", _job(job, "replays"), replays.ReplayView, body, timeout=_REPLAY_SECONDS)
 
     def metrics(
         self,

@@ -11,9 +11,12 @@ from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 from penstock.config.declare import Model
 
 Share = Annotated[float, Field(ge=0, le=1)]
-Seconds = Annotated[float, Field(ge=0)]
+# No time is beyond what a datetime can hold.
+Seconds = Annotated[float, Field(ge=0, le=1e9)]
 Minutes = Annotated[int, Field(ge=0)]
 Count = Annotated[int, Field(ge=1)]
+# Minutes that are looked at one by one.
+Span = Annotated[int, Field(ge=1, le=1440)]
 
 
 def _without_zone(at: time) -> time:
@@ -79,11 +82,11 @@ class Policy(Model):
     known_quiet_minutes: Minutes = 60
     least_coverage: Share = 0.9
 
-    rate_minutes: Count = 180
-    latest_minutes: Count = 15
+    rate_minutes: Span = 180
+    latest_minutes: Span = 15
     busy_share: Share = 0.5
     least_busy_minutes: Count = 5
-    load_minutes: Count = 3
+    load_minutes: Span = 3
     headroom: float = Field(0.2, ge=0)
     recovery_seconds: float = Field(900.0, gt=0)
     recovery_per_slo: float = Field(10.0, gt=0)
@@ -92,10 +95,10 @@ class Policy(Model):
     history_days: int = Field(14, ge=1, le=60)
     history_every_minutes: Minutes = 10
     least_days: Count = 2
-    ahead_minutes: Count = 240
-    soon_minutes: Count = 30
-    slack_minutes: Minutes = 15
-    recent_minutes: Count = 30
+    ahead_minutes: Span = 240
+    soon_minutes: Span = 30
+    slack_minutes: int = Field(15, ge=0, le=240)
+    recent_minutes: Span = 30
     unusual_ratio: float = Field(1.5, gt=1)
     prescale: bool = True
 

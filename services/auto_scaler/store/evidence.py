@@ -19,8 +19,7 @@ _COUNTED_DECISIONS = 60
 _TASK_ACTIONS = [Action.INCREASE_TASKS.value, Action.DECREASE_TASKS.value, Action.UNDO.value]
 _MEASURED = tuple(TaskSample.model_fields.keys() - {"index", "out_of_memory"})
 
-_JOBS = text(
-    """
+_JOBS = """
     SELECT r.job, j.created_at, r.config, r.committed_at, r.revision >= j.revision AS converged,
         mine.version AS layer_version,
         layered.below, layered.above,
@@ -70,9 +69,9 @@ _JOBS = text(
         ORDER BY h.id DESC LIMIT 1
     ) updated ON true
     WHERE NOT j.deleting AND NOT r.stopping AND r.config->>'desired_state' = 'running'
-    ORDER BY r.job
-    """
-)
+"""
+_ALL_JOBS = text(f"{_JOBS} ORDER BY r.job")
+_ONE_JOB = text(f"{_JOBS} AND r.job = :job")
 
 # Of each task the newest sample that was made wholly after the job's last commit: an older one measured another
 # configuration. `out_of_memory`: in any minute of the window.
@@ -94,14 +93,23 @@ _SMALLEST = text("SELECT min(memory_bytes) FROM containers WHERE state = 'live'"
 
 def read_scaled_jobs(connection: Connection, now: datetime) -> list[ScaledJob]:
     """All jobs that have tasks."""
-    parameters = {
+    return [_scaled_job(row) for row in connection.execute(_ALL_JOBS, _parameters(now))]
+
+
+def read_scaled_job(connection: Connection, job: str, now: datetime) -> ScaledJob | None:
+    """One job; None when it has no tasks."""
+    row = connection.execute(_ONE_JOB, {"job": job, **_parameters(now)}).first()
+    return None if row is None else _scaled_job(row)
+
+
+def _parameters(now: datetime) -> dict[str, Any]:
+    return {
         "layer": SCALER_LAYER,
         "pending": PENDING,
         "counted": _COUNTED_DECISIONS,
         "hour": now - timedelta(hours=1),
         "task_actions": _TASK_ACTIONS,
     }
-    return [_scaled_job(row) for row in connection.execute(_JOBS, parameters)]
 
 
 def _scaled_job(row: Row[Any]) -> ScaledJob:

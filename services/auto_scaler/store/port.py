@@ -6,8 +6,11 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
+from pydantic import ValidationError
 from sqlalchemy import Engine
 
+from penstock.config.model import JobConfig
+from penstock.control.errors import Conflict
 from penstock.model.alerts import SCALING_ALERTS
 from penstock.store import leases
 from penstock.store.alerts import Found, replace_alerts
@@ -15,8 +18,9 @@ from penstock.store.engine import transaction
 from services.auto_scaler.decide.estimates import TaskMinute
 from services.auto_scaler.decide.policy import Policy
 from services.auto_scaler.decide.symptoms import TaskSample
-from services.auto_scaler.evidence import Past, ScaledJob
-from services.auto_scaler.store import decisions, evidence, past
+from services.auto_scaler.evidence import Past, ScaledJob, scaler_state
+from services.auto_scaler.replay.recorded import Known, RecordedJob, recorded_job
+from services.auto_scaler.store import decisions, evidence, past, replay
 
 # A task whose newest sample is older counts as not measured.
 FRESH = timedelta(minutes=3)
@@ -32,6 +36,13 @@ class Cluster(NamedTuple):
     jobs: Sequence[ScaledJob]
     samples: Mapping[str, Sequence[TaskSample]]
     container_memory_bytes: int | None
+
+
+class Recorded(NamedTuple):
+    """`is_cut`: of the decisions only the first ones were read."""
+
+    job: RecordedJob
+    is_cut: bool
 
 
 class ScalingStore:
@@ -74,6 +85,23 @@ class ScalingStore:
                 past.memory_used(connection, job, task_count, measured_since=now - PRESENT_LOAD),
             )
 
+    def recorded(self, job: str, before: datetime, since: datetime, until: datetime, policy: Policy) -> Recorded | None:
+        """What is recorded of a job from `since` until before `until`, and its minutes from `before` on for past days.
+
+        None when it has no tasks now. Raises Conflict when another release wrote its running configuration.
+        """
+        with transaction(self._snapshot) as connection:
+            present = evidence.read_scaled_job(connection, job, until)
+            if present is None:
+                return None
+            memory = evidence.smallest_container_memory(connection)
+            rows = replay.read_rows(
+                connection, job, created_at=present.created_at, before=before, since=since, until=until
+            )
+        now = Known(until, _understood(present), scaler_state(present, memory))
+        found = recorded_job(job, since, rows.minutes, rows.decisions, now, rows.rescale_seconds, policy)
+        return Recorded(found, rows.is_cut)
+
     def record(self, new: Sequence[decisions.NewDecision], leader_epoch: int) -> list[int]:
         """Stores decisions; their ids. Raises Fenced."""
         with transaction(self._engine) as connection:
@@ -88,3 +116,12 @@ class ScalingStore:
         """Makes `found` the open alerts about scaling; those about the subjects to `keep` stay. Raises Fenced."""
         with leases.fenced(self._engine, decisions.AUTO_SCALER, leader_epoch) as connection:
             replace_alerts(connection, SCALING_ALERTS, found, keep=keep)
+
+
+def _understood(job: ScaledJob) -> JobConfig:
+    try:
+        return JobConfig.model_validate(job.config)
+    except ValidationError as error:
+        raise Conflict(
+            f"the running configuration of {job.job} is not understood", field="job", rule="understood"
+        ) from error

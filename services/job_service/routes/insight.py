@@ -19,7 +19,7 @@ from penstock.store import cluster
 from penstock.store.engine import snapshot
 from penstock.store.health import read_moment
 from penstock.store.loads import read_loads
-from penstock.tasks.rates import Rates
+from penstock.tasks.rates import Rates, stopped_seconds
 from penstock.wire.jobs import AnalysisView, Explanation, HistoryPage, JobSummary, PlanRequest, PlanView
 from penstock.wire.overview import DecisionPage, SyncView, Tasks
 from services.job_service import access, requests, views
@@ -27,7 +27,7 @@ from services.job_service.analyses import PLAN_SECONDS, must_be_asked
 from services.job_service.explain import explain
 from services.job_service.flows import flow_of
 from services.job_service.path_rules import require_paths
-from services.job_service.plans import plan, stopped_seconds
+from services.job_service.plans import plan
 from services.job_service.requests import JobName, PageOf100, PartsOf, PrincipalOf, known_job
 from services.job_service.store import expected, flows, history, jobs, overview, secrets
 from services.job_service.store.layers import all_layers

@@ -15,6 +15,7 @@ from penstock.store.engine import engine_of, transaction
 from penstock.wire.job_client import JobClient
 from services.job_service.api import create_api
 from services.job_service.settings import JobServiceSettings
+from tests.support import identity
 from tests.support.control.serving import serving
 from tests.support.store.database import fresh_database
 from tests.support.store.emptied import empty, remember
@@ -51,7 +52,7 @@ def job_service(database_url: str, **settings: Any) -> Iterator[RunningJobServic
     chosen |= settings
     service = JobServiceSettings(**chosen)
     engine = engine_of(service, connections=40)
-    app = create_api(engine, SystemClock(), service)
+    app = create_api(engine, SystemClock(), service, identity.outgoing("job_service"))
     with serving(app) as url:
         with transaction(engine) as connection:
             admin = tokens.create_first_admin(connection)

@@ -1,0 +1,115 @@
+"""Replays that somebody asks for: from a request to figures. One at a time, so that rounds keep most of the process."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from pydantic import ValidationError
+
+from penstock.config.validate import RULES
+from penstock.control.errors import InvalidConfig, NotFound, Unavailable
+from penstock.model.job_metrics import MINUTE, minute_of
+from penstock.wire.replays import HAS_NO_TASKS, ReplayCall, ReplayRequest, ReplayTotals, ReplayView
+from services.auto_scaler.decide.policy import Mode, Policy
+from services.auto_scaler.replay import replay
+from services.auto_scaler.replay.recorded import USUAL_COST, RecordedJob
+from services.auto_scaler.store.port import ScalingStore
+
+MOST_DAYS = 14
+_WAIT_SECONDS = 60.0
+_EARLIEST = datetime(2000, 1, 1, tzinfo=UTC)
+
+
+class Replays:
+    """Answers replays from the store. `policy`: the one in force. Safe from any thread."""
+
+    def __init__(self, store: ScalingStore, now: Callable[[], datetime], policy: Policy) -> None:
+        self._store = store
+        self._now = now
+        self._policy = policy
+        self._one_at_a_time = threading.Lock()
+
+    def replay(self, call: ReplayCall) -> ReplayView:
+        """Raises InvalidConfig for a policy or times that break a rule, NotFound, and Unavailable while others wait."""
+        policy = read_policy(call.request.policy)
+        since, until = read_times(call.request, self._now())
+        if not self._one_at_a_time.acquire(timeout=_WAIT_SECONDS):
+            raise Unavailable("other replays are under way: try again later")
+        try:
+            recorded, notes = self._read(call.job, since, until, max(policy.history_days, self._policy.history_days))
+            return _view(recorded, since, until, self._policy, policy, notes)
+        finally:
+            self._one_at_a_time.release()
+
+    def _read(self, job: str, since: datetime, until: datetime, days: int) -> tuple[RecordedJob, list[str]]:
+        found = self._store.recorded(job, since - timedelta(days=days), since, until, self._policy)
+        if found is None:
+            raise NotFound(f"{job} has no tasks now, so nothing of it is replayed", field="job", rule=HAS_NO_TASKS)
+        return found.job, ["only the first decisions of the time are compared"] if found.is_cut else []
+
+
+def read_policy(given: Mapping[str, Any]) -> Policy:
+    """Raises InvalidConfig with the first field that breaks a rule."""
+    try:
+        return Policy.model_validate(given)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        field = ".".join(["policy", *map(str, first["loc"])])
+        rule = RULES.get(first["type"], first["type"])
+        raise InvalidConfig(f"{field}: {first['msg']}", field=field, rule=rule) from error
+
+
+def read_times(request: ReplayRequest, now: datetime) -> tuple[datetime, datetime]:
+    """Whole minutes, the second not included. Raises InvalidConfig."""
+    for field, moment in (("since", request.since), ("until", request.until)):
+        if moment is not None and not _EARLIEST <= moment <= now + timedelta(days=1):
+            raise InvalidConfig(f"{field} must lie between the year 2000 and now", field=field, rule="not_in_future")
+    until = min(minute_of(now), minute_of(request.until or now))
+    since = minute_of(request.since or until - timedelta(days=1))
+    if since >= until:
+        raise InvalidConfig("since must lie before until and before now", field="since", rule="before_until")
+    if until - since > timedelta(days=MOST_DAYS):
+        raise InvalidConfig(f"since may lie at most {MOST_DAYS} days before until", field="since", rule="most_days")
+    return since, until
+
+
+def _view(
+    recorded: RecordedJob, since: datetime, until: datetime, in_force: Policy, proposed: Policy, notes: list[str]
+) -> ReplayView:
+    compared = replay.compare_decisions(recorded, proposed)
+    return ReplayView(
+        job=recorded.job,
+        since=since,
+        until=until,
+        minutes=(until - since) // MINUTE,
+        minutes_known=replay.known_minutes(recorded),
+        measured=_totals(replay.measured(recorded)),
+        model_of_measured=_totals(replay.model_of_what_ran(recorded)),
+        in_force=_totals(replay.model_of(recorded, in_force)),
+        proposed=_totals(replay.model_of(recorded, proposed)),
+        decisions=len(recorded.decisions),
+        decisions_otherwise=compared.otherwise,
+        notes=[*notes, *_notes(recorded, (until - since) // MINUTE, compared, in_force)],
+    )
+
+
+def _totals(found: replay.Totals) -> ReplayTotals:
+    return ReplayTotals(**found._replace(task_hours=round(found.task_hours, 2))._asdict())
+
+
+def _notes(recorded: RecordedJob, minutes: int, compared: replay.Compared, in_force: Policy) -> list[str]:
+    known = replay.known_minutes(recorded)
+    not_understood = len(recorded.decisions) - compared.understood
+    found = {
+        f"{minutes - known} of {minutes} minutes are not known and do not count": known < minutes,
+        f"{not_understood} decisions were stored by another release, and are not compared": not_understood > 0,
+        "no decision of this time is stored: limits and layers are those of now": not recorded.decisions,
+        f"the job was never rescaled: a change is taken to stop it for {USUAL_COST.down_seconds:g} s": (
+            recorded.cost is None
+        ),
+        "the policy in force only advises, so it changes nothing": in_force.mode is Mode.ADVISE,
+    }
+    return [note for note, holds in found.items() if holds]
