@@ -62,10 +62,7 @@ def test_calls_that_may_wait_are_gathered(
 
     async def run() -> list[str]:
         desk = BatchDesk(answer_all, gather_seconds=gather_seconds)
-        asked = []
-        for name, may_wait in calls.items():
-            asked.append(asyncio.create_task(desk.answer(name, may_wait=may_wait)))
-            await asyncio.sleep(0)
+        asked = (desk.answer(name, may_wait=may_wait) for name, may_wait in calls.items())
         return await asyncio.wait_for(asyncio.gather(*asked), 10.0)
 
     assert asyncio.run(run()) == list(calls)
@@ -83,9 +80,7 @@ def test_a_call_that_must_not_wait_hurries_no_later_batch() -> None:
     async def run() -> None:
         desk = BatchDesk(answer_all, gather_seconds=0.05)
         await desk.answer("now")
-        first = asyncio.create_task(desk.answer("a", may_wait=True))
-        await asyncio.sleep(0)
-        await asyncio.gather(first, desk.answer("b", may_wait=True))
+        await asyncio.gather(desk.answer("a", may_wait=True), desk.answer("b", may_wait=True))
 
     asyncio.run(run())
     assert done == [["now"], ["a", "b"]]
