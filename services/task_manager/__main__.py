@@ -15,7 +15,7 @@ from penstock.identity.outgoing import Outgoing
 from penstock.identity.process import identity_of
 from penstock.identity.roles import Caller, Role
 from penstock.local.folder import OwnedFolder
-from penstock.spark.parts import missing_parts
+from penstock.spark.parts import found_without_spark
 from penstock.spark.settings import SparkSettings
 from penstock.store.engine import engine_of
 from penstock.wire.app import serve, tls_of
@@ -56,7 +56,7 @@ def main() -> None:
         raise SystemExit(error.detail) from error
     manager = build(settings, spark, Outgoing(identity))
     REGISTRY.register(ContainerCollector(manager.container.summary))
-    missing = partial(missing_parts, settings=spark)
+    missing = partial(found_without_spark, settings=spark)
     app = build_app(manager.container, identity, open_metrics=settings.metrics_open, missing=missing)
     manager.start()
     try:

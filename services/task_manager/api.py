@@ -23,7 +23,7 @@ from services.task_manager.reporting import Summary, host_labels
 
 # Killing a host takes a moment after the deadline; the caller waits a little longer than this.
 _KILL_SECONDS = 2.0
-Missing = Callable[[JobConfig], Sequence[Problem]]
+Missing = Callable[[JobConfig, bool], Sequence[Problem]]
 AskedContainer = Annotated[Name | None, Query(alias="container")]
 WaitSeconds = Annotated[float, Query(ge=0, le=MOST_WAIT_SECONDS)]
 
@@ -33,9 +33,10 @@ def build_app(
     identity: ProcessIdentity,
     *,
     open_metrics: bool = False,
-    missing: Missing = lambda config: (),
+    missing: Missing = lambda config, has_time: (),
 ) -> FastAPI:
-    """The routes of one container's Task Manager. `missing`: what a job names that the container does not have."""
+    """The routes of one container's Task Manager. `missing`: what a job names that the container does not have;
+    the second argument: whether there is time to ask Kafka, too."""
     app = create_internal_app(
         "task_manager",
         ready=lambda: readiness(container.summary()),
@@ -96,12 +97,13 @@ def _add_analyses(app: FastAPI, container: Container, missing: Missing) -> None:
     def analyse(call: AnalysisCall) -> AnalysisReport:
         """Has a Spark host say what is wrong with a job. Nothing of the job is started or made.
 
-        Without a host that answers, what the container does not have is told all the same.
+        Without a host that answers, what the container does not have is told all the same. Who lets a host be started
+        has time for Kafka's answer, too.
         """
         try:
             return container.analyse(call)
         except Unavailable as error:
-            problems = tuple(missing(call.request.config))
+            problems = tuple(missing(call.request.config, call.start_host))
             if not problems:
                 raise
             return AnalysisReport(problems=problems, unchecked=(error.detail,))

@@ -67,8 +67,10 @@ class ReportLog:
             return Outgoing(number, batch)
         with_figures = now >= self._figures_at
         changes = self._changes(stored, batch, number, with_figures)
-        if not changes.has_news and self._was_told_lately(batch, now):
-            return None
+        if not changes.has_news and self._knows_no_more(batch):
+            if self._was_told_lately(now):
+                return None
+            changes = changes.model_copy(update={"may_wait": True})
         self._number = number
         return Outgoing(number, batch, changes, with_figures)
 
@@ -101,12 +103,13 @@ class ReportLog:
         """The Task Service asks for a full report."""
         self._stored = None
 
-    def _was_told_lately(self, batch: TaskReportBatch, now: float) -> bool:
-        """Whether the newest report is stored, is not old, and knows no older commit or assignment than this one."""
+    def _knows_no_more(self, batch: TaskReportBatch) -> bool:
+        """Whether the newest report is stored, and knows no older commit or assignment than this one."""
         newest = self._newest
-        if newest is None or now >= newest.stored_at + self._quiet_seconds:
-            return False
-        return (newest.commit_number, newest.version) == (batch.commit_number, batch.version)
+        return newest is not None and newest[1:] == (batch.commit_number, batch.version)
+
+    def _was_told_lately(self, now: float) -> bool:
+        return self._newest is not None and now < self._newest.stored_at + self._quiet_seconds
 
     def _changes(self, stored: _Stored, batch: TaskReportBatch, number: int, with_figures: bool) -> TaskReportChanges:
         present = {name_of(task.job, task.index): task for task in batch.tasks}

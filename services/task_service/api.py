@@ -42,6 +42,8 @@ from services.task_service.waiters import Waiters
 
 AGE_HEADER = "Penstock-Snapshot-Age-Seconds"
 CATCH_UP_SECONDS = 2.0
+GATHER_SECONDS = 0.2
+"""So 3,000 containers in which nothing is new cost a few transactions a second, and not hundreds."""
 ENCODING_THREADS = 2
 
 
@@ -146,7 +148,7 @@ def build_app(
 ) -> FastAPI:
     """`GET /v1/specs`, reports, leases and the calls that every service has."""
     specs = SpecAnswers(cache, waiters, longest_wait_seconds=longest_wait_seconds)
-    quiet = BatchDesk(partial(_all_stored, engine))
+    quiet = BatchDesk(partial(_all_stored, engine), gather_seconds=GATHER_SECONDS)
     leases = LeaseDesk(partial(renew_all, engine), partial(answer_one, engine))
     app = create_internal_app("task_service", ready=specs.readiness, identity=identity, open_metrics=open_metrics)
 
@@ -185,7 +187,7 @@ def build_app(
     async def post_changes(changes: TaskReportChanges, caller: Caller) -> ChangesAnswer:
         """The changes are stored when the answer says so."""
         require_container(caller, changes.container)
-        stored = not changes.has_news and await quiet.answer(changes)
+        stored = not changes.has_news and await quiet.answer(changes, may_wait=changes.may_wait)
         if not stored:
             stored = await run_in_threadpool(_stored, engine, changes)
         outcome = "changes" if changes.has_news else "nothing_new"

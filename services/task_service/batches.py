@@ -1,13 +1,14 @@
 """Calls that many containers make at a time, carried out together in one transaction.
 
 So 3,000 containers need one connection. One batch is under way at a time; whoever asks meanwhile is in the next one.
-Used by one event loop.
+Calls that may wait are gathered for a moment before their batch begins. Used by one event loop.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Generic, NamedTuple, TypeVar
 
 from penstock.control.errors import Unavailable
@@ -32,27 +33,37 @@ class _Call(NamedTuple, Generic[Request, Answer]):
 class BatchDesk(Generic[Request, Answer]):
     """`answer_all` answers many requests, in the same order.
 
-    It has a thread of its own: while the store does not answer, other reports may occupy all others.
+    It has a thread of its own: while the store does not answer, other reports may occupy all others. `gather_seconds`:
+    how long calls that may wait do so for others.
     """
 
-    def __init__(self, answer_all: Callable[[Sequence[Request]], Sequence[Answer]]) -> None:
+    def __init__(
+        self, answer_all: Callable[[Sequence[Request]], Sequence[Answer]], *, gather_seconds: float = 0.0
+    ) -> None:
         self._answer_all = answer_all
+        self._gather_seconds = gather_seconds
+        self._hurry = asyncio.Event()
         self._thread = OwnThreads(1)
         self._waiting: list[_Call[Request, Answer]] = []
         self._serving: asyncio.Task[None] | None = None
 
-    async def answer(self, request: Request) -> Answer:
+    async def answer(self, request: Request, *, may_wait: bool = False) -> Answer:
         """The answer to one request. Raises what `answer_all` raises, and Unavailable when its turn comes too late."""
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[Answer] = loop.create_future()
         self._waiting.append(_Call(request, answer, loop.time()))
+        if not may_wait:
+            self._hurry.set()
         if self._serving is None or self._serving.done():
             self._serving = asyncio.create_task(self._serve())
         return await answer
 
     async def _serve(self) -> None:
         while self._waiting:
+            await self._gather()
             batch, self._waiting = self._waiting[:_MOST_AT_ONCE], self._waiting[_MOST_AT_ONCE:]
+            if not self._waiting:
+                self._hurry.clear()
             oldest = asyncio.get_running_loop().time() - PATIENCE_SECONDS
             asked = [call for call in batch if call.asked_at >= oldest]
             late = [call for call in batch if call.asked_at < oldest]
@@ -65,6 +76,12 @@ class BatchDesk(Generic[Request, Answer]):
             for call, each in zip(asked, found, strict=True):
                 if not call.answer.done():
                     call.answer.set_result(each)
+
+    async def _gather(self) -> None:
+        """Until a call comes that must not wait, or it is time."""
+        if not self._hurry.is_set():
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._hurry.wait(), self._gather_seconds)
 
 
 def _fail(calls: Sequence[_Call[Request, Answer]], error: Exception) -> None:

@@ -76,7 +76,7 @@ def outcome(tasks: WantedHostTasks, world: World, attempt: Attempt) -> Outcome:
 def test_what_a_container_does_not_have_is_told_without_a_host(world: World) -> None:
     """And nothing of a job that has all: then nobody knows."""
     found = [Problem("package", "package_exists", "package: rules 2 is missing")]
-    app = build_app(world.container, identity.identity("task_manager/c1"), missing=lambda config: found)
+    app = build_app(world.container, identity.identity("task_manager/c1"), missing=lambda config, has_time: found)
     config = layout(1).config.model_copy(update={"package": Package(name="rules", version="2")})
     call = AnalysisCall(request=AnalysisRequest(job="flights", number=1, config=config), wait_seconds=0.1)
     client = AnalysisClient(identity.outgoing("job_service"))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import httpcore._sync.http11
 import pytest
 from fastapi import FastAPI, Request
@@ -30,13 +32,12 @@ def app() -> FastAPI:
 def test_a_connection_is_kept_for_the_next_heartbeat_and_not_for_ever(
     app: FastAPI, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    clock = httpcore._sync.http11.time.monotonic
     passed = 0.0
 
     class Later:
         @staticmethod
         def monotonic() -> float:
-            return clock() + passed
+            return time.monotonic() + passed
 
     monkeypatch.setattr(httpcore._sync.http11, "time", Later)
     with serving(app) as url, internal_client(container("c1")) as client:

@@ -168,6 +168,7 @@ class TaskReportChanges(Carried):
 
     `number`: each report of an incarnation has a higher one than the report before. `ended`: job and index of the tasks
     that no longer run there. It counts only on the report `after`; on any other it says nothing about any task.
+    `may_wait`: it only says that the container is there as it was, so it may be stored a moment later with others.
     """
 
     container: Name
@@ -178,6 +179,7 @@ class TaskReportChanges(Carried):
     after: int = Field(ge=1, le=_GREATEST_BIGINT)
     tasks: tuple[TaskReport, ...] = ()
     ended: tuple[tuple[Text, Count], ...] = ()
+    may_wait: bool = False
 
     @property
     def has_news(self) -> bool:

@@ -1,15 +1,21 @@
-"""What a job names of its container: the package, the connection, the secrets. Known without Spark."""
+"""What a job names of its container, the package, the connection, the secrets, and of Kafka, its input topics. Known
+without Spark."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 
 from penstock.config.model import JobConfig, PostgresOutput
 from penstock.config.problems import Problem
-from penstock.control.errors import BrokenTask
+from penstock.control.errors import BrokenTask, Unavailable
 from penstock.spark.access import read_secrets
+from penstock.spark.inputs.topic_checks import input_topics, topic_problems
 from penstock.spark.packages import ensure
 from penstock.spark.settings import SparkSettings
+
+# Who waits for an analysis waits two seconds longer than a host may take.
+_KAFKA_SECONDS = 1.0
 
 
 def connection_url(output: PostgresOutput, connections: Mapping[str, str]) -> str:
@@ -39,6 +45,17 @@ def missing_parts(config: JobConfig, settings: SparkSettings) -> list[Problem]:
         except BrokenTask as error:
             field, rule = error.detail.partition(": ")[0], str(error.extra.get("rule", "can_run"))
             found.append(Problem(field, rule, error.detail))
+    return found
+
+
+def found_without_spark(config: JobConfig, has_time: bool, *, settings: SparkSettings) -> list[Problem]:
+    """The missing parts; for who `has_time`, also what Kafka says against the input topics, which is nothing when it
+    does not answer within a second."""
+    found = missing_parts(config, settings)
+    if has_time:
+        with suppress(Unavailable):
+            topics = input_topics(config, settings.kafka_bootstrap, within_seconds=_KAFKA_SECONDS)
+            found += topic_problems(config, topics)
     return found
 
 

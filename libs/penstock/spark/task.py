@@ -26,9 +26,10 @@ from penstock.spark.channel import Access
 from penstock.spark.checkpoint import COLLECTED, is_clean, last_commit, last_offset, task_checkpoint
 from penstock.spark.fence import FENCE, Mark
 from penstock.spark.files import Files, files_of, is_local
-from penstock.spark.inputs.checks import check_inputs, input_topics, require_no_problem
+from penstock.spark.inputs.checks import check_inputs, require_no_problem
 from penstock.spark.inputs.identity import require_noted_topics, require_same_topics
 from penstock.spark.inputs.malformed import MalformedRecords
+from penstock.spark.inputs.topic_checks import input_topics
 from penstock.spark.measure.malformed import Counts
 from penstock.spark.measure.quiet import order_of
 from penstock.spark.measure.rates import Batches

@@ -13,7 +13,8 @@ from confluent_kafka.admin import AclOperation, AdminClient  # type: ignore[attr
 
 from penstock.control.errors import Unavailable
 
-_TIMEOUT_SECONDS = 15.0
+ANSWER_SECONDS = 15.0
+"""How long Kafka may take for an answer, unless less is asked for."""
 _64_BITS = (1 << 64) - 1
 DENIED = frozenset({KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED})
 """The codes of errors with which Kafka says that an account lacks a right."""
@@ -36,13 +37,13 @@ class Topic(NamedTuple):
         return self.partitions is None and self.may_read
 
 
-def described(bootstrap: str, topics: Collection[str]) -> dict[str, Topic]:
+def described(bootstrap: str, topics: Collection[str], *, within_seconds: float = ANSWER_SECONDS) -> dict[str, Topic]:
     """Each of the topics. Raises Unavailable when Kafka does not answer, which says nothing about the topics."""
     if not topics:
         return {}
     try:
         asked: dict[str, Future[Any]] = admin(bootstrap).describe_topics(
-            TopicCollection(sorted(topics)), request_timeout=_TIMEOUT_SECONDS, include_authorized_operations=True
+            TopicCollection(sorted(topics)), request_timeout=within_seconds, include_authorized_operations=True
         )
         return {topic: _topic(answer) for topic, answer in asked.items()}
     except KafkaException as error:
@@ -88,4 +89,4 @@ def admin(bootstrap: str) -> AdminClient:
 def _open(bootstrap: str) -> AdminClient:
     # It would log each failed attempt to connect while Kafka is away.
     quiet = {"log_level": 2}
-    return AdminClient({"bootstrap.servers": bootstrap, "socket.timeout.ms": int(_TIMEOUT_SECONDS * 1000), **quiet})
+    return AdminClient({"bootstrap.servers": bootstrap, "socket.timeout.ms": int(ANSWER_SECONDS * 1000), **quiet})

@@ -146,6 +146,7 @@ _WRITE_CRASHES = text(
     """
 )
 _CRASHES_KEPT = 5
+_OF_TASKS = {"tasks", "ended", "may_wait"}
 
 _MOST_PURGED = 5_000
 _PURGE_CRASHES = text(
@@ -192,14 +193,15 @@ def save_changes(connection: Connection, changes: TaskReportChanges) -> bool:
 
     So a lost, repeated or late report never changes what is known of a task. Notifies as `save_report` does.
     """
-    note = changes.model_dump(exclude={"tasks", "ended"}) | {"has_news": changes.has_news}
+    note = changes.model_dump(exclude=_OF_TASKS) | {"has_news": changes.has_news}
     before = connection.execute(_NOTE_CHANGES, note).one_or_none()
     if before is None:
         return False
     if changes.has_news:
-        ended = as_json([{"job": job, "index": index} for job, index in changes.ended])
         save_crashes(connection, changes.container, changes.tasks)
-        connection.execute(_DELETE_ENDED, {"container": changes.container, "rows": ended})
+        if changes.ended:
+            ended = as_json([{"job": job, "index": index} for job, index in changes.ended])
+            connection.execute(_DELETE_ENDED, {"container": changes.container, "rows": ended})
         _save_tasks(connection, changes.container, changes.tasks)
     is_awaited = bool(changes.ended) or before.commit_number != changes.commit_number
     _wake_plans(connection, changes.tasks, is_awaited=is_awaited)
@@ -210,7 +212,7 @@ def save_quiet(connection: Connection, told: Sequence[TaskReportChanges]) -> lis
     """As `save_changes`, for changes without news of many containers at once; the answers in their order. It is also
     False when another transaction writes the container's report now: then `save_changes` tells."""
     newest = {each.container: each for each in sorted(told, key=lambda each: each.number)}
-    rows = as_json([each.model_dump(exclude={"tasks", "ended"}) for each in newest.values()])
+    rows = as_json([each.model_dump(exclude=_OF_TASKS) for each in newest.values()])
     noted = connection.execute(_NOTE_QUIET, {"rows": rows}).all()
     if any(row.has_applied for row in noted):
         connection.execute(_WAKE_PLANS, {"channel": REPORTED_STOP})

@@ -9,8 +9,8 @@ import pytest
 from penstock.control.errors import BrokenTask
 from penstock.control.process import wait_until
 from penstock.local.topics import delete_topic
-from penstock.spark.inputs.checks import input_topics
 from penstock.spark.inputs.identity import notes_in, require_same_topics
+from penstock.spark.inputs.topic_checks import input_topics
 from penstock.spark.redistribute.engine import redistribute
 from penstock.spark.redistribute.positions import task_specs
 from penstock.spark.savepoint.take import take

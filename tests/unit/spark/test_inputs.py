@@ -9,9 +9,10 @@ import pytest
 
 from penstock.config.model import Input, JobConfig
 from penstock.control.errors import BrokenTask
-from penstock.spark.inputs.checks import require_no_problem, topic_problems
+from penstock.spark.inputs.checks import require_no_problem
 from penstock.spark.inputs.key_hash import HASHES, PlacedKey, fits, murmur2
 from penstock.spark.inputs.key_sample import SampledKey, judge, judge_spark
+from penstock.spark.inputs.topic_checks import topic_problems
 from penstock.spark.redistribute.offsets import SourceOffsets, grown, require_growth
 from penstock.spark.topics import Topic
 from tests.support.config.jobs import job

@@ -8,11 +8,14 @@ from typing import Any
 import pytest
 
 from penstock.config.validate import check_merged
+from penstock.spark import parts
 from penstock.spark.packages import pack
-from penstock.spark.parts import missing_parts
+from penstock.spark.parts import found_without_spark, missing_parts
 from penstock.spark.settings import SparkSettings
+from penstock.spark.topics import Topic
 from tests.support.config.jobs import job
 
+SETTINGS = SparkSettings(checkpoint_root="", kafka_bootstrap="127.0.0.1:1", connections={})
 PYTHON = {"query": {"sql": None, "python": "rules:f"}}
 POSTGRES = {"type": "postgres", "topic": None, "key_groups": None, "key_columns": None, "table": "t"}
 
@@ -45,3 +48,30 @@ def test_a_part_that_the_container_does_not_have_is_named(
     assert missing_parts(check_merged(job(right), carries=True), settings) == []
     problems = missing_parts(check_merged(job(right | change), carries=True), settings)
     assert [(each.field, each.rule) for each in problems] == [(field, rule)]
+
+
+@pytest.mark.parametrize(
+    ("partitions", "has_time", "found"),
+    [
+        pytest.param(None, True, [("inputs.flights.topic", "topic_exists")], id="no such topic"),
+        pytest.param(3, True, [("inputs.flights.key_groups", "key_groups_of_topic")], id="other partitions"),
+        pytest.param(64, True, [], id="as declared"),
+        pytest.param(None, False, [], id="a write does not wait for Kafka"),
+    ],
+)
+def test_topics_are_looked_at_without_spark(
+    partitions: int | None, has_time: bool, found: list[tuple[str, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def topics(*_: object, **__: object) -> dict[str, Topic]:
+        return {"flights": Topic(partitions)}
+
+    monkeypatch.setattr(parts, "input_topics", topics)
+    config = check_merged(job({"inputs": {"flights": {"key_groups": 64}}}), carries=True)
+    problems = found_without_spark(config, has_time, settings=SETTINGS)
+    assert [(each.field, each.rule) for each in problems] == found
+
+
+def test_a_kafka_that_does_not_answer_says_nothing_of_topics_and_the_rest_is_told() -> None:
+    config = check_merged(job() | {"package": {"name": "rules", "version": "2"}}, carries=True)
+    problems = found_without_spark(config, True, settings=SETTINGS)
+    assert [each.rule for each in problems] == ["package_exists"]

@@ -92,6 +92,28 @@ def test_nothing_new_is_one_short_report() -> None:
     assert (changes.has_news, changes.commit_number, changes.number, changes.after) == (False, 7, 2, 1)
 
 
+@pytest.mark.parametrize(
+    ("present", "expected"),
+    [
+        pytest.param(batch(task()), True, id="nothing is new"),
+        pytest.param(batch(task(), commit=2), False, id="a stop is applied: a rescale waits for it"),
+        pytest.param(batch(task()).model_copy(update={"version": 2}), False, id="an assignment"),
+        pytest.param(batch(task(revision=2)), False, id="news of a task"),
+    ],
+)
+def test_only_what_nobody_waits_for_may_wait_for_others(present: TaskReportBatch, expected: bool) -> None:
+    log = new_log(quiet_seconds=5.0)
+    log.stored(due(log, batch(task()), 0.0), 0.0)
+    assert _changes(log, present, 6.0).may_wait == expected
+
+
+def test_a_report_after_one_without_an_answer_does_not_wait() -> None:
+    log = new_log(quiet_seconds=5.0)
+    log.stored(due(log, batch(task()), 0.0), 0.0)
+    log.failed()
+    assert not _changes(log, batch(task()), 6.0).may_wait
+
+
 def _changes(log: ReportLog, present: TaskReportBatch, now: float) -> Any:
     sent = due(log, present, now)
     log.stored(sent, now)

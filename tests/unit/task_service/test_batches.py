@@ -1,4 +1,4 @@
-"""Calls that share a transaction: who has waited for too long is not served any more."""
+"""Calls that share a transaction: who may wait does so for others, and who has waited for too long is not served."""
 
 from __future__ import annotations
 
@@ -40,3 +40,47 @@ def test_a_call_whose_turn_comes_too_late_is_not_carried_out(monkeypatch: pytest
     first, late, new = asyncio.run(run())
     assert (first, new, done) == ("first", "new", ["first", "new"])
     assert isinstance(late, Unavailable)
+
+
+@pytest.mark.parametrize(
+    ("gather_seconds", "calls", "batches_"),
+    [
+        pytest.param(0.05, {"a": True, "b": True}, [["a", "b"]], id="until it is time"),
+        pytest.param(3600.0, {"a": True, "b": True, "c": False}, [["a", "b", "c"]], id="until one must not wait"),
+        pytest.param(3600.0, {"c": False}, [["c"]], id="one that must not wait"),
+        pytest.param(0.0, {"a": True}, [["a"]], id="nobody gathers"),
+    ],
+)
+def test_calls_that_may_wait_are_gathered(
+    gather_seconds: float, calls: dict[str, bool], batches_: list[list[str]]
+) -> None:
+    done = list[list[str]]()
+
+    def answer_all(requests: Sequence[str]) -> Sequence[str]:
+        done.append(list(requests))
+        return requests
+
+    async def run() -> list[str]:
+        desk = BatchDesk(answer_all, gather_seconds=gather_seconds)
+        asked = (desk.answer(name, may_wait=may_wait) for name, may_wait in calls.items())
+        return await asyncio.wait_for(asyncio.gather(*asked), 10.0)
+
+    assert asyncio.run(run()) == list(calls)
+    assert done == batches_
+
+
+def test_a_call_that_must_not_wait_hurries_no_later_batch() -> None:
+    """1. One must not wait. 2. Two that may come afterwards, and are gathered."""
+    done = list[list[str]]()
+
+    def answer_all(requests: Sequence[str]) -> Sequence[str]:
+        done.append(list(requests))
+        return requests
+
+    async def run() -> None:
+        desk = BatchDesk(answer_all, gather_seconds=0.05)
+        await desk.answer("now")
+        await asyncio.gather(desk.answer("a", may_wait=True), desk.answer("b", may_wait=True))
+
+    asyncio.run(run())
+    assert done == [["now"], ["a", "b"]]

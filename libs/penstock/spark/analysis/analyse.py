@@ -21,7 +21,8 @@ from penstock.control.errors import Unavailable
 from penstock.spark.analysis.placement import placement
 from penstock.spark.analysis.problem_of import problem_of
 from penstock.spark.balance import limit_options
-from penstock.spark.inputs.checks import check_inputs, input_topics
+from penstock.spark.inputs.checks import check_inputs
+from penstock.spark.inputs.topic_checks import input_topics
 from penstock.spark.paths import require_allowed_paths
 from penstock.spark.query import result_of
 from penstock.spark.session import task_session

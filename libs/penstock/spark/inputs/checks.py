@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from pyspark.sql import SparkSession
 
@@ -10,15 +10,8 @@ from penstock.config.model import JobConfig
 from penstock.config.problems import Problem
 from penstock.control.errors import BrokenTask
 from penstock.spark.inputs.key_sample import key_function_problem
-from penstock.spark.topics import Topic, described
-
-TOPIC_EXISTS = "topic_exists"
-PARTITIONS = "key_groups_of_topic"
-
-
-def input_topics(config: JobConfig, bootstrap: str) -> dict[str, Topic]:
-    """The input topics of a job. Raises Unavailable when Kafka does not answer."""
-    return described(bootstrap, {source.topic for source in config.inputs.values()})
+from penstock.spark.inputs.topic_checks import topic_problems
+from penstock.spark.topics import Topic
 
 
 def check_inputs(
@@ -39,26 +32,6 @@ def check_inputs(
     sound = {name: source for name, source in config.inputs.items() if not _has_problem(name, fields)}
     sampled = (key_function_problem(name, source, bootstrap, sampling) for name, source in sound.items())
     return problems + tuple(problem for problem in sampled if problem is not None)
-
-
-def topic_problems(config: JobConfig, topics: Mapping[str, Topic]) -> Iterator[Problem]:
-    """Inputs whose topic is missing, may not be read, or has another number of partitions than `key_groups`. Pure."""
-    for name, source in config.inputs.items():
-        topic = topics[source.topic]
-        found = topic.partitions
-        if topic.is_missing:
-            yield Problem(f"inputs.{name}.topic", TOPIC_EXISTS, f"inputs.{name}: there is no topic {source.topic}")
-        elif found is None or not topic.may_read:
-            detail = f"inputs.{name}: the hosts' account may not read the topic {source.topic}: grant it READ"
-            yield Problem(f"inputs.{name}.topic", "topic_readable", detail)
-        elif found != source.key_groups:
-            field = f"inputs.{name}.key_groups"
-            what = f"{field} is {source.key_groups}, but the topic {source.topic} has {found} partitions"
-            if found < source.key_groups:
-                detail = f"{what}: set it to {found}"
-            else:
-                detail = f"{what}, so {found - source.key_groups} would not be read: set it to {found}"
-            yield Problem(field, PARTITIONS, detail)
 
 
 def require_no_problem(problems: Sequence[Problem], ignored: Collection[str] = ()) -> None:

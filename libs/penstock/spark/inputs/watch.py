@@ -13,8 +13,8 @@ from penstock.control.clock import Clock
 from penstock.control.errors import Unavailable
 from penstock.control.logs import logger
 from penstock.model.alerts import AlertKind
-from penstock.spark.inputs.checks import PARTITIONS, topic_problems
 from penstock.spark.inputs.key_sample import key_function_problem
+from penstock.spark.inputs.topic_checks import PARTITIONS, topic_problems
 from penstock.spark.topics import Topic, described
 from penstock.tasks.spec import TaskSpec
 
