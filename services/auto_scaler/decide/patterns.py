@@ -70,8 +70,13 @@ def _past_day(rates: Mapping[datetime, float], now: datetime, days_ago: int, pol
 
 
 def _known(rates: Mapping[datetime, float], then: datetime, first: int, end: int) -> list[float]:
-    found = (rates.get(then + minute * _MINUTE) for minute in range(first, end))
-    return [rate for rate in found if rate is not None]
+    found, at = [], then + first * _MINUTE
+    for _ in range(end - first):
+        rate = rates.get(at)
+        if rate is not None:
+            found.append(rate)
+        at += _MINUTE
+    return found
 
 
 def _mean(known: Sequence[float], minutes: int, policy: Policy) -> float | None:
