@@ -31,7 +31,8 @@ class Penstock:
 
     def __init__(self, job: Job) -> None:
         self._rounds = JobRounds(job.trace.name, self.policy)
-        self._asked_at = self._restarted_at = 0
+        self._asked_at: int | None = None
+        self._restarted_at = 0
         self._known = ScalerState(
             converged=True,
             running_since=BEGINNING,
@@ -41,7 +42,7 @@ class Penstock:
 
     def wanted(self, seen: Seen) -> Wanted:
         """What the layer asks for after the round at the end of this minute."""
-        if seen.minute > self._asked_at + STOPPED_MINUTES:
+        if self._asked_at is not None and seen.minute > self._asked_at + STOPPED_MINUTES:
             self._restarted_at = seen.minute
         self._asked_at = seen.minute
         seen = seen._replace(started=max(seen.started, self._restarted_at))
