@@ -16,7 +16,7 @@ from tests.support.autoscaling.run import course
 from tests.support.autoscaling.score import carried
 from tests.support.autoscaling.traces import DAY
 
-MISSING = "the plots need matplotlib: `uv pip install matplotlib --python .venv/bin/python`"
+MISSING = "the plots need matplotlib: `.venv/bin/uv pip install matplotlib --python .venv/bin/python`"
 TITLES = {
     "penstock": "Penstock",
     "static_peak": "static, peak + 1/5",
