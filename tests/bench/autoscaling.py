@@ -15,11 +15,14 @@ together. `downtime_error` is the mean error of the modelled downtimes against t
 from __future__ import annotations
 
 import argparse
+import json
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from tests.bench import autoscaling_plots
 from tests.bench.report import finish, say
 from tests.support.autoscaling.calibration import downtime_error
 from tests.support.autoscaling.flights import departures, flight_traces, flights
@@ -32,19 +35,42 @@ from tests.support.autoscaling.traces import KINDS, synthetic
 
 SIZES = (3.0, 10.0)
 SYNTHETIC_DAYS = 8
+SERIES = 24
 ALL = "all"
 
 
 def main() -> None:
     """Prints the figures."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--series", type=int, default=24, help="how many series of departures")
+    parser.add_argument("--series", type=int, default=SERIES, help="how many series of departures")
     parser.add_argument("--days", type=int, default=21)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--ablation", action="store_true", help="only Penstock, with less and less of what it has")
+    parser.add_argument("--policies", help="only these, comma separated: the scores of a policy depend on no other")
+    parser.add_argument("--plots", type=Path, metavar="FOLDER", help="write plots of the figures; needs matplotlib")
+    parser.add_argument(
+        "--figures", type=Path, help="for the plots: the output of an earlier run, instead of a new one"
+    )
     options = parser.parse_args()
+    if options.plots is not None:
+        autoscaling_plots.require()
     policies = ABLATION if options.ablation else POLICIES
-    finish(measure(options.series, options.days, options.seed, policies=policies))
+    if options.policies:
+        policies = {name: policies[name] for name in options.policies.split(",")}
+    figures = (
+        measure(options.series, options.days, options.seed, policies=policies)
+        if options.figures is None
+        else json.loads(options.figures.read_text().splitlines()[-1])
+    )
+    if options.plots is not None:
+        autoscaling_plots.plot(options.plots, figures, tidal_job(options.days, options.seed), options.seed)
+    finish(figures)
+
+
+def tidal_job(days: int, seed: int) -> Job:
+    """The largest job of the comparison on a carrier."""
+    jobs = [job for job in _jobs(SERIES, days, seed, (), ()) if job.trace.kind == "carrier"]
+    return max(jobs, key=lambda job: float(job.trace.rate.max()))
 
 
 def measure(

@@ -136,8 +136,9 @@ def can_grow(case: Situation) -> bool:
 def before_peak(case: Situation, rate: RateEstimate, load: Load) -> ScalingDecision | None:
     """More tasks before a peak that past days had in the next minutes; None when there is none, or it is not sure.
 
-    The margin is for what the job gets, not for whether it gets more: a job grows once for many small rises. What is
-    uneven beyond the threshold is one key, which more tasks would not split.
+    The margin is for what the job gets, not for whether it gets more. It gets at once what the hours need that a
+    reduction must last through: what is added for the last of them could not be taken back before. So a job grows once
+    for many small rises. What is uneven beyond the threshold is one key, which more tasks would not split.
     """
     found, policy = case.state.workload, case.policy
     if not policy.prescale or found is None or rate.is_lower_bound or not can_grow(case):
@@ -146,11 +147,15 @@ def before_peak(case: Situation, rate: RateEstimate, load: Load) -> ScalingDecis
     if soon is None or len(found.days) < policy.least_days or patterns.is_unusual(found, policy):
         return None
     sure = estimates.rate_without_lag(rate, load, case.tasks)
-    work = soon * min(estimates.skew(load, case.tasks), 1 + policy.imbalance_threshold)
-    if estimates.tasks_needed(work, sure, case.key_groups) <= case.tasks:
+    uneven = min(estimates.skew(load, case.tasks), 1 + policy.imbalance_threshold)
+    if estimates.tasks_needed(soon * uneven, sure, case.key_groups) <= case.tasks:
         return None
-    needed = estimates.tasks_needed(work * (1 + policy.headroom), sure, case.key_groups)
+    ahead = max(soon, patterns.usual_ahead(found) or soon)
+    needed = estimates.tasks_needed(ahead * uneven * (1 + policy.headroom), sure, case.key_groups)
     days = len(patterns.compared_days(found))
-    cause = f"in the next {policy.soon_minutes} minutes {soon:,.0f} rows/s came in on {days} past days"
+    cause = (
+        f"in the next {policy.soon_minutes} minutes {soon:,.0f} rows/s came in on {days} past days, and "
+        f"{ahead:,.0f} in the next hours"
+    )
     grown = increase_tasks(case, Symptom.NONE, cause, Need(needed, f"a task does {sure:,.0f} rows/s"))
     return grown if grown.change is not None else None

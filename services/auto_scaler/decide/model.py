@@ -107,7 +107,10 @@ class Workload(Model):
 
 
 class PastChange(Model):
-    """The newest change of the number of tasks that was written, and what was measured before it."""
+    """The newest change of the number of tasks that was written, and what was measured before it.
+
+    `input_rows_per_second`: what came in (X).
+    """
 
     at: datetime
     action: Action
@@ -115,6 +118,7 @@ class PastChange(Model):
     tasks_after: int
     lag_seconds: float | None = None
     processed_rows_per_second: float | None = None
+    input_rows_per_second: float | None = None
 
 
 class JobUpdate(Model):

@@ -48,23 +48,35 @@ def workload(rows_per_second: Mapping[datetime, float], now: datetime, policy: P
     """What came in, from the rates by minute. Of a day with too few minutes nothing is known."""
     this_minute = now.replace(second=0, microsecond=0)
     days = [_past_day(rows_per_second, this_minute, days_ago, policy) for days_ago in range(1, policy.history_days + 1)]
-    recent = _mean(_known(rows_per_second, this_minute, -policy.recent_minutes, 0), policy.recent_minutes, policy)
-    return Workload(recent=recent, days=tuple(day for day in days if day.ahead is not None))
+    return Workload(
+        recent=recent_mean(rows_per_second, this_minute, policy),
+        days=tuple(day for day in days if day.ahead is not None),
+    )
+
+
+def recent_mean(rows_per_second: Mapping[datetime, float], this_minute: datetime, policy: Policy) -> float | None:
+    """What came in in the last minutes on average; None when too few of them are known."""
+    return _mean(_known(rows_per_second, this_minute, -policy.recent_minutes, 0), policy.recent_minutes, policy)
 
 
 def _past_day(rates: Mapping[datetime, float], now: datetime, days_ago: int, policy: Policy) -> PastDay:
     then, slack = now - timedelta(days=days_ago), policy.slack_minutes
     return PastDay(
         days_ago=days_ago,
-        recent=_mean(_known(rates, then, -policy.recent_minutes, 0), policy.recent_minutes, policy),
+        recent=recent_mean(rates, then, policy),
         soon=_peak(rates, then, 0, policy.soon_minutes + slack, policy),
         ahead=_peak(rates, then, -slack, policy.ahead_minutes + slack, policy),
     )
 
 
 def _known(rates: Mapping[datetime, float], then: datetime, first: int, end: int) -> list[float]:
-    found = (rates.get(then + minute * _MINUTE) for minute in range(first, end))
-    return [rate for rate in found if rate is not None]
+    found, at = [], then + first * _MINUTE
+    for _ in range(end - first):
+        rate = rates.get(at)
+        if rate is not None:
+            found.append(rate)
+        at += _MINUTE
+    return found
 
 
 def _mean(known: Sequence[float], minutes: int, policy: Policy) -> float | None:
@@ -117,4 +129,10 @@ def worst_ahead(found: Workload, policy: Policy) -> float | None:
 def usual_soon(found: Workload) -> float | None:
     """The peak of the next minutes on an ordinary one of the days compared."""
     known = [day.soon for day in compared_days(found) if day.soon is not None]
+    return median(known) if known else None
+
+
+def usual_ahead(found: Workload) -> float | None:
+    """The peak of the hours after now on an ordinary one of the days compared."""
+    known = [day.ahead for day in compared_days(found) if day.ahead is not None]
     return median(known) if known else None

@@ -60,11 +60,12 @@ def _fewer_tasks(case: Situation) -> ScalingDecision:
     if unsafe is not None:
         return nothing(_HEALTHY, "healthy", unsafe)
     policy, state = case.policy, case.state
-    is_known = _is_proven(state, policy)
+    is_gone = _was_for_backlog(case)
+    is_known = is_gone or _is_proven(state, policy)
     if not (_was_quiet_lately(state.day, policy) if is_known else _was_quiet(state.day, policy)):
         asked = f"{policy.known_quiet_minutes} minutes" if is_known else "a day"
         return nothing(_HEALTHY, "healthy", f"it is not known to have been without lag for {asked}")
-    factor = policy.known_shrink_factor if is_known else policy.shrink_factor
+    factor = 0.0 if is_gone else policy.known_shrink_factor if is_known else policy.shrink_factor
     step = max(state.declared_task_count, math.floor(case.tasks * factor))
     needed, too_few = _needed(case), _shown_too_few(case)
     target = _rounded(case, max(step, needed, too_few + 1))
@@ -81,6 +82,18 @@ def _fewer_tasks(case: Situation) -> ScalingDecision:
         _HEALTHY, Action.DECREASE_TASKS, f"{_why_fewer(case, needed)}; from {case.tasks} to {target} tasks", target,
         *limits,
     )  # fmt: skip
+
+
+def _was_for_backlog(case: Situation) -> bool:
+    """Whether tasks were added within the last day to work off what waited alone: those before carried what came in.
+
+    That what waited is gone shows without past days, and its tasks go at once.
+    """
+    change, rate, policy = untriaged.shown_too_few(case), case.state.rate, case.policy
+    if change is None or change.input_rows_per_second is None or rate is None or rate.is_lower_bound:
+        return False
+    work = change.input_rows_per_second * (1 + policy.headroom)
+    return estimates.tasks_needed(work, rate.careful, case.key_groups) <= change.tasks_before
 
 
 def _shown_too_few(case: Situation) -> int:

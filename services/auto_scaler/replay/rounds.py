@@ -24,7 +24,7 @@ from services.auto_scaler.decide.model import (
     Symptom,
     Workload,
 )
-from services.auto_scaler.decide.patterns import JobMinute, arrivals, workload
+from services.auto_scaler.decide.patterns import JobMinute, arrivals, recent_mean, workload
 from services.auto_scaler.decide.policy import Policy
 from services.auto_scaler.decide.symptoms import JobSymptoms, TaskSample, detect
 from services.auto_scaler.due import DueJobs
@@ -90,7 +90,8 @@ class JobRounds:
         if is_healthy and self._was_healthy and not is_due:
             return None
         self._was_healthy = is_healthy
-        found = decide(*case._replace(state=self._with_more(case, seen, is_due=is_due)))
+        case = case._replace(state=self._with_more(case, seen, is_due=is_due))
+        found = decide(*case)
         self._note(found, case)
         return found
 
@@ -106,6 +107,7 @@ class JobRounds:
                 tasks_after=found.change["task_count"],
                 lag_seconds=case.symptoms.time_lagged_seconds,
                 processed_rows_per_second=case.symptoms.processed_rows_per_second,
+                input_rows_per_second=None if case.state.load is None else case.state.load.rows_per_second,
             )
 
     def _case(self, seen: SeenMinute, config: JobConfig, known: ScalerState, now: datetime) -> Situation:
@@ -153,10 +155,12 @@ class _Past:
         self._read: deque[JobMinute] = deque(maxlen=2)
         self._arrived: dict[datetime, float] = {}
         self._days: dict[datetime, PastDay | None] = {}
+        self._first: datetime | None = None
         self._lag: deque[tuple[datetime, bool, bool]] = deque()
         self._lagging = self._out_of_memory = self._quiet = 0
 
     def remember_arrivals(self, minute: JobMinute) -> None:
+        self._first = self._first or minute.minute
         self._read.append(minute)
         self._arrived[minute.minute] = arrivals(self._read)[minute.minute]
 
@@ -197,12 +201,14 @@ class _Past:
 
     def _workload(self, now: datetime) -> Workload:
         """What came in on past days: yesterday is new, the days before it have been looked at then."""
-        recent = workload(self._arrived, now, self._one_day).recent
+        recent = recent_mean(self._arrived, now, self._policy)
         known = [(ago, self._day_at(now - ago * _DAY)) for ago in range(1, self._policy.history_days + 1)]
         days = [day.model_copy(update={"days_ago": ago}) for ago, day in known if day is not None]
         return Workload(recent=recent, days=tuple(days))
 
     def _day_at(self, then: datetime) -> PastDay | None:
+        if self._first is None or then < self._first:
+            return None
         if then not in self._days:
             days = workload(self._arrived, then + _DAY, self._one_day).days
             self._days[then] = days[0] if days else None

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.bench import (
     autoscaling,
+    autoscaling_plots,
     cli_start,
     fleet,
     job_metrics,
@@ -33,6 +36,15 @@ def test_autoscaling():
         assert unmeasured(score, may_be_zero={"actions", "downtime_minutes", "wrong_way_actions"}) == set()
     assert figures["static_peak"]["actions"] == 0
     assert figures["penstock"]["actions"] > 0
+
+
+def test_without_matplotlib_the_plots_say_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    def absent(name: str) -> None:
+        raise ModuleNotFoundError(name)
+
+    monkeypatch.setattr(autoscaling_plots, "import_module", absent)
+    with pytest.raises(SystemExit, match="uv pip install matplotlib"):
+        autoscaling_plots.require()
 
 
 def test_scaler():

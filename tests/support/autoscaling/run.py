@@ -50,6 +50,12 @@ def first_size(job: Job, new: NewPolicy) -> Size:
     return Size(tasks, job.memory_bytes if issubclass(new, Penstock) else memory_for(job, tasks))
 
 
+def course(job: Job, new: NewPolicy, seed: int) -> list[int]:
+    """The number of tasks of a job under a policy in each minute."""
+    run = _Run([job], {"": new}, seed)
+    return [int(fleet.tasks[0]) for fleet in run.passing(len(job.trace.rate))]
+
+
 class _Run:
     """Jobs of one length under all policies."""
 
@@ -63,11 +69,17 @@ class _Run:
         self._missed, self._task_minutes, self._gib_minutes, self._down = (np.zeros(rows) for _ in range(4))
         self._actions, self._wrong = np.zeros(rows, dtype=int), np.zeros(rows, dtype=int)
 
-    def outcomes(self, minutes: int) -> Iterator[Outcome]:
+    def passing(self, minutes: int) -> Iterator[Fleet]:
+        """Lets minutes pass; the fleet as it was in each of them, which the next one changes."""
         for minute in range(minutes):
             passed = self._fleet.step(minute)
             self._count(passed)
+            yield self._fleet
             self._decide(minute, passed)
+
+    def outcomes(self, minutes: int) -> Iterator[Outcome]:
+        for _ in self.passing(minutes):
+            pass
         for row, policy in enumerate(self._policies_by_row()):
             yield Outcome(policy, self._fleet.job(row).trace.kind, self._score(row))
 

@@ -134,6 +134,7 @@ PEAKS = {
     "a peak that is known": (past(soon=500.0, ahead=500.0), {}, 7),
     "carried as it is, though the margin is eaten up": (past(soon=200.0, ahead=200.0), {}, None),
     "to its size and the margin": (past(soon=201.0, ahead=201.0), {}, 3),
+    "at once what the next hours need": (past(soon=201.0, ahead=500.0), {}, 7),
     "more than comes in to most tasks": (past(soon=160.0), {"load": UNEVEN}, 3),
     "one key is not split by more tasks": (past(soon=130.0), {"load": HOT}, None),
     "an unusual day": (past(300.0, soon=500.0), {}, None),

@@ -81,6 +81,29 @@ def test_tasks_that_lagged_are_too_few_though_more_carry_no_more() -> None:
     assert (decision.change, decision.limits) == (None, ("5 tasks have lagged in the last day",))
 
 
+BACKLOG: dict[str, tuple[float | None, dict[str, Any], int | None]] = {
+    "those before carried what came in, so the others go at once": (300.0, {}, 5),
+    "those before were too few for what came in": (400.0, {}, None),
+    "what came in then is not known": (None, {}, None),
+    "what a task does is not sure": (300.0, {"rate": rate(is_lower_bound=True)}, None),
+    "not an hour without lag": (300.0, {"day": SHORT}, None),
+    "not below what comes in now": (300.0, {"load": load(800.0)}, 11),
+    "not on an unusual day": (300.0, {"workload": past(300.0, days=1)}, None),
+    "not below what the memory for the state allows": (300.0, {"memory_used_bytes": 200 * MIB}, 10),
+}
+
+
+@pytest.mark.parametrize(("came_in", "values", "tasks"), BACKLOG.values(), ids=BACKLOG.keys())
+def test_what_was_added_for_a_backlog_alone_goes_with_it(
+    came_in: float | None, values: dict[str, Any], tasks: int | None
+) -> None:
+    """From 4 to 16 tasks three hours ago; no past day is known."""
+    grew = lagged_with(4).model_copy(update={"input_rows_per_second": came_in})
+    known = KNOWN | {"workload": past(days=0), "last_change": grew} | values
+    decision = decided(symptoms(), job(16), state(**known))
+    assert decision.change == (None if tasks is None else {"task_count": tasks})
+
+
 def test_key_groups_are_dealt_evenly_when_tasks_go() -> None:
     """Six of eight tasks would carry what four do: some task has two key groups."""
     values = {"day": QUIET, "declared_task_count": 2}

@@ -19,15 +19,20 @@ from tests.support.store.jobs import make_config
 
 BEGINNING = datetime(2026, 1, 5, tzinfo=UTC)
 CONTAINER_MEMORY_BYTES = 16 * 2**30
+# No change takes so long, so a job that nobody was asked about was stopped by its owner.
+STOPPED_MINUTES = 30
 
 
 class Penstock:
-    """Rounds of one job. Nobody declared more than one task."""
+    """Rounds of one job. Nobody declared more than one task. That its owner starts it again is a commit, and no sample
+    from before the last commit is read."""
 
     policy = Policy()
 
     def __init__(self, job: Job) -> None:
         self._rounds = JobRounds(job.trace.name, self.policy)
+        self._asked_at: int | None = None
+        self._restarted_at = 0
         self._known = ScalerState(
             converged=True,
             running_since=BEGINNING,
@@ -37,6 +42,10 @@ class Penstock:
 
     def wanted(self, seen: Seen) -> Wanted:
         """What the layer asks for after the round at the end of this minute."""
+        if self._asked_at is not None and seen.minute > self._asked_at + STOPPED_MINUTES:
+            self._restarted_at = seen.minute
+        self._asked_at = seen.minute
+        seen = seen._replace(started=max(seen.started, self._restarted_at))
         decision = self._rounds.decide(seen_minute(seen), config_of(seen.tasks, seen.memory_bytes), self._known)
         change = (decision.change if decision is not None else None) or {}
         memory = change.get("resources", {}).get("memory_bytes", seen.memory_bytes)

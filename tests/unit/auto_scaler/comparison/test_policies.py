@@ -194,3 +194,10 @@ def test_penstock_waits_after_a_change_and_gives_back_after_a_quiet_day() -> Non
 @pytest.mark.parametrize(("rate", "expected"), [(1_000.0, 1), (20_000.0, 3), (400_000.0, MAX_TASKS)])
 def test_static_provisioning_carries_the_peak_and_a_fifth_more(rate: float, expected: int) -> None:
     assert peak_tasks(job(rate)) == expected
+
+
+def test_penstock_reads_nothing_from_before_its_owner_started_the_job_again() -> None:
+    """It knows what a task does only by minutes, and as after every commit it waits for five of them."""
+    policy = Penstock(job())
+    assert tasks_over(policy, range(0, 100)) == [4] * 100
+    assert tasks_over(policy, range(500, 507), **BEHIND) == [4, 4, 4, 4, 6, 4, 4]

@@ -7,7 +7,7 @@ import pytest
 
 from tests.support.autoscaling.calibration import ROWS_PER_CORE_SECOND
 from tests.support.autoscaling.jobs import KEY_GROUPS, Job
-from tests.support.autoscaling.run import compare
+from tests.support.autoscaling.run import compare, course
 from tests.support.autoscaling.score import Score
 from tests.support.autoscaling.seen import Seen, Wanted, with_tasks
 from tests.support.autoscaling.traces import trace
@@ -52,3 +52,10 @@ def test_a_change_takes_its_time_and_counts_once() -> None:
     assert quick.downtime_minutes == pytest.approx(1.8 / 60)
     assert quick.slo_minutes_missed < late.slo_minutes_missed < 10
     assert quick.resource_hours == pytest.approx((60 + 1 + 39 * 8) / 60)
+
+
+def test_the_course_of_a_job_is_its_tasks_in_each_minute() -> None:
+    """`AtOnce` asks for eight tasks at the end of minute 60, of which no minute is over before the lead is."""
+    happens = trace("a", "steps", np.full(70, ROWS_PER_CORE_SECOND / 2))
+    job = Job(happens, np.full(KEY_GROUPS, 1 / KEY_GROUPS), 0.0, "rocksdb", memory_bytes=8 * GIB)
+    assert course(job, AtOnce, 1) == [1] * 61 + [8] * 9
