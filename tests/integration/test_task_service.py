@@ -378,7 +378,7 @@ def test_a_sample_has_what_is_known_and_no_more(engine, client):
     seen = []
     for backlog in (10, None, 0):
         post(client, batch("x", "1", 0, backlog=backlog))
-        assert take_samples(engine) == 1
+        take_samples(engine)  # Or, late in a minute, the service's own sampler has, since then.
         with transaction(engine) as connection:
             last = text(
                 "SELECT backlog_records, lag_seconds, state_rows FROM task_metrics ORDER BY minute DESC LIMIT 1"
