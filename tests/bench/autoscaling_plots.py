@@ -75,14 +75,16 @@ def day(pyplot: Any, job: Job, seed: int) -> Any:
     """The last day of a job: what comes in, and what its tasks can carry under some policies."""
     drawn, axes = pyplot.subplots(figsize=(8.0, 4.0))
     hours = np.arange(DAY) / 60
+    most = float(job.trace.rate[-DAY:].max()) / 1000
     for name in BESIDE:
         able = [carried(job.weights, tasks) / 1000 for tasks in course(job, POLICIES[name], seed)[-DAY:]]
+        most = max(most, *able)
         axes.step(hours, able, where="post", label=f"capacity, {TITLES[name]}", linewidth=1.2)
     axes.fill_between(hours, job.trace.rate[-DAY:] / 1000, color="0.8", label="input")
-    axes.set(xlabel="hour of the day", ylabel="thousand rows/s", xlim=(0, 24), ylim=(0, None))
+    axes.set(xlabel="hour of the day", ylabel="thousand rows/s", xlim=(0, 24), ylim=(0, 1.3 * most))
     axes.set_xticks(range(0, 25, 3))
     axes.set_title(f"The last day of {job.trace.name}", fontsize=10)
-    axes.legend(fontsize=8, loc="upper left")
+    axes.legend(fontsize=8, loc="upper left", ncols=2)
     return drawn
 
 

@@ -242,7 +242,11 @@ def test_what_was_changed_last_and_who_updated_the_job(form: PostgresForm) -> No
     form.note_write("j", "oncall", "bob", revision=10**9)
     (job,) = form.store.read(NOW).jobs
     assert (job.last_change, job.actions_last_hour) == (None, 0)
-    before = {"config": {"task_count": 2}, "symptoms": {"time_lagged_seconds": 5.0, "processed_rows_per_second": 7.0}}
+    before = {
+        "config": {"task_count": 2},
+        "symptoms": {"time_lagged_seconds": 5.0, "processed_rows_per_second": 7.0},
+        "state": {"load": {"rows_per_second": 9.0}},
+    }
     grown = decision("written")._replace(inputs=before | {"reason": "lag"})
     old = grown._replace(at=NOW - timedelta(hours=2), change={"task_count": 3})
     memory = grown._replace(action="increase_memory", change={"resources": {"memory_bytes": 9}})
@@ -257,6 +261,7 @@ def test_what_was_changed_last_and_who_updated_the_job(form: PostgresForm) -> No
         tasks_after=4,
         lag_seconds=5.0,
         processed_rows_per_second=7.0,
+        input_rows_per_second=9.0,
     )
     assert job.actions_last_hour == 2
     assert job.last == LastDecision("lag", "increase_memory", "written", {"resources": {"memory_bytes": 9}}, "lag")
