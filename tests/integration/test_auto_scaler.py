@@ -304,6 +304,19 @@ def test_growth_that_did_not_help_is_taken_back_and_people_are_asked(cell: Scale
     assert cell.alerts() == []
 
 
+def test_far_more_input_ends_the_stop_after_an_undo(cell: ScaledCell) -> None:
+    """1. Growth is taken back while 200 rows/s come in. 2. Nothing grows while as much comes in. 3. At 400 it does."""
+    cell.run_job()
+    cell.measure(0, backlog=20_000)
+    cell.measure(1, backlog=20_000)
+    cell.scale()
+    cell.run_tasks(4, processed_rows_per_second=40.0, backlog=20_000, input_rows_per_second=50.0)
+    cell.run_tasks(2, backlog=20_000, input_rows_per_second=100.0)
+    assert [row[1] for row in cell.decisions()] == ["increase_tasks", "undo", "none"]
+    cell.run_tasks(2, backlog=20_000, input_rows_per_second=200.0)
+    assert cell.decisions()[-1] == ("lag", "increase_tasks", "written")
+
+
 def test_advice_is_recorded_once_and_changes_nothing(cell: ScaledCell) -> None:
     cell.run_job()
     cell.measure(0, backlog=20_000)

@@ -108,7 +108,10 @@ class Workload(Model):
 
 
 class PastChange(Model):
-    """The newest change of the number of tasks that was written, and what was measured before it."""
+    """The newest change of the number of tasks that was written, and what was measured before it.
+
+    `input_rows_per_second`: what came in (X).
+    """
 
     at: datetime
     action: Action
@@ -116,6 +119,7 @@ class PastChange(Model):
     tasks_after: int
     lag_seconds: float | None = None
     processed_rows_per_second: float | None = None
+    input_rows_per_second: float | None = None
 
 
 class PastRebalance(Model):

@@ -107,6 +107,7 @@ class Policy(Model):
     update_watch_seconds: Seconds = 1800.0
     untriaged_seconds: Seconds = 3600.0
     stopped_seconds: Seconds = 86_400.0
+    stopped_ratio: float = Field(1.5, gt=1)
     breaker_least_jobs: Count = 20
     breaker_lagging_share: Share = 0.3
     breaker_unmeasured_share: Share = 0.5

@@ -27,7 +27,7 @@ _JOBS = text(
         newest.symptom, newest.action, newest.outcome, newest.change, acted.at AS acted_at,
         counted.in_last_hour, newest.reason,
         changed.at AS changed_at, changed.action AS changed_by, changed.before, changed.after, changed.lag,
-        changed.rate, updated.at AS updated_at, updated.author
+        changed.rate, changed.came_in, updated.at AS updated_at, updated.author
     FROM running r
     JOIN jobs j ON j.name = r.job
     JOIN layers scaler ON scaler.name = :layer
@@ -58,7 +58,8 @@ _JOBS = text(
         SELECT d.at, d.action, CAST(d.change->>'task_count' AS integer) AS after,
             CAST(d.inputs->'config'->>'task_count' AS integer) AS before,
             CAST(d.inputs->'symptoms'->>'time_lagged_seconds' AS double precision) AS lag,
-            CAST(d.inputs->'symptoms'->>'processed_rows_per_second' AS double precision) AS rate
+            CAST(d.inputs->'symptoms'->>'processed_rows_per_second' AS double precision) AS rate,
+            CAST(d.inputs->'state'->'load'->>'rows_per_second' AS double precision) AS came_in
         FROM decisions d
         WHERE d.job = r.job AND d.at >= j.created_at AND d.outcome = 'written' AND d.action = ANY(:task_actions)
             AND d.change->>'task_count' IS NOT NULL AND d.inputs->'config'->>'task_count' IS NOT NULL
@@ -136,6 +137,7 @@ def _last_change(row: Row[Any]) -> PastChange | None:
         tasks_after=row.after,
         lag_seconds=row.lag,
         processed_rows_per_second=row.rate,
+        input_rows_per_second=row.came_in,
     )
 
 
