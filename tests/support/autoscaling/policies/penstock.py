@@ -10,13 +10,16 @@ from collections import deque
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 
+from penstock.config.keygroups import bounds_in_force
 from penstock.config.model import JobConfig
 from services.auto_scaler.decide.decision import classify_symptom, decide, needs_past, needs_recent
 from services.auto_scaler.decide.estimates import TaskMinute, estimate_load, estimate_rate
 from services.auto_scaler.decide.model import (
+    BOUNDS,
     DayHistory,
     PastChange,
     PastDay,
+    PastRebalance,
     ScalerState,
     ScalingDecision,
     Situation,
@@ -52,6 +55,8 @@ class Penstock:
         self._ended_at = -OUT_OF_MEMORY_MINUTES
         self._acted: deque[datetime] = deque(maxlen=HOUR)
         self._last_change: PastChange | None = None
+        self._last_rebalance: PastRebalance | None = None
+        self._bounds: tuple[int, ...] | None = None
 
     def wanted(self, seen: Seen) -> Wanted:
         """What the layer asks for after the round at the end of this minute."""
@@ -61,21 +66,29 @@ class Penstock:
             self._ended_at = seen.minute
         self._past.remember(seen)
         if self._was_healthy and not is_due and seen.backlog < 1 and not self._is_short(seen):
-            return Wanted(seen.tasks, seen.memory_bytes)
+            return self._as_it_is(seen)
         case = self._case(seen, now)
         is_healthy = classify_symptom(case.symptoms, case.config, case.policy) is Symptom.NONE
         if is_healthy and self._was_healthy and not is_due:
-            return Wanted(seen.tasks, seen.memory_bytes)
+            return self._as_it_is(seen)
         self._was_healthy = is_healthy
         change = self._decision(case, seen, is_due=is_due).change or {}
         memory = change.get("resources", {}).get("memory_bytes", seen.memory_bytes)
-        return Wanted(change.get("task_count", seen.tasks), memory)
+        if BOUNDS in change:
+            self._bounds = tuple(change[BOUNDS])
+        return self._as_it_is(seen)._replace(tasks=change.get("task_count", seen.tasks), memory_bytes=memory)
+
+    def _as_it_is(self, seen: Seen) -> Wanted:
+        return Wanted(seen.tasks, seen.memory_bytes, self._bounds)
 
     def _decision(self, case: Situation, seen: Seen, *, is_due: bool) -> ScalingDecision:
         found = decide(*case._replace(state=self._with_more(case, seen, is_due=is_due)))
         if found.change is None:
             return found
         self._acted.append(case.now)
+        if BOUNDS in found.change:
+            lag = case.symptoms.time_lagged_seconds
+            self._last_rebalance = PastRebalance(at=case.now, tasks=seen.tasks, lag_seconds=lag)
         if "task_count" in found.change:
             self._last_change = PastChange(
                 at=case.now,
@@ -84,6 +97,7 @@ class Penstock:
                 tasks_after=found.change["task_count"],
                 lag_seconds=case.symptoms.time_lagged_seconds,
                 processed_rows_per_second=case.symptoms.processed_rows_per_second,
+                input_rows_per_second=seen.input_rate,
             )
         return found
 
@@ -98,7 +112,9 @@ class Penstock:
             last_change=self._last_change,
             actions_last_hour=sum(at > now - timedelta(hours=1) for at in self._acted),
         )
-        return Situation(self._symptoms(seen), config_of(seen.tasks, seen.memory_bytes), state, self.policy, now)
+        bounds = bounds_in_force(KEY_GROUPS, seen.tasks, self._bounds)
+        config = config_of(seen.tasks, seen.memory_bytes, bounds)
+        return Situation(self._symptoms(seen), config, state, self.policy, now)
 
     def _symptoms(self, seen: Seen) -> JobSymptoms:
         samples = [
@@ -117,10 +133,13 @@ class Penstock:
 
     def _with_more(self, case: Situation, seen: Seen, *, is_due: bool) -> ScalerState:
         """What is read only of jobs of which it matters now."""
-        is_past_needed = is_due and needs_past(case)
-        if not (is_past_needed or needs_recent(case)):
+        is_past_needed, is_recent_needed = is_due and needs_past(case), needs_recent(case)
+        if not (is_past_needed or is_recent_needed):
             return case.state
         state = self._past.with_recent(case.state, seen)
+        if is_recent_needed:
+            dealing = {"traffic": tuple(seen.group_rates.tolist()), "last_rebalance": self._last_rebalance}
+            return state.model_copy(update=dealing)
         return self._past.with_past(state, seen) if is_past_needed else state
 
 
@@ -229,12 +248,13 @@ def _minute(seen: Seen, task: int, read: float, rate: float, backlog: float) -> 
 
 
 @lru_cache(maxsize=4096)
-def config_of(tasks: int, memory_bytes: int) -> JobConfig:
+def config_of(tasks: int, memory_bytes: int, bounds: tuple[int, ...] | None = None) -> JobConfig:
     """The configuration that runs."""
     return JobConfig.model_validate(
         make_config(
             inputs={"events": {"key_groups": KEY_GROUPS}},
             task_count=tasks,
+            key_group_bounds=bounds,
             max_task_count=MAX_TASKS,
             resources={"memory_bytes": memory_bytes},
             slo={"max_lag_seconds": SLO_SECONDS},
