@@ -18,12 +18,13 @@ from penstock.config.model import JobConfig
 from penstock.control.errors import Fenced, RetryableError, StatementTimedOut, Unavailable, UserError, VersionConflict
 from penstock.control.logs import logger
 from penstock.wire.job_client import JobClient
+from penstock.wire.service_client import Noted
 from services.auto_scaler import metrics
 from services.auto_scaler.alerts import JobDecision, alerts_of
 from services.auto_scaler.decide.decision import REASON, DecisionInputs, classify_symptom, needs_past, needs_recent
 from services.auto_scaler.decide.explain import as_stored, reason_of
 from services.auto_scaler.decide.guards import count_fleet
-from services.auto_scaler.decide.model import Fleet, ScalerState, Situation, Symptom
+from services.auto_scaler.decide.model import Action, Fleet, ScalerState, Situation, Symptom
 from services.auto_scaler.decide.policy import Mode, Policy
 from services.auto_scaler.decide.symptoms import detect
 from services.auto_scaler.due import DueJobs
@@ -185,25 +186,30 @@ class AutoScaler:
 
     def _write(self, one: Decided, decision_id: int) -> tuple[str, int | None]:
         """What became of the change, and its revision. After a conflict the next round decides anew."""
-        job, decision = one.job, one.made.decision
         try:
-            written = self._jobs.patch_layer(
-                job.job,
-                SCALER_LAYER,
-                decision.change or {},
-                if_match=job.layer_version,
-                reason=f"decision {decision_id}: {decision.action}: {decision.reason}",
-                expires_in_seconds=None,
-                idempotency_key=f"scaling-decision-{decision_id}",
-            )
+            return WRITTEN, self._ask(one, decision_id)
         except VersionConflict:
             return CONFLICT, None
         except UserError as error:
             return f"{REFUSED}: {error.detail}", None
         except RetryableError as error:
-            log.warning("change not written", job=job.job, error=error.detail)
+            log.warning("change not written", job=one.job.job, error=error.detail)
             return UNAVAILABLE, None
-        return WRITTEN, written.revision
+
+    def _ask(self, one: Decided, decision_id: int) -> int | None:
+        """The revision of the write; None for a move, which is no write to a layer."""
+        job, decision = one.job, one.made.decision
+        change = decision.change or {}
+        noted = Noted(
+            reason=f"decision {decision_id}: {decision.action}: {decision.reason}",
+            idempotency_key=f"scaling-decision-{decision_id}",
+        )
+        if decision.action is Action.MOVE_TASK:
+            self._jobs.move_task(job.job, change["index"], container=change["container"], **noted)
+            return None
+        return self._jobs.patch_layer(
+            job.job, SCALER_LAYER, change, if_match=job.layer_version, expires_in_seconds=None, **noted
+        ).revision
 
 
 def _was_healthy(job: ScaledJob) -> bool:

@@ -35,6 +35,7 @@ from services.job_service.routes import (
     savepoints,
     secrets,
     status,
+    task_moves,
     tokens,
 )
 from services.job_service.settings import JobServiceSettings
@@ -42,6 +43,7 @@ from services.job_service.settings import JobServiceSettings
 _ROUTES = (
     jobs,
     rescale,
+    task_moves,
     savepoints,
     secrets,
     restores,

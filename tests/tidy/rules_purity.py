@@ -35,6 +35,7 @@ SERVICE_SHELLS: frozenset[str] = frozenset(
         "services/job_service/routes/metrics.py",
         "services/job_service/routes/packages.py",
         "services/job_service/routes/rescale.py",
+        "services/job_service/routes/task_moves.py",
         "services/job_service/routes/restores.py",
         "services/job_service/routes/rollouts.py",
         "services/job_service/routes/savepoints.py",

@@ -63,6 +63,14 @@ class Member(NamedTuple):
         return offered(self.region, self.labels)
 
 
+class Avoidance(NamedTuple):
+    """A task that should leave a container, and stay away from it for a while: it was slow there."""
+
+    job: str
+    index: int
+    container: str
+
+
 class Owner(NamedTuple):
     """The owner of a shard, and the assignment epoch of its ownership; `container` None: nobody."""
 

@@ -17,6 +17,7 @@ from services.auto_scaler.decide.model import Action, Load, RateEstimate, Scalin
 _ANSWERS = {
     Action.NONE: "Nothing is done",
     Action.REBALANCE: "The tasks get other ranges of key groups",
+    Action.MOVE_TASK: "A task moves to another container",
     Action.INCREASE_TASKS: "The job gets more tasks",
     Action.INCREASE_MEMORY: "The tasks get more memory",
     Action.DECREASE_TASKS: "The job gets fewer tasks",
@@ -117,6 +118,8 @@ def _events(inputs: DecisionInputs) -> Iterator[str]:
         yield f"Last change: {tasks} at {change.at:%Y-%m-%d %H:%M} UTC."
     if dealt is not None:
         yield f"Last rebalance: at {dealt.at:%Y-%m-%d %H:%M} UTC, with a lag of {dealt.lag_seconds or 0.0:,.0f} s then."
+    if inputs.state.last_move is not None:
+        yield f"Last move: of task {inputs.state.last_move.index} at {inputs.state.last_move.at:%Y-%m-%d %H:%M} UTC."
     if update is not None:
         yield f"Last update: by {update.author or 'somebody'} at {update.at:%Y-%m-%d %H:%M} UTC."
 

@@ -6,6 +6,7 @@ import math
 
 from penstock.config.model import JobConfig
 from services.auto_scaler.decide import estimates, patterns, rebalance, untriaged
+from services.auto_scaler.decide.bad_task import answer_bad_task
 from services.auto_scaler.decide.model import (
     TASK_COUNT,
     Action,
@@ -25,6 +26,9 @@ DEFAULT_LIMIT: int = JobConfig.model_fields["max_task_count"].default
 def answer_lag(case: Situation) -> ScalingDecision:
     """The answer to lag beyond the SLO, of a job that may be changed now."""
     lag = describe_lag(case)
+    moved = answer_bad_task(case, lag)
+    if moved is not None:
+        return moved
     undone = untriaged.undo(case, lag)
     if undone is not None:
         return undone

@@ -69,6 +69,7 @@ class Policy(Model):
     imbalance_threshold: float = Field(0.5, ge=0)
     hot_task_share: Share = 0.75
     least_gain: Share = 0.1
+    bad_task_share: Share = 0.5
     traffic_seconds: Seconds = 60.0
     memory_growth_factor: float = Field(1.5, gt=1)
     vertical_share: Share = 0.2

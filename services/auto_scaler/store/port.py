@@ -56,11 +56,14 @@ class ScalingStore:
             return past.read_recent(connection, job, since=since)
 
     def dealing(self, job: str, config: JobConfig, now: datetime, *, created_at: datetime, policy: Policy) -> Dealing:
-        """What comes into each key group of a job, and its newest rebalance."""
+        """What comes into each key group of a job, where its tasks are, its newest rebalance and its newest move."""
         with transaction(self._snapshot) as connection:
+            reports = dealing.read_reports(connection, job)
             return Dealing(
-                measured(dealing.read_reports(connection, job), config, now, min_seconds=policy.traffic_seconds),
+                measured(reports, config, now, min_seconds=policy.traffic_seconds),
+                dealing.containers_of(reports, config.task_count),
                 dealing.last_rebalance(connection, job, since=created_at),
+                dealing.last_move(connection, job, since=created_at),
             )
 
     def past(

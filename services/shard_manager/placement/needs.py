@@ -5,14 +5,17 @@ A shard is a bucket of tasks. It uses the sum of what its tasks use, and is as i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from penstock.tasks.dimensions import DIMENSIONS, DISK
 from penstock.tasks.loads import JobTasks, TaskLoad, shard_loads, task_loads, task_shards
+from penstock.tasks.ownership import Avoidance
 from penstock.tasks.shards import Sharding
+from penstock.tasks.spec import task_id
 from services.shard_manager.placement.problem import NO_GROUP, Floats, Ints
 
 RESTART_SECONDS = 1.0
@@ -42,7 +45,8 @@ class Asks:
 class Needs:
     """By shard [S], 0 to S - 1, as in `problem.Shards`. `spread`: the first job with a task in the shard.
 
-    `nowhere`: the jobs whose selector has no slot, as (job, selector).
+    `nowhere`: the jobs whose selector has no slot, as (job, selector). `avoids`: the names of containers that some task
+    of a shard avoids.
     """
 
     sharding: Sharding
@@ -52,10 +56,14 @@ class Needs:
     spread: Ints
     asks: Asks
     nowhere: tuple[tuple[str, str], ...]
+    avoids: Mapping[int, frozenset[str]] = field(default_factory=dict)
 
 
-def needs_of(jobs: Iterable[JobTasks], reported: Iterable[TaskLoad], sharding: Sharding) -> Needs:
-    """The needs. `jobs`: those whose tasks should run, each once; `reported`: the known loads of tasks."""
+def needs_of(
+    jobs: Iterable[JobTasks], reported: Iterable[TaskLoad], sharding: Sharding, avoided: Iterable[Avoidance] = ()
+) -> Needs:
+    """The needs. `jobs`: those whose tasks should run, each once; `reported`: the known loads of tasks; `avoided`:
+    which of them avoid which containers."""
     asking, shard_count = sorted(jobs, key=lambda job: job.job), sharding.count
     placed = {None, *sharding.selectors}
     ordered = [job for job in asking if job.selector in placed]
@@ -72,7 +80,22 @@ def needs_of(jobs: Iterable[JobTasks], reported: Iterable[TaskLoad], sharding: S
         spread=_first(shard, of_job, shard_count),
         asks=_asks(ordered, shard, of_job),
         nowhere=tuple(others),
+        avoids=_avoids({job.job: job for job in ordered}, avoided, sharding),
     )
+
+
+def _avoids(
+    jobs: Mapping[str, JobTasks], avoided: Iterable[Avoidance], sharding: Sharding
+) -> dict[int, frozenset[str]]:
+    found: dict[int, set[str]] = defaultdict(set)
+    for task in avoided:
+        job = jobs.get(task.job)
+        if job is None or task.index >= job.task_count:
+            continue
+        shard = sharding.shard_of(task_id(task.job, task.index), job.selector)
+        if shard is not None:
+            found[shard].add(task.container)
+    return {shard: frozenset(names) for shard, names in found.items()}
 
 
 def _greatest(shard: Ints, values: Ints, shard_count: int) -> Ints:

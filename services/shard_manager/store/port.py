@@ -10,6 +10,7 @@ from sqlalchemy import Connection, Engine, text
 
 from penstock.store import leases
 from penstock.store.alerts import replace_alerts
+from penstock.store.avoided import read_avoided
 from penstock.store.cluster import ShardingFacts, read_facts
 from penstock.store.engine import present_number, transaction
 from penstock.store.json import as_json
@@ -17,7 +18,7 @@ from penstock.store.loads import read_loads
 from penstock.store.running import RUNNING_COMMIT, UNASKED_STOP
 from penstock.store.shards import lock_containers
 from penstock.tasks.loads import JobTasks, TaskLoad
-from penstock.tasks.ownership import Member, Membership, Owner
+from penstock.tasks.ownership import Avoidance, Member, Membership, Owner
 from penstock.tasks.selectors import meets
 from services.shard_manager.placement.alerts import KINDS, PlacementAlert
 from services.shard_manager.store import members, owners, sharding
@@ -172,6 +173,11 @@ class ShardStore:
         """The loads of tasks as last reported."""
         with transaction(self._engine) as connection:
             return read_loads(connection)
+
+    def avoided(self) -> list[Avoidance]:
+        """Which tasks avoid which containers now."""
+        with transaction(self._engine) as connection:
+            return read_avoided(connection)
 
     def save_placement(
         self, placements: Mapping[str, Mapping[str, Any]], alerts: Sequence[PlacementAlert], leader_epoch: int

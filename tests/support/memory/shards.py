@@ -10,7 +10,7 @@ import orjson
 
 from penstock.store.running import UNASKED_STOP
 from penstock.tasks.loads import JobTasks, TaskLoad
-from penstock.tasks.ownership import Member, Owner
+from penstock.tasks.ownership import Avoidance, Member, Owner
 from penstock.tasks.selectors import meets, selector_of
 from services.shard_manager.placement.alerts import KINDS, PlacementAlert
 from services.shard_manager.store.owners import Change
@@ -95,6 +95,10 @@ class MemoryShardStore(MemoryPort):
     def loads(self) -> list[TaskLoad]:
         with self._transaction() as store:
             return list(store.loads.values())
+
+    def avoided(self) -> list[Avoidance]:
+        with self._transaction() as store:
+            return list(store.avoided)
 
     def save_placement(
         self, placements: Mapping[str, Mapping[str, Any]], alerts: Sequence[PlacementAlert], leader_epoch: int

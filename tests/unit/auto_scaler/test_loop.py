@@ -39,7 +39,7 @@ class FakeStore:
         return []
 
     def dealing(self, job: str, *given: object, **named: object) -> Dealing:
-        return Dealing((), None)
+        return Dealing((), (), None, None)
 
     def past(self, job: str, now: object, **given: object) -> Past:
         return Past(QUIET, [], None)
