@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from datetime import timedelta
 
 from sqlalchemy import Connection, text
@@ -25,7 +26,7 @@ _READ = text(f"SELECT {columns(Avoidance)} FROM avoided WHERE until > clock_time
 def avoid(connection: Connection, task: Avoidance, time: timedelta, *, author: str, reason: str) -> None:
     """The task avoids the container for so long; a repeated call makes that no shorter."""
     connection.execute(_FORGET)
-    connection.execute(_AVOID, {**task._asdict(), "time": time, "author": author, "reason": reason})
+    connection.execute(_AVOID, {**asdict(task), "time": time, "author": author, "reason": reason})
 
 
 def read_avoided(connection: Connection) -> list[Avoidance]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import Enum
 from typing import NamedTuple
@@ -63,7 +64,8 @@ class Member(NamedTuple):
         return offered(self.region, self.labels)
 
 
-class Avoidance(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Avoidance:
     """A task that should leave a container, and stay away from it for a while: it was slow there."""
 
     job: str
