@@ -319,9 +319,9 @@ def test_a_placement_is_told_by_container_and_its_alerts_are_raised_once_and_cle
 
 
 def test_a_task_avoids_a_container_for_a_while(form: Any) -> None:
-    slow = Avoidance("j", 1, "c1")
-    form.avoid(Avoidance("j", 0, "c1"), timedelta())
+    form.run("j")
+    slow = Avoidance("j", 0, "c1")
+    form.avoid(Avoidance("j", 0, "c2"), timedelta())
+    form.avoid(Avoidance("gone", 0, "c2"), timedelta(hours=1))
     form.avoid(slow, timedelta(hours=1))
-    assert form.store.avoided() == [slow]
-    with pytest.raises(Unavailable):
-        form.away.avoided()
+    assert [job.avoids for job in form.store.jobs()] == [(slow,)]

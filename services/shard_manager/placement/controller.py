@@ -13,7 +13,7 @@ from penstock.control.clock import Clock
 from penstock.control.errors import RetryableError
 from penstock.control.logs import logger
 from penstock.tasks.loads import JobTasks, TaskLoad
-from penstock.tasks.ownership import Avoidance, Member
+from penstock.tasks.ownership import Member
 from penstock.tasks.shards import Sharding
 from services.shard_manager import metrics
 from services.shard_manager.placement.cell import Rules
@@ -66,7 +66,6 @@ class PlacementController:
         self._needs: Needs | None = None
         self._jobs: list[JobTasks] = []
         self._loads: list[TaskLoad] = []
-        self._avoided: list[Avoidance] = []
         self._jobs_commit: int | None = None
         self._jobs_read_at = self._loads_read_at = float("-inf")
         self._is_unsaved = False
@@ -126,7 +125,7 @@ class PlacementController:
         try:
             if jobs_due:
                 self._jobs_read_at = now
-                self._jobs, self._avoided = self._store.jobs(), self._store.avoided()
+                self._jobs = self._store.jobs()
                 self._jobs_commit = situation.commit_number
             if loads_due:
                 self._loads_read_at = now
@@ -137,13 +136,13 @@ class PlacementController:
             log.warning("loads not read", error=error.detail)
             return False
         if jobs_due:
-            self._needs = needs_of(self._jobs, self._loads, situation.sharding, self._avoided)
+            self._needs = needs_of(self._jobs, self._loads, situation.sharding)
         return jobs_due
 
     def _needs_under(self, sharding: Sharding) -> Needs:
         """The newest needs under a sharding; before the first read those of a cell without jobs."""
         if self._needs is None or self._needs.sharding != sharding:
-            self._needs = needs_of(self._jobs, self._loads, sharding, self._avoided)
+            self._needs = needs_of(self._jobs, self._loads, sharding)
         return self._needs
 
     # ---- placing

@@ -13,7 +13,6 @@ import numpy as np
 
 from penstock.tasks.dimensions import DIMENSIONS, DISK
 from penstock.tasks.loads import JobTasks, TaskLoad, shard_loads, task_loads, task_shards
-from penstock.tasks.ownership import Avoidance
 from penstock.tasks.shards import Sharding
 from penstock.tasks.spec import task_id
 from services.shard_manager.placement.problem import NO_GROUP, Floats, Ints
@@ -59,11 +58,8 @@ class Needs:
     avoids: Mapping[int, frozenset[str]] = field(default_factory=dict)
 
 
-def needs_of(
-    jobs: Iterable[JobTasks], reported: Iterable[TaskLoad], sharding: Sharding, avoided: Iterable[Avoidance] = ()
-) -> Needs:
-    """The needs. `jobs`: those whose tasks should run, each once; `reported`: the known loads of tasks; `avoided`:
-    which of them avoid which containers."""
+def needs_of(jobs: Iterable[JobTasks], reported: Iterable[TaskLoad], sharding: Sharding) -> Needs:
+    """The needs. `jobs`: those whose tasks should run, each once; `reported`: the known loads of tasks."""
     asking, shard_count = sorted(jobs, key=lambda job: job.job), sharding.count
     placed = {None, *sharding.selectors}
     ordered = [job for job in asking if job.selector in placed]
@@ -80,21 +76,17 @@ def needs_of(
         spread=_first(shard, of_job, shard_count),
         asks=_asks(ordered, shard, of_job),
         nowhere=tuple(others),
-        avoids=_avoids({job.job: job for job in ordered}, avoided, sharding),
+        avoids=_avoids(ordered, sharding),
     )
 
 
-def _avoids(
-    jobs: Mapping[str, JobTasks], avoided: Iterable[Avoidance], sharding: Sharding
-) -> dict[int, frozenset[str]]:
+def _avoids(jobs: Iterable[JobTasks], sharding: Sharding) -> dict[int, frozenset[str]]:
     found: dict[int, set[str]] = defaultdict(set)
-    for task in avoided:
-        job = jobs.get(task.job)
-        if job is None or task.index >= job.task_count:
-            continue
-        shard = sharding.shard_of(task_id(task.job, task.index), job.selector)
-        if shard is not None:
-            found[shard].add(task.container)
+    for job in jobs:
+        for task in job.avoids:
+            shard = sharding.shard_of(task_id(job.job, task.index), job.selector)
+            if shard is not None and task.index < job.task_count:
+                found[shard].add(task.container)
     return {shard: frozenset(names) for shard, names in found.items()}
 
 

@@ -17,8 +17,8 @@ from penstock.store.json import as_json
 from penstock.store.loads import read_loads
 from penstock.store.running import RUNNING_COMMIT, UNASKED_STOP
 from penstock.store.shards import lock_containers
-from penstock.tasks.loads import JobTasks, TaskLoad
-from penstock.tasks.ownership import Avoidance, Member, Membership, Owner
+from penstock.tasks.loads import JobTasks, TaskLoad, with_avoided
+from penstock.tasks.ownership import Member, Membership, Owner
 from penstock.tasks.selectors import meets
 from services.shard_manager.placement.alerts import KINDS, PlacementAlert
 from services.shard_manager.store import members, owners, sharding
@@ -165,19 +165,14 @@ class ShardStore:
             connection.execute(_SAVE_HEARTBEATS, {"names": list(heard_at), "times": list(heard_at.values())})
 
     def jobs(self) -> list[JobTasks]:
-        """The jobs whose tasks should run, by name."""
+        """The jobs whose tasks should run, by name, with the containers that some of their tasks avoid."""
         with transaction(self._engine) as connection:
-            return self._jobs.with_tasks(connection)
+            return with_avoided(self._jobs.with_tasks(connection), read_avoided(connection))
 
     def loads(self) -> list[TaskLoad]:
         """The loads of tasks as last reported."""
         with transaction(self._engine) as connection:
             return read_loads(connection)
-
-    def avoided(self) -> list[Avoidance]:
-        """Which tasks avoid which containers now."""
-        with transaction(self._engine) as connection:
-            return read_avoided(connection)
 
     def save_placement(
         self, placements: Mapping[str, Mapping[str, Any]], alerts: Sequence[PlacementAlert], leader_epoch: int

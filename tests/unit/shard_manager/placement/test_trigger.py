@@ -6,6 +6,7 @@ import pytest
 
 from penstock.model.alerts import AlertKind
 from penstock.tasks.dimensions import CPU
+from penstock.tasks.loads import with_avoided
 from penstock.tasks.ownership import CORDONED, Avoidance
 from penstock.tasks.shards import Sharding, shard_of
 from services.shard_manager.placement.needs import needs_of
@@ -123,7 +124,7 @@ def test_a_shard_leaves_the_container_that_one_of_its_tasks_avoids():
     where = before.where[shard_of("j/1", SHARDS)]
     [elsewhere] = {"a", "b"} - {where}
     avoided = [Avoidance("j", 1, where), Avoidance("j", 7, elsewhere), Avoidance("gone", 0, elsewhere)]
-    needs = needs_of([job("j", 2)], [], SHARDING, avoided)
+    needs = needs_of(with_avoided([job("j", 2)], avoided), [], SHARDING)
     violations = review(before, TWO, needs, RULES).violations
     assert violations.misplaced == {shard_of("j/1", SHARDS)}
     assert trigger_of_needs(before, violations) is PlacementTrigger.MISPLACED
