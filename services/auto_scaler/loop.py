@@ -18,6 +18,7 @@ from penstock.config.model import JobConfig
 from penstock.control.errors import Fenced, RetryableError, StatementTimedOut, Unavailable, UserError, VersionConflict
 from penstock.control.logs import logger
 from penstock.wire.job_client import JobClient
+from penstock.wire.service_client import Noted
 from services.auto_scaler import metrics
 from services.auto_scaler.alerts import JobDecision, alerts_of
 from services.auto_scaler.decide.decision import REASON, DecisionInputs, classify_symptom, needs_past, needs_recent
@@ -37,7 +38,6 @@ log = logger(__name__)
 
 WRITTEN = "written"
 NOTHING = "nothing to do"
-NOT_AVAILABLE = "not available"
 ADVISED = "advised"
 CONFLICT = "conflict"
 REFUSED = "refused"
@@ -145,13 +145,14 @@ class AutoScaler:
 
     def _read_more(self, job: ScaledJob, case: Situation, is_due: bool) -> ScalerState:
         """The state with what is read only of jobs of which it matters now."""
-        is_past_needed = is_due and needs_past(case)
-        if not (is_past_needed or needs_recent(case)):
+        is_past_needed, is_recent_needed = is_due and needs_past(case), needs_recent(case)
+        if not (is_past_needed or is_recent_needed):
             return case.state
         minutes = self._store.recent(job.job, measured_since(job, case.now, case.policy))
         state = with_recent(case.state, minutes, job, case.tasks, case.policy)
-        if not is_past_needed:
-            return state
+        if is_recent_needed:
+            dealing = self._store.dealing(job.job, case.config, case.now, created_at=job.created_at, policy=case.policy)
+            return state.model_copy(update=dealing._asdict())
         slo_seconds = case.config.slo.max_lag_seconds
         past = self._store.past(
             job.job,
@@ -185,25 +186,30 @@ class AutoScaler:
 
     def _write(self, one: Decided, decision_id: int) -> tuple[str, int | None]:
         """What became of the change, and its revision. After a conflict the next round decides anew."""
-        job, decision = one.job, one.made.decision
         try:
-            written = self._jobs.patch_layer(
-                job.job,
-                SCALER_LAYER,
-                decision.change or {},
-                if_match=job.layer_version,
-                reason=f"{decision.action}: {decision.reason}",
-                expires_in_seconds=None,
-                idempotency_key=f"scaling-decision-{decision_id}",
-            )
+            return WRITTEN, self._ask(one, decision_id)
         except VersionConflict:
             return CONFLICT, None
         except UserError as error:
             return f"{REFUSED}: {error.detail}", None
         except RetryableError as error:
-            log.warning("change not written", job=job.job, error=error.detail)
+            log.warning("change not written", job=one.job.job, error=error.detail)
             return UNAVAILABLE, None
-        return WRITTEN, written.revision
+
+    def _ask(self, one: Decided, decision_id: int) -> int | None:
+        """The revision of the write; None for a move, which is no write to a layer."""
+        job, decision = one.job, one.made.decision
+        change = decision.change or {}
+        noted = Noted(
+            reason=f"decision {decision_id}: {decision.action}: {decision.reason}",
+            idempotency_key=f"scaling-decision-{decision_id}",
+        )
+        if decision.action is Action.MOVE_TASK:
+            self._jobs.move_task(job.job, change["index"], container=change["container"], **noted)
+            return None
+        return self._jobs.patch_layer(
+            job.job, SCALER_LAYER, change, if_match=job.layer_version, expires_in_seconds=None, **noted
+        ).revision
 
 
 def _was_healthy(job: ScaledJob) -> bool:
@@ -211,9 +217,7 @@ def _was_healthy(job: ScaledJob) -> bool:
 
 
 def _quiet_outcome(one: Decided) -> str:
-    if one.made.decision.change is not None:
-        return ADVISED
-    return NOTHING if one.made.decision.action is Action.NONE else NOT_AVAILABLE
+    return NOTHING if one.made.decision.change is None else ADVISED
 
 
 def _is_news(one: Decided) -> bool:

@@ -37,6 +37,7 @@ from services.job_service.routes import (
     savepoints,
     secrets,
     status,
+    task_moves,
     tokens,
 )
 from services.job_service.settings import JobServiceSettings
@@ -44,6 +45,7 @@ from services.job_service.settings import JobServiceSettings
 _ROUTES = (
     jobs,
     rescale,
+    task_moves,
     savepoints,
     secrets,
     restores,

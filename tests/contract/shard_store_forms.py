@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import orjson
@@ -10,11 +10,12 @@ from sqlalchemy import Engine, text
 
 from penstock.model.reports import TaskReportBatch
 from penstock.store.availability import set_availability
+from penstock.store.avoided import avoid
 from penstock.store.cluster import ask_for_shards
 from penstock.store.election import StoreElection
 from penstock.store.engine import transaction
 from penstock.store.running import RUNNING_COMMIT, UNASKED_STOP, CommitRow
-from penstock.tasks.ownership import DRAINING, OwnedShards
+from penstock.tasks.ownership import DRAINING, Avoidance, OwnedShards
 from services.job_service.store.overview import alerts_page
 from services.shard_manager.store.port import LEASE, ShardStore
 from services.task_manager.membership.stored_lease import StoredLease
@@ -78,6 +79,10 @@ class PostgresForm:
         with transaction(self.engine) as connection:
             return {(row.kind, row.subject): (row.details, row.times) for row in alerts_page(connection, limit=9)}
 
+    def avoid(self, task: Avoidance, time: timedelta) -> None:
+        with transaction(self.engine) as connection:
+            avoid(connection, task, time, author="ann", reason="slow")
+
     def drain(self, container: str) -> None:
         with transaction(self.engine) as connection:
             set_availability(connection, container, DRAINING, reason="repair", drain_until=DRAIN_UNTIL)
@@ -122,6 +127,10 @@ class MemoryForm:
 
     def open_alerts(self) -> dict[tuple[str, str], tuple[Any, int]]:
         return {key: (alert.details, alert.times) for key, alert in self.memory.alerts.items()}
+
+    def avoid(self, task: Avoidance, time: timedelta) -> None:
+        if time > timedelta():
+            self.memory.avoided.append(task)
 
     def drain(self, container: str) -> None:
         self.memory.set_availability(container, DRAINING, drain_until=DRAIN_UNTIL)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -14,7 +14,7 @@ from penstock.model.alerts import AlertKind
 from penstock.model.reports import TaskReport, TaskReportBatch, TaskState
 from penstock.tasks.dimensions import CPU, DISK, MEMORY
 from penstock.tasks.loads import JobTasks, TaskLoad
-from penstock.tasks.ownership import DRAINING, OPEN, Member, Membership, Owner
+from penstock.tasks.ownership import DRAINING, OPEN, Avoidance, Member, Membership, Owner
 from penstock.tasks.shards import Sharding
 from services.shard_manager.placement.alerts import PlacementAlert
 from services.shard_manager.store.owners import Change
@@ -316,3 +316,12 @@ def test_a_placement_is_told_by_container_and_its_alerts_are_raised_once_and_cle
     form.store.save_placement({}, [short._replace(message="two shards", details={"count": 2})], epoch)
     assert form.placements() == {"c1": placement}
     assert form.open_alerts() == {(AlertKind.UNPLACEABLE, "too_large"): ({"count": 2}, 2)}
+
+
+def test_a_task_avoids_a_container_for_a_while(form: Any) -> None:
+    form.run("j")
+    slow = Avoidance("j", 0, "c1")
+    form.avoid(Avoidance("j", 0, "c2"), timedelta())
+    form.avoid(Avoidance("gone", 0, "c2"), timedelta(hours=1))
+    form.avoid(slow, timedelta(hours=1))
+    assert [job.avoids for job in form.store.jobs()] == [(slow,)]

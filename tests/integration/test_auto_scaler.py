@@ -2,110 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from sqlalchemy import Engine
 
 from penstock.control.errors import Fenced, InvalidConfig, Unavailable, VersionConflict
-from penstock.wire.jobs import Written
 from services.auto_scaler.decide.decision import replay
 from services.auto_scaler.decide.policy import Mode, Policy
 from services.auto_scaler.evidence import Past
 from services.auto_scaler.loop import AutoScaler
-from services.auto_scaler.store.decisions import AUTO_SCALER
 from services.auto_scaler.store.port import ScalingStore
 from tests.support.job_service.service import job_service
-from tests.support.state_syncer.cell import Cell, elect
+from tests.support.scaled_cell import ScaledCell
 from tests.support.store.jobs import make_layer, write_layer
-
-NOW = datetime.now(UTC).replace(second=30, microsecond=0) + timedelta(hours=1)
-
-
-@dataclass
-class FakeWriter:
-    """Stands for `JobClient`: remembers what was asked of it, and answers as the test says."""
-
-    error: Exception | None = None
-    asked: list[tuple[str, Mapping[str, Any], int, str]] = field(default_factory=list)
-
-    def patch_layer(self, job: str, layer: str, patch: Mapping[str, Any], *, if_match: int, **given: Any) -> Written:
-        assert (layer, given["expires_in_seconds"]) == ("scaler", None)
-        self.asked.append((job, patch, if_match, given["idempotency_key"]))
-        if self.error is not None:
-            raise self.error
-        return Written(job=job, action="patch", revision=77)
-
-
-class ScaledCell(Cell):
-    """A cell with a scaler that leads, too."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.now = NOW
-        self.writer = FakeWriter()
-        self.policy = Policy(history_every_minutes=0)
-        self.scaler_epoch = elect(self.engine, "test", loop=AUTO_SCALER)
-        self.container("a", memory_bytes=8 * 2**30)
-
-    def scale(self, writer: Any = None) -> None:
-        """A round of the scaler."""
-        store = ScalingStore(self.engine)
-        AutoScaler(store, writer or self.writer, lambda: self.now, self.policy).round(self.scaler_epoch)
-
-    def run_job(self, **overrides: Any) -> None:
-        write_layer(self.engine, "j", make_layer(**overrides))
-        self.round()
-
-    def measure(self, index: int, *, minutes_ago: int = 1, backlog: int | None = 0, **values: Any) -> None:
-        """A sample of a task that processes 100 rows a second."""
-        known = {
-            "processed_rows_per_second": 100.0,
-            "input_rows_per_second": None,
-            "lag_seconds": None,
-            "out_of_memory": False,
-        } | values
-        self.do(
-            """
-            INSERT INTO task_metrics (job, index, minute, processed_rows_per_second, input_rows_per_second,
-                backlog_records, lag_seconds, out_of_memory)
-            VALUES ('j', :index, :minute, :processed_rows_per_second, :input_rows_per_second, :backlog, :lag_seconds,
-                :out_of_memory)
-            """,
-            index=index,
-            minute=self.now.replace(second=0) - timedelta(minutes=minutes_ago),
-            backlog=backlog,
-            **known,
-        )
-
-    def run_tasks(self, count: int, **measured: Any) -> None:
-        """Ten minutes later so many tasks run since five minutes, all alike, and the scaler has a round."""
-        self.now += timedelta(minutes=10)
-        self.do(
-            "UPDATE running SET config = jsonb_set(config, '{task_count}', to_jsonb(CAST(:count AS integer))),"
-            " committed_at = :at",
-            count=count,
-            at=self.now - timedelta(minutes=5),
-        )
-        for index in range(count):
-            self.measure(index, **measured)
-        self.scale()
-
-    def alerts(self) -> list[tuple[str, str, int]]:
-        """Kind, subject and number of times of each open alert."""
-        rows = self.rows("SELECT kind, subject, times FROM alerts WHERE cleared_at IS NULL ORDER BY kind, subject")
-        return [(row["kind"], row["subject"], row["times"]) for row in rows]
-
-    def decisions(self) -> list[tuple[str, str, str]]:
-        """Symptom, action and outcome of each, oldest first."""
-        return [(row["symptom"], row["action"], row["outcome"]) for row in self.decided()]
-
-    def decided(self) -> list[Any]:
-        """The rows of the decisions, oldest first."""
-        return self.rows("SELECT * FROM decisions WHERE job = 'j' ORDER BY id")
 
 
 class CountingStore(ScalingStore):
@@ -163,14 +74,40 @@ def test_decisions_to_do_nothing_are_stored_only_when_they_change(cell: ScaledCe
     assert cell.decisions() == [("unknown", "none", "nothing to do"), ("none", "none", "nothing to do")]
 
 
-def test_a_rebalance_is_decided_though_nobody_can_do_it_yet(cell: ScaledCell) -> None:
+def test_uneven_input_is_dealt_anew_once_and_then_the_job_grows(cell: ScaledCell) -> None:
+    """1. Of 100 rows/s most come into the first key groups, and the first task lags. 2. The scaler writes other ranges
+    as its own decision. 3. They were no cure, so they are not dealt once more, and the job grows."""
     cell.run_job()
-    cell.measure(0, backlog=90_000, processed_rows_per_second=10.0)
-    cell.measure(1, processed_rows_per_second=100.0)
+    cell.report_traffic(0, (60.0, 20.0, 10.0, 5.0, 2.0, 1.0, 1.0, 1.0))
+    cell.measure(0, backlog=20_000, input_rows_per_second=95.0)
+    cell.measure(1, input_rows_per_second=5.0)
     cell.scale()
-    cell.scale()
-    assert cell.decisions() == [("lag", "rebalance", "not available")]
-    assert cell.writer.asked == []
+    ((job, change, version, key),) = cell.writer.asked
+    (row,) = cell.decided()
+    assert (job, change, version, key) == ("j", {"key_group_bounds": [1]}, 0, f"scaling-decision-{row['id']}")
+    assert (row["symptom"], row["action"], row["outcome"], row["change"]) == ("lag", "rebalance", "written", change)
+    assert replay(row["inputs"]).change == change
+    cell.report_traffic(0, (1.0, 1.0, 1.0, 2.0, 5.0, 10.0, 20.0, 60.0), seconds=1200)
+    cell.run_tasks(2, backlog=20_000)
+    (_, last) = cell.decided()
+    assert (last["action"], last["change"]) == ("increase_tasks", {"task_count": 4})
+    assert "and that was not enough" in last["inputs"]["reason"]
+
+
+def test_a_task_that_is_slow_where_it_runs_moves_once(cell: ScaledCell) -> None:
+    """1. Of two tasks with as much input one does a tenth. 2. Its container is left. 3. It is slow still: an alert."""
+    cell.run_job()
+    for _ in range(2):
+        cell.report_traffic(0, (10.0,) * 4)
+        cell.report_traffic(1, (10.0,) * 4, first=4, container="b")
+        cell.measure(0)
+        cell.measure(1, backlog=20_000, processed_rows_per_second=10.0)
+        cell.scale()
+        cell.now += timedelta(minutes=10)
+    assert cell.writer.moved == [("j", 1, "b")]
+    assert cell.decisions() == [("lag", "move_task", "written"), ("lag", "none", "nothing to do")]
+    assert replay(cell.decided()[0]["inputs"]).change == {"index": 1, "container": "b"}
+    assert cell.alerts() == [("lag_untriaged", "j", 1)]
 
 
 def test_lack_of_memory_within_ten_minutes_raises_memory(cell: ScaledCell) -> None:
@@ -275,6 +212,19 @@ def test_growth_that_did_not_help_is_taken_back_and_people_are_asked(cell: Scale
     assert cell.alerts() == [("lag_untriaged", "j", 1)]
     cell.run_tasks(2, processed_rows_per_second=100.0, backlog=0)
     assert cell.alerts() == []
+
+
+def test_far_more_input_ends_the_stop_after_an_undo(cell: ScaledCell) -> None:
+    """1. Growth is taken back while 200 rows/s come in. 2. Nothing grows while as much comes in. 3. At 400 it does."""
+    cell.run_job()
+    cell.measure(0, backlog=20_000)
+    cell.measure(1, backlog=20_000)
+    cell.scale()
+    cell.run_tasks(4, processed_rows_per_second=40.0, backlog=20_000, input_rows_per_second=50.0)
+    cell.run_tasks(2, backlog=20_000, input_rows_per_second=100.0)
+    assert [row[1] for row in cell.decisions()] == ["increase_tasks", "undo", "none"]
+    cell.run_tasks(2, backlog=20_000, input_rows_per_second=200.0)
+    assert cell.decisions()[-1] == ("lag", "increase_tasks", "written")
 
 
 def test_advice_is_recorded_once_and_changes_nothing(cell: ScaledCell) -> None:

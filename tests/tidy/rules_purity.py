@@ -37,6 +37,7 @@ SERVICE_SHELLS: frozenset[str] = frozenset(
         "services/job_service/routes/packages.py",
         "services/job_service/routes/replays.py",
         "services/job_service/routes/rescale.py",
+        "services/job_service/routes/task_moves.py",
         "services/job_service/routes/restores.py",
         "services/job_service/routes/rollouts.py",
         "services/job_service/routes/savepoints.py",

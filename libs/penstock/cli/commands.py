@@ -141,6 +141,7 @@ COMMANDS = (
         "containers:cordon",
         "Give a container no new shards. It keeps the shards that it has. If it is being drained, the drain ends.",
     ),
+    Command("move", "containers:move", "Move a task that is slow where it runs to another container, with its shard."),
     Command("drain", "containers:drain", "Move all shards of a container to other containers."),
     Command(
         "uncordon", "containers:uncordon", "Let a container take shards again. If it is being drained, the drain ends."

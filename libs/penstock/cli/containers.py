@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from penstock.cli.arguments import AsJson, Reason
+from penstock.cli.arguments import AsJson, Job, Reason
 from penstock.cli.connection import client
 from penstock.cli.output import cell, figure, say, show_json, span, table
 from penstock.cli.parse import duration_seconds, name_of
@@ -71,6 +71,20 @@ def drain(
     if wait:
         longest = _WAIT_WITHOUT_LIMIT_SECONDS if seconds is None else seconds + _WAIT_BEYOND_LIMIT_SECONDS
         _watch(connection, container, longest)
+
+
+def move(
+    job: Job,
+    index: Annotated[int, typer.Argument(min=0, help="index of the task")],
+    reason: Reason = "",
+    for_: Annotated[str, typer.Option("--for", help="how long the task stays away from the container: 10m, 2h")] = "1h",
+) -> None:
+    """Move a task that is slow where it runs to another container, with its shard.
+
+    The other tasks of its shard move with it. It takes about a minute: see `penstock tasks`.
+    """
+    done = client().move_task(job, index, for_seconds=duration_seconds(for_, field="for"), reason=reason)
+    say(f"{job}/{index} leaves {done.container}, and stays away from it for {for_}")
 
 
 def uncordon(container: Container, reason: Reason = "") -> None:

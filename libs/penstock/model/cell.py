@@ -32,6 +32,7 @@ class CellAction(StrEnum):
     SILENCE_ENDED = "silence_ended"
     SECRET_GIVEN = "secret_given"
     SECRET_TAKEN = "secret_taken"
+    TASK_MOVED = "task_moved"
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ Unknown is never zero; a measured zero is a zero. A task with its own process co
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
@@ -14,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.tasks.dimensions import DIMENSIONS, Amounts, Dimension
+from penstock.tasks.ownership import Avoidance
 from penstock.tasks.shards import Sharding
 from penstock.tasks.spec import task_id
 
@@ -24,7 +26,7 @@ Ints = NDArray[np.int64]
 class JobTasks(NamedTuple):
     """A job's tasks: their number and generation, the reservation for each, and where they may run.
 
-    `selector` None: on any container.
+    `selector` None: on any container. `avoids`: what some of its tasks avoid now.
     """
 
     job: str
@@ -34,6 +36,7 @@ class JobTasks(NamedTuple):
     reserved: Amounts
     selector: str | None = None
     priority: int = 0
+    avoids: tuple[Avoidance, ...] = ()
 
 
 class TaskLoad(NamedTuple):
@@ -54,6 +57,14 @@ class TaskLoads(NamedTuple):
     values: Floats
     measured: NDArray[np.bool_]
     first: Ints
+
+
+def with_avoided(jobs: Iterable[JobTasks], avoided: Iterable[Avoidance]) -> list[JobTasks]:
+    """The jobs with what their tasks avoid; those of other jobs are left out."""
+    by_job: dict[str, list[Avoidance]] = defaultdict(list)
+    for each in avoided:
+        by_job[each.job].append(each)
+    return [job._replace(avoids=tuple(by_job[job.job])) if job.job in by_job else job for job in jobs]
 
 
 def task_loads(

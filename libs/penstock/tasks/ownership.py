@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import Enum
 from typing import NamedTuple
@@ -61,6 +62,15 @@ class Member(NamedTuple):
     def offers(self) -> frozenset[str]:
         """The region and labels by which selectors choose it (`penstock.tasks.selectors`)."""
         return offered(self.region, self.labels)
+
+
+@dataclass(frozen=True, slots=True)
+class Avoidance:
+    """A task that should leave a container, and stay away from it for a while: it was slow there."""
+
+    job: str
+    index: int
+    container: str
 
 
 class Owner(NamedTuple):

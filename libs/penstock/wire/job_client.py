@@ -11,6 +11,7 @@ from penstock.model.jobs import JobState
 from penstock.wire import jobs, overview, replays
 from penstock.wire.balance import BalanceView, Rebalanced
 from penstock.wire.cell_client import CellClient
+from penstock.wire.moves import TaskMove
 from penstock.wire.rollout_client import RolloutCalls
 from penstock.wire.savepoints import SavepointPage, SavepointView
 from penstock.wire.service_client import Noted, Paging
@@ -119,6 +120,14 @@ class JobClient(CellClient, RolloutCalls):
         """
         body = {"min_gain": min_gain, "min_measured_seconds": min_measured_seconds, **given}
         return self._write("POST", _job(job, "rebalance"), Rebalanced, body)
+
+    def move_task(
+        self, job: str, index: int, *, container: str | None = None, for_seconds: int = 3600, **noted: Unpack[Noted]
+    ) -> TaskMove:
+        """The task's shard leaves its container, and stays away for so long. Raises Conflict when it is not on the
+        `container` given, and when no other one is open."""
+        body = {"container": container, "for_seconds": for_seconds, **noted}
+        return self._write("POST", _job(job, "tasks", str(index), "move"), TaskMove, body)
 
     def create_savepoint(self, job: str, name: str | None = None, **noted: Unpack[Noted]) -> SavepointView:
         """Asks for a savepoint; its `state` shows later when it is ready."""

@@ -66,7 +66,7 @@ def classify_symptom(symptoms: JobSymptoms, config: JobConfig, policy: Policy) -
 def needs_recent(case: Situation) -> bool:
     """Whether the decision needs an estimate from the minutes before now: it may answer lag."""
     is_lag = classify_symptom(case.symptoms, case.config, case.policy) is Symptom.LAG
-    return is_lag and _may_act(case) and untriaged.why_stopped(case) is None
+    return is_lag and _may_act(case) and (untriaged.may_resume(case) or untriaged.why_stopped(case) is None)
 
 
 def needs_past(case: Situation) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypedDict
 
 from penstock.config.declare import Model
 from penstock.config.model import JobConfig
@@ -13,6 +13,7 @@ from services.auto_scaler.decide.policy import Policy
 from services.auto_scaler.decide.symptoms import JobSymptoms
 
 TASK_COUNT = "task_count"
+BOUNDS = "key_group_bounds"
 MEMORY = "resources.memory_bytes"
 
 
@@ -30,6 +31,7 @@ class Action(StrEnum):
 
     NONE = "none"
     REBALANCE = "rebalance"
+    MOVE_TASK = "move_task"
     INCREASE_TASKS = "increase_tasks"
     INCREASE_MEMORY = "increase_memory"
     DECREASE_TASKS = "decrease_tasks"
@@ -121,6 +123,21 @@ class PastChange(Model):
     input_rows_per_second: float | None = None
 
 
+class PastRebalance(Model):
+    """The newest change of the ranges of key groups that was written, and the lag before it."""
+
+    at: datetime
+    tasks: int
+    lag_seconds: float | None = None
+
+
+class PastMove(Model):
+    """The newest move of a single task that was asked for."""
+
+    at: datetime
+    index: int
+
+
 class JobUpdate(Model):
     """The newest write to the job that is not the scaler's."""
 
@@ -143,7 +160,8 @@ class ScalerState(Model):
     `converged`: the job runs what is expected of it. `running_since`: its last commit. `declared_*`: what the layers
     below the scaler's ask for. `pinned`: fields that a layer above sets, so that a change would show no effect.
     `container_memory_bytes`: of the smallest live container, None when there is none. `memory_used_bytes`: of the
-    task that uses most.
+    task that uses most. `traffic`: rows per second that come into each key group.
+    `containers`: of each task, None where it is unknown.
     """
 
     converged: bool
@@ -159,6 +177,10 @@ class ScalerState(Model):
     load: Load | None = None
     workload: Workload | None = None
     last_change: PastChange | None = None
+    last_rebalance: PastRebalance | None = None
+    traffic: tuple[float | None, ...] | None = None
+    containers: tuple[str | None, ...] | None = None
+    last_move: PastMove | None = None
     update: JobUpdate | None = None
     fleet: Fleet | None = None
     actions_last_hour: int | None = None
@@ -186,8 +208,16 @@ class Situation(NamedTuple):
         return key_group_count(self.config)
 
 
+class Move(TypedDict):
+    """A task that leaves a container."""
+
+    index: int
+    container: str
+
+
 class ScalingDecision(Model):
-    """What to do and why; `change` is a merge patch for the scaler's layer, None when nothing is written.
+    """What to do and why; `change` is a merge patch for the scaler's layer, None when nothing is written. Of a
+    `move_task` it is a `Move` instead: which task leaves which container.
 
     `limits`: what kept the decision from doing more. `untriaged`: the cause is unknown, so that people must look.
     """

@@ -71,6 +71,9 @@ class Policy(Model):
     growth_factor: float = Field(2.0, gt=1)
     imbalance_threshold: float = Field(0.5, ge=0)
     hot_task_share: Share = 0.75
+    least_gain: Share = 0.1
+    bad_task_share: Share = 0.5
+    traffic_seconds: Seconds = 60.0
     memory_growth_factor: float = Field(1.5, gt=1)
     vertical_share: Share = 0.2
 
@@ -108,6 +111,7 @@ class Policy(Model):
     update_watch_seconds: Seconds = 1800.0
     untriaged_seconds: Seconds = 3600.0
     stopped_seconds: Seconds = 86_400.0
+    stopped_ratio: float = Field(1.5, gt=1)
     breaker_least_jobs: Count = 20
     breaker_lagging_share: Share = 0.3
     breaker_unmeasured_share: Share = 0.5

@@ -6,13 +6,14 @@ None is unknown, never zero.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from statistics import fmean, pstdev
+from statistics import fmean, median, pstdev
 from typing import Literal
 
 from penstock.config.declare import Model
 from penstock.tasks.lag import lag_seconds
 
 LagBasis = Literal["bytes", "records"]
+_LEAST_COMPARED = 2
 
 
 class TaskSample(Model):
@@ -27,13 +28,23 @@ class TaskSample(Model):
     out_of_memory: bool = False
 
 
+class WorstTask(Model):
+    """The task that lags most, by records. `others_lag_seconds`: that of the next one. `rate_share`: its processing
+    rate, in parts of the median of the others."""
+
+    index: int
+    lag_seconds: float
+    others_lag_seconds: float
+    rate_share: float
+
+
 class JobSymptoms(Model):
     """Of all tasks of a job together.
 
     `time_lagged_seconds` is that of the task that lags most, None when it is unknown; `lag_basis` says in what it was
     measured. `imbalance` is the standard deviation of the tasks' processing rates relative to their mean.
     `out_of_memory`: some task was, lately. `processed_rows_per_second`: what all tasks get through in a second of work.
-    `largest_backlog_share`: the part of the backlog that waits for one task alone.
+    `largest_backlog_share`: the part of the backlog that waits for one task alone. `worst`: the task that lags most.
     """
 
     tasks_expected: int
@@ -44,6 +55,7 @@ class JobSymptoms(Model):
     out_of_memory: bool
     processed_rows_per_second: float | None = None
     largest_backlog_share: float | None = None
+    worst: WorstTask | None = None
 
 
 def detect(samples: Sequence[TaskSample], task_count: int) -> JobSymptoms:
@@ -60,6 +72,7 @@ def detect(samples: Sequence[TaskSample], task_count: int) -> JobSymptoms:
         out_of_memory=any(sample.out_of_memory for sample in samples),
         processed_rows_per_second=processed_together(measured) if complete else None,
         largest_backlog_share=largest_backlog_share(measured) if complete else None,
+        worst=worst_task(measured) if complete else None,
     )
 
 
@@ -124,6 +137,22 @@ def largest_backlog_share(samples: Sequence[TaskSample]) -> float | None:
     if len(known) < len(samples) or not sum(known):
         return None
     return max(known) / sum(known)
+
+
+def worst_task(samples: Sequence[TaskSample]) -> WorstTask | None:
+    """None for a single task, and when the lag of one is unknown: without work a task has shown no rate."""
+    known = [
+        (lag, sample.index, sample.processed_rows_per_second or 0.0)
+        for sample in samples
+        if (lag := lag_seconds(sample.backlog_records, sample.processed_rows_per_second)) is not None
+    ]
+    if len(known) < len(samples) or len(known) < _LEAST_COMPARED:
+        return None
+    (lag, index, rate), *others = sorted(known, reverse=True)
+    usual = median(speed for _, _, speed in others)
+    if not usual or not lag:
+        return None
+    return WorstTask(index=index, lag_seconds=lag, others_lag_seconds=others[0][0], rate_share=rate / usual)
 
 
 def _rates(samples: Sequence[TaskSample]) -> list[float | None]:

@@ -50,11 +50,25 @@ def why_stopped(case: Situation) -> str | None:
         return None
     if not _is_within(case, undone, policy.untriaged_seconds) and _is_faster(case, undone):
         return None
+    if _gets_more(case, undone):
+        return None
     return (
         f"{undone.tasks_before} tasks did not help, so the cause is something else; the job stays at "
-        f"{undone.tasks_after} tasks until it is updated or its tasks get faster, or for "
+        f"{undone.tasks_after} tasks until it is updated, its tasks get faster or far more comes in, or for "
         f"{policy.stopped_seconds / 3600:.0f} hours"
     )
+
+
+def may_resume(case: Situation) -> bool:
+    """Whether what comes in could let a job grow that has been stopped: then it must be looked at."""
+    undone = _standing_change(case, Action.UNDO)
+    return undone is not None and undone.input_rows_per_second is not None
+
+
+def _gets_more(case: Situation, undone: PastChange) -> bool:
+    """Whether clearly more comes in than at the undo: then that there were too few tasks is a cause again."""
+    load, before = case.state.load, undone.input_rows_per_second
+    return load is not None and before is not None and load.rows_per_second > case.policy.stopped_ratio * before
 
 
 def _is_faster(case: Situation, undone: PastChange) -> bool:

@@ -15,9 +15,12 @@ from penstock.config.model import JobConfig
 from services.auto_scaler.decide.decision import classify_symptom, decide, needs_past, needs_recent
 from services.auto_scaler.decide.estimates import TaskMinute, estimate_load, estimate_rate
 from services.auto_scaler.decide.model import (
+    BOUNDS,
+    TASK_COUNT,
     DayHistory,
     PastChange,
     PastDay,
+    PastRebalance,
     ScalerState,
     ScalingDecision,
     Situation,
@@ -39,7 +42,8 @@ class SeenMinute(NamedTuple):
 
     `started_at`: the minute of its last change. `is_measured`: the minute has measured what runs now. `lags`: its worst
     task was beyond the SLO. `memory_used`: bytes of the task that uses most. `busiest`: the task with most to do.
-    `by_task`: what each task measured; it is asked only in minutes in which that matters.
+    `by_task`: what each task measured. `by_key_group`: rows per second that came into each key group, None where that
+    is not known. Both are asked only in minutes in which they matter.
     """
 
     at: datetime
@@ -54,6 +58,7 @@ class SeenMinute(NamedTuple):
     memory_used: int | None
     busiest: TaskMinute
     by_task: Callable[[], list[TaskMinute]]
+    by_key_group: Callable[[], tuple[float | None, ...] | None] = lambda: None
 
 
 class JobRounds:
@@ -68,6 +73,7 @@ class JobRounds:
         self._out_of_memory_at: datetime | None = None
         self._acted: deque[datetime] = deque(maxlen=60)
         self._last_change: PastChange | None = None
+        self._last_rebalance: PastRebalance | None = None
 
     def remember(self, minute: JobMinute) -> None:
         """Takes a minute from before the first round, in order: past days count it, nothing is decided."""
@@ -99,13 +105,16 @@ class JobRounds:
         if found.change is None:
             return
         self._acted.append(case.now)
-        if "task_count" in found.change:
+        lag = case.symptoms.time_lagged_seconds
+        if BOUNDS in found.change:
+            self._last_rebalance = PastRebalance(at=case.now, tasks=case.tasks, lag_seconds=lag)
+        if TASK_COUNT in found.change:
             self._last_change = PastChange(
                 at=case.now,
                 action=found.action,
                 tasks_before=case.tasks,
-                tasks_after=found.change["task_count"],
-                lag_seconds=case.symptoms.time_lagged_seconds,
+                tasks_after=found.change[TASK_COUNT],
+                lag_seconds=lag,
                 processed_rows_per_second=case.symptoms.processed_rows_per_second,
                 input_rows_per_second=None if case.state.load is None else case.state.load.rows_per_second,
             )
@@ -137,10 +146,13 @@ class JobRounds:
 
     def _with_more(self, case: Situation, seen: SeenMinute, *, is_due: bool) -> ScalerState:
         """What is read only of jobs of which it matters now."""
-        is_past_needed = is_due and needs_past(case)
-        if not (is_past_needed or needs_recent(case)):
+        is_past_needed, is_recent_needed = is_due and needs_past(case), needs_recent(case)
+        if not (is_past_needed or is_recent_needed):
             return case.state
         state = self._past.with_recent(case.state, seen)
+        if is_recent_needed:
+            dealing = {"traffic": seen.by_key_group(), "last_rebalance": self._last_rebalance}
+            return state.model_copy(update=dealing)
         return self._past.with_past(state, seen) if is_past_needed else state
 
 

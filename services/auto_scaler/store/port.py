@@ -12,15 +12,16 @@ from sqlalchemy import Engine
 from penstock.config.model import JobConfig
 from penstock.control.errors import Conflict
 from penstock.model.alerts import SCALING_ALERTS
+from penstock.model.traffic import measured
 from penstock.store import leases
 from penstock.store.alerts import Found, replace_alerts
 from penstock.store.engine import transaction
 from services.auto_scaler.decide.estimates import TaskMinute
 from services.auto_scaler.decide.policy import Policy
 from services.auto_scaler.decide.symptoms import TaskSample
-from services.auto_scaler.evidence import Past, ScaledJob, scaler_state
+from services.auto_scaler.evidence import Dealing, Past, ScaledJob, scaler_state
 from services.auto_scaler.replay.recorded import Known, RecordedJob, recorded_job
-from services.auto_scaler.store import decisions, evidence, past, replay
+from services.auto_scaler.store import dealing, decisions, evidence, past, replay
 
 # A task whose newest sample is older counts as not measured.
 FRESH = timedelta(minutes=3)
@@ -63,6 +64,17 @@ class ScalingStore:
         """What each task of a job measured in each minute since a time."""
         with transaction(self._engine) as connection:
             return past.read_recent(connection, job, since=since)
+
+    def dealing(self, job: str, config: JobConfig, now: datetime, *, created_at: datetime, policy: Policy) -> Dealing:
+        """What comes into each key group of a job, where its tasks are, its newest rebalance and its newest move."""
+        with transaction(self._snapshot) as connection:
+            reports = dealing.read_reports(connection, job)
+            return Dealing(
+                measured(reports, config, now, min_seconds=policy.traffic_seconds),
+                dealing.containers_of(reports, config.task_count),
+                dealing.last_rebalance(connection, job, since=created_at),
+                dealing.last_move(connection, job, since=created_at),
+            )
 
     def past(
         self,

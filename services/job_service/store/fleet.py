@@ -10,6 +10,7 @@ from sqlalchemy import Connection, text
 
 from penstock.store.rows import read_first
 from penstock.tasks.dimensions import CPU, DISK, MEMORY
+from penstock.tasks.ownership import OPEN
 from penstock.wire.containers import ContainerView, PlacementView
 
 _ROWS = """
@@ -38,6 +39,9 @@ _STANDING = text(
     FROM containers WHERE name = :name FOR UPDATE
     """
 )
+_OPEN_BESIDE = text(
+    "SELECT EXISTS (SELECT FROM containers WHERE name <> :name AND state = 'live' AND availability = :open)"
+)
 _FORGET = [
     text(f"DELETE FROM {table} WHERE {column} = :name")
     for table, column in (("tasks", "container"), ("reports", "container"), ("containers", "name"))
@@ -65,6 +69,11 @@ def forget(connection: Connection, name: str) -> None:
     """Removes a container with what it reported."""
     for statement in _FORGET:
         connection.execute(statement, {"name": name})
+
+
+def is_open_beside(connection: Connection, name: str) -> bool:
+    """Whether a live container other than this one takes shards."""
+    return bool(connection.execute(_OPEN_BESIDE, {"name": name, "open": OPEN}).scalar_one())
 
 
 def containers_page(connection: Connection, *, limit: int, after: str = "") -> list[ContainerView]:

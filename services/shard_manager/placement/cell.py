@@ -15,9 +15,9 @@ import numpy as np
 from penstock.tasks.dimensions import DIMENSIONS, NAMES
 from penstock.tasks.ownership import CORDONED, DRAINING, OPEN, Member
 from penstock.tasks.selectors import parts
-from services.shard_manager.placement.binding import Unmet, bind, without_slot
+from services.shard_manager.placement.binding import Bound, Unmet, bind, without_slot
 from services.shard_manager.placement.needs import Needs
-from services.shard_manager.placement.problem import Containers, Floats, Problem, Shards, State
+from services.shard_manager.placement.problem import Constraint, Containers, Floats, Ints, Problem, Shards, State
 
 IDLE_SHARE = 0.05
 """Every shard counts at least its equal part of this share of the cell. So shards without tasks are spread by count and
@@ -53,17 +53,39 @@ def problem_of_cell(members: Mapping[str, Member], needs: Needs, home: Mapping[i
     rows = [members[name] for name in sorted(members)]
     count, containers = len(needs.load), _containers(rows, needs.asks.selectors, rules.headroom)
     bound = bind(needs.asks, count, {row.offers() for row in rows if row.availability == OPEN}, members, home)
+    constraint, constraints = _avoiding(bound, needs.avoids, rows)
     shards = Shards(
         ids=np.arange(count),
         load=np.maximum(needs.load, _idle(containers, count)),
-        constraint=bound.constraint,
-        constraints=bound.constraints,
+        constraint=constraint,
+        constraints=constraints,
         priority=needs.priority,
         move_seconds=needs.move_seconds,
         spread=needs.spread,
     )
     problem = Problem(containers, shards, NAMES, rules.band, rules.move_budget)
     return CellProblem(problem, (*bound.unmet, *without_slot(needs, [row.offers() for row in rows])))
+
+
+def _avoiding(
+    bound: Bound, avoids: Mapping[int, frozenset[str]], rows: Sequence[Member]
+) -> tuple[Ints, tuple[Constraint, ...]]:
+    """The constraint of each shard, with the containers that its tasks avoid. A shard that only these could take avoids
+    none: a slow task is better than none."""
+    constraint, constraints = bound.constraint.copy(), list(bound.constraints)
+    for shard, names in sorted(avoids.items()):
+        asked = constraints[constraint[shard]]._replace(avoids=names)
+        if not any(_may_take(row, asked) for row in rows):
+            continue
+        if asked not in constraints:
+            constraints.append(asked)
+        constraint[shard] = constraints.index(asked)
+    return constraint, tuple(constraints)
+
+
+def _may_take(row: Member, asked: Constraint) -> bool:
+    is_there = not asked.regions or row.region in asked.regions
+    return row.availability == OPEN and row.name not in asked.avoids and is_there and asked.labels <= row.offers()
 
 
 def _containers(rows: Sequence[Member], selectors: Collection[str], headroom: float) -> Containers:

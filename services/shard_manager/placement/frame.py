@@ -138,6 +138,8 @@ def _allowed(containers: Containers, constraint: Constraint) -> Flags:
     for label in constraint.labels:
         known = label in containers.label_names
         holds &= containers.labels[:, containers.label_names.index(label)] if known else False
+    if constraint.avoids:
+        holds &= np.array([name not in constraint.avoids for name in containers.names], dtype=np.bool_)
     return holds
 
 

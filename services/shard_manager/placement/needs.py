@@ -5,14 +5,16 @@ A shard is a bucket of tasks. It uses the sum of what its tasks use, and is as i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from penstock.tasks.dimensions import DIMENSIONS, DISK
 from penstock.tasks.loads import JobTasks, TaskLoad, shard_loads, task_loads, task_shards
 from penstock.tasks.shards import Sharding
+from penstock.tasks.spec import task_id
 from services.shard_manager.placement.problem import NO_GROUP, Floats, Ints
 
 RESTART_SECONDS = 1.0
@@ -42,7 +44,8 @@ class Asks:
 class Needs:
     """By shard [S], 0 to S - 1, as in `problem.Shards`. `spread`: the first job with a task in the shard.
 
-    `nowhere`: the jobs whose selector has no slot, as (job, selector).
+    `nowhere`: the jobs whose selector has no slot, as (job, selector). `avoids`: the names of containers that some task
+    of a shard avoids.
     """
 
     sharding: Sharding
@@ -52,6 +55,7 @@ class Needs:
     spread: Ints
     asks: Asks
     nowhere: tuple[tuple[str, str], ...]
+    avoids: Mapping[int, frozenset[str]] = field(default_factory=dict)
 
 
 def needs_of(jobs: Iterable[JobTasks], reported: Iterable[TaskLoad], sharding: Sharding) -> Needs:
@@ -72,7 +76,18 @@ def needs_of(jobs: Iterable[JobTasks], reported: Iterable[TaskLoad], sharding: S
         spread=_first(shard, of_job, shard_count),
         asks=_asks(ordered, shard, of_job),
         nowhere=tuple(others),
+        avoids=_avoids(ordered, sharding),
     )
+
+
+def _avoids(jobs: Iterable[JobTasks], sharding: Sharding) -> dict[int, frozenset[str]]:
+    found: dict[int, set[str]] = defaultdict(set)
+    for job in jobs:
+        for task in job.avoids:
+            shard = sharding.shard_of(task_id(job.job, task.index), job.selector)
+            if shard is not None and task.index < job.task_count:
+                found[shard].add(task.container)
+    return {shard: frozenset(names) for shard, names in found.items()}
 
 
 def _greatest(shard: Ints, values: Ints, shard_count: int) -> Ints:

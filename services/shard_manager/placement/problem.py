@@ -33,10 +33,12 @@ class State(IntEnum):
 
 
 class Constraint(NamedTuple):
-    """Where a shard may be: in one of `regions` (empty: in any region), on a container that has all `labels`."""
+    """Where a shard may be: in one of `regions` (empty: in any region), on a container that has all `labels`, and on
+    none of those that it `avoids`, by name."""
 
     regions: frozenset[str] = frozenset()
     labels: frozenset[str] = frozenset()
+    avoids: frozenset[str] = frozenset()
 
 
 ANYWHERE = Constraint()

@@ -67,7 +67,8 @@ def _where(frame: Frame, row: int) -> str:
     constraint = frame.problem.shards.constraints[frame.problem.shards.constraint[row]]
     region = f" of region {' or '.join(sorted(constraint.regions))}" if constraint.regions else ""
     labels = f" with label {', '.join(sorted(constraint.labels))}" if constraint.labels else ""
-    return region + labels
+    others = f" other than {', '.join(sorted(constraint.avoids))}" if constraint.avoids else ""
+    return region + labels + others
 
 
 def _too_large(frame: Frame, row: int, may_enter: Flags) -> str:

@@ -10,13 +10,14 @@ from sqlalchemy import Connection, Engine, text
 
 from penstock.store import leases
 from penstock.store.alerts import replace_alerts
+from penstock.store.avoided import read_avoided
 from penstock.store.cluster import ShardingFacts, read_facts
 from penstock.store.engine import present_number, transaction
 from penstock.store.json import as_json
 from penstock.store.loads import read_loads
 from penstock.store.running import RUNNING_COMMIT, UNASKED_STOP
 from penstock.store.shards import lock_containers
-from penstock.tasks.loads import JobTasks, TaskLoad
+from penstock.tasks.loads import JobTasks, TaskLoad, with_avoided
 from penstock.tasks.ownership import Member, Membership, Owner
 from penstock.tasks.selectors import meets
 from services.shard_manager.placement.alerts import KINDS, PlacementAlert
@@ -164,9 +165,9 @@ class ShardStore:
             connection.execute(_SAVE_HEARTBEATS, {"names": list(heard_at), "times": list(heard_at.values())})
 
     def jobs(self) -> list[JobTasks]:
-        """The jobs whose tasks should run, by name."""
+        """The jobs whose tasks should run, by name, with the containers that some of their tasks avoid."""
         with transaction(self._engine) as connection:
-            return self._jobs.with_tasks(connection)
+            return with_avoided(self._jobs.with_tasks(connection), read_avoided(connection))
 
     def loads(self) -> list[TaskLoad]:
         """The loads of tasks as last reported."""

@@ -55,6 +55,7 @@ class Fleet:
         self._hosts = rng.lognormal(0.0, figures.HOST_NOISE, (len(jobs), MAX_TASKS))
         self.tasks, self.memory = np.array(sizes, dtype=np.int64).reshape(rows, 2).T.copy()
         self.started = np.zeros(rows, dtype=np.int64)
+        self.bounds: list[tuple[int, ...] | None] = [None] * rows
         self.pending: dict[int, Wanted] = {}
         self._lead = np.zeros(rows)
         self._down = np.zeros(rows)
@@ -154,6 +155,7 @@ class Fleet:
         job = self.job(row)
         millions = job.state_millions * float(self._state[minute, row // self.policies])
         self.tasks[row], self.memory[row], self.started[row] = wanted.tasks, wanted.memory_bytes, minute
+        self.bounds[row] = wanted.bounds
         self._down[row] = figures.down_seconds(millions, job.backend, job.isolated)
         self._deal(row, wanted.bounds)
 

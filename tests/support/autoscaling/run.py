@@ -104,7 +104,7 @@ class _Run:
             if row in fleet.pending:
                 continue
             wanted = self._policies[row].wanted(one)
-            if (wanted.tasks, wanted.memory_bytes) != (one.tasks, one.memory_bytes) or wanted.bounds is not None:
+            if wanted != (one.tasks, one.memory_bytes, fleet.bounds[row]):
                 self._actions[row] += 1
                 self._down[row] += fleet.order(row, wanted, minute)
                 if wanted.tasks != one.tasks:

@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 
 from penstock.store.running import UNASKED_STOP
-from penstock.tasks.loads import JobTasks, TaskLoad
+from penstock.tasks.loads import JobTasks, TaskLoad, with_avoided
 from penstock.tasks.ownership import Member, Owner
 from penstock.tasks.selectors import meets, selector_of
 from services.shard_manager.placement.alerts import KINDS, PlacementAlert
@@ -78,7 +78,8 @@ class MemoryShardStore(MemoryPort):
     def jobs(self) -> list[JobTasks]:
         with self._transaction() as store:
             rows = [(entry.row, orjson.loads(entry.row.config)) for entry in store.running.values()]
-        return [
+            avoided = list(store.avoided)
+        jobs = [
             JobTasks(
                 row.job,
                 config["task_count"],
@@ -91,6 +92,7 @@ class MemoryShardStore(MemoryPort):
             for row, config in rows
             if not row.stopping and config.get("desired_state") != "stopped"
         ]
+        return with_avoided(jobs, avoided)
 
     def loads(self) -> list[TaskLoad]:
         with self._transaction() as store:

@@ -24,7 +24,7 @@ from penstock.store.cluster import ShardingFacts
 from penstock.store.running import CommitRow
 from penstock.store.savepoints import SavepointRow
 from penstock.tasks.loads import TaskLoad
-from penstock.tasks.ownership import Member, Owner
+from penstock.tasks.ownership import Avoidance, Member, Owner
 from penstock.tasks.shards import Sharding
 from services.shard_manager.store.owners import Change
 from services.state_syncer.decide.progress import Restore
@@ -127,6 +127,7 @@ class MemoryStore:
         self.reports: dict[str, ReportEntry] = {}
         self.tasks: dict[str, tuple[TaskReport, ...]] = {}
         self.loads: dict[tuple[str, int], TaskLoad] = {}
+        self.avoided: list[Avoidance] = []
         self.placements: dict[str, Mapping[str, Any]] = {}
         self.alerts: dict[tuple[str, str], AlertEntry] = {}
         self.set_aside: set[str] = set()

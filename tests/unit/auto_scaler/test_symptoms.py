@@ -134,3 +134,27 @@ def test_lack_of_memory_is_seen_though_the_rest_is_unknown() -> None:
     found = detect([TaskSample(index=0, out_of_memory=True)], task_count=2)
     assert found.out_of_memory
     assert found.time_lagged_seconds is None
+
+
+WORST = {
+    "one is slow and behind": ([(100.0, 0), (20.0, 4000), (90.0, 90)], (1, 200.0, 1.0, 20.0 / 95.0)),
+    "the first of them": ([(10.0, 1000), (100.0, 0)], (0, 100.0, 0.0, 0.1)),
+    "nothing waits": ([(100.0, 0), (100.0, 0)], None),
+    "a single task": ([(100.0, 500)], None),
+    "one has waiting rows and no rate": ([(100.0, 500), (None, 500)], None),
+    "one is not measured": ([(100.0, 500), (100.0, None)], None),
+    "the others did nothing": ([(100.0, 500), (None, 0)], None),
+}
+
+
+@pytest.mark.parametrize(("measured", "expected"), WORST.values(), ids=WORST.keys())
+def test_the_task_that_lags_most(
+    measured: list[tuple[float | None, int | None]], expected: tuple[float, ...] | None
+) -> None:
+    samples = [
+        TaskSample(index=index, processed_rows_per_second=rate, backlog_records=backlog)
+        for index, (rate, backlog) in enumerate(measured)
+    ]
+    found = detect(samples, len(samples)).worst
+    shown = None if found is None else (found.index, found.lag_seconds, found.others_lag_seconds, found.rate_share)
+    assert shown == (None if expected is None else pytest.approx(expected))

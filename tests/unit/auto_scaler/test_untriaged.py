@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
+from services.auto_scaler.decide.decision import needs_recent
 from services.auto_scaler.decide.model import Action, Fleet, JobUpdate, PastChange, Symptom
 from services.auto_scaler.decide.symptoms import TaskSample, detect
-from tests.support.auto_scaler import NOW, change, decided, job, load, rate, state, symptoms
+from tests.support.auto_scaler import NOW, change, decided, job, load, rate, situation, state, symptoms
 
 GREW = change(Action.INCREASE_TASKS, 2, 4, lag_seconds=200.0, processed_rows_per_second=200.0)
 SOON = JobUpdate(at=NOW - timedelta(minutes=5), author="ann")
@@ -85,6 +86,7 @@ def undone(*, hours: float, processed: float | None) -> PastChange:
     return UNDONE.model_copy(update={"at": NOW - timedelta(hours=hours), "processed_rows_per_second": processed})
 
 
+AT_100 = UNDONE.model_copy(update={"input_rows_per_second": 100.0})
 STOPS: dict[str, tuple[dict[str, Any], bool]] = {
     "undone lately": ({}, True),
     "also while it could not act": ({"last_action_at": NOW}, True),
@@ -94,6 +96,10 @@ STOPS: dict[str, tuple[dict[str, Any], bool]] = {
     "a day ago": ({"last_change": undone(hours=24, processed=154.0)}, False),
     "faster at once is no reason": ({"last_change": undone(hours=0.5, processed=153.0)}, True),
     "updated since": ({"update": SOON}, False),
+    "half as much again comes in": ({"last_change": AT_100, "load": load(151.0)}, False),
+    "somewhat more comes in": ({"last_change": AT_100, "load": load(150.0)}, True),
+    "what came in then is not known": ({"load": load(151.0)}, True),
+    "what comes in is not known": ({"last_change": AT_100}, True),
 }
 
 
@@ -103,6 +109,11 @@ def test_after_an_undo_nothing_grows_for_a_while(values: dict[str, Any], stops: 
         symptoms(500.0, processed_rows_per_second=200.0), job(2), state(**{"last_change": UNDONE} | values)
     )
     assert (decision.change is None, decision.untriaged) == (stops, stops)
+
+
+@pytest.mark.parametrize(("last", "looks"), [(AT_100, True), (UNDONE, False)])
+def test_what_comes_in_is_looked_at_while_it_could_end_the_stop(last: PastChange, looks: bool) -> None:
+    assert needs_recent(situation(symptoms(500.0), job(2), state(last_change=last))) is looks
 
 
 GROWN_SINCE = change(Action.INCREASE_TASKS, 1, 2, at=NOW - timedelta(minutes=8))

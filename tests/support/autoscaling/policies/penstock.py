@@ -8,9 +8,10 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache, partial
 
+from penstock.config.keygroups import bounds_in_force
 from penstock.config.model import JobConfig
 from services.auto_scaler.decide.estimates import TaskMinute
-from services.auto_scaler.decide.model import ScalerState
+from services.auto_scaler.decide.model import BOUNDS, ScalerState
 from services.auto_scaler.decide.policy import Policy
 from services.auto_scaler.replay.rounds import JobRounds, SeenMinute
 from tests.support.autoscaling.jobs import KEY_GROUPS, MAX_TASKS, SLO_SECONDS, Job
@@ -39,6 +40,7 @@ class Penstock:
             declared_memory_bytes=job.memory_bytes,
             container_memory_bytes=CONTAINER_MEMORY_BYTES,
         )
+        self._bounds: tuple[int, ...] | None = None
 
     def wanted(self, seen: Seen) -> Wanted:
         """What the layer asks for after the round at the end of this minute."""
@@ -46,10 +48,14 @@ class Penstock:
             self._restarted_at = seen.minute
         self._asked_at = seen.minute
         seen = seen._replace(started=max(seen.started, self._restarted_at))
-        decision = self._rounds.decide(seen_minute(seen), config_of(seen.tasks, seen.memory_bytes), self._known)
+        bounds = bounds_in_force(KEY_GROUPS, seen.tasks, self._bounds)
+        config = config_of(seen.tasks, seen.memory_bytes, bounds)
+        decision = self._rounds.decide(seen_minute(seen), config, self._known)
         change = (decision.change if decision is not None else None) or {}
         memory = change.get("resources", {}).get("memory_bytes", seen.memory_bytes)
-        return Wanted(change.get("task_count", seen.tasks), memory)
+        if BOUNDS in change:
+            self._bounds = tuple(change[BOUNDS])
+        return Wanted(change.get("task_count", seen.tasks), memory, self._bounds)
 
 
 class Reactive(Penstock):
@@ -79,6 +85,7 @@ def seen_minute(seen: Seen) -> SeenMinute:
         memory_used=int(seen.memory_used),
         busiest=busiest(seen),
         by_task=partial(task_minutes, seen),
+        by_key_group=partial(key_group_rates, seen),
     )
 
 
@@ -91,6 +98,11 @@ def task_minutes(seen: Seen) -> list[TaskMinute]:
     """What each task measured in the minute."""
     columns = (column[: seen.tasks].tolist() for column in (seen.task_reads, seen.task_rates, seen.task_backlogs))
     return [_minute(seen, task, *figures) for task, figures in enumerate(zip(*columns, strict=True))]
+
+
+def key_group_rates(seen: Seen) -> tuple[float | None, ...]:
+    """What came into each key group, in rows per second."""
+    return tuple(seen.group_rates.tolist())
 
 
 def busiest(seen: Seen) -> TaskMinute:
@@ -107,12 +119,13 @@ def _minute(seen: Seen, task: int, read: float, rate: float, backlog: float) -> 
 
 
 @lru_cache(maxsize=4096)
-def config_of(tasks: int, memory_bytes: int) -> JobConfig:
+def config_of(tasks: int, memory_bytes: int, bounds: tuple[int, ...] | None = None) -> JobConfig:
     """The configuration that runs."""
     return JobConfig.model_validate(
         make_config(
             inputs={"events": {"key_groups": KEY_GROUPS}},
             task_count=tasks,
+            key_group_bounds=bounds,
             max_task_count=MAX_TASKS,
             resources={"memory_bytes": memory_bytes},
             slo={"max_lag_seconds": SLO_SECONDS},

@@ -6,7 +6,8 @@ import pytest
 
 from penstock.model.alerts import AlertKind
 from penstock.tasks.dimensions import CPU
-from penstock.tasks.ownership import CORDONED
+from penstock.tasks.loads import with_avoided
+from penstock.tasks.ownership import CORDONED, Avoidance
 from penstock.tasks.shards import Sharding, shard_of
 from services.shard_manager.placement.needs import needs_of
 from services.shard_manager.placement.target import container_facts, review
@@ -114,6 +115,26 @@ def test_a_job_that_asks_for_a_region_is_a_reason_and_one_that_asks_in_vain_hurt
         f"job {asks} asks for region north: no open container has region north; its tasks in 1 shards do not run"
     )
     assert made(hosts=hosts, needs=in_vain, present=after.where).where.keys() == set(range(SHARDS))
+
+
+def test_a_shard_leaves_the_container_that_one_of_its_tasks_avoids():
+    """1. The task is slow on its container. 2. Its shard goes to the other one, and nothing is left to do. 3. The only
+    container that may have it keeps it."""
+    before = made()
+    where = before.where[shard_of("j/1", SHARDS)]
+    [elsewhere] = {"a", "b"} - {where}
+    avoided = [Avoidance("j", 1, where), Avoidance("j", 7, elsewhere), Avoidance("gone", 0, elsewhere)]
+    needs = needs_of(with_avoided([job("j", 2)], avoided), [], SHARDING)
+    violations = review(before, TWO, needs, RULES).violations
+    assert violations.misplaced == {shard_of("j/1", SHARDS)}
+    assert trigger_of_needs(before, violations) is PlacementTrigger.MISPLACED
+    after = made(needs=needs, present=before.where)
+    assert after.where[shard_of("j/1", SHARDS)] == elsewhere
+    assert trigger_of_needs(after, review(after, TWO, needs, RULES).violations) is None
+    alone = {where: TWO[where]}
+    assert made(hosts=alone, needs=needs).where.keys() == set(range(SHARDS))
+    cordoned = TWO | {elsewhere: TWO[elsewhere]._replace(availability=CORDONED)}
+    assert review(before, cordoned, needs, RULES).violations.misplaced == frozenset()
 
 
 def _in_west(name: str) -> int:

@@ -1,0 +1,70 @@
+"""Single tasks: one that is slow where it runs moves to another container, with its shard."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Annotated
+
+from fastapi import APIRouter, Body, Path, Response
+from sqlalchemy import Connection
+
+from penstock.control.errors import Conflict, NotFound
+from penstock.control.logs import logger
+from penstock.model.cell import CellAction, CellEntry
+from penstock.store.avoided import avoid
+from penstock.store.cell_history import record
+from penstock.store.cluster import read_facts
+from penstock.tasks.ownership import Avoidance
+from penstock.tasks.spec import task_id
+from penstock.wire.moves import MoveWrite, TaskMove
+from services.job_service import access, requests, views
+from services.job_service.answers import Answer, answer
+from services.job_service.requests import CallOf, JobName, known_job, respond
+from services.job_service.store import fleet, overview
+
+log = logger(__name__)
+router = APIRouter(tags=["jobs"], route_class=requests.StrictRoute)
+TaskIndex = Annotated[int, Path(ge=0, le=9_999, description="the task's index")]
+MoveBody = Annotated[MoveWrite, Body(default_factory=MoveWrite)]
+
+
+@router.post("/v1/jobs/{job}/tasks/{index}/move", response_model=TaskMove, status_code=202)
+@requests.needs(access.of_role(access.MAY_MOVE))
+def move_task(job: JobName, index: TaskIndex, body: MoveBody, call: CallOf) -> Response:
+    """The task's shard leaves its container, with the other tasks in it, within about a minute, and stays away for
+    `for_seconds`. 409 when nobody runs it, when it is not on the `container` given, and when no other container is
+    open. If no other container may take the shard, by region or labels, it stays."""
+
+    def work(connection: Connection) -> Answer:
+        container = _container_of(connection, job, index)
+        if body.container not in (None, container):
+            raise Conflict(f"{task_id(job, index)} is on {container} by now", field="container", rule="owner")
+        if not fleet.is_open_beside(connection, container):
+            raise Conflict(f"no other container than {container} is open", field="container", rule="elsewhere")
+        lasts = timedelta(seconds=body.for_seconds)
+        avoid(connection, Avoidance(job, index, container), lasts, author=call.author, reason=body.reason)
+        done = TaskMove(job=job, index=index, container=container, for_seconds=body.for_seconds)
+        entry = CellEntry(
+            call.author, CellAction.TASK_MOVED, task_id(job, index), body.reason, old={"container": container}
+        )
+        record(connection, entry)
+        return answer(202, done)
+
+    done = call.run(work)
+    log.info("move of a task asked for", job=job, index=index, author=call.author, reason=body.reason)
+    return respond(done)
+
+
+def _container_of(connection: Connection, job: str, index: int) -> str:
+    """The container that owns the shard of a task. Raises NotFound, and Conflict when nobody owns it."""
+    running = overview.running_job(connection, job)
+    if running is None:
+        known_job(connection, job)
+    found = views.places(job, running, (), read_facts(connection).sharding)
+    shard = next((place.shard for place in found if place.number == index), None)
+    if index >= len(found):
+        raise NotFound(f"{job} has no task {index}", field="index", rule="known")
+    container = None if shard is None else overview.owners(connection, [shard]).get(shard)
+    if container is None:
+        raise Conflict(f"no container runs {task_id(job, index)}", field="index", rule="owner")
+    return container

@@ -1,0 +1,81 @@
+"""`/v1/jobs/{job}/tasks/{index}/move` and `penstock move`."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.control.errors import Conflict, Forbidden, NotFound
+from penstock.store.avoided import read_avoided
+from penstock.tasks.ownership import Avoidance
+from penstock.wire.job_client import JobClient
+from tests.support.cli.shell import Shell
+from tests.support.job_service.service import CONFIG, RunningJobService
+from tests.support.state_syncer.cell import Cell
+
+
+def avoided(cell: Cell) -> list[Avoidance]:
+    with cell.engine.connect() as connection:
+        return read_avoided(connection)
+
+
+def run_on_a(client: JobClient, cell: Cell) -> None:
+    """A job of two tasks, all shards of which the container `a` owns; `b` is open, too."""
+    client.put_job("etl", {**CONFIG, "task_count": 2})
+    cell.rounds(1)
+    cell.do(
+        "INSERT INTO assignment (shard, container, epoch) SELECT shard, 'a', 1 FROM generate_series(0, 4095) shard"
+        " ON CONFLICT (shard) DO UPDATE SET container = 'a'"
+    )
+
+
+def test_a_slow_task_leaves_its_container_for_a_while(
+    service: RunningJobService, client: JobClient, cell: Cell
+) -> None:
+    """1. The scaler's token asks, as it saw the task. 2. Asked again it is the same. 3. It is in the history of the
+    cell, and no layer has changed."""
+    run_on_a(client, cell)
+    scaler = service.client(client.create_token("scaler", "scaler"))
+    done = scaler.move_task("etl", 1, container="a", reason="decision 7")
+    assert (done.job, done.index, done.container, done.for_seconds) == ("etl", 1, "a", 3600)
+    scaler.move_task("etl", 1, for_seconds=60)
+    assert avoided(cell) == [Avoidance("etl", 1, "a")]
+    moved = [entry for entry in client.cell_history(subject="etl/1").entries if entry.action == "task_moved"]
+    assert [(entry.author, entry.reason) for entry in moved] == [("scaler", ""), ("scaler", "decision 7")]
+    assert client.get_layer("etl", "scaler").version == 0
+
+
+def test_what_is_over_is_forgotten(client: JobClient, cell: Cell) -> None:
+    run_on_a(client, cell)
+    client.move_task("etl", 0)
+    cell.do("UPDATE avoided SET until = now()")
+    assert avoided(cell) == []
+    client.move_task("etl", 1)
+    assert cell.rows("SELECT index FROM avoided") == [{"index": 1}]
+
+
+def test_what_is_refused(service: RunningJobService, client: JobClient, cell: Cell) -> None:
+    run_on_a(client, cell)
+    client.cordon("b")
+    with pytest.raises(Conflict) as alone:
+        client.move_task("etl", 0)
+    assert (alone.value.field, alone.value.rule) == ("container", "elsewhere")
+    client.uncordon("b")
+    with pytest.raises(Conflict, match="etl/0 is on a by now") as moved:
+        client.move_task("etl", 0, container="b")
+    assert moved.value.rule == "owner"
+    with pytest.raises(NotFound, match="etl has no task 2"):
+        client.move_task("etl", 2)
+    with pytest.raises(NotFound):
+        client.move_task("other", 0)
+    with pytest.raises(Forbidden):
+        service.client(client.create_token("reader", "reader")).move_task("etl", 0)
+    cell.do("UPDATE assignment SET container = NULL")
+    with pytest.raises(Conflict, match="no container runs etl/0"):
+        client.move_task("etl", 0)
+    assert avoided(cell) == []
+
+
+def test_the_command_says_where_the_task_was(client: JobClient, cell: Cell, shell: Shell) -> None:
+    run_on_a(client, cell)
+    assert "etl/0 leaves a, and stays away from it for 2h" in shell("move", "etl", "0", "--for", "2h").ok()
+    assert avoided(cell) == [Avoidance("etl", 0, "a")]

@@ -1,0 +1,83 @@
+"""A single task that is slow where it runs: it moves, once, and only when nothing else explains it."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from services.auto_scaler.decide.decision import DecisionInputs
+from services.auto_scaler.decide.explain import sentences
+from services.auto_scaler.decide.model import Action, JobUpdate, PastMove, ScalerState
+from services.auto_scaler.decide.symptoms import JobSymptoms, WorstTask
+from tests.support.auto_scaler import NOW, decided, job, situation, state, symptoms
+
+THREE = job(3, key_groups=6)
+EVEN = (10.0,) * 6
+APART = ("a", "b", "c")
+MOVED = {"index": 1, "container": "b"}
+
+
+def slow(lag: float = 200.0, others: float = 0.0, share: float = 0.2) -> JobSymptoms:
+    """Of three tasks the one of index 1."""
+    worst = WorstTask(index=1, lag_seconds=lag, others_lag_seconds=others, rate_share=share)
+    return symptoms(lag, worst=worst, tasks_expected=3, tasks_measured=3, processed_rows_per_second=220.0)
+
+
+def known(**values: Any) -> ScalerState:
+    return state(**{"traffic": EVEN, "containers": APART, "declared_task_count": 3} | values)
+
+
+BAD: dict[str, tuple[JobSymptoms, ScalerState, bool]] = {
+    "slow, alone, with as much input": (slow(), known(), True),
+    "half as fast": (slow(share=0.5), known(), True),
+    "a little slow": (slow(share=0.51), known(), False),
+    "the others lag, too": (slow(others=46.0), known(), False),
+    "the others lag a little": (slow(others=45.0), known(), True),
+    "more comes in to it": (slow(), known(traffic=(10.0, 10.0, 14.0, 14.0, 10.0, 10.0)), False),
+    "hardly more comes in to it": (slow(), known(traffic=(10.0, 10.0, 13.0, 13.0, 10.0, 10.0)), True),
+    "what comes in is not known": (slow(), known(traffic=None), False),
+    "of most key groups it is not known": (slow(), known(traffic=(10.0, 10.0, None, None, None, None)), False),
+    "a sibling is well on its container": (slow(), known(containers=("b", "b", "c")), False),
+    "others share one": (slow(), known(containers=("a", "b", "a")), True),
+    "one is nowhere": (slow(), known(containers=("a", "b", None)), False),
+    "nobody knows where they are": (slow(), known(containers=None), False),
+}
+
+
+@pytest.mark.parametrize(("found", "values", "moves"), BAD.values(), ids=BAD.keys())
+def test_a_single_bad_task_moves(found: JobSymptoms, values: ScalerState, moves: bool) -> None:
+    decision = decided(found, THREE, values)
+    assert (decision.action is Action.MOVE_TASK) is moves
+    assert (decision.change == MOVED) is moves
+
+
+def move(minutes_ago: int, index: int = 1) -> PastMove:
+    return PastMove(at=NOW - timedelta(minutes=minutes_ago), index=index)
+
+
+AGAIN: dict[str, tuple[dict[str, Any], bool]] = {
+    "ten minutes ago": ({"last_move": move(10)}, False),
+    "a day ago": ({"last_move": move(1440)}, True),
+    "another task": ({"last_move": move(10, 2)}, True),
+    "before an update": ({"last_move": move(10), "update": JobUpdate(at=NOW - timedelta(minutes=7), author="a")}, True),
+}
+
+
+@pytest.mark.parametrize(("values", "moves"), AGAIN.values(), ids=AGAIN.keys())
+def test_a_move_that_did_not_help_is_not_repeated_but_asked_about(values: dict[str, Any], moves: bool) -> None:
+    decision = decided(slow(), THREE, known(**values))
+    assert (decision.change == MOVED, decision.untriaged) == (moves, not moves)
+    early = decided(slow(lag=60.0), THREE, known(**values))
+    assert not early.untriaged
+
+
+def test_what_is_said_of_it() -> None:
+    inputs = DecisionInputs(**situation(slow(), THREE, known(last_move=move(1500)))._asdict())
+    said = sentences(inputs, inputs.decide())
+    assert "Last move: of task 1 at 2026-01-09 11:00 UTC." in said
+    assert said[-1] == (
+        "A task moves to another container: lag of 200 s is over the SLO of 90 s; task 1 does 20% of what the others "
+        "do, which lag 0 s at most, and no more comes in to it; it is the only one of them on b, and leaves it."
+    )
