@@ -71,10 +71,10 @@ def _fewer_tasks(case: Situation) -> ScalingDecision:
     if target <= too_few:
         target = estimates.next_larger(too_few, case.key_groups) or case.tasks
     if target >= case.tasks:
-        return nothing(_HEALTHY, "healthy", _why_none_less(needed, too_few))
+        return nothing(_HEALTHY, "healthy", _why_none_less(case, needed, too_few))
     if not _is_worth_it(case, target):
         return nothing(_HEALTHY, "healthy", f"{target} tasks instead of {case.tasks} are not worth a restart")
-    limits = [_why_none_less(needed, too_few)] if max(needed, too_few + 1) >= step else []
+    limits = [_why_none_less(case, needed, too_few)] if max(needed, too_few + 1) >= step else []
     if target == state.declared_task_count:
         limits.append(f"the layers below declare {target} tasks")
     return with_tasks(
@@ -88,9 +88,9 @@ def _shown_too_few(case: Situation) -> int:
     return 0 if change is None else change.tasks_before
 
 
-def _why_none_less(needed: int, too_few: int) -> str:
+def _why_none_less(case: Situation, needed: int, too_few: int) -> str:
     if too_few >= needed:
-        return f"{too_few} tasks have lagged in the last day"
+        return f"{too_few} tasks have lagged in the last {case.policy.too_few_seconds / 3600:,.3g} hours"
     return f"{needed} tasks are needed, by what comes in and what past days had"
 
 

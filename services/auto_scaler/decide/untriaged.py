@@ -23,7 +23,6 @@ from services.auto_scaler.decide.model import (
 )
 
 _BETTER_LAG = 0.9
-_DAY = timedelta(days=1)
 
 
 def last_change(case: Situation, action: Action) -> PastChange | None:
@@ -79,9 +78,9 @@ def has_helped(change: PastChange, case: Situation) -> bool | None:
 
 
 def shown_too_few(case: Situation) -> PastChange | None:
-    """The newest change, when it answered lag within the last day: as few tasks as before it would lag again."""
+    """The newest change, when it answered lag a short time ago: as few tasks as before it would lag again."""
     change = _answer_to_lag(case)
-    return change if change is not None and case.now < change.at + _DAY else None
+    return change if change is not None and _is_within(case, change, case.policy.too_few_seconds) else None
 
 
 def _answer_to_lag(case: Situation) -> PastChange | None:

@@ -1,0 +1,173 @@
+"""The Auto Scaler on real Kafka, Postgres and Spark, with short periods.
+
+Each story mostly waits for the samples of the next minute. So all that are chosen run side by side on one stack,
+each on a thread of its own, and a test waits for the end of its story.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from penstock.control.process import wait_until
+from services.auto_scaler.decide.policy import Policy
+from tests.e2e.conftest import PERIODS
+from tests.support.chaos.proxy import BOTH
+from tests.support.chaos.stack import ChaosStack
+from tests.support.scaling.pace import Pace
+from tests.support.scaling.slow import ROWS_PER_SECOND, SinkJob, SlowJob, publish
+from tests.support.spark.session import unique
+
+POLICY = Policy(
+    cooldown_seconds=20,
+    early_share=0.25,
+    shrink_cooldown_seconds=30,
+    shrink_factor=0.5,
+    too_few_seconds=60,
+    quiet_minutes=1,
+    load_minutes=1,
+    least_busy_minutes=1,
+    recovery_seconds=120,
+    history_every_minutes=0,
+    update_watch_seconds=60,
+)
+"""Minutes instead of hours and days. A lag is answered at 15 s of an SLO of 60 s."""
+SETTINGS = {
+    "PENSTOCK_SCALER_POLICY": POLICY.model_dump_json(exclude_unset=True),
+    # Tasks sleep more than they work: more of them run at once than there are cores.
+    "PENSTOCK_SPARK_MASTER": "local[8]",
+}
+SAMPLED_S = 200.0
+"""Two minutes and some seconds: the first whole minute after a change, and its sample."""
+STEADY = 0.5 * ROWS_PER_SECOND
+
+
+@pytest.fixture(scope="module")
+def stack(servers_dir: Path) -> Iterator[ChaosStack]:
+    """A stack of their own: elsewhere nobody expects that jobs are scaled within minutes."""
+    folder = servers_dir / "scaled"
+    folder.mkdir()
+    environment = {name: str(value) for name, value in (PERIODS | SETTINGS).items()}
+    with ChaosStack(folder, task_managers=2, free_ports=True, environment=environment) as running:
+        publish(running)
+        yield running
+
+
+def follows(stack: ChaosStack) -> None:
+    """1. A task does half of what it can. 2. The rate doubles, and doubles again: one task, then two, then four. 3. It
+    falls to the first rate: two tasks, then one. 4. No other action was taken, and every row is counted once."""
+    job = SlowJob(stack, unique("tide"))
+    job.begin()
+    pace = Pace(job.put, STEADY)
+    with pace.flowing(job.name):
+        job.ledger.wait("it is healthy", lambda each: each.symptom == "none", SAMPLED_S)
+        for rate, tasks in ((1.4 * ROWS_PER_SECOND, 2), (2.8 * ROWS_PER_SECOND, 4)):
+            pace.change(rate)
+            job.ledger.wait_size(tasks, 2 * SAMPLED_S)
+            job.ledger.why()
+            job.wait_runs(tasks)
+        job.ledger.wait_well(SAMPLED_S)
+        job.ledger.shown("metrics", job.name, "--last", "10m")
+        pace.change(STEADY)
+        for tasks in (2, 1):
+            job.ledger.wait_size(tasks, 2 * SAMPLED_S)
+            job.ledger.why()
+            job.wait_runs(tasks)
+    job.wait_counted()
+    job.assert_exact()
+    job.ledger.shown("decisions", job.name)
+    assert job.ledger.sizes() == [2, 4, 2, 1]
+
+
+def recovers(stack: ChaosStack) -> None:
+    """1. A task is stopped, and a long backlog gathers. 2. It starts again. 3. It gets the tasks that work the backlog
+    off in time: more than twice as many. 4. That takes no longer than asked, by the count of rows."""
+    job = SlowJob(stack, unique("backlog"))
+    job.begin()
+    pace = Pace(job.put, 0.3 * ROWS_PER_SECOND)
+    with pace.flowing(job.name):
+        job.ledger.wait("it is healthy", lambda each: each.symptom == "none", SAMPLED_S)
+        job.override({"desired_state": "stopped"})
+        job.wait_stopped()
+        job.put(24_000)
+        job.override({"desired_state": None})
+        job.wait_runs(1)
+        grown = job.ledger.wait_size(4, SAMPLED_S)
+        job.ledger.why()
+        job.ledger.shown("jobs", "show", job.name)
+    job.wait_counted()
+    print(f"asked at {grown.at}, recovered at {job.newest_at()}")
+    assert (job.newest_at() - grown.at).total_seconds() <= POLICY.recovery_seconds
+    job.assert_exact()
+
+
+def outage(stack: ChaosStack) -> None:
+    """1. Rows flow to Postgres. 2. It answers nobody. 3. There is an alert with what was measured, and nothing is
+    scaled. 4. It answers again: every row is there once, and the alert goes."""
+    job = SinkJob(stack, unique("sink").replace("-", "_"))
+    job.create()
+    ledger = job.ledger
+    with Pace(job.send, 50.0).flowing(job.name):
+        ledger.wait("it is healthy", lambda each: each.symptom == "none", SAMPLED_S)
+        links = [stack.links[f"{container}>outputs"] for container in stack.containers]
+        stack.proxy.each([lambda link=link: link.hold(BOTH) for link in links])
+        try:
+            wait_until(
+                lambda: "lag_untriaged" in ledger.alerts(), 2 * SAMPLED_S, "an alert about the outage", poll_s=0.5
+            )
+            ledger.why()
+            for words in (("jobs", "show", job.name), ("alerts",), ("metrics", job.name), ("tasks", job.name)):
+                ledger.shown(*words)
+        finally:
+            stack.proxy.each([lambda link=link: link.release(BOTH) for link in links])
+        wait_until(lambda: not ledger.alerts(), 2 * SAMPLED_S, "the alert to go", poll_s=0.5)
+    job.send_and_wait()
+    job.assert_exact()
+    ledger.shown("decisions", job.name)
+    assert ledger.actions() == []
+
+
+def pinned(stack: ChaosStack) -> None:
+    """1. An override pins the number of tasks, for a while. 2. The job lags, and the scaler says whose number it is.
+    3. The override expires, and the job gets the second task."""
+    job = SlowJob(stack, unique("pinned"))
+    job.begin()
+    with Pace(job.put, 1.4 * ROWS_PER_SECOND).flowing(job.name):
+        job.override({"task_count": 1}, expires_in_seconds=180, reason="the database behind it is small")
+        held = job.ledger.wait("it is pinned", lambda each: each.symptom == "lag", SAMPLED_S)
+        said = job.ledger.why()
+        job.ledger.shown("explain", job.name)
+        assert (held.outcome, job.ledger.sizes()) == ("nothing to do", [])
+        assert "task_count is set by a higher layer" in said
+        job.ledger.wait_size(2, 2 * SAMPLED_S)
+        job.ledger.why()
+        job.wait_runs(2)
+    job.wait_counted()
+    job.assert_exact()
+    job.ledger.shown("decisions", job.name)
+
+
+STORIES: Mapping[str, Callable[[ChaosStack], None]] = {
+    "the job follows its rate": follows,
+    "a stopped job recovers in time": recovers,
+    "a sink that does not answer is left to people": outage,
+    "an override is respected": pinned,
+}
+
+
+@pytest.fixture(scope="module")
+def told(stack: ChaosStack, request: pytest.FixtureRequest) -> Iterator[Mapping[str, Future[None]]]:
+    """All stories that were chosen, begun."""
+    here = (item for item in request.session.items if item.path == request.path and isinstance(item, pytest.Function))
+    chosen = [item.callspec.params["story"] for item in here]
+    with ThreadPoolExecutor(len(chosen)) as threads:
+        yield {story: threads.submit(STORIES[story], stack) for story in chosen}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("story", STORIES)
+def test_story(told: Mapping[str, Future[None]], story: str) -> None:
+    told[story].result()

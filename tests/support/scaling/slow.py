@@ -1,0 +1,111 @@
+"""A stateful job that takes a fixed time for each row, as one that asks another service about it.
+
+A task asks one question at a time. So what it gets through is bounded, whatever the machine, and more tasks get through
+more. Penstock is not told of that: it measures the batches.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from penstock.control.process import wait_until
+from penstock.local.stack import LocalStack
+from penstock.spark.packages import pack
+from tests.support.scaling.ledger import Ledger
+from tests.support.stack.counts import CONVERGE_S, CountJob
+from tests.support.stack.rows import RowJob
+
+PACKAGE = "slow"
+SECONDS_PER_ROW = 0.01
+ROWS_PER_SECOND = 1 / SECONDS_PER_ROW
+"""What a task does at most. What it does in fact is a little less."""
+_TRIGGER_S = 2.0
+_ROWS_A_BATCH = 200
+_CODE = '''
+import time
+
+from pyspark.sql import functions as F
+from pyspark.sql.types import LongType
+
+
+def count(session, inputs, args):
+    """Rows by word, each after the answer to its question; a task asks one after the other."""
+    seconds = args["seconds_per_row"]
+
+    def ask(number):
+        time.sleep(seconds)
+        return number
+
+    answered = inputs["rows"].coalesce(1).withColumn("id", F.udf(ask, LongType())("id"))
+    return answered.groupBy("word").agg(F.count("*").alias("n"), F.sum("id").alias("total"))
+'''
+
+
+def publish(stack: LocalStack) -> None:
+    """The package of all slow jobs."""
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "slow.py").write_text(_CODE)
+        pack(Path(folder), PACKAGE, "1", stack.data_dir / "packages")
+
+
+class SlowJob(CountJob):
+    """Counts rows by word. `slo_seconds`: its SLO."""
+
+    def __init__(self, stack: LocalStack, name: str, slo_seconds: float = 60.0) -> None:
+        super().__init__(stack, name)
+        self._slo_seconds = slo_seconds
+        self.ledger = Ledger(stack, name)
+
+    def config(self, task_count: int, trigger_interval_seconds: float) -> dict[str, Any]:
+        """The job's base layer."""
+        return super().config(task_count, trigger_interval_seconds) | {
+            "package": {"name": PACKAGE, "version": "1"},
+            "query": {"python": "slow:count"},
+            "args": {"seconds_per_row": SECONDS_PER_ROW},
+            "max_records_per_trigger": _ROWS_A_BATCH,
+            "slo": {"max_lag_seconds": self._slo_seconds},
+        }
+
+    def begin(self, task_count: int = 1) -> None:
+        """Topics and job; waits until it runs."""
+        self.create(task_count, _TRIGGER_S)
+
+    def put(self, rows: int) -> None:
+        """Sends rows, and waits for nothing."""
+        self._send(rows)
+
+    def newest_at(self) -> datetime:
+        """When the newest count was sent."""
+        millis = max(message.timestamp()[1] for message in self._reader.read())
+        return datetime.fromtimestamp(millis / 1000, UTC)
+
+    def override(self, config: Mapping[str, Any], **options: Any) -> None:
+        """Patches the layer `oncall`."""
+        with self._stack.client() as client:
+            version = client.get_layer(self.name, "oncall").version
+            client.patch_layer(self.name, "oncall", config, if_match=version, **{"reason": "test"} | options)
+
+    def wait_stopped(self) -> None:
+        """Waits until it has no tasks, as it was asked."""
+
+        def stopped() -> bool:
+            with self._stack.client() as client:
+                return client.get_job(self.name).converged and not client.tasks(self.name).tasks
+
+        wait_until(stopped, CONVERGE_S, f"{self.name} to stop", poll_s=0.2)
+
+
+class SinkJob(RowJob):
+    """Copies rows to Postgres, and should be behind by 20 s at most."""
+
+    def __init__(self, stack: LocalStack, name: str) -> None:
+        super().__init__(stack, name)
+        self.ledger = Ledger(stack, name)
+
+    def config(self) -> dict[str, object]:
+        """The job's base layer."""
+        return super().config() | {"slo": {"max_lag_seconds": 20.0}, "trigger_interval_seconds": 2.0}
