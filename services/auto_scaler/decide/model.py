@@ -174,6 +174,10 @@ class Situation(NamedTuple):
         return self.config.task_count
 
     @property
+    def is_isolated(self) -> bool:
+        return self.config.isolation == "process"
+
+    @property
     def is_over_slo(self) -> bool:
         return (self.symptoms.time_lagged_seconds or 0.0) > self.config.slo.max_lag_seconds
 
