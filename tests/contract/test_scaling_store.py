@@ -147,6 +147,14 @@ def test_jobs_with_tasks_are_read_and_what_was_not_measured_is_unknown(form: Pos
     assert cluster.container_memory_bytes is None, "no container is live"
 
 
+def test_a_sample_has_the_lag_as_it_was_sampled(form: PostgresForm) -> None:
+    """It may be the age of a batch that has not finished, of which no rate tells."""
+    form.run("fresh")
+    form.measure("fresh", 0, lag_seconds=130.0, backlog=7)
+    (sample,) = form.store.read(NOW).samples["fresh"]
+    assert (sample.backlog_records, sample.lag_seconds) == (7, 130.0)
+
+
 def test_of_an_old_sample_nothing_is_known_but_the_lack_of_memory(form: PostgresForm) -> None:
     form.run("stale")
     form.measure("stale", 5, lag_seconds=None)

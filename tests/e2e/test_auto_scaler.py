@@ -18,7 +18,7 @@ from tests.e2e.conftest import PERIODS
 from tests.support.chaos.proxy import BOTH
 from tests.support.chaos.stack import ChaosStack
 from tests.support.scaling.pace import Pace
-from tests.support.scaling.slow import ROWS_PER_SECOND, SinkJob, SlowJob, publish
+from tests.support.scaling.slow import ROWS_PER_SECOND, LargeRowJob, SinkJob, SlowJob, publish
 from tests.support.spark.session import unique
 
 POLICY = Policy(
@@ -150,9 +150,29 @@ def pinned(stack: ChaosStack) -> None:
     job.ledger.shown("decisions", job.name)
 
 
+def lacks_memory(stack: ChaosStack) -> None:
+    """1. An isolated task works. 2. A row needs more than its memory: the task ends again and again. 3. It gets half as
+    much heap again, and the reason says why. 4. That is enough: every row is there once."""
+    job = LargeRowJob(stack, unique("large").replace("-", "_"))
+    job.create()
+    job.send_and_wait()
+    job.send_large(300)
+    grown = job.ledger.wait("more memory", lambda each: each.action == "increase_memory", 2 * SAMPLED_S)
+    for words in (("tasks", job.name), ("jobs", "show", job.name), ("decisions", job.name, "--why")):
+        said = job.ledger.shown(*words)
+    assert grown.change == {"resources": {"memory_bytes": 1068 * 2**20}}
+    assert "a task ran out of memory" in said
+    job.send_and_wait()
+    job.assert_exact()
+    job.ledger.shown("history", job.name)
+    job.ledger.shown("metrics", job.name, "--last", "10m")
+    assert len(job.ledger.actions()) == 1
+
+
 STORIES: Mapping[str, Callable[[ChaosStack], None]] = {
     "the job follows its rate": follows,
     "a stopped job recovers in time": recovers,
+    "a task that lacks memory gets more": lacks_memory,
     "a sink that does not answer is left to people": outage,
     "an override is respected": pinned,
 }

@@ -47,6 +47,8 @@ def _symptom(inputs: DecisionInputs, decision: ScalingDecision) -> str:
         return f"Symptom: a task of {tasks} ran out of memory."
     if found.time_lagged_seconds is None:
         return f"Symptom: unknown, since {found.tasks_measured} of {tasks} are measured."
+    if found.lag_basis == "age":
+        return f"Symptom: a batch has not finished for {found.time_lagged_seconds:,.0f} s; the SLO is {slo:,.0f} s."
     word = "lag" if decision.symptom is Symptom.LAG else "none"
     behind = f"{tasks} are up to {found.time_lagged_seconds:,.0f} s behind"
     return f"Symptom: {word}. {behind}; the SLO is {slo:,.0f} s."

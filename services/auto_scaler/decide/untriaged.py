@@ -129,7 +129,9 @@ def why_watch(case: Situation) -> str | None:
 
 
 def why_outage(case: Situation) -> str | None:
-    """Why more tasks are no answer: all of them are far slower than they can be."""
+    """Why more tasks are no answer: a batch does not end, or all tasks are far slower than they can be."""
+    if case.symptoms.lag_basis == "age":
+        return "a batch has not finished for as long, and its rows need no such time: does what it writes to answer?"
     rate, present = case.state.rate, case.symptoms.processed_rows_per_second
     if rate is None or present is None or not estimates.is_outage(rate, present / case.tasks, case.policy):
         return None
@@ -141,6 +143,8 @@ def though_enough(case: Situation, lag: str, load: Load) -> ScalingDecision:
     """The answer to lag when the tasks are enough by the estimate: they recover, or the cause is unknown."""
     enough = f"{lag}; {case.tasks} tasks are enough by the estimate"
     growth = load.backlog_growth_per_second
-    if growth is None or growth < 0:
+    if growth is None:
+        return nothing(Symptom.LAG, f"{enough}; whether what waits becomes less is not known yet")
+    if growth < 0:
         return nothing(Symptom.LAG, f"{enough}, and work off what waits")
     return nothing(Symptom.LAG, f"{enough}, but what waits does not become less", untriaged=case.is_over_slo)

@@ -17,7 +17,7 @@ from penstock.local.stack import LocalStack
 from penstock.spark.packages import pack
 from tests.support.scaling.ledger import Ledger
 from tests.support.stack.counts import CONVERGE_S, CountJob
-from tests.support.stack.rows import RowJob
+from tests.support.stack.rows import KEY_GROUPS, RowJob
 
 PACKAGE = "slow"
 SECONDS_PER_ROW = 0.01
@@ -109,3 +109,26 @@ class SinkJob(RowJob):
     def config(self) -> dict[str, object]:
         """The job's base layer."""
         return super().config() | {"slo": {"max_lag_seconds": 20.0}, "trigger_interval_seconds": 2.0}
+
+
+class LargeRowJob(RowJob):
+    """An isolated task that makes of each row a text of as many MB as the row says, and writes the length of it."""
+
+    def __init__(self, stack: LocalStack, name: str) -> None:
+        super().__init__(stack, name)
+        self.ledger = Ledger(stack, name)
+
+    def config(self) -> dict[str, object]:
+        """The job's base layer. Its memory is the default: 400 MiB."""
+        source = {"topic": self.name, "key_groups": KEY_GROUPS, "value_schema": "id BIGINT, mb INT"}
+        return super().config() | {
+            "inputs": {"rows": source},
+            "query": {"sql": "SELECT id, length(repeat('x', coalesce(mb, 1) * 1000000)) AS size FROM rows"},
+            "isolation": "process",
+            "task_count": 1,
+            "trigger_interval_seconds": 2.0,
+        }
+
+    def send_large(self, megabytes: int) -> None:
+        """One row of so much."""
+        self._send_row({"id": self.sent, "mb": megabytes})

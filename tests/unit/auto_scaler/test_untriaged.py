@@ -151,3 +151,18 @@ def test_when_many_jobs_lag_at_once_none_is_changed() -> None:
         )
     short_of_memory = decided(symptoms(0.0, out_of_memory=True), job(4), state(fleet=frozen))
     assert short_of_memory.action is Action.INCREASE_MEMORY
+
+
+UNFINISHED: dict[str, tuple[float, Symptom, bool]] = {
+    "over the SLO": (130.0, Symptom.LAG, True),
+    "not over it yet": (50.0, Symptom.LAG, False),
+    "not long yet": (20.0, Symptom.UNKNOWN, False),
+}
+
+
+@pytest.mark.parametrize(("age", "symptom", "untriaged"), UNFINISHED.values(), ids=UNFINISHED.keys())
+def test_a_batch_that_does_not_end_is_no_reason_to_grow(age: float, symptom: Symptom, untriaged: bool) -> None:
+    """Its rows need a second by the rate of the batches before. Nor is it a sign of health."""
+    decision = decided(symptoms(age, lag_basis="age"), job(), state(rate=rate(), load=load(50.0, backlog=100.0)))
+    assert (decision.symptom, decision.action, decision.untriaged) == (symptom, Action.NONE, untriaged)
+    assert "a batch has not finished" in decision.reason
