@@ -18,7 +18,7 @@ from tests.e2e.conftest import PERIODS
 from tests.support.chaos.proxy import BOTH
 from tests.support.chaos.stack import ChaosStack
 from tests.support.scaling.pace import Pace
-from tests.support.scaling.slow import ROWS_PER_SECOND, LargeRowJob, SinkJob, SlowJob, publish
+from tests.support.scaling.slow import ROWS_PER_SECOND, HotJob, LargeRowJob, SinkJob, SlowJob, publish
 from tests.support.spark.session import unique
 
 POLICY = Policy(
@@ -169,9 +169,29 @@ def lacks_memory(stack: ChaosStack) -> None:
     assert len(job.ledger.actions()) == 1
 
 
+def hot_task(stack: ChaosStack) -> None:
+    """1. Nine of ten rows are for one of two tasks, which cannot keep up; together they could. 2. Key groups move from
+    it to the other one, and there are still two tasks. 3. The job is well, and every row is counted once."""
+    job = HotJob(stack, unique("hot"))
+    job.begin(task_count=2)
+    with Pace(job.put, 1.2 * ROWS_PER_SECOND).flowing(job.name):
+        dealt = job.ledger.wait("other key groups", lambda each: each.action == "rebalance", 2 * SAMPLED_S)
+        job.ledger.shown("tasks", job.name)
+        job.ledger.why()
+        assert dealt.change == {"key_group_bounds": [1]}
+        job.ledger.wait_well(2 * SAMPLED_S)
+        job.ledger.shown("tasks", job.name)
+    job.wait_counted()
+    job.assert_exact()
+    job.ledger.shown("decisions", job.name)
+    assert [each.action for each in job.ledger.actions()] == ["rebalance"]
+    assert job.size() == 2
+
+
 STORIES: Mapping[str, Callable[[ChaosStack], None]] = {
     "the job follows its rate": follows,
     "a stopped job recovers in time": recovers,
+    "one hot task is relieved, and the job does not grow": hot_task,
     "a task that lacks memory gets more": lacks_memory,
     "a sink that does not answer is left to people": outage,
     "an override is respected": pinned,

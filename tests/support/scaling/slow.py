@@ -14,10 +14,11 @@ from typing import Any
 
 from penstock.control.process import wait_until
 from penstock.local.stack import LocalStack
+from penstock.spark.inputs.key_hash import murmur2
 from penstock.spark.packages import pack
 from tests.support.scaling.ledger import Ledger
-from tests.support.stack.counts import CONVERGE_S, CountJob
-from tests.support.stack.rows import KEY_GROUPS, RowJob
+from tests.support.stack.counts import CONVERGE_S, KEY_GROUPS, WORDS, CountJob
+from tests.support.stack.rows import RowJob
 
 PACKAGE = "slow"
 SECONDS_PER_ROW = 0.01
@@ -97,6 +98,23 @@ class SlowJob(CountJob):
                 return client.get_job(self.name).converged and not client.tasks(self.name).tasks
 
         wait_until(stopped, CONVERGE_S, f"{self.name} to stop", poll_s=0.2)
+
+
+class HotJob(SlowJob):
+    """Nine of ten rows are of words in the first two key groups of four, which one of two tasks reads."""
+
+    def word(self, number: int) -> str:
+        """The word of a row."""
+        words = HOT if number % 10 else COLD
+        return words[number % len(words)]
+
+
+def _words(key_groups: set[int]) -> list[str]:
+    known = {f"w{number}": murmur2(f"w{number}".encode()) & 0x7FFFFFFF for number in range(WORDS)}
+    return [word for word, placed in known.items() if placed % KEY_GROUPS in key_groups]
+
+
+HOT, COLD = _words({0, 1}), _words({2, 3})
 
 
 class SinkJob(RowJob):
