@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -79,10 +78,9 @@ class SlowJob(CountJob):
         """Sends rows, and waits for nothing."""
         self._send(rows)
 
-    def newest_at(self) -> datetime:
-        """When the newest count was sent."""
-        millis = max(message.timestamp()[1] for message in self._reader.read())
-        return datetime.fromtimestamp(millis / 1000, UTC)
+    def waiting(self) -> int:
+        """Rows that were sent and are not counted."""
+        return self._sent - sum(rows for rows, _ in self._newest().values())
 
     def override(self, config: Mapping[str, Any], **options: Any) -> None:
         """Patches the layer `oncall`."""
