@@ -10,7 +10,15 @@ from typing import Any
 
 from services.auto_scaler.decide import patterns
 from services.auto_scaler.decide.decision import REASON, WHY, DecisionInputs
-from services.auto_scaler.decide.model import Action, Load, RateEstimate, ScalingDecision, Symptom, Workload
+from services.auto_scaler.decide.model import (
+    Action,
+    Load,
+    RateEstimate,
+    ScalingDecision,
+    Symptom,
+    Workload,
+    tasks_in_words,
+)
 
 _ANSWERS = {
     Action.NONE: "Nothing is done",
@@ -42,15 +50,17 @@ def sentences(inputs: DecisionInputs, decision: ScalingDecision) -> list[str]:
 
 def _symptom(inputs: DecisionInputs, decision: ScalingDecision) -> str:
     found, slo = inputs.symptoms, inputs.config.slo.max_lag_seconds
-    tasks = f"{inputs.config.task_count} tasks"
+    tasks = tasks_in_words(inputs.config.task_count)
     if decision.symptom is Symptom.OUT_OF_MEMORY:
-        return f"Symptom: a task of {tasks} ran out of memory."
+        return (
+            f"Symptom: out of memory. In the last minutes a task ended because it lacked memory; the job has {tasks}."
+        )
     if found.time_lagged_seconds is None:
         return f"Symptom: unknown, since {found.tasks_measured} of {tasks} are measured."
     if found.lag_basis == "age":
         return f"Symptom: a batch has not finished for {found.time_lagged_seconds:,.0f} s; the SLO is {slo:,.0f} s."
     word = "lag" if decision.symptom is Symptom.LAG else "none"
-    behind = f"{tasks} are up to {found.time_lagged_seconds:,.0f} s behind"
+    behind = f"The job has {tasks} and is {found.time_lagged_seconds:,.0f} s behind"
     return f"Symptom: {word}. {behind}; the SLO is {slo:,.0f} s."
 
 
@@ -96,7 +106,7 @@ def _past(found: Workload | None, inputs: DecisionInputs) -> str:
 def _events(inputs: DecisionInputs) -> Iterator[str]:
     change, update = inputs.state.last_change, inputs.state.update
     if change is not None:
-        tasks = f"from {change.tasks_before} to {change.tasks_after} tasks"
+        tasks = f"from {change.tasks_before} to {tasks_in_words(change.tasks_after)}"
         yield f"Last change: {tasks} at {change.at:%Y-%m-%d %H:%M} UTC."
     if update is not None:
         yield f"Last update: by {update.author or 'somebody'} at {update.at:%Y-%m-%d %H:%M} UTC."

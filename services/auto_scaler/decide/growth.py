@@ -16,6 +16,7 @@ from services.auto_scaler.decide.model import (
     Situation,
     Symptom,
     nothing,
+    tasks_in_words,
     with_tasks,
 )
 
@@ -92,7 +93,7 @@ def need_with_lag(case: Situation) -> Need | None:
         f"a task does {sure:,.0f} rows/s"
     )
     if shrunk is not None and tasks < shrunk.tasks_before:
-        return Need(shrunk.tasks_before, f"{because}; {shrunk.tasks_after} tasks have shown to be too few")
+        return Need(shrunk.tasks_before, f"{because}; {tasks_in_words(shrunk.tasks_after)} turned out to be too few")
     return Need(tasks, because)
 
 

@@ -16,6 +16,11 @@ TASK_COUNT = "task_count"
 MEMORY = "resources.memory_bytes"
 
 
+def tasks_in_words(count: int) -> str:
+    """Such as `1 task` and `2 tasks`."""
+    return "1 task" if count == 1 else f"{count:,} tasks"
+
+
 class Symptom(StrEnum):
     """What the decision answers."""
 

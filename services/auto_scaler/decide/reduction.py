@@ -21,6 +21,7 @@ from services.auto_scaler.decide.model import (
     Symptom,
     Workload,
     nothing,
+    tasks_in_words,
     with_tasks,
 )
 from services.auto_scaler.decide.policy import Policy
@@ -73,14 +74,12 @@ def _fewer_tasks(case: Situation) -> ScalingDecision:
     if target >= case.tasks:
         return nothing(_HEALTHY, "healthy", _why_none_less(case, needed, too_few))
     if not _is_worth_it(case, target):
-        return nothing(_HEALTHY, "healthy", f"{target} tasks instead of {case.tasks} are not worth a restart")
+        return nothing(_HEALTHY, "healthy", f"{tasks_in_words(target)} instead of {case.tasks}: not worth a restart")
     limits = [_why_none_less(case, needed, too_few)] if max(needed, too_few + 1) >= step else []
     if target == state.declared_task_count:
-        limits.append(f"the layers below declare {target} tasks")
-    return with_tasks(
-        _HEALTHY, Action.DECREASE_TASKS, f"{_why_fewer(case, needed)}; from {case.tasks} to {target} tasks", target,
-        *limits,
-    )  # fmt: skip
+        limits.append(f"the layers below declare {tasks_in_words(target)}")
+    reason = f"{_why_fewer(case, needed)}; from {case.tasks} to {tasks_in_words(target)}"
+    return with_tasks(_HEALTHY, Action.DECREASE_TASKS, reason, target, *limits)
 
 
 def _shown_too_few(case: Situation) -> int:
@@ -90,8 +89,8 @@ def _shown_too_few(case: Situation) -> int:
 
 def _why_none_less(case: Situation, needed: int, too_few: int) -> str:
     if too_few >= needed:
-        return f"{too_few} tasks have lagged in the last {case.policy.too_few_seconds / 3600:,.3g} hours"
-    return f"{needed} tasks are needed, by what comes in and what past days had"
+        return f"{tasks_in_words(too_few)} lagged in the last {case.policy.too_few_seconds / 3600:,.3g} hours"
+    return f"it needs {tasks_in_words(needed)}, by what comes in and what past days had"
 
 
 def _is_worth_it(case: Situation, target: int) -> bool:

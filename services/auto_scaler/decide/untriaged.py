@@ -19,6 +19,7 @@ from services.auto_scaler.decide.model import (
     Situation,
     Symptom,
     nothing,
+    tasks_in_words,
     with_tasks,
 )
 
@@ -50,8 +51,8 @@ def why_stopped(case: Situation) -> str | None:
     if not _is_within(case, undone, policy.untriaged_seconds) and _is_faster(case, undone):
         return None
     return (
-        f"{undone.tasks_before} tasks did not help, so the cause is something else; the job stays at "
-        f"{undone.tasks_after} tasks until it is updated or its tasks get faster, or for "
+        f"{tasks_in_words(undone.tasks_before)} did not help, so the cause is something else; the job stays at "
+        f"{tasks_in_words(undone.tasks_after)} until it is updated or its tasks get faster, or for "
         f"{policy.stopped_seconds / 3600:.0f} hours"
     )
 
@@ -103,16 +104,17 @@ def undo(case: Situation, lag: str) -> ScalingDecision | None:
     change = _to_judge(case)
     if change is None or has_helped(change, case) is not False:
         return None
+    before = f"{tasks_in_words(change.tasks_before)} got through {change.processed_rows_per_second:,.0f}"
     reason = (
         f"{lag}; {change.tasks_after} tasks get through {case.symptoms.processed_rows_per_second:,.0f} rows/s of work, "
-        f"{change.tasks_before} tasks got through {change.processed_rows_per_second:,.0f}: more tasks do not help"
+        f"{before}: more tasks do not help"
     )
     if TASK_COUNT in case.state.pinned:
         return nothing(Symptom.LAG, reason, f"{TASK_COUNT} is set by a higher layer", untriaged=True)
     back = max(change.tasks_before, case.state.declared_task_count)
     if back >= case.tasks:
-        return nothing(Symptom.LAG, reason, f"the job declares {case.tasks} tasks", untriaged=True)
-    return with_tasks(Symptom.LAG, Action.UNDO, f"{reason}; back to {back} tasks", back, untriaged=True)
+        return nothing(Symptom.LAG, reason, f"the job declares {tasks_in_words(case.tasks)}", untriaged=True)
+    return with_tasks(Symptom.LAG, Action.UNDO, f"{reason}; back to {tasks_in_words(back)}", back, untriaged=True)
 
 
 def why_watch(case: Situation) -> str | None:
@@ -141,10 +143,10 @@ def why_outage(case: Situation) -> str | None:
 
 def though_enough(case: Situation, lag: str, load: Load) -> ScalingDecision:
     """The answer to lag when the tasks are enough by the estimate: they recover, or the cause is unknown."""
-    enough = f"{lag}; {case.tasks} tasks are enough by the estimate"
+    enough = f"{lag}; by the estimate {tasks_in_words(case.tasks)} should be enough"
     growth = load.backlog_growth_per_second
     if growth is None:
         return nothing(Symptom.LAG, f"{enough}; whether what waits becomes less is not known yet")
     if growth < 0:
-        return nothing(Symptom.LAG, f"{enough}, and work off what waits")
+        return nothing(Symptom.LAG, f"{enough}, and what waits becomes less")
     return nothing(Symptom.LAG, f"{enough}, but what waits does not become less", untriaged=case.is_over_slo)

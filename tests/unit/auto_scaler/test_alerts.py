@@ -24,7 +24,7 @@ def test_an_untriaged_problem_raises_an_alert_with_what_was_known() -> None:
     found = alerts_of([stuck], WELL, Policy())
     ((key, (message, evidence)),) = found.raised.items()
     assert key == (AlertKind.LAG_UNTRIAGED, "stuck")
-    assert message.startswith("stuck: lag of 100 s is over the SLO of 90 s; 2 tasks are enough by the estimate")
+    assert message.startswith("stuck: lag of 100 s is over the SLO of 90 s; by the estimate 2 tasks should be enough")
     assert "Estimate: a task does 100 rows/s, by 60 busy minutes." in evidence["why"]
 
 
