@@ -11,8 +11,9 @@ from typing import Any, NamedTuple
 from penstock.config.merge import leaves, overlay
 from penstock.config.model import JobConfig, Resources
 from penstock.config.tree import dotted
+from penstock.model.traffic import Rates
 from services.auto_scaler.decide.estimates import TaskMinute, estimate_load, estimate_rate
-from services.auto_scaler.decide.model import DayHistory, JobUpdate, PastChange, ScalerState
+from services.auto_scaler.decide.model import DayHistory, JobUpdate, PastChange, PastRebalance, ScalerState
 from services.auto_scaler.decide.patterns import JobMinute, arrivals, workload
 from services.auto_scaler.decide.policy import Policy
 
@@ -67,6 +68,13 @@ class Past(NamedTuple):
     day: DayHistory
     minutes: Sequence[JobMinute]
     memory_used_bytes: int | None
+
+
+class Dealing(NamedTuple):
+    """What is read of a job that lags: what comes into each key group, and the newest rebalance."""
+
+    traffic: Rates
+    last_rebalance: PastRebalance | None
 
 
 def scaler_state(job: ScaledJob, container_memory_bytes: int | None) -> ScalerState:

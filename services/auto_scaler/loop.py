@@ -23,7 +23,7 @@ from services.auto_scaler.alerts import JobDecision, alerts_of
 from services.auto_scaler.decide.decision import REASON, DecisionInputs, classify_symptom, needs_past, needs_recent
 from services.auto_scaler.decide.explain import as_stored, reason_of
 from services.auto_scaler.decide.guards import count_fleet
-from services.auto_scaler.decide.model import Action, Fleet, ScalerState, Situation, Symptom
+from services.auto_scaler.decide.model import Fleet, ScalerState, Situation, Symptom
 from services.auto_scaler.decide.policy import Mode, Policy
 from services.auto_scaler.decide.symptoms import detect
 from services.auto_scaler.due import DueJobs
@@ -37,7 +37,6 @@ log = logger(__name__)
 
 WRITTEN = "written"
 NOTHING = "nothing to do"
-NOT_AVAILABLE = "not available"
 ADVISED = "advised"
 CONFLICT = "conflict"
 REFUSED = "refused"
@@ -145,13 +144,14 @@ class AutoScaler:
 
     def _read_more(self, job: ScaledJob, case: Situation, is_due: bool) -> ScalerState:
         """The state with what is read only of jobs of which it matters now."""
-        is_past_needed = is_due and needs_past(case)
-        if not (is_past_needed or needs_recent(case)):
+        is_past_needed, is_recent_needed = is_due and needs_past(case), needs_recent(case)
+        if not (is_past_needed or is_recent_needed):
             return case.state
         minutes = self._store.recent(job.job, measured_since(job, case.now, case.policy))
         state = with_recent(case.state, minutes, job, case.tasks, case.policy)
-        if not is_past_needed:
-            return state
+        if is_recent_needed:
+            dealing = self._store.dealing(job.job, case.config, case.now, created_at=job.created_at, policy=case.policy)
+            return state.model_copy(update=dealing._asdict())
         slo_seconds = case.config.slo.max_lag_seconds
         past = self._store.past(
             job.job,
@@ -192,7 +192,7 @@ class AutoScaler:
                 SCALER_LAYER,
                 decision.change or {},
                 if_match=job.layer_version,
-                reason=f"{decision.action}: {decision.reason}",
+                reason=f"decision {decision_id}: {decision.action}: {decision.reason}",
                 expires_in_seconds=None,
                 idempotency_key=f"scaling-decision-{decision_id}",
             )
@@ -211,9 +211,7 @@ def _was_healthy(job: ScaledJob) -> bool:
 
 
 def _quiet_outcome(one: Decided) -> str:
-    if one.made.decision.change is not None:
-        return ADVISED
-    return NOTHING if one.made.decision.action is Action.NONE else NOT_AVAILABLE
+    return NOTHING if one.made.decision.change is None else ADVISED
 
 
 def _is_news(one: Decided) -> bool:

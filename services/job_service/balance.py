@@ -2,50 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from datetime import datetime, timedelta
-from typing import TYPE_CHECKING
-
-from pydantic import ValidationError
-
 from penstock.config.model import JobConfig
 from penstock.control.errors import Conflict
-from penstock.model.reports import KeyGroupRates, TaskState
+from penstock.model.traffic import Rates
 from penstock.tasks.balance import Load, Proposal, proposal
-from penstock.tasks.spec import key_group_count, key_group_ranges
+from penstock.tasks.spec import key_group_ranges
 from penstock.wire.balance import BalanceView, LoadView
-
-if TYPE_CHECKING:
-    from services.job_service.store.overview import ReportedTask
-
-OLDEST = timedelta(minutes=10)
-Rates = tuple[float | None, ...]
-
-
-def measured(reports: Iterable[ReportedTask], config: JobConfig, now: datetime, *, min_seconds: float) -> Rates:
-    """Records per second by key group; None where it is unknown.
-
-    A rate is unknown when no running task reported it in the last 10 minutes, or measured it for less than
-    `min_seconds`.
-    """
-    rates: list[float | None] = [None] * key_group_count(config)
-    for report in sorted(reports, key=lambda report: report.reported_at):
-        found = _of(report) if report.state == TaskState.RUNNING and now - report.reported_at <= OLDEST else None
-        if found is None or found.seconds < min_seconds:
-            continue
-        for group, rate in enumerate(found.records_per_second, found.first):
-            if 0 <= group < len(rates):
-                rates[group] = rate
-    return tuple(rates)
-
-
-def _of(report: ReportedTask) -> KeyGroupRates | None:
-    """The rates in a report; None when there are none, or another version wrote them."""
-    rates = (report.progress or {}).get("key_group_rates")
-    try:
-        return None if rates is None else KeyGroupRates.model_validate(rates)
-    except ValidationError:
-        return None
 
 
 def proposed(config: JobConfig, rates: Rates, task_count: int | None = None) -> Proposal | None:

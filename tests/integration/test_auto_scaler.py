@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -79,6 +80,22 @@ class ScaledCell(Cell):
             minute=self.now.replace(second=0) - timedelta(minutes=minutes_ago),
             backlog=backlog,
             **known,
+        )
+
+    def report_traffic(self, index: int, rates: Sequence[float], *, seconds: float = 600.0) -> None:
+        """A task has measured the key groups from the first on."""
+        told = {"first": 0, "records_per_second": rates, "seconds": seconds}
+        self.do(
+            """
+            INSERT INTO tasks (job, index, container, state, revision, generation, restarts, epoch, progress,
+                reported_at)
+            VALUES ('j', :index, 'a', 'running', 1, 1, 0, 1, CAST(:progress AS jsonb), :at)
+            ON CONFLICT (job, index, container) DO UPDATE SET progress = excluded.progress,
+                reported_at = excluded.reported_at
+            """,
+            index=index,
+            progress=json.dumps({"key_group_rates": told}),
+            at=self.now,
         )
 
     def run_tasks(self, count: int, **measured: Any) -> None:
@@ -163,14 +180,24 @@ def test_decisions_to_do_nothing_are_stored_only_when_they_change(cell: ScaledCe
     assert cell.decisions() == [("unknown", "none", "nothing to do"), ("none", "none", "nothing to do")]
 
 
-def test_a_rebalance_is_decided_though_nobody_can_do_it_yet(cell: ScaledCell) -> None:
+def test_uneven_input_is_dealt_anew_once_and_then_the_job_grows(cell: ScaledCell) -> None:
+    """1. Of 100 rows/s most come into the first key groups, and the first task lags. 2. The scaler writes other ranges
+    as its own decision. 3. They were no cure, so they are not dealt once more, and the job grows."""
     cell.run_job()
-    cell.measure(0, backlog=90_000, processed_rows_per_second=10.0)
-    cell.measure(1, processed_rows_per_second=100.0)
+    cell.report_traffic(0, (60.0, 20.0, 10.0, 5.0, 2.0, 1.0, 1.0, 1.0))
+    cell.measure(0, backlog=20_000, input_rows_per_second=95.0)
+    cell.measure(1, input_rows_per_second=5.0)
     cell.scale()
-    cell.scale()
-    assert cell.decisions() == [("lag", "rebalance", "not available")]
-    assert cell.writer.asked == []
+    ((job, change, version, key),) = cell.writer.asked
+    (row,) = cell.decided()
+    assert (job, change, version, key) == ("j", {"key_group_bounds": [1]}, 0, f"scaling-decision-{row['id']}")
+    assert (row["symptom"], row["action"], row["outcome"], row["change"]) == ("lag", "rebalance", "written", change)
+    assert replay(row["inputs"]).change == change
+    cell.report_traffic(0, (1.0, 1.0, 1.0, 2.0, 5.0, 10.0, 20.0, 60.0), seconds=1200)
+    cell.run_tasks(2, backlog=20_000)
+    (_, last) = cell.decided()
+    assert (last["action"], last["change"]) == ("increase_tasks", {"task_count": 4})
+    assert "and that was not enough" in last["inputs"]["reason"]
 
 
 def test_lack_of_memory_within_ten_minutes_raises_memory(cell: ScaledCell) -> None:

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from penstock.tasks import balance
+from penstock.tasks.spec import key_group_ranges
 from services.auto_scaler.decide import patterns
 from services.auto_scaler.decide.decision import REASON, WHY, DecisionInputs
 from services.auto_scaler.decide.model import (
@@ -22,7 +24,7 @@ from services.auto_scaler.decide.model import (
 
 _ANSWERS = {
     Action.NONE: "Nothing is done",
-    Action.REBALANCE: "The key groups should be dealt to the tasks in another way",
+    Action.REBALANCE: "The tasks get other ranges of key groups",
     Action.INCREASE_TASKS: "The job gets more tasks",
     Action.INCREASE_MEMORY: "The tasks get more memory",
     Action.DECREASE_TASKS: "The job gets fewer tasks",
@@ -38,6 +40,7 @@ def sentences(inputs: DecisionInputs, decision: ScalingDecision) -> list[str]:
         _symptom(inputs, decision),
         _load(state.load),
         _rate(state.rate),
+        *_traffic(inputs),
         _past(state.workload, inputs),
         *_events(inputs),
         f"{_ANSWERS[decision.action]}: {decision.reason}.",
@@ -86,6 +89,22 @@ def _rate(rate: RateEstimate | None) -> str:
     return f"Estimate: a task does {rate.rows_per_second:,.0f} rows/s{latest}, by {rate.busy_minutes} busy minutes."
 
 
+def _traffic(inputs: DecisionInputs) -> Iterator[str]:
+    """Of jobs that lag."""
+    rates = inputs.state.traffic
+    if rates is None:
+        return
+    found = balance.proposal(rates, inputs.config.task_count, key_group_ranges(inputs.config))
+    known = f"Key groups: {sum(rate is not None for rate in rates)} of {len(rates)} are measured"
+    if found is None:
+        yield f"{known}, too few to deal them anew."
+        return
+    yield (
+        f"{known}. The busiest task gets {found.before.imbalance:.2f} times the mean input, and "
+        f"{found.after.imbalance:.2f} times with the best ranges."
+    )
+
+
 def _past(found: Workload | None, inputs: DecisionInputs) -> str:
     if found is None:
         return "Past days: not looked at."
@@ -104,10 +123,12 @@ def _past(found: Workload | None, inputs: DecisionInputs) -> str:
 
 
 def _events(inputs: DecisionInputs) -> Iterator[str]:
-    change, update = inputs.state.last_change, inputs.state.update
+    change, update, dealt = inputs.state.last_change, inputs.state.update, inputs.state.last_rebalance
     if change is not None:
         tasks = f"from {change.tasks_before} to {tasks_in_words(change.tasks_after)}"
         yield f"Last change: {tasks} at {change.at:%Y-%m-%d %H:%M} UTC."
+    if dealt is not None:
+        yield f"Last rebalance: at {dealt.at:%Y-%m-%d %H:%M} UTC, with a lag of {dealt.lag_seconds or 0.0:,.0f} s then."
     if update is not None:
         yield f"Last update: by {update.author or 'somebody'} at {update.at:%Y-%m-%d %H:%M} UTC."
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
 from penstock.config.model import JobConfig
-from services.auto_scaler.decide import estimates, patterns, untriaged
+from services.auto_scaler.decide import estimates, patterns, rebalance, untriaged
 from services.auto_scaler.decide.model import (
     TASK_COUNT,
     Action,
@@ -16,18 +15,11 @@ from services.auto_scaler.decide.model import (
     Situation,
     Symptom,
     nothing,
-    tasks_in_words,
     with_tasks,
 )
+from services.auto_scaler.decide.need import Need, demand_with_lag, need_with_lag
 
 DEFAULT_LIMIT: int = JobConfig.model_fields["max_task_count"].default
-
-
-class Need(NamedTuple):
-    """The tasks that a job needs by its estimate, and why in words."""
-
-    tasks: int
-    because: str
 
 
 def answer_lag(case: Situation) -> ScalingDecision:
@@ -39,12 +31,14 @@ def answer_lag(case: Situation) -> ScalingDecision:
     broken = untriaged.why_outage(case)
     if broken is not None:
         return nothing(Symptom.LAG, f"{lag}; {broken}", untriaged=case.is_over_slo)
-    need = need_with_lag(case)
-    is_enough = need is not None and need.tasks <= case.tasks
-    uneven = _why_uneven(case, is_enough=is_enough)
-    if uneven is not None and (need is None or is_enough):
-        return ScalingDecision(symptom=Symptom.LAG, action=Action.REBALANCE, reason=f"{lag}; {uneven}")
-    if is_enough and case.state.load is not None:
+    demand = demand_with_lag(case)
+    need = None if demand is None else need_with_lag(case, demand)
+    dealt = rebalance.answer_uneven(case, lag, demand, need)
+    if dealt is not None:
+        return dealt
+    vain = rebalance.in_vain(case)
+    lag = lag if vain is None else f"{lag}; {vain}"
+    if need is not None and need.tasks <= case.tasks and case.state.load is not None:
         return untriaged.though_enough(case, lag, case.state.load)
     watched = untriaged.why_watch(case)
     if watched is not None:
@@ -58,43 +52,6 @@ def describe_lag(case: Situation) -> str:
     if case.is_over_slo:
         return f"lag of {lag:,.0f} s is over the SLO of {slo:,.0f} s"
     return f"lag of {lag:,.0f} s is over {case.policy.early_share:.0%} of the SLO of {slo:,.0f} s"
-
-
-def _why_uneven(case: Situation, *, is_enough: bool) -> str | None:
-    """Why dealing the key groups in another way would help; None when it would not, or cannot be done."""
-    symptoms, policy = case.symptoms, case.policy
-    if not 1 < case.tasks < case.key_groups:
-        return None
-    if symptoms.imbalance is not None and symptoms.imbalance > policy.imbalance_threshold:
-        return f"the tasks' rates deviate by {symptoms.imbalance:.0%} of their mean"
-    share = symptoms.largest_backlog_share
-    if is_enough and share is not None and share >= policy.hot_task_share:
-        return f"{share:.0%} of what waits is for one of {case.tasks} tasks, which are enough together"
-    return None
-
-
-def need_with_lag(case: Situation) -> Need | None:
-    """The tasks that work off the backlog in time; None without an estimate that is sure."""
-    rate, load, policy = case.state.rate, case.state.load, case.policy
-    if rate is None or rate.is_lower_bound or load is None:
-        return None
-    processed = case.symptoms.processed_rows_per_second
-    backlog = load.backlog_records
-    if backlog is None:
-        backlog = (case.symptoms.time_lagged_seconds or 0.0) * (processed or 0.0)
-    seconds = estimates.recovery_seconds(case.config.slo.max_lag_seconds, policy)
-    shrunk = untriaged.last_change(case, Action.DECREASE_TASKS)
-    present = None if processed is None else processed / case.tasks
-    sure = estimates.rate_with_lag(rate, load, case.tasks, present, shrunk, policy)
-    work = estimates.work_per_second(load, backlog, seconds, case.tasks) * (1 + policy.headroom)
-    tasks = estimates.tasks_needed(work, sure, case.key_groups)
-    because = (
-        f"{load.rows_per_second:,.0f} rows/s come in and {backlog:,.0f} wait, to be worked off in {seconds:,.0f} s; "
-        f"a task does {sure:,.0f} rows/s"
-    )
-    if shrunk is not None and tasks < shrunk.tasks_before:
-        return Need(shrunk.tasks_before, f"{because}; {tasks_in_words(shrunk.tasks_after)} turned out to be too few")
-    return Need(tasks, because)
 
 
 def increase_tasks(case: Situation, symptom: Symptom, cause: str, need: Need | None) -> ScalingDecision:

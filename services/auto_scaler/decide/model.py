@@ -13,6 +13,7 @@ from services.auto_scaler.decide.policy import Policy
 from services.auto_scaler.decide.symptoms import JobSymptoms
 
 TASK_COUNT = "task_count"
+BOUNDS = "key_group_bounds"
 MEMORY = "resources.memory_bytes"
 
 
@@ -122,6 +123,14 @@ class PastChange(Model):
     processed_rows_per_second: float | None = None
 
 
+class PastRebalance(Model):
+    """The newest change of the ranges of key groups that was written, and the lag before it."""
+
+    at: datetime
+    tasks: int
+    lag_seconds: float | None = None
+
+
 class JobUpdate(Model):
     """The newest write to the job that is not the scaler's."""
 
@@ -144,7 +153,7 @@ class ScalerState(Model):
     `converged`: the job runs what is expected of it. `running_since`: its last commit. `declared_*`: what the layers
     below the scaler's ask for. `pinned`: fields that a layer above sets, so that a change would show no effect.
     `container_memory_bytes`: of the smallest live container, None when there is none. `memory_used_bytes`: of the
-    task that uses most.
+    task that uses most. `traffic`: rows per second that come into each key group.
     """
 
     converged: bool
@@ -160,6 +169,8 @@ class ScalerState(Model):
     load: Load | None = None
     workload: Workload | None = None
     last_change: PastChange | None = None
+    last_rebalance: PastRebalance | None = None
+    traffic: tuple[float | None, ...] | None = None
     update: JobUpdate | None = None
     fleet: Fleet | None = None
     actions_last_hour: int | None = None

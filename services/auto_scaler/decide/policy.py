@@ -68,6 +68,8 @@ class Policy(Model):
     growth_factor: float = Field(2.0, gt=1)
     imbalance_threshold: float = Field(0.5, ge=0)
     hot_task_share: Share = 0.75
+    least_gain: Share = 0.1
+    traffic_seconds: Seconds = 60.0
     memory_growth_factor: float = Field(1.5, gt=1)
     vertical_share: Share = 0.2
 

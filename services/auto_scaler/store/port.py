@@ -8,15 +8,17 @@ from typing import NamedTuple
 
 from sqlalchemy import Engine
 
+from penstock.config.model import JobConfig
 from penstock.model.alerts import SCALING_ALERTS
+from penstock.model.traffic import measured
 from penstock.store import leases
 from penstock.store.alerts import Found, replace_alerts
 from penstock.store.engine import transaction
 from services.auto_scaler.decide.estimates import TaskMinute
 from services.auto_scaler.decide.policy import Policy
 from services.auto_scaler.decide.symptoms import TaskSample
-from services.auto_scaler.evidence import Past, ScaledJob
-from services.auto_scaler.store import decisions, evidence, past
+from services.auto_scaler.evidence import Dealing, Past, ScaledJob
+from services.auto_scaler.store import dealing, decisions, evidence, past
 
 # A task whose newest sample is older counts as not measured.
 FRESH = timedelta(minutes=3)
@@ -52,6 +54,14 @@ class ScalingStore:
         """What each task of a job measured in each minute since a time."""
         with transaction(self._engine) as connection:
             return past.read_recent(connection, job, since=since)
+
+    def dealing(self, job: str, config: JobConfig, now: datetime, *, created_at: datetime, policy: Policy) -> Dealing:
+        """What comes into each key group of a job, and its newest rebalance."""
+        with transaction(self._snapshot) as connection:
+            return Dealing(
+                measured(dealing.read_reports(connection, job), config, now, min_seconds=policy.traffic_seconds),
+                dealing.last_rebalance(connection, job, since=created_at),
+            )
 
     def past(
         self,

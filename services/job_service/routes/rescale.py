@@ -11,6 +11,7 @@ from sqlalchemy import Connection
 
 from penstock.config.model import JobConfig
 from penstock.control.errors import InvalidConfig
+from penstock.model import traffic
 from penstock.model.jobs import Action
 from penstock.store.engine import snapshot
 from penstock.tasks.spec import key_group_count
@@ -135,5 +136,5 @@ def _bounds(connection: Connection, job: str, task_count: int, now: datetime) ->
     return list(balance.require(rates, balance.proposed(config, rates, task_count)).bounds)
 
 
-def _measured(connection: Connection, job: str, config: JobConfig, now: datetime, min_seconds: float) -> balance.Rates:
-    return balance.measured(overview.reported_tasks(connection, job), config, now, min_seconds=min_seconds)
+def _measured(connection: Connection, job: str, config: JobConfig, now: datetime, min_seconds: float) -> traffic.Rates:
+    return traffic.measured(overview.reported_tasks(connection, job), config, now, min_seconds=min_seconds)

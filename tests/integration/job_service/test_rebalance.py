@@ -85,6 +85,20 @@ def test_what_is_refused(service: RunningJobService, client: JobClient, cell: Ce
     assert client.get_layer("etl", "oncall").version == 0
 
 
+def test_the_auto_scaler_may_deal_key_groups_in_its_own_layer(
+    service: RunningJobService, client: JobClient, cell: Cell
+) -> None:
+    """1. Its token asks for the ranges as a person would. 2. It writes ranges of its own. Neither touches `oncall`."""
+    client.put_job("etl", {**CONFIG, "task_count": 2})
+    report(cell, SKEWED)
+    scaler = service.client(client.create_token("scaler", "scaler"))
+    assert scaler.rebalance("etl", reason="decision 7").written.layer == "scaler"
+    assert client.get_layer("etl", "scaler").config == {"key_group_bounds": [1]}
+    scaler.patch_layer("etl", "scaler", {"key_group_bounds": [2]}, if_match=1, expires_in_seconds=None)
+    assert client.get_job("etl").config["key_group_bounds"] == [2]
+    assert client.get_layer("etl", "oncall").version == 0
+
+
 @pytest.mark.parametrize(
     "told",
     [

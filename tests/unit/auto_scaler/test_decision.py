@@ -34,13 +34,12 @@ TASKS = {
     "half of the SLO is no lag": (symptoms(lag=45.0), config(), state(), Action.NONE, None),
     "more than half is answered early": (symptoms(lag=46.0), config(), state(), Action.INCREASE_TASKS, 4),
     "a longer SLO": (LAGGING, config(slo={"max_lag_seconds": 182}), state(), Action.NONE, None),
-    "imbalanced": (symptoms(lag=91.0, imbalance=0.6), config(), state(), Action.REBALANCE, None),
-    "imbalanced, but one task": (
+    "imbalanced, but no key group is measured": (
         symptoms(lag=91.0, imbalance=0.6),
-        config(task_count=1),
+        config(),
         state(),
         Action.INCREASE_TASKS,
-        2,
+        4,
     ),
     "imbalance unknown": (symptoms(lag=91.0, imbalance=None), config(), state(), Action.INCREASE_TASKS, 4),
     "lag before memory": (symptoms(lag=91.0, out_of_memory=True), config(), state(), Action.INCREASE_TASKS, 4),

@@ -9,7 +9,6 @@ import pytest
 
 from penstock.config.model import JobConfig
 from services.auto_scaler.decide.model import Action, ScalerState, Symptom
-from services.auto_scaler.decide.symptoms import JobSymptoms
 from tests.support.auto_scaler import GIB, NOW, QUIET, change, decided, job, load, past, rate, state, symptoms
 
 LAGGING = symptoms(91.0, processed_rows_per_second=200.0)
@@ -73,32 +72,6 @@ def test_a_job_at_its_limit_says_which_it_is(config: JobConfig, limit: str) -> N
     lagging = symptoms(91.0, processed_rows_per_second=100.0 * config.task_count)
     decision = decided(lagging, config, known(6400.0, 0.0))
     assert (decision.action, decision.limits) == (Action.NONE, (limit,))
-
-
-UNEVEN = {
-    "rates differ, and the tasks are enough": (symptoms(91.0, imbalance=0.6), known(90.0, 0.0), Action.REBALANCE),
-    "rates differ, and nothing is known": (symptoms(91.0, imbalance=0.6), state(), Action.REBALANCE),
-    "rates differ, but no deal would be enough": (
-        symptoms(91.0, imbalance=0.6),
-        known(1000.0),
-        Action.INCREASE_TASKS,
-    ),
-    "one task has what waits, and all are enough": (
-        symptoms(91.0, largest_backlog_share=0.75, processed_rows_per_second=200.0),
-        known(90.0, 9000.0),
-        Action.REBALANCE,
-    ),
-    "one task has what waits, and more are needed": (
-        symptoms(91.0, largest_backlog_share=0.9, processed_rows_per_second=200.0),
-        known(1000.0),
-        Action.INCREASE_TASKS,
-    ),
-}
-
-
-@pytest.mark.parametrize(("found", "values", "action"), UNEVEN.values(), ids=UNEVEN.keys())
-def test_an_uneven_job_is_rebalanced_not_grown(found: JobSymptoms, values: ScalerState, action: Action) -> None:
-    assert decided(found, job(2), values).action is action
 
 
 def test_after_a_reduction_that_was_too_much_the_job_goes_back_at_least() -> None:

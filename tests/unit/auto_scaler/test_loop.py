@@ -14,7 +14,7 @@ from penstock.control.errors import Fenced, StatementTimedOut, Unavailable
 from services.auto_scaler.decide.estimates import TaskMinute
 from services.auto_scaler.decide.policy import Policy
 from services.auto_scaler.decide.symptoms import TaskSample
-from services.auto_scaler.evidence import Past, ScaledJob
+from services.auto_scaler.evidence import Dealing, Past, ScaledJob
 from services.auto_scaler.loop import AutoScaler
 from services.auto_scaler.store.port import Cluster
 from tests.support.auto_scaler import NOW, QUIET
@@ -37,6 +37,9 @@ class FakeStore:
         if job in self.fails:
             raise self.fails[job]
         return []
+
+    def dealing(self, job: str, *given: object, **named: object) -> Dealing:
+        return Dealing((), None)
 
     def past(self, job: str, now: object, **given: object) -> Past:
         return Past(QUIET, [], None)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from penstock.config.validate import check_merged
-from services.job_service.balance import measured
+from penstock.model.traffic import measured
 from tests.support.config.jobs import job
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
