@@ -19,7 +19,7 @@ from tests.e2e.conftest import PERIODS
 from tests.support.chaos.proxy import BOTH
 from tests.support.chaos.stack import ChaosStack
 from tests.support.scaling.pace import Pace
-from tests.support.scaling.slow import ROWS_PER_SECOND, HotJob, LargeRowJob, SinkJob, SlowJob, publish
+from tests.support.scaling.slow import ROWS_PER_SECOND, HotJob, LargeRowJob, SinkJob, SlowJob, publish, warm_up
 from tests.support.spark.session import unique
 from tests.support.stack.counts import CONVERGE_S
 
@@ -36,6 +36,7 @@ POLICY = Policy(
     recovery_seconds=300,
     history_every_minutes=0,
     update_watch_seconds=60,
+    traffic_seconds=20,
 )
 """Minutes instead of hours and days. A lag is answered at 15 s of an SLO of 60 s."""
 SETTINGS = {
@@ -61,6 +62,7 @@ def stack(servers_dir: Path) -> Iterator[ChaosStack]:
     environment = {name: str(value) for name, value in (PERIODS | SETTINGS).items()}
     with ChaosStack(folder, task_managers=2, free_ports=True, environment=environment) as running:
         publish(running)
+        warm_up(running)
         yield running
 
 
@@ -99,7 +101,7 @@ def recovers(stack: ChaosStack) -> None:
         job.ledger.wait("it is healthy", lambda each: each.symptom == "none", SAMPLED_S)
         job.override({"desired_state": "stopped"})
         job.wait_stopped()
-        job.put(24_000)
+        job.put(12_000)
         job.override({"desired_state": None})
         job.wait_runs(1)
         grown = job.ledger.wait_size(4, SAMPLED_S)

@@ -13,7 +13,7 @@ from penstock.local.stack import LocalStack
 from penstock.wire.overview import DecisionView
 
 _WRITTEN = "written"
-_POLL_S = 0.5
+_POLL_S = 2.0
 
 
 class Ledger:
@@ -26,7 +26,7 @@ class Ledger:
     def all(self) -> list[DecisionView]:
         """Oldest first."""
         with self._stack.client() as client:
-            return client.decisions(self._job, limit=500).decisions[::-1]
+            return client.decisions(self._job, limit=20).decisions[::-1]
 
     def actions(self) -> list[DecisionView]:
         """Those that changed something, oldest first."""

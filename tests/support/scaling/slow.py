@@ -1,26 +1,31 @@
-"""A stateful job that takes a fixed time for each row, as one that asks another service about it.
+"""A stateful job that takes a fixed time for each row, as one that asks a service with a limit of calls a second.
 
-A task asks one question at a time. So what it gets through is bounded, whatever the machine, and more tasks get through
-more. Penstock is not told of that: it measures the batches.
+A task keeps to the limit. So what it gets through is bounded, whatever the machine, and more tasks get through more.
+Penstock is not told of that: it measures the batches.
 """
 
 from __future__ import annotations
 
+import json
 import tempfile
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from penstock.control.process import wait_until
 from penstock.local.stack import LocalStack
+from penstock.local.topics import create_topics
 from penstock.spark.inputs.key_hash import murmur2
 from penstock.spark.packages import pack
+from tests.support.kafka.sink import committed
 from tests.support.scaling.ledger import Ledger
+from tests.support.spark.session import unique
 from tests.support.stack.counts import CONVERGE_S, KEY_GROUPS, WORDS, CountJob
 from tests.support.stack.rows import RowJob
 
 PACKAGE = "slow"
-SECONDS_PER_ROW = 0.01
+SECONDS_PER_ROW = 0.02
 ROWS_PER_SECOND = 1 / SECONDS_PER_ROW
 """What a task does at most. What it does in fact is a little less."""
 _TRIGGER_S = 2.0
@@ -31,13 +36,18 @@ import time
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType
 
+SLACK = 0.05
+
 
 def count(session, inputs, args):
     """Rows by word, each after the answer to its question; a task asks one after the other."""
-    seconds = args["seconds_per_row"]
+    seconds, told = args["seconds_per_row"], {}
 
     def ask(number):
-        time.sleep(seconds)
+        now = time.monotonic()
+        told["next"] = told.get("next", now) + seconds
+        if told["next"] - now > SLACK:
+            time.sleep(told["next"] - now)
         return number
 
     answered = inputs["rows"].coalesce(1).withColumn("id", F.udf(ask, LongType())("id"))
@@ -98,6 +108,14 @@ class SlowJob(CountJob):
         wait_until(stopped, CONVERGE_S, f"{self.name} to stop", poll_s=0.2)
 
 
+def warm_up(stack: LocalStack) -> None:
+    """Starts the hosts of all slow jobs. The first batches of a host are slow, which is another story."""
+    job = SlowJob(stack, unique("warm"))
+    job.begin(task_count=KEY_GROUPS)
+    job.send(40 * WORDS)
+    job.delete()
+
+
 class HotJob(SlowJob):
     """Nine of ten rows are of words in the first two key groups of four, which one of two tasks reads."""
 
@@ -128,7 +146,7 @@ class SinkJob(RowJob):
 
 
 class LargeRowJob(RowJob):
-    """An isolated task that makes of each row a text of as many MB as the row says, and writes the length of it."""
+    """An isolated task that makes of each row a text of as many MB as the row says, and sends the length of it."""
 
     def __init__(self, stack: LocalStack, name: str) -> None:
         super().__init__(stack, name)
@@ -140,11 +158,26 @@ class LargeRowJob(RowJob):
         return super().config() | {
             "inputs": {"rows": source},
             "query": {"sql": "SELECT id, length(repeat('x', coalesce(mb, 1) * 1000000)) AS size FROM rows"},
+            "output": {"type": "kafka", "topic": self._answers, "key_groups": KEY_GROUPS},
             "isolation": "process",
             "task_count": 1,
             "trigger_interval_seconds": 2.0,
         }
 
+    def create(self) -> None:
+        """Topics and job; waits until it runs."""
+        create_topics(self._bootstrap, {self._answers: KEY_GROUPS})
+        super().create()
+
     def send_large(self, megabytes: int) -> None:
         """One row of so much."""
         self._send_row({"id": self.sent, "mb": megabytes})
+
+    def counts(self) -> dict[int, int]:
+        """How often each id was sent on."""
+        answers = committed(self._bootstrap, self._answers)
+        return Counter(json.loads(message.value() or b"")["id"] for message in answers)
+
+    @property
+    def _answers(self) -> str:
+        return f"{self.name}-out"
