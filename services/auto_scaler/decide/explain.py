@@ -79,14 +79,12 @@ def _load(load: Load | None) -> str:
 def _rate(rate: RateEstimate | None) -> str:
     if rate is None:
         return "Estimate: none."
+    busy = "1 busy minute" if rate.busy_minutes == 1 else f"{rate.busy_minutes} busy minutes"
     if rate.is_lower_bound:
-        return (
-            f"Estimate: a task does at least {rate.rows_per_second:,.0f} rows/s; it was busy in only "
-            f"{rate.busy_minutes} minutes."
-        )
+        return f"Estimate: a task does at least {rate.rows_per_second:,.0f} rows/s; there were only {busy}."
     lately = rate.latest_rows_per_second
     latest = "" if lately is None else f", and lately {lately:,.0f}"
-    return f"Estimate: a task does {rate.rows_per_second:,.0f} rows/s{latest}, by {rate.busy_minutes} busy minutes."
+    return f"Estimate: a task does {rate.rows_per_second:,.0f} rows/s{latest}, measured in {busy}."
 
 
 def _traffic(inputs: DecisionInputs) -> Iterator[str]:

@@ -15,6 +15,7 @@ from services.auto_scaler.decide.model import (
     Situation,
     Symptom,
     nothing,
+    set_above,
     with_tasks,
 )
 from services.auto_scaler.decide.need import Need, demand_with_lag, need_with_lag
@@ -57,7 +58,7 @@ def describe_lag(case: Situation) -> str:
 def increase_tasks(case: Situation, symptom: Symptom, cause: str, need: Need | None) -> ScalingDecision:
     """To the estimate, or by the growth factor without one; at least one step more than now, within the limits."""
     if TASK_COUNT in case.state.pinned:
-        return nothing(symptom, f"{cause}; {TASK_COUNT} is set by a higher layer")
+        return nothing(symptom, cause, set_above(TASK_COUNT))
     limit, limit_name = _limit(case)
     step = estimates.next_larger(case.tasks, case.key_groups)
     wanted = math.ceil(case.tasks * case.policy.growth_factor) if need is None else need.tasks

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from penstock.tasks.heap import heap_for, process_for
 from services.auto_scaler.decide.growth import increase_tasks
-from services.auto_scaler.decide.model import MEMORY, Action, ScalingDecision, Situation, Symptom, nothing
+from services.auto_scaler.decide.model import MEMORY, Action, ScalingDecision, Situation, Symptom, nothing, set_above
 
 
 def answer_out_of_memory(case: Situation) -> ScalingDecision:
     """Half as much again, vertically first (Turbine, ICDE 2020, section V-E)."""
     symptom, now_bytes = Symptom.OUT_OF_MEMORY, case.config.resources.memory_bytes
     if MEMORY in case.state.pinned:
-        return nothing(symptom, f"{MEMORY} is set by a higher layer")
+        return nothing(symptom, "a task ran out of memory", set_above(MEMORY))
     if case.state.container_memory_bytes is None:
         return nothing(symptom, "no container is live, so the largest task that fits is unknown")
     limit = int(case.state.container_memory_bytes * case.policy.vertical_share)

@@ -22,6 +22,11 @@ def tasks_in_words(count: int) -> str:
     return "1 task" if count == 1 else f"{count:,} tasks"
 
 
+def set_above(field: str) -> str:
+    """Why a field is left as it is: a change of it would show no effect."""
+    return f"{field} is set by a higher layer, such as an override: penstock explain shows whose it is"
+
+
 class Symptom(StrEnum):
     """What the decision answers."""
 

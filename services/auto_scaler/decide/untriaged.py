@@ -19,6 +19,7 @@ from services.auto_scaler.decide.model import (
     Situation,
     Symptom,
     nothing,
+    set_above,
     tasks_in_words,
     with_tasks,
 )
@@ -110,7 +111,7 @@ def undo(case: Situation, lag: str) -> ScalingDecision | None:
         f"{before}: more tasks do not help"
     )
     if TASK_COUNT in case.state.pinned:
-        return nothing(Symptom.LAG, reason, f"{TASK_COUNT} is set by a higher layer", untriaged=True)
+        return nothing(Symptom.LAG, reason, set_above(TASK_COUNT), untriaged=True)
     back = max(change.tasks_before, case.state.declared_task_count)
     if back >= case.tasks:
         return nothing(Symptom.LAG, reason, f"the job declares {tasks_in_words(case.tasks)}", untriaged=True)
@@ -133,7 +134,7 @@ def why_watch(case: Situation) -> str | None:
 def why_outage(case: Situation) -> str | None:
     """Why more tasks are no answer: a batch does not end, or all tasks are far slower than they can be."""
     if case.symptoms.lag_basis == "age":
-        return "a batch has not finished for as long, and its rows need no such time: does what it writes to answer?"
+        return "a batch has not finished for as long, though its rows take less: something does not answer the tasks"
     rate, present = case.state.rate, case.symptoms.processed_rows_per_second
     if rate is None or present is None or not estimates.is_outage(rate, present / case.tasks, case.policy):
         return None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import tempfile
+import threading
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
@@ -25,11 +26,13 @@ from tests.support.stack.counts import CONVERGE_S, KEY_GROUPS, WORDS, CountJob
 from tests.support.stack.rows import RowJob
 
 PACKAGE = "slow"
-SECONDS_PER_ROW = 0.02
+SECONDS_PER_ROW = 0.05
 ROWS_PER_SECOND = 1 / SECONDS_PER_ROW
 """What a task does at most. What it does in fact is a little less."""
-_TRIGGER_S = 2.0
-_ROWS_A_BATCH = 200
+_TRIGGER_S = 5.0
+_ROWS_A_BATCH = 100
+BEGINNING = threading.Lock()
+"""Jobs begin one after the other: each is analysed by Spark, which takes its time on a small machine."""
 _CODE = '''
 import time
 
@@ -82,7 +85,8 @@ class SlowJob(CountJob):
 
     def begin(self, task_count: int = 1) -> None:
         """Topics and job; waits until it runs."""
-        self.create(task_count, _TRIGGER_S)
+        with BEGINNING:
+            self.create(task_count, _TRIGGER_S)
 
     def put(self, rows: int) -> None:
         """Sends rows, and waits for nothing."""
@@ -144,6 +148,11 @@ class SinkJob(RowJob):
         """The job's base layer."""
         return super().config() | {"slo": {"max_lag_seconds": 20.0}, "trigger_interval_seconds": 2.0}
 
+    def begin(self) -> None:
+        """Topic and job; waits until it runs."""
+        with BEGINNING:
+            self.create()
+
 
 class LargeRowJob(RowJob):
     """An isolated task that makes of each row a text of as many MB as the row says, and sends the length of it."""
@@ -164,10 +173,11 @@ class LargeRowJob(RowJob):
             "trigger_interval_seconds": 2.0,
         }
 
-    def create(self) -> None:
+    def begin(self) -> None:
         """Topics and job; waits until it runs."""
-        create_topics(self._bootstrap, {self._answers: KEY_GROUPS})
-        super().create()
+        with BEGINNING:
+            create_topics(self._bootstrap, {self._answers: KEY_GROUPS})
+            self.create()
 
     def send_large(self, megabytes: int) -> None:
         """One row of so much."""
