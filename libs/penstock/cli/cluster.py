@@ -98,9 +98,7 @@ def _rules(field: FieldView) -> tuple[str, str, str]:
 def decisions(
     job: Job,
     as_json: AsJson = False,
-    why: Annotated[
-        bool, typer.Option("--why", help="the newest one and the last change, with all that was known")
-    ] = False,
+    why: Annotated[bool, typer.Option("--why", help="the newest and the last change, with all that was known")] = False,
 ) -> None:
     """List what the Auto Scaler decided about a job, newest first."""
     page = client().decisions(job)

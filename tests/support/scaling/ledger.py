@@ -21,12 +21,12 @@ class Ledger:
 
     def __init__(self, stack: LocalStack, job: str) -> None:
         self._stack = stack
-        self._job = job
+        self.job = job
 
     def all(self) -> list[DecisionView]:
         """Oldest first."""
         with self._stack.client() as client:
-            return client.decisions(self._job, limit=20).decisions[::-1]
+            return client.decisions(self.job, limit=20).decisions[::-1]
 
     def actions(self) -> list[DecisionView]:
         """Those that changed something, oldest first."""
@@ -42,7 +42,7 @@ class Ledger:
         def found() -> DecisionView | None:
             return next((each for each in reversed(self.all()) if holds(each)), None)
 
-        return wait_until(found, seconds, f"a decision about {self._job}: {what}", poll_s=_POLL_S)
+        return wait_until(found, seconds, f"a decision about {self.job}: {what}", poll_s=_POLL_S)
 
     def wait_size(self, tasks: int, seconds: float) -> DecisionView:
         """Waits until the newest action is to run so many tasks."""
@@ -52,7 +52,7 @@ class Ledger:
             is_asked = bool(actions) and (actions[-1].change or {}).get("task_count") == tasks
             return actions[-1] if is_asked else None
 
-        return wait_until(newest, seconds, f"{self._job} to be given {tasks} tasks", poll_s=_POLL_S)
+        return wait_until(newest, seconds, f"{self.job} to be given {tasks} tasks", poll_s=_POLL_S)
 
     def wait_well(self, seconds: float) -> None:
         """Waits until the newest decision found no symptom."""
@@ -61,12 +61,12 @@ class Ledger:
             decided = self.all()
             return bool(decided) and decided[-1].symptom == "none"
 
-        wait_until(well, seconds, f"{self._job} to be well", poll_s=_POLL_S)
+        wait_until(well, seconds, f"{self.job} to be well", poll_s=_POLL_S)
 
     def alerts(self) -> list[str]:
         """The kinds of the job's open alerts."""
         with self._stack.client() as client:
-            return [each.kind for each in client.alerts(subject=self._job).alerts]
+            return [each.kind for each in client.alerts(subject=self.job).alerts]
 
     def shown(self, *words: str) -> str:
         """What `penstock` prints, which is printed here, too. In a process of its own: stories run side by side."""
@@ -78,4 +78,4 @@ class Ledger:
 
     def why(self) -> str:
         """The newest decision in sentences."""
-        return self.shown("decisions", self._job, "--why")
+        return self.shown("decisions", self.job, "--why")
