@@ -125,7 +125,7 @@ def outage(stack: ChaosStack) -> SinkJob:
     job = SinkJob(stack, unique("sink").replace("-", "_"))
     job.begin()
     ledger = job.ledger
-    with Pace(job.send, 50.0).flowing(job.name):
+    with Pace(job.send, 20.0).flowing(job.name):
         ledger.wait("it is healthy", lambda each: each.symptom == "none", SAMPLED_S)
         links = [stack.links[f"{container}>outputs"] for container in stack.containers]
         stack.proxy.each([lambda link=link: link.hold(BOTH) for link in links])
