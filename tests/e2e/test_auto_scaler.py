@@ -43,6 +43,13 @@ POLICY = Policy(
 )
 """Minutes instead of hours and days. A lag is answered at 15 s of an SLO of 60 s."""
 SETTINGS = {
+    # Less often than elsewhere: the tasks need the machine.
+    "PENSTOCK_REPORT_SECONDS": 2,
+    "PENSTOCK_LOAD_INTERVAL_SECONDS": 5,
+    "PENSTOCK_DISK_INTERVAL_SECONDS": 30,
+    "PENSTOCK_FULL_FETCH_SECONDS": 30,
+    "PENSTOCK_SHARD_MANAGER_ROUND_SECONDS": 2,
+    "PENSTOCK_STATE_SYNCER_GENERATION_LOOK_SECONDS": 10,
     "PENSTOCK_SCALER_POLICY": POLICY.model_dump_json(exclude_unset=True),
     # Tasks sleep more than they work: more of them run at once than there are cores.
     "PENSTOCK_SPARK_MASTER": "local[8]",

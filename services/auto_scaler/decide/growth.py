@@ -26,12 +26,12 @@ DEFAULT_LIMIT: int = JobConfig.model_fields["max_task_count"].default
 def answer_lag(case: Situation) -> ScalingDecision:
     """The answer to lag beyond the SLO, of a job that may be changed now."""
     lag = describe_lag(case)
-    undone = untriaged.undo(case, lag)
-    if undone is not None:
-        return undone
     broken = untriaged.why_outage(case)
     if broken is not None:
         return nothing(Symptom.LAG, f"{lag}; {broken}", untriaged=case.is_over_slo)
+    undone = untriaged.undo(case, lag)
+    if undone is not None:
+        return undone
     demand = demand_with_lag(case)
     need = None if demand is None else need_with_lag(case, demand)
     dealt = rebalance.answer_uneven(case, lag, demand, need)

@@ -49,7 +49,8 @@ class Action(StrEnum):
 
 
 class DayHistory(Model):
-    """The minutes of the last day: those with measurements, with lag beyond the SLO, with a task out of memory.
+    """The minutes of the last day, or of `quiet_minutes`: those with measurements, with lag beyond the SLO, with a task
+    out of memory.
 
     `minutes_quiet`: those with measurements since the last minute with lag or a task out of memory.
     """

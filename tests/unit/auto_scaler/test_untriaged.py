@@ -153,6 +153,13 @@ def test_when_many_jobs_lag_at_once_none_is_changed() -> None:
     assert short_of_memory.action is Action.INCREASE_MEMORY
 
 
+def test_an_outage_is_no_reason_to_take_an_increase_back() -> None:
+    """Four tasks get through less than two did: one in fifty of what they can. Growth would be stopped for a day."""
+    decision = after_growth(200.0, 8.0, rate=rate())
+    assert (decision.action, decision.untriaged) == (Action.NONE, True)
+    assert "something slows them down" in decision.reason
+
+
 UNFINISHED: dict[str, tuple[float, Symptom, bool]] = {
     "over the SLO": (130.0, Symptom.LAG, True),
     "not over it yet": (50.0, Symptom.LAG, False),
