@@ -100,9 +100,9 @@ class PostgresForm:
             author=author,
         )
 
-    def past(self, job: str, *, created_days_ago: float = 60) -> Past:
+    def past(self, job: str, *, created_days_ago: float = 60, **policy: Any) -> Past:
         created_at = NOW - timedelta(days=created_days_ago)
-        return self.store.past(job, NOW, created_at=created_at, task_count=2, slo_seconds=90.0, policy=Policy())
+        return self.store.past(job, NOW, created_at=created_at, task_count=2, slo_seconds=90.0, policy=Policy(**policy))
 
     def alerts(self) -> list[str]:
         with transaction(self.engine) as connection:
@@ -167,6 +167,8 @@ def test_a_day_counts_only_minutes_with_a_known_lag_as_measured(form: PostgresFo
     day = form.past("j").day
     assert (day.minutes_measured, day.minutes_lagging, day.minutes_out_of_memory) == (4, 1, 0)
     assert day.minutes_quiet == 2, "since the lag"
+    short = form.past("j", quiet_minutes=3, known_quiet_minutes=3).day
+    assert (short.minutes_measured, short.minutes_lagging) == (2, 0), "no more than the time that must be quiet"
 
 
 def test_past_days_are_read_around_this_time_of_day_where_every_task_was_measured(form: PostgresForm) -> None:
