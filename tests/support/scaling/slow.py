@@ -121,12 +121,16 @@ def warm_up(stack: LocalStack) -> None:
 
 
 class HotJob(SlowJob):
-    """Nine of ten rows are of words in the first two key groups of four, which one of two tasks reads."""
+    """Nine of ten rows are in the first two key groups of four, which one of two tasks reads: half of all in the first.
+
+    So two tasks have half each when one of them reads the first key group, and the other one the rest.
+    """
 
     def word(self, number: int) -> str:
         """The word of a row."""
-        words = HOT if number % 10 else COLD
-        return words[number % len(words)]
+        tenth = number % 10
+        words = COLD if tenth == 0 else HOT[tenth % 2]
+        return words[number // 10 % len(words)]
 
 
 def _words(key_groups: set[int]) -> list[str]:
@@ -134,7 +138,7 @@ def _words(key_groups: set[int]) -> list[str]:
     return [word for word, placed in known.items() if placed % KEY_GROUPS in key_groups]
 
 
-HOT, COLD = _words({0, 1}), _words({2, 3})
+HOT, COLD = (_words({1}), _words({0})), _words({2, 3})
 
 
 class SinkJob(RowJob):
