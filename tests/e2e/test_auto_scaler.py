@@ -153,7 +153,7 @@ def outage(stack: ChaosStack) -> SinkJob:
 
 def pinned(stack: ChaosStack) -> SlowJob:
     """1. An override pins the number of tasks, for a while. 2. The job lags, and the scaler says whose number it is.
-    3. The override expires, and the job gets the second task."""
+    3. The override expires, and the job gets more tasks."""
     job = SlowJob(stack, unique("pinned"))
     job.begin()
     with Pace(job.put, 2 * ONE).flowing(job.name):
@@ -163,9 +163,9 @@ def pinned(stack: ChaosStack) -> SlowJob:
         job.ledger.shown("explain", job.name)
         assert (held.outcome, job.ledger.sizes()) == ("nothing to do", [])
         assert "task_count is set by a higher layer" in said
-        job.ledger.wait_size(2, 2 * SAMPLED_S)
+        grown = job.ledger.wait("more tasks", lambda each: each.action == "increase_tasks", 2 * SAMPLED_S)
         job.ledger.why()
-        job.wait_runs(2)
+        job.wait_runs((grown.change or {})["task_count"])
     job.wait_counted()
     job.assert_exact()
     return job
