@@ -29,13 +29,14 @@ def least_lag_seconds(progress: TaskProgress) -> float | None:
 def sample(task: ReportedTask) -> TaskSample:
     """The sample of a task. The progress of a task that does not run is old, so all its values are unknown. So are
     those of a row that another version wrote, and a value that no column can hold: no task spoils the others' samples.
+    A crash before a change that the task has not started with yet says nothing about the change.
     """
     is_running = task.state == TaskState.RUNNING
     progress = _read(task.progress) if is_running and task.progress else _UNKNOWN
     return TaskSample(
         job=task.job,
         index=task.number,
-        out_of_memory=task.out_of_memory,
+        out_of_memory=task.out_of_memory and task.is_of_running is not False,
         lag_seconds=least_lag_seconds(progress),
         cpu_cores=_amount(task.cpu_cores) if is_running else None,
         memory_bytes=_amount(task.memory_bytes) if is_running else None,

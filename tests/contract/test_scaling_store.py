@@ -100,9 +100,9 @@ class PostgresForm:
             author=author,
         )
 
-    def past(self, job: str, *, created_days_ago: float = 60) -> Past:
+    def past(self, job: str, *, created_days_ago: float = 60, **policy: Any) -> Past:
         created_at = NOW - timedelta(days=created_days_ago)
-        return self.store.past(job, NOW, created_at=created_at, task_count=2, slo_seconds=90.0, policy=Policy())
+        return self.store.past(job, NOW, created_at=created_at, task_count=2, slo_seconds=90.0, policy=Policy(**policy))
 
     def alerts(self) -> list[str]:
         with transaction(self.engine) as connection:
@@ -147,6 +147,14 @@ def test_jobs_with_tasks_are_read_and_what_was_not_measured_is_unknown(form: Pos
     assert cluster.container_memory_bytes is None, "no container is live"
 
 
+def test_a_sample_has_the_lag_as_it_was_sampled(form: PostgresForm) -> None:
+    """It may be the age of a batch that has not finished, of which no rate tells."""
+    form.run("fresh")
+    form.measure("fresh", 0, lag_seconds=130.0, backlog=7)
+    (sample,) = form.store.read(NOW).samples["fresh"]
+    assert (sample.backlog_records, sample.lag_seconds) == (7, 130.0)
+
+
 def test_of_an_old_sample_nothing_is_known_but_the_lack_of_memory(form: PostgresForm) -> None:
     form.run("stale")
     form.measure("stale", 5, lag_seconds=None)
@@ -159,6 +167,8 @@ def test_a_day_counts_only_minutes_with_a_known_lag_as_measured(form: PostgresFo
     day = form.past("j").day
     assert (day.minutes_measured, day.minutes_lagging, day.minutes_out_of_memory) == (4, 1, 0)
     assert day.minutes_quiet == 2, "since the lag"
+    short = form.past("j", quiet_minutes=3, known_quiet_minutes=3).day
+    assert (short.minutes_measured, short.minutes_lagging) == (2, 0), "no more than the time that must be quiet"
 
 
 def test_past_days_are_read_around_this_time_of_day_where_every_task_was_measured(form: PostgresForm) -> None:

@@ -22,14 +22,14 @@ def rows(stack: LocalStack) -> Iterator[PackagedJob]:
 def test_a_bad_package_is_rolled_back(stack: LocalStack, rows: PackagedJob) -> None:
     """1. Version 2 raises an error: the first task crashes, the other runs on. 2. The layer `rollback`
     has version 1 again, written by the State Syncer. 3. Every row is there once."""
-    _roll_back(stack, rows)
+    _assert_rolled_back(stack, rows)
 
 
 @pytest.mark.long
 def test_after_a_rollback_a_good_package_goes_out(stack: LocalStack, rows: PackagedJob) -> None:
     """1. Version 2 is rolled back. 2. Version 3 is released: the layer goes, and all tasks run it. 3. Every row is
     there once."""
-    _roll_back(stack, rows)
+    _assert_rolled_back(stack, rows)
     rows.release("3", GOOD)
     rows.send(40)
     rows.watch("3")
@@ -40,7 +40,7 @@ def test_after_a_rollback_a_good_package_goes_out(stack: LocalStack, rows: Packa
         assert client.alerts(kind="rolled_back", subject=rows.name).alerts == []
 
 
-def _roll_back(stack: LocalStack, rows: PackagedJob) -> None:
+def _assert_rolled_back(stack: LocalStack, rows: PackagedJob) -> None:
     rows.send_and_wait()
     bad = rows.release("2", BROKEN)
     rows.send(40)

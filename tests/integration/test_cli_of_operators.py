@@ -66,7 +66,8 @@ def test_an_alert_is_acknowledged_and_silenced(shell: Shell, service: RunningJob
 
 
 def test_why_the_auto_scaler_decided_as_it_did(shell: Shell, service: RunningJobService) -> None:
-    """1. Nothing was decided. 2. A release before this one had a reason only. 3. This one has all that was known."""
+    """1. Nothing was decided. 2. A release before this one had a reason only. 3. This one has all that was known.
+    4. A later decision that changes nothing does not hide the change."""
     write_layer(service.engine, "etl", make_layer())
     assert shell("decisions", "etl", "--why").ok() == "none\n"
     former = NewDecision("etl", datetime.now(UTC), "none", "none", {"reason": "healthy"}, None, "nothing to do")
@@ -80,11 +81,15 @@ def test_why_the_auto_scaler_decided_as_it_did(shell: Shell, service: RunningJob
     with transaction(service.engine) as connection:
         insert_decisions(connection, [newest], epoch)
     said = shell("decisions", "etl", "--why").ok().splitlines()
-    assert said[0].startswith("increase_tasks, nothing to do, ")
+    assert said[0].startswith("action: increase_tasks; outcome: nothing to do; ")
     assert said[1:] == ["  Symptom: lag [of 120 s].", "  Limit: 32 tasks."]
+    with transaction(service.engine) as connection:
+        insert_decisions(connection, [former], epoch)
+    said = [line.partition(";")[0] for line in shell("decisions", "etl", "--why").ok().splitlines()]
+    assert said[:3] == ["action: none", "  healthy", "action: increase_tasks"]
     table = shell("decisions", "etl").ok()
     assert all(text in table for text in ('{"task_count":4}', "the reason", "healthy"))
-    assert json.loads(shell("decisions", "etl", "--json").ok())["decisions"][0]["action"] == "increase_tasks"
+    assert json.loads(shell("decisions", "etl", "--json").ok())["decisions"][1]["action"] == "increase_tasks"
 
 
 def test_layers_of_the_cell(shell: Shell) -> None:

@@ -17,6 +17,8 @@ from services.task_service.store.hours import HourStore
 from services.task_service.store.reports import save_report
 from services.task_service.store.samples import DAYS_AHEAD, SampleStore
 from tests.support.control.clock import FakeClock
+from tests.support.store.jobs import write_layer
+from tests.support.store.running import commit_job
 from tests.support.store.samples import take_samples
 
 _PARTS = "SELECT part FROM sample_parts ORDER BY ends"
@@ -68,6 +70,18 @@ def test_one_process_takes_the_samples_of_a_minute(engine: Engine) -> None:
     )
     assert (taken, again) == (3, None) or before != after
     assert run(engine, "SELECT backlog_records FROM task_metrics ORDER BY index") == [1, 2, 2]
+
+
+@pytest.mark.parametrize(("running", "counts"), [(1, True), (2, False)])
+def test_a_lack_of_memory_counts_for_the_revision_that_lacked_it(engine: Engine, running: int, counts: bool) -> None:
+    """The job is at revision 2 already, and its task, which crashed at revision 1, has not started with it."""
+    report(engine, "x", 1, 0)
+    run(engine, "UPDATE tasks SET state = 'crashed', out_of_memory = true")
+    write_layer(engine, "a", {})
+    commit_job(engine, "a")
+    run(engine, f"UPDATE running SET revision = {running}")
+    take_samples(engine)
+    assert run(engine, "SELECT out_of_memory FROM task_metrics") == [counts]
 
 
 def test_samples_are_taken_after_the_store_was_restored_also_twice(engine: Engine) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from difflib import get_close_matches
 from typing import Annotated
 
@@ -97,14 +98,14 @@ def _rules(field: FieldView) -> tuple[str, str, str]:
 def decisions(
     job: Job,
     as_json: AsJson = False,
-    why: Annotated[bool, typer.Option("--why", help="only the newest one, with all that was known")] = False,
+    why: Annotated[bool, typer.Option("--why", help="the newest and the last change, with all that was known")] = False,
 ) -> None:
     """List what the Auto Scaler decided about a job, newest first."""
-    page = client().decisions(job, limit=1) if why else client().decisions(job)
+    page = client().decisions(job)
     if as_json:
         return show_json(page)
     if why and page.decisions:
-        return _say_why(page.decisions[0])
+        return _say_why(page.decisions)
     rows = [(d.at, d.symptom, d.action, d.change, d.outcome, Whole(_reason(d))) for d in page.decisions]
     table(("when", "symptom", "action", "change", "outcome", "reason"), rows)
     return say_more(page.next)
@@ -114,8 +115,17 @@ def _reason(decision: DecisionView) -> str:
     return str(decision.inputs.get("reason", "-"))
 
 
-def _say_why(decision: DecisionView) -> None:
-    """The sentences that the Auto Scaler stored with the decision. One from before there were any has its reason."""
-    say(f"{decision.action}, {decision.outcome}, {cell(decision.at)}", style="bold")
+def _say_why(decisions: Sequence[DecisionView]) -> None:
+    """The newest one, and the last that was to change something: what follows a change is seldom of interest."""
+    newest = decisions[0]
+    _say_sentences(newest)
+    changed = next((each for each in decisions if each.change is not None), newest)
+    if changed is not newest:
+        _say_sentences(changed)
+
+
+def _say_sentences(decision: DecisionView) -> None:
+    """Those that the Auto Scaler stored with the decision. One from before there were any has its reason."""
+    say(f"action: {decision.action}; outcome: {decision.outcome}; {cell(decision.at)}", style="bold")
     for sentence in decision.inputs.get("why") or [_reason(decision)]:
         say(f"  {sentence}")

@@ -92,7 +92,8 @@ def _cell(value: Any) -> str:
         case Mapping():
             return orjson.dumps(value).decode()
         case float():
-            return f"{value:,.1f}"
+            # A small setting, such as 0.01, is not zero.
+            return f"{value:,.1f}" if not value or abs(value) >= 1 else f"{value:.3g}"
     return str(value)
 
 

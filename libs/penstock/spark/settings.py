@@ -13,8 +13,8 @@ from typing import Literal, Self
 from pydantic import Field, PrivateAttr
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-# Spark refuses to start with less.
-SMALLEST_HEAP_BYTES = 512 * 2**20
+from penstock.tasks.heap import SMALLEST_HEAP_BYTES
+
 QUICK_JVM = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 """Options of a JVM that lives for seconds, or does little: halves its CPU."""
 _PREFIX = "PENSTOCK_"
@@ -130,15 +130,6 @@ def class_archive_options(archive: Path) -> list[str]:
         return []
     place = ["-XX:+UnlockDiagnosticVMOptions", "-XX:ArchiveRelocationMode=0"]
     return ["-Xshare:auto", f"-XX:SharedArchiveFile={archive}", *place]
-
-
-def heap_for(process_memory_bytes: int) -> int:
-    """The heap for a process of the given size. A quarter of it, at least 300 MiB, is left for the rest of the JVM.
-
-    The result is at least the smallest heap with which Spark starts.
-    """
-    rest = max(process_memory_bytes // 4, 300 * 2**20)
-    return max(process_memory_bytes - rest, SMALLEST_HEAP_BYTES)
 
 
 def jvm_environment(pyspark_home: Path, connection_file: Path, address: str) -> dict[str, str]:

@@ -38,7 +38,7 @@ def decide(
     case = Situation(symptoms, config, state, policy, now)
     symptom = classify_symptom(symptoms, config, policy)
     if symptom is Symptom.UNKNOWN:
-        return nothing(symptom, "the lag is unknown: not every task has been measured")
+        return nothing(symptom, f"the lag is unknown: {_why_unknown(symptoms)}")
     frozen = guards.why_frozen(state.fleet, policy)
     if frozen is not None and symptom is not Symptom.OUT_OF_MEMORY:
         return nothing(symptom, _describe(case, symptom), frozen)
@@ -54,13 +54,24 @@ def decide(
 
 
 def classify_symptom(symptoms: JobSymptoms, config: JobConfig, policy: Policy) -> Symptom:
-    """The symptom to answer, in the order of Algorithm 2. Lag is answered before it is over the SLO."""
+    """The symptom to answer, in the order of Algorithm 2. Lag is answered before it is over the SLO.
+
+    The age of a batch that has not finished is the least lag, so that a small one is no sign of health.
+    """
     lag = symptoms.time_lagged_seconds
     if lag is not None and lag > policy.early_share * config.slo.max_lag_seconds:
         return Symptom.LAG
     if symptoms.out_of_memory:
         return Symptom.OUT_OF_MEMORY
-    return Symptom.UNKNOWN if lag is None else Symptom.NONE
+    return Symptom.UNKNOWN if lag is None or symptoms.lag_basis == "age" else Symptom.NONE
+
+
+def _why_unknown(found: JobSymptoms) -> str:
+    if found.lag_basis == "age":
+        return "a batch has not finished, and until then it is not known how fast the tasks are"
+    if found.tasks_measured < found.tasks_expected:
+        return f"{found.tasks_measured} of {found.tasks_expected} tasks are measured"
+    return "some task processes nothing, or has not told what waits for it"
 
 
 def needs_recent(case: Situation) -> bool:

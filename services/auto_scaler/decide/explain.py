@@ -12,7 +12,15 @@ from penstock.tasks import balance
 from penstock.tasks.spec import key_group_ranges
 from services.auto_scaler.decide import patterns
 from services.auto_scaler.decide.decision import REASON, WHY, DecisionInputs
-from services.auto_scaler.decide.model import Action, Load, RateEstimate, ScalingDecision, Symptom, Workload
+from services.auto_scaler.decide.model import (
+    Action,
+    Load,
+    RateEstimate,
+    ScalingDecision,
+    Symptom,
+    Workload,
+    tasks_in_words,
+)
 
 _ANSWERS = {
     Action.NONE: "Nothing is done",
@@ -46,13 +54,17 @@ def sentences(inputs: DecisionInputs, decision: ScalingDecision) -> list[str]:
 
 def _symptom(inputs: DecisionInputs, decision: ScalingDecision) -> str:
     found, slo = inputs.symptoms, inputs.config.slo.max_lag_seconds
-    tasks = f"{inputs.config.task_count} tasks"
+    tasks = tasks_in_words(inputs.config.task_count)
     if decision.symptom is Symptom.OUT_OF_MEMORY:
-        return f"Symptom: a task of {tasks} ran out of memory."
+        return (
+            f"Symptom: out of memory. In the last minutes a task ended because it lacked memory; the job has {tasks}."
+        )
     if found.time_lagged_seconds is None:
         return f"Symptom: unknown, since {found.tasks_measured} of {tasks} are measured."
+    if found.lag_basis == "age":
+        return f"Symptom: a batch has not finished for {found.time_lagged_seconds:,.0f} s; the SLO is {slo:,.0f} s."
     word = "lag" if decision.symptom is Symptom.LAG else "none"
-    behind = f"{tasks} are up to {found.time_lagged_seconds:,.0f} s behind"
+    behind = f"The job has {tasks} and is {found.time_lagged_seconds:,.0f} s behind"
     return f"Symptom: {word}. {behind}; the SLO is {slo:,.0f} s."
 
 
@@ -68,14 +80,12 @@ def _load(load: Load | None) -> str:
 def _rate(rate: RateEstimate | None) -> str:
     if rate is None:
         return "Estimate: none."
+    busy = "1 busy minute" if rate.busy_minutes == 1 else f"{rate.busy_minutes} busy minutes"
     if rate.is_lower_bound:
-        return (
-            f"Estimate: a task does at least {rate.rows_per_second:,.0f} rows/s; it was busy in only "
-            f"{rate.busy_minutes} minutes."
-        )
+        return f"Estimate: a task does at least {rate.rows_per_second:,.0f} rows/s; there were only {busy}."
     lately = rate.latest_rows_per_second
     latest = "" if lately is None else f", and lately {lately:,.0f}"
-    return f"Estimate: a task does {rate.rows_per_second:,.0f} rows/s{latest}, by {rate.busy_minutes} busy minutes."
+    return f"Estimate: a task does {rate.rows_per_second:,.0f} rows/s{latest}, measured in {busy}."
 
 
 def _traffic(inputs: DecisionInputs) -> Iterator[str]:
@@ -114,7 +124,7 @@ def _past(found: Workload | None, inputs: DecisionInputs) -> str:
 def _events(inputs: DecisionInputs) -> Iterator[str]:
     change, update, dealt = inputs.state.last_change, inputs.state.update, inputs.state.last_rebalance
     if change is not None:
-        tasks = f"from {change.tasks_before} to {change.tasks_after} tasks"
+        tasks = f"from {change.tasks_before} to {tasks_in_words(change.tasks_after)}"
         yield f"Last change: {tasks} at {change.at:%Y-%m-%d %H:%M} UTC."
     if dealt is not None:
         yield f"Last rebalance: at {dealt.at:%Y-%m-%d %H:%M} UTC, with a lag of {dealt.lag_seconds or 0.0:,.0f} s then."

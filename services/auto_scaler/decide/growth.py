@@ -16,6 +16,7 @@ from services.auto_scaler.decide.model import (
     Situation,
     Symptom,
     nothing,
+    set_above,
     with_tasks,
 )
 from services.auto_scaler.decide.need import Need, demand_with_lag, need_with_lag
@@ -29,12 +30,12 @@ def answer_lag(case: Situation) -> ScalingDecision:
     moved = answer_bad_task(case, lag)
     if moved is not None:
         return moved
-    undone = untriaged.undo(case, lag)
-    if undone is not None:
-        return undone
     broken = untriaged.why_outage(case)
     if broken is not None:
         return nothing(Symptom.LAG, f"{lag}; {broken}", untriaged=case.is_over_slo)
+    undone = untriaged.undo(case, lag)
+    if undone is not None:
+        return undone
     demand = demand_with_lag(case)
     need = None if demand is None else need_with_lag(case, demand)
     dealt = rebalance.answer_uneven(case, lag, demand, need)
@@ -61,7 +62,7 @@ def describe_lag(case: Situation) -> str:
 def increase_tasks(case: Situation, symptom: Symptom, cause: str, need: Need | None) -> ScalingDecision:
     """To the estimate, or by the growth factor without one; at least one step more than now, within the limits."""
     if TASK_COUNT in case.state.pinned:
-        return nothing(symptom, f"{cause}; {TASK_COUNT} is set by a higher layer")
+        return nothing(symptom, cause, set_above(TASK_COUNT))
     limit, limit_name = _limit(case)
     step = estimates.next_larger(case.tasks, case.key_groups)
     wanted = math.ceil(case.tasks * case.policy.growth_factor) if need is None else need.tasks

@@ -17,6 +17,16 @@ BOUNDS = "key_group_bounds"
 MEMORY = "resources.memory_bytes"
 
 
+def tasks_in_words(count: int) -> str:
+    """Such as `1 task` and `2 tasks`."""
+    return "1 task" if count == 1 else f"{count:,} tasks"
+
+
+def set_above(field: str) -> str:
+    """Why a field is left as it is: a change of it would show no effect."""
+    return f"{field} is set by a higher layer, such as an override: penstock explain shows whose it is"
+
+
 class Symptom(StrEnum):
     """What the decision answers."""
 
@@ -40,7 +50,8 @@ class Action(StrEnum):
 
 
 class DayHistory(Model):
-    """The minutes of the last day: those with measurements, with lag beyond the SLO, with a task out of memory.
+    """The minutes of the last day, or of `quiet_minutes`: those with measurements, with lag beyond the SLO, with a task
+    out of memory.
 
     `minutes_quiet`: those with measurements since the last minute with lag or a task out of memory.
     """
@@ -198,6 +209,10 @@ class Situation(NamedTuple):
     @property
     def tasks(self) -> int:
         return self.config.task_count
+
+    @property
+    def is_isolated(self) -> bool:
+        return self.config.isolation == "process"
 
     @property
     def is_over_slo(self) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from services.auto_scaler.decide import estimates, untriaged
-from services.auto_scaler.decide.model import Action, Load, PastChange, Situation
+from services.auto_scaler.decide.model import Action, Load, PastChange, Situation, tasks_in_words
 
 
 class Need(NamedTuple):
@@ -58,7 +58,7 @@ def need_with_lag(case: Situation, demand: Demand) -> Need:
         f"a task does {rate:,.0f} rows/s"
     )
     if shrunk is not None and tasks < shrunk.tasks_before:
-        return Need(shrunk.tasks_before, f"{because}; {shrunk.tasks_after} tasks have shown to be too few")
+        return Need(shrunk.tasks_before, f"{because}; {tasks_in_words(shrunk.tasks_after)} turned out to be too few")
     return Need(tasks, because)
 
 

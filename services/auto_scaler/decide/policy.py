@@ -81,6 +81,7 @@ class Policy(Model):
     shrink_factor: float = Field(0.75, gt=0, lt=1)
     known_shrink_factor: float = Field(0.5, gt=0, lt=1)
     least_reduction: Share = 0.25
+    too_few_seconds: Seconds = 86_400.0
     quiet_minutes: Minutes = 1440
     known_quiet_minutes: Minutes = 60
     least_coverage: Share = 0.9

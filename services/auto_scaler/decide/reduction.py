@@ -21,6 +21,7 @@ from services.auto_scaler.decide.model import (
     Symptom,
     Workload,
     nothing,
+    tasks_in_words,
     with_tasks,
 )
 from services.auto_scaler.decide.policy import Policy
@@ -63,7 +64,7 @@ def _fewer_tasks(case: Situation) -> ScalingDecision:
     is_gone = _was_for_backlog(case)
     is_known = is_gone or _is_proven(state, policy)
     if not (_was_quiet_lately(state.day, policy) if is_known else _was_quiet(state.day, policy)):
-        asked = f"{policy.known_quiet_minutes} minutes" if is_known else "a day"
+        asked = f"{policy.known_quiet_minutes} minutes" if is_known else _quiet_time(policy)
         return nothing(_HEALTHY, "healthy", f"it is not known to have been without lag for {asked}")
     factor = 0.0 if is_gone else policy.known_shrink_factor if is_known else policy.shrink_factor
     step = max(state.declared_task_count, math.floor(case.tasks * factor))
@@ -72,16 +73,14 @@ def _fewer_tasks(case: Situation) -> ScalingDecision:
     if target <= too_few:
         target = estimates.next_larger(too_few, case.key_groups) or case.tasks
     if target >= case.tasks:
-        return nothing(_HEALTHY, "healthy", _why_none_less(needed, too_few))
+        return nothing(_HEALTHY, "healthy", _why_none_less(case, needed, too_few))
     if not _is_worth_it(case, target):
-        return nothing(_HEALTHY, "healthy", f"{target} tasks instead of {case.tasks} are not worth a restart")
-    limits = [_why_none_less(needed, too_few)] if max(needed, too_few + 1) >= step else []
+        return nothing(_HEALTHY, "healthy", f"{tasks_in_words(target)} instead of {case.tasks}: not worth a restart")
+    limits = [_why_none_less(case, needed, too_few)] if max(needed, too_few + 1) >= step else []
     if target == state.declared_task_count:
-        limits.append(f"the layers below declare {target} tasks")
-    return with_tasks(
-        _HEALTHY, Action.DECREASE_TASKS, f"{_why_fewer(case, needed)}; from {case.tasks} to {target} tasks", target,
-        *limits,
-    )  # fmt: skip
+        limits.append(f"the layers below declare {tasks_in_words(target)}")
+    reason = f"{_why_fewer(case, needed)}; from {case.tasks} to {tasks_in_words(target)}"
+    return with_tasks(_HEALTHY, Action.DECREASE_TASKS, reason, target, *limits)
 
 
 def _was_for_backlog(case: Situation) -> bool:
@@ -101,10 +100,10 @@ def _shown_too_few(case: Situation) -> int:
     return 0 if change is None else change.tasks_before
 
 
-def _why_none_less(needed: int, too_few: int) -> str:
+def _why_none_less(case: Situation, needed: int, too_few: int) -> str:
     if too_few >= needed:
-        return f"{too_few} tasks have lagged in the last day"
-    return f"{needed} tasks are needed, by what comes in and what past days had"
+        return f"{tasks_in_words(too_few)} lagged in the last {case.policy.too_few_seconds / 3600:,.3g} hours"
+    return f"it needs {tasks_in_words(needed)}, by what comes in and what past days had"
 
 
 def _is_worth_it(case: Situation, target: int) -> bool:
@@ -167,7 +166,7 @@ def _rounded(case: Situation, tasks: int) -> int:
 def _why_fewer(case: Situation, needed: int) -> str:
     state, policy = case.state, case.policy
     if state.rate is None or state.load is None:
-        return "quiet for a day"
+        return f"quiet for {_quiet_time(policy)}"
     ahead = patterns.worst_ahead(state.workload, policy) if state.workload is not None else None
     past = "" if ahead is None else f", on past days up to {ahead:,.0f} in the next hours"
     return (
@@ -195,7 +194,7 @@ def _less_memory(case: Situation, otherwise: ScalingDecision) -> ScalingDecision
     return ScalingDecision(
         symptom=_HEALTHY,
         action=Action.DECREASE_MEMORY,
-        reason=f"quiet for a day; from {now_bytes} to {wanted} bytes",
+        reason=f"quiet for {_quiet_time(case.policy)}; from {now_bytes} to {wanted} bytes",
         change={"resources": {"memory_bytes": wanted}},
         limits=otherwise.limits,
     )
@@ -203,6 +202,11 @@ def _less_memory(case: Situation, otherwise: ScalingDecision) -> ScalingDecision
 
 def _with_limit(decision: ScalingDecision, limit: str) -> ScalingDecision:
     return decision.model_copy(update={"limits": (*decision.limits, limit)})
+
+
+def _quiet_time(policy: Policy) -> str:
+    hours, minutes = divmod(policy.quiet_minutes, 60)
+    return f"{policy.quiet_minutes} minutes" if minutes else f"{hours} hours"
 
 
 def _was_quiet(day: DayHistory | None, policy: Policy) -> bool:

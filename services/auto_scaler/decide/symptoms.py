@@ -12,12 +12,18 @@ from typing import Literal
 from penstock.config.declare import Model
 from penstock.tasks.lag import lag_seconds
 
-LagBasis = Literal["bytes", "records"]
+LagBasis = Literal["bytes", "records", "age"]
+_AGE_BEYOND_RATE = 1.5
+# A batch of a catch-up may take as long.
+_LEAST_AGE_SECONDS = 15.0
 _LEAST_COMPARED = 2
 
 
 class TaskSample(Model):
-    """The newest measurements of one task; `processed_*` is what it gets through in a second of work."""
+    """The newest measurements of one task; `processed_*` is what it gets through in a second of work.
+
+    `lag_seconds`: as it was sampled, by records, and no less than the age of a batch that has not finished.
+    """
 
     index: int
     input_rows_per_second: float | None = None
@@ -25,6 +31,7 @@ class TaskSample(Model):
     input_bytes_per_second: float | None = None
     backlog_records: int | None = None
     backlog_bytes: int | None = None
+    lag_seconds: float | None = None
     out_of_memory: bool = False
 
 
@@ -42,7 +49,8 @@ class JobSymptoms(Model):
     """Of all tasks of a job together.
 
     `time_lagged_seconds` is that of the task that lags most, None when it is unknown; `lag_basis` says in what it was
-    measured. `imbalance` is the standard deviation of the tasks' processing rates relative to their mean.
+    measured: `age` is that of a batch which has not finished, the least that is sure. `imbalance` is the standard
+    deviation of the tasks' processing rates relative to their mean.
     `out_of_memory`: some task was, lately. `processed_rows_per_second`: what all tasks get through in a second of work.
     `largest_backlog_share`: the part of the backlog that waits for one task alone. `worst`: the task that lags most.
     """
@@ -82,8 +90,24 @@ def time_lagged(samples: Sequence[TaskSample]) -> tuple[float | None, LagBasis |
 
     The SLO holds for each row, so the idle tasks of a skewed job do not make up for a busy one. Nothing waiting is no
     lag, whatever the rate. Something waiting without a rate is unknown: the job may stand still, or nobody has
-    measured it yet. Where some tasks have no rate, the lag of all together counts, too.
+    measured it yet. Where some tasks have no rate, the lag of all together counts, too. A batch that takes longer than
+    the rate of those before lets its rows wait: the lag is no less than its age.
     """
+    by_rate, basis = _by_rate(samples)
+    age = max((age for sample in samples if (age := _unfinished_seconds(sample)) is not None), default=0.0)
+    if age > (by_rate or 0.0) and (by_rate is None or age > _LEAST_AGE_SECONDS):
+        return age, "age"
+    return by_rate, basis
+
+
+def _unfinished_seconds(sample: TaskSample) -> float | None:
+    """The age of a batch that takes longer than all that waits would by its rate; None when there is none."""
+    by_rate = lag_seconds(sample.backlog_records, sample.processed_rows_per_second) or 0.0
+    age = sample.lag_seconds
+    return age if age is not None and age > _AGE_BEYOND_RATE * by_rate else None
+
+
+def _by_rate(samples: Sequence[TaskSample]) -> tuple[float | None, LagBasis | None]:
     in_bytes = _lag(samples, lambda sample: sample.backlog_bytes, processed_bytes_per_second)
     if in_bytes is not None:
         return in_bytes, "bytes"

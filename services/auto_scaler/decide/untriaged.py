@@ -19,11 +19,12 @@ from services.auto_scaler.decide.model import (
     Situation,
     Symptom,
     nothing,
+    set_above,
+    tasks_in_words,
     with_tasks,
 )
 
 _BETTER_LAG = 0.9
-_DAY = timedelta(days=1)
 
 
 def last_change(case: Situation, action: Action) -> PastChange | None:
@@ -53,8 +54,8 @@ def why_stopped(case: Situation) -> str | None:
     if _gets_more(case, undone):
         return None
     return (
-        f"{undone.tasks_before} tasks did not help, so the cause is something else; the job stays at "
-        f"{undone.tasks_after} tasks until it is updated, its tasks get faster or far more comes in, or for "
+        f"{tasks_in_words(undone.tasks_before)} did not help, so the cause is something else; the job stays at "
+        f"{tasks_in_words(undone.tasks_after)} until it is updated, its tasks get faster or far more comes in, or for "
         f"{policy.stopped_seconds / 3600:.0f} hours"
     )
 
@@ -93,9 +94,9 @@ def has_helped(change: PastChange, case: Situation) -> bool | None:
 
 
 def shown_too_few(case: Situation) -> PastChange | None:
-    """The newest change, when it answered lag within the last day: as few tasks as before it would lag again."""
+    """The newest change, when it answered lag a short time ago: as few tasks as before it would lag again."""
     change = _answer_to_lag(case)
-    return change if change is not None and case.now < change.at + _DAY else None
+    return change if change is not None and _is_within(case, change, case.policy.too_few_seconds) else None
 
 
 def _answer_to_lag(case: Situation) -> PastChange | None:
@@ -118,16 +119,17 @@ def undo(case: Situation, lag: str) -> ScalingDecision | None:
     change = _to_judge(case)
     if change is None or has_helped(change, case) is not False:
         return None
+    before = f"{tasks_in_words(change.tasks_before)} got through {change.processed_rows_per_second:,.0f}"
     reason = (
         f"{lag}; {change.tasks_after} tasks get through {case.symptoms.processed_rows_per_second:,.0f} rows/s of work, "
-        f"{change.tasks_before} tasks got through {change.processed_rows_per_second:,.0f}: more tasks do not help"
+        f"{before}: more tasks do not help"
     )
     if TASK_COUNT in case.state.pinned:
-        return nothing(Symptom.LAG, reason, f"{TASK_COUNT} is set by a higher layer", untriaged=True)
+        return nothing(Symptom.LAG, reason, set_above(TASK_COUNT), untriaged=True)
     back = max(change.tasks_before, case.state.declared_task_count)
     if back >= case.tasks:
-        return nothing(Symptom.LAG, reason, f"the job declares {case.tasks} tasks", untriaged=True)
-    return with_tasks(Symptom.LAG, Action.UNDO, f"{reason}; back to {back} tasks", back, untriaged=True)
+        return nothing(Symptom.LAG, reason, f"the job declares {tasks_in_words(case.tasks)}", untriaged=True)
+    return with_tasks(Symptom.LAG, Action.UNDO, f"{reason}; back to {tasks_in_words(back)}", back, untriaged=True)
 
 
 def why_watch(case: Situation) -> str | None:
@@ -144,7 +146,9 @@ def why_watch(case: Situation) -> str | None:
 
 
 def why_outage(case: Situation) -> str | None:
-    """Why more tasks are no answer: all of them are far slower than they can be."""
+    """Why more tasks are no answer: a batch does not end, or all tasks are far slower than they can be."""
+    if case.symptoms.lag_basis == "age":
+        return "a batch has not finished for as long, though its rows take less: something does not answer the tasks"
     rate, present = case.state.rate, case.symptoms.processed_rows_per_second
     if rate is None or present is None or not estimates.is_outage(rate, present / case.tasks, case.policy):
         return None
@@ -154,8 +158,10 @@ def why_outage(case: Situation) -> str | None:
 
 def though_enough(case: Situation, lag: str, load: Load) -> ScalingDecision:
     """The answer to lag when the tasks are enough by the estimate: they recover, or the cause is unknown."""
-    enough = f"{lag}; {case.tasks} tasks are enough by the estimate"
+    enough = f"{lag}; by the estimate {tasks_in_words(case.tasks)} should be enough"
     growth = load.backlog_growth_per_second
-    if growth is None or growth < 0:
-        return nothing(Symptom.LAG, f"{enough}, and work off what waits")
+    if growth is None:
+        return nothing(Symptom.LAG, f"{enough}; whether what waits becomes less is not known yet")
+    if growth < 0:
+        return nothing(Symptom.LAG, f"{enough}, and what waits becomes less")
     return nothing(Symptom.LAG, f"{enough}, but what waits does not become less", untriaged=case.is_over_slo)

@@ -80,7 +80,7 @@ _SAMPLES = text(
     """
     SELECT DISTINCT ON (m.job, m.index) m.job, m.index,
         m.input_rows_per_second, m.processed_rows_per_second, m.input_bytes_per_second,
-        m.backlog_records, m.backlog_bytes,
+        m.backlog_records, m.backlog_bytes, m.lag_seconds,
         bool_or(m.out_of_memory) OVER (PARTITION BY m.job, m.index) AS out_of_memory,
         m.minute >= CAST(:fresh_since AS timestamptz) AS fresh
     FROM task_metrics m JOIN running r ON r.job = m.job

@@ -86,13 +86,14 @@ class ScalingStore:
         slo_seconds: float,
         policy: Policy,
     ) -> Past:
-        """A job's last day, and as much of the days before it as its policy compares."""
+        """The time in which a job must have been quiet, and as much of the days before as its policy compares."""
         before = timedelta(minutes=max(policy.recent_minutes, policy.slack_minutes) + 1)
         after = timedelta(minutes=max(policy.ahead_minutes, policy.soon_minutes) + policy.slack_minutes)
         since = max(created_at, now - timedelta(days=policy.history_days) - before)
+        quiet = timedelta(minutes=max(policy.quiet_minutes, policy.known_quiet_minutes))
         with transaction(self._snapshot) as connection:
             return Past(
-                past.read_day(connection, job, since=max(created_at, now - past.DAY), slo_seconds=slo_seconds),
+                past.read_day(connection, job, since=max(created_at, now - quiet), slo_seconds=slo_seconds),
                 past.read_past_days(connection, job, now, since=since, before=before, after=after),
                 past.memory_used(connection, job, task_count, measured_since=now - PRESENT_LOAD),
             )

@@ -9,6 +9,7 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from penstock.config.model import JobConfig, PostgresOutput
+from penstock.tasks.heap import process_for
 from penstock.tasks.host_request import HostRequest
 from penstock.tasks.host_task import POLICIES
 from penstock.tasks.spec import TaskSpec
@@ -21,7 +22,6 @@ SMALL_STATE_BYTES = 64 * 2**20
 SMALLEST_BYTES = 1024 * 2**20
 UNKNOWN_STATE_BYTES = 512 * 2**20
 FACTOR = 4
-SMALLEST_REST_BYTES = 300 * 2**20
 
 
 def host_key(spec: TaskSpec) -> HostKey:
@@ -107,8 +107,8 @@ def _is_idle(host: HostView, key: HostKey) -> bool:
 
 
 def _host_bytes(key: HostKey, limits: Limits) -> int:
-    """The most memory that a host takes. A shared host has a heap, and a third of it for the rest of its JVM."""
-    return key.memory_bytes or limits.heap_bytes + max(limits.heap_bytes // 3, SMALLEST_REST_BYTES)
+    """The most memory that a host takes."""
+    return key.memory_bytes or process_for(limits.heap_bytes)
 
 
 def choose_hosts(

@@ -13,7 +13,8 @@ from penstock.spark.channel import Command, Event
 from penstock.spark.host.client import HostProcess
 from penstock.spark.host.exits import ExitReason
 from penstock.spark.packages import BUILTIN, find
-from penstock.spark.settings import SparkSettings, heap_for
+from penstock.spark.settings import SparkSettings
+from penstock.tasks.heap import heap_for
 from services.task_manager.decide.model import HostExit, HostKey
 
 _SCRATCH = ".scratch"

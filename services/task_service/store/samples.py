@@ -34,10 +34,11 @@ _TASKS = text(
     SELECT page.job, page.index, page.state, page.out_of_memory,
         CASE WHEN jsonb_typeof(page.progress) = 'object'
             THEN CAST(page.progress - CAST(:others AS text[]) AS text) END,
-        page.crashes, running.config->'task_count', loads.load->'cpu_cores', loads.load->'memory_bytes'
+        page.crashes, running.config->'task_count', page.revision >= running.revision,
+        loads.load->'cpu_cores', loads.load->'memory_bytes'
     FROM (
         SELECT DISTINCT ON (tasks.job, tasks.index) tasks.job, tasks.index, tasks.state, tasks.out_of_memory,
-            tasks.progress, tasks.crashes, tasks.generation
+            tasks.progress, tasks.crashes, tasks.generation, tasks.revision
         FROM tasks JOIN reports ON reports.container = tasks.container
             AND reports.reported_at > clock_timestamp() - interval '1 minute'
         WHERE (tasks.job, tasks.index) > (:job, :index)

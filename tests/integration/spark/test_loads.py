@@ -15,8 +15,8 @@ import pytest
 from penstock.control.process import wait_until
 from penstock.local.kafka import EmbeddedKafka
 from penstock.spark.host.exits import ExitReason
-from penstock.spark.settings import heap_for
 from penstock.tasks.dimensions import CPU, DISK, MEMORY, NETWORK
+from penstock.tasks.heap import heap_for
 from tests.support.spark.hosts import (
     REPLY_SECONDS,
     Supervisor,

@@ -258,17 +258,21 @@ class CountJob:
 
     def _send(self, rows: int) -> None:
         for _ in range(rows):
-            word = _word(self._sent)
+            word = self.word(self._sent)
             self._producer.produce(self.entrance, key=word, value=json.dumps({"word": word, "id": self._sent}))
             self._sent += 1
         self._producer.flush()
+
+    def word(self, number: int) -> str:
+        """The word of a row."""
+        return f"w{number % WORDS}"
 
     def _due(self) -> dict[str, tuple[int, int]]:
         """By word: rows that were sent, and the sum of their ids."""
         rows, totals = Counter[str](), Counter[str]()
         for number in range(self._sent):
-            rows[_word(number)] += 1
-            totals[_word(number)] += number
+            rows[self.word(number)] += 1
+            totals[self.word(number)] += number
         return {word: (rows[word], totals[word]) for word in rows}
 
     def _newest(self) -> dict[str, tuple[int, int]]:
@@ -339,7 +343,3 @@ def _is_begun(task: Path) -> bool:
 def _is_sealed(task: Path) -> bool:
     newest = max((file for file in (task / "offsets").glob("[0-9]*")), key=lambda file: int(file.name), default=None)
     return newest is not None and newest.read_bytes().startswith(SEAL)
-
-
-def _word(number: int) -> str:
-    return f"w{number % WORDS}"

@@ -92,9 +92,7 @@ class RowJob:
     def send(self, count: int) -> None:
         """Sends rows with ids of their own, spread over the partitions."""
         for _ in range(count):
-            value = json.dumps({"id": self.sent}).encode()
-            self._producer.produce(self.name, value=value, partition=self.sent % KEY_GROUPS)
-            self.sent += 1
+            self._send_row({"id": self.sent})
         self._producer.flush()
 
     @contextmanager
@@ -107,6 +105,10 @@ class RowJob:
         """Sends rows and waits until every row ever sent is in the table."""
         self.send(count)
         wait_until(lambda: len(self.counts()) == self.sent, ARRIVE_S, f"{self.sent} rows in {self.name}", poll_s=0.1)
+
+    def _send_row(self, row: Mapping[str, int]) -> None:
+        self._producer.produce(self.name, value=json.dumps(row).encode(), partition=self.sent % KEY_GROUPS)
+        self.sent += 1
 
     def counts(self) -> dict[int, int]:
         """How often each id is in the table."""

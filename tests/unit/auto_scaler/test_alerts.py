@@ -24,8 +24,8 @@ def test_an_untriaged_problem_raises_an_alert_with_what_was_known() -> None:
     found = alerts_of([stuck], WELL, Policy())
     ((key, (message, evidence)),) = found.raised.items()
     assert key == (AlertKind.LAG_UNTRIAGED, "stuck")
-    assert message.startswith("stuck: lag of 100 s is over the SLO of 90 s; 2 tasks are enough by the estimate")
-    assert "Estimate: a task does 100 rows/s, by 60 busy minutes." in evidence["why"]
+    assert message.startswith("stuck: lag of 100 s is over the SLO of 90 s; by the estimate 2 tasks should be enough")
+    assert "Estimate: a task does 100 rows/s, measured in 60 busy minutes." in evidence["why"]
 
 
 def test_an_alert_stays_open_until_the_lag_is_gone_or_something_is_done() -> None:

@@ -73,6 +73,28 @@ def test_out_of_memory(
     assert decision.change == (None if wanted is None else {"resources": {"memory_bytes": wanted}})
 
 
+ISOLATED = {
+    "a small process has the smallest heap, which grows": (400 * MIB, 8 * GIB, 1068 * MIB, "512 MiB and 768 MiB"),
+    "a large one grows as a whole": (1200 * MIB, 16 * GIB, 1800 * MIB, "900 MiB and 1,350 MiB"),
+}
+
+
+@pytest.mark.parametrize(("memory", "container", "wanted", "heaps"), ISOLATED.values(), ids=ISOLATED.keys())
+def test_the_heap_of_an_isolated_task_grows(memory: int, container: int, wanted: int, heaps: str) -> None:
+    job = config(isolation="process", resources={"memory_bytes": memory})
+    decision = decided(OUT, job, state(container_memory_bytes=container))
+    assert decision.change == {"resources": {"memory_bytes": wanted}}
+    assert decision.reason.endswith(f"of which {heaps} are heap")
+
+
+def test_an_isolated_task_whose_heap_cannot_grow_gets_less_to_do() -> None:
+    """A fifth of the container is 800 MiB, and a process of 812 MiB or less has the smallest heap."""
+    job = config(isolation="process", resources={"memory_bytes": 400 * MIB})
+    decision = decided(OUT, job, state(container_memory_bytes=4000 * MIB))
+    assert (decision.action, decision.change) == (Action.INCREASE_TASKS, {"task_count": 4})
+    assert decision.reason.startswith("a task ran out of memory; it may have no more than 800 MiB")
+
+
 def test_a_task_that_cannot_have_more_memory_gets_less_to_do() -> None:
     decision = decided(OUT, config(resources={"memory_bytes": int(1.6 * GIB)}), state())
     assert (decision.action, decision.change) == (Action.INCREASE_TASKS, {"task_count": 4})
@@ -80,7 +102,8 @@ def test_a_task_that_cannot_have_more_memory_gets_less_to_do() -> None:
 
 def test_memory_set_by_a_higher_layer_is_left() -> None:
     decision = decided(OUT, config(), state(pinned=["resources.memory_bytes"]))
-    assert (decision.action, decision.reason) == (Action.NONE, "resources.memory_bytes is set by a higher layer")
+    assert decision.action is Action.NONE
+    assert [limit.partition(",")[0] for limit in decision.limits] == ["resources.memory_bytes is set by a higher layer"]
 
 
 HOLDS = {

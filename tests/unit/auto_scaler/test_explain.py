@@ -29,9 +29,9 @@ def test_a_growth_is_told_from_the_symptom_to_the_limit() -> None:
         update=JobUpdate(at=NOW.replace(day=9), author="ann"),
     )
     assert grew == [
-        "Symptom: lag. 2 tasks are up to 120 s behind; the SLO is 90 s.",
+        "Symptom: lag. The job has 2 tasks and is 120 s behind; the SLO is 90 s.",
         "What comes in: 1,000 rows/s. What waits: 9,000 rows, and that changes by +12 rows/s.",
-        "Estimate: a task does 100 rows/s, by 60 busy minutes.",
+        "Estimate: a task does 100 rows/s, measured in 60 busy minutes.",
         "Past days: not looked at.",
         "Last change: from 1 to 2 tasks at 2026-01-10 11:50 UTC.",
         "Last update: by ann at 2026-01-09 12:00 UTC.",
@@ -51,14 +51,14 @@ def test_health_is_told_with_past_days_and_what_speaks_against_a_reduction() -> 
         day=QUIET,
     )
     assert kept[:4] == [
-        "Symptom: none. 4 tasks are up to 0 s behind; the SLO is 90 s.",
+        "Symptom: none. The job has 4 tasks and is 0 s behind; the SLO is 90 s.",
         "What comes in: 100 rows/s. What waits: unknown.",
-        "Estimate: a task does at least 100 rows/s; it was busy in only 2 minutes.",
+        "Estimate: a task does at least 100 rows/s; there were only 2 busy minutes.",
         "Past days: 3 compared. At this time up to 330 rows/s came in within 240 minutes, and usually 200 within 30.",
     ]
     assert kept[4:] == [
         "Nothing is done: healthy.",
-        "Limit: 4 tasks are needed, by what comes in and what past days had.",
+        "Limit: it needs 4 tasks, by what comes in and what past days had.",
     ]
 
 
@@ -66,10 +66,14 @@ PARTS = {
     "slower lately": (
         symptoms(),
         {"rate": rate().model_copy(update={"latest_rows_per_second": 60.0})},
-        "Estimate: a task does 100 rows/s, and lately 60, by 60 busy minutes.",
+        "Estimate: a task does 100 rows/s, and lately 60, measured in 60 busy minutes.",
     ),
     "unknown": (symptoms(None, tasks_measured=1), {}, "Symptom: unknown, since 1 of 2 tasks are measured."),
-    "memory": (symptoms(out_of_memory=True), {}, "Symptom: a task of 2 tasks ran out of memory."),
+    "memory": (
+        symptoms(out_of_memory=True),
+        {},
+        "Symptom: out of memory. In the last minutes a task ended because it lacked memory; the job has 2 tasks.",
+    ),
     "no past day": (symptoms(), {"workload": past(days=0)}, "Past days: none is known."),
     "unusual": (
         symptoms(),

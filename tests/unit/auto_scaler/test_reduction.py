@@ -72,13 +72,13 @@ LAGGED: dict[str, tuple[PastChange, dict[str, Any], int | None]] = {
 def test_tasks_that_lagged_are_too_few_for_a_day(grew: PastChange, values: dict[str, Any], tasks: int | None) -> None:
     decision = decided(symptoms(), job(16), state(**KNOWN | values, last_change=grew))
     assert decision.change == (None if tasks is None else {"task_count": tasks})
-    assert tasks == 8 or decision.limits == (f"{grew.tasks_before} tasks have lagged in the last day",)
+    assert tasks == 8 or decision.limits == (f"{grew.tasks_before} tasks lagged in the last 24 hours",)
 
 
 def test_tasks_that_lagged_are_too_few_though_more_carry_no_more() -> None:
     """Five of eight tasks lagged, and six and seven carry no more of the eight key groups."""
     decision = decided(symptoms(), job(8, key_groups=8), state(**KNOWN, last_change=lagged_with(5, 8)))
-    assert (decision.change, decision.limits) == (None, ("5 tasks have lagged in the last day",))
+    assert (decision.change, decision.limits) == (None, ("5 tasks lagged in the last 24 hours",))
 
 
 BACKLOG: dict[str, tuple[float | None, dict[str, Any], int | None]] = {

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from services.auto_scaler.decide.decision import needs_recent
-from services.auto_scaler.decide.model import Action, Fleet, JobUpdate, PastChange, Symptom
+from services.auto_scaler.decide.model import Action, Fleet, JobUpdate, PastChange, Symptom, set_above
 from services.auto_scaler.decide.symptoms import TaskSample, detect
 from tests.support.auto_scaler import NOW, change, decided, job, load, rate, situation, state, symptoms
 
@@ -68,7 +68,7 @@ def test_an_increase_is_judged_from_the_restart_on() -> None:
 
 
 STAYS: dict[str, tuple[dict[str, Any], str]] = {
-    "set by a higher layer": ({"pinned": ["task_count"]}, "task_count is set by a higher layer"),
+    "set by a higher layer": ({"pinned": ["task_count"]}, set_above("task_count")),
     "declared": ({"declared_task_count": 4}, "the job declares 4 tasks"),
 }
 
@@ -162,3 +162,25 @@ def test_when_many_jobs_lag_at_once_none_is_changed() -> None:
         )
     short_of_memory = decided(symptoms(0.0, out_of_memory=True), job(4), state(fleet=frozen))
     assert short_of_memory.action is Action.INCREASE_MEMORY
+
+
+def test_an_outage_is_no_reason_to_take_an_increase_back() -> None:
+    """Four tasks get through less than two did: one in fifty of what they can. Growth would be stopped for a day."""
+    decision = after_growth(200.0, 8.0, rate=rate())
+    assert (decision.action, decision.untriaged) == (Action.NONE, True)
+    assert "something slows them down" in decision.reason
+
+
+UNFINISHED: dict[str, tuple[float, Symptom, bool]] = {
+    "over the SLO": (130.0, Symptom.LAG, True),
+    "not over it yet": (50.0, Symptom.LAG, False),
+    "not long yet": (20.0, Symptom.UNKNOWN, False),
+}
+
+
+@pytest.mark.parametrize(("age", "symptom", "untriaged"), UNFINISHED.values(), ids=UNFINISHED.keys())
+def test_a_batch_that_does_not_end_is_no_reason_to_grow(age: float, symptom: Symptom, untriaged: bool) -> None:
+    """Its rows need a second by the rate of the batches before. Nor is it a sign of health."""
+    decision = decided(symptoms(age, lag_basis="age"), job(), state(rate=rate(), load=load(50.0, backlog=100.0)))
+    assert (decision.symptom, decision.action, decision.untriaged) == (symptom, Action.NONE, untriaged)
+    assert "a batch has not finished" in decision.reason

@@ -17,7 +17,7 @@ from penstock.spark.host.exits import ExitReason, exit_for_jvm, exit_reason
 from penstock.spark.host.lease import LeaseWatch
 from penstock.spark.host.pipes import MessageWriter
 from penstock.spark.host.queues import TaskQueues
-from penstock.spark.settings import SparkSettings, heap_for
+from penstock.spark.settings import SparkSettings
 from penstock.spark.sinks.interrupts import interrupt_sink, interruptible
 
 
@@ -198,8 +198,3 @@ def test_settings_survive_the_journey_to_the_host(monkeypatch: pytest.MonkeyPatc
     for name, value in sent.to_environment().items():
         monkeypatch.setenv(name, value)
     assert SparkSettings() == sent  # type: ignore[call-arg]
-
-
-@pytest.mark.parametrize(("process_mib", "heap_mib"), [(400, 512), (1024, 724), (4096, 3072)])
-def test_heap_of_a_process(process_mib: int, heap_mib: int) -> None:
-    assert heap_for(process_mib * 2**20) == heap_mib * 2**20

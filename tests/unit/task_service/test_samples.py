@@ -73,3 +73,10 @@ def test_what_cannot_be_read_is_unknown(progress):
 def test_a_number_that_no_column_holds_is_unknown_and_the_others_are_kept():
     got = sample(task('{"state_rows": 9223372036854775808, "state_memory_bytes": 7}'))
     assert (got.state_rows, got.state_memory_bytes) == (None, 7)
+
+
+@pytest.mark.parametrize(("is_of_running", "counts"), [(True, True), (None, True), (False, False)])
+def test_a_lack_of_memory_before_a_change_says_nothing_about_it(is_of_running: bool | None, counts: bool) -> None:
+    """The task has been given more memory, and has not started with it yet."""
+    crashed = task(None, TaskState.CRASHED, out_of_memory=True)._replace(is_of_running=is_of_running)
+    assert sample(crashed).out_of_memory is counts
