@@ -124,6 +124,11 @@ COMMANDS = (
     ),
     Command("status", "status:status", "Show whether all parts of Penstock are well. Exit code 1: one is not."),
     Command(
+        "doctor",
+        "doctor:doctor",
+        "Check Java, disk, certificates, Postgres, migrations, Kafka, clocks, the token and the cell; say what to do.",
+    ),
+    Command(
         "fields",
         "cluster:fields",
         "List all fields of a job's configuration: default, layers that may set it, cost of a change.",

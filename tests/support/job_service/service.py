@@ -34,6 +34,7 @@ class RunningJobService:
     url: str
     admin: str
     engine: Engine
+    database_url: str
 
     def client(self, token: str | None = None) -> JobClient:
         """A client with the token, the admin's by default."""
@@ -55,7 +56,7 @@ def job_service(database_url: str, **settings: Any) -> Iterator[RunningJobServic
     with serving(app) as url:
         with transaction(engine) as connection:
             admin = tokens.create_first_admin(connection)
-        yield RunningJobService(url, str(admin), engine)
+        yield RunningJobService(url, str(admin), engine, database_url)
     engine.dispose()
 
 
