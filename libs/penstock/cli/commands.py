@@ -77,6 +77,12 @@ COMMANDS = (
         "Show what a job measured lately: the last known value, the least, the mean and the greatest, and the course.",
     ),
     Command("sync", "jobs:sync", "Show how far a job is from its expected configuration, and what blocks it, as JSON."),
+    Command(
+        "watch",
+        "watch:watch",
+        "Watch a change of a job until all its tasks run it: each hop of the revision, with the time since the command "
+        "began.",
+    ),
     Command("rescale", "rescale:rescale", "Change the number of tasks of a job. No row is lost or counted twice."),
     Command(
         "rebalance",
@@ -134,7 +140,7 @@ COMMANDS = (
         "List all fields of a job's configuration: default, layers that may set it, cost of a change.",
     ),
     Command("decisions", "cluster:decisions", "List what the Auto Scaler decided about a job, newest first."),
-    Command("top", "top:top", "Show a live table of all jobs. Ctrl-C ends it."),
+    Command("top", "top:top", "Show a live table of all jobs, the least healthy first. Ctrl-C, or the key q, ends it."),
     Command("containers", "containers:containers", "List containers: state, load, shards, tasks, age of the lease."),
     Command(
         "cordon",

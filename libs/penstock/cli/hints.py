@@ -37,7 +37,7 @@ def next_command(error: Exception, words: Sequence[str]) -> str:
     job = subject if subject and _first(command) not in (*_OTHERS, *_CONTAINERS) else None
     match error:
         case TimeoutError():
-            return f"penstock sync {job}" if job else "penstock status"
+            return f"penstock watch {job}" if job else "penstock status"
         case Unauthenticated() | RetryableError():
             return _DOCTOR
         case Forbidden():

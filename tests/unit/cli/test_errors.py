@@ -46,7 +46,7 @@ from tests.tidy.source import REPOSITORY
         (Conflict("x"), "rescale etl 4", "penstock jobs show etl"),
         (Conflict("x"), "topics delete bids", "penstock status"),
         (TimeoutError("x"), "drain c1", "penstock status"),
-        (TimeoutError("x"), "rescale etl 4", "penstock sync etl"),
+        (TimeoutError("x"), "rescale etl 4", "penstock watch etl"),
         (UserError("x", field="for"), "override etl a=1", "penstock override --help"),
         (FileNotFoundError("x"), "packages pack a", "penstock packages pack --help"),
         (UserError("x"), "", "penstock --help"),
