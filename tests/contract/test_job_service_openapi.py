@@ -74,6 +74,7 @@ def test_the_document_names_the_calls_of_the_design(document: BaseSchema) -> Non
         *(f"GET {one_job}/{what}" for what in ("explain", "history", "tasks", "sync", "decisions", "metrics")),
         *(f"POST {one_job}/{what}" for what in ("plans", "rebalance", "release", "rescale", "restart", "restore")),
         f"GET {one_job}/rebalance",
+        f"GET {one_job}/tasks/{{index}}/log",
         f"DELETE {one_job}/restore",
         f"GET {one_job}/rollout",
         *(f"POST {one_job}/rollout/{what}" for what in ("pause", "resume", "abort")),

@@ -31,6 +31,7 @@ COMMANDS = (
         "Show one job as JSON: merged configuration, layer versions, state, health with the whole reason.",
     ),
     Command("jobs apply", "jobs:apply", "Create a job, or replace its base layer."),
+    Command("apply", "apply:apply", "Create and change the jobs of a folder, and report what differs from the cell."),
     Command("jobs stop", "desired:stop", "Stop the tasks of a job. `jobs start` continues where they stopped."),
     Command(
         "jobs start", "desired:start", "Start the tasks of a job that was stopped. They continue where they stopped."
@@ -38,6 +39,11 @@ COMMANDS = (
     Command("jobs delete", "jobs:delete", "Stop the tasks of a job, then delete the job. Its history is kept."),
     Command("layers show", "layers:show", "Show one layer of a job as JSON."),
     Command("layers patch", "layers:patch", "Merge a change into a layer. A null removes a key."),
+    Command(
+        "layers edit",
+        "edit:edit",
+        "Edit a layer of a job in $VISUAL or $EDITOR. Refused if somebody has written it meanwhile; the text is kept.",
+    ),
     Command("layers drop", "layers:drop", "Remove a layer from a job. The values that it hid apply again."),
     Command("layers list", "cell:layers", "List the layers of the cell, lowest first."),
     Command("layers add", "cell:add_layer", "Add a layer to the cell."),
@@ -70,6 +76,9 @@ COMMANDS = (
         "tasks",
         "jobs:tasks",
         "List the tasks of a job, and below the table the error of each task that does not run well.",
+    ),
+    Command(
+        "logs", "logs:logs", "Show the log of a task from the Spark host that runs it, or ran it last; -f follows it."
     ),
     Command(
         "metrics",

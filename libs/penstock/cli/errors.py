@@ -26,6 +26,7 @@ class Exit(IntEnum):
     REFUSED = 1
     OPTIONS = 2
     LATE = 3
+    DRIFT = 4
     FAULT = 70
     INTERRUPTED = 130
 

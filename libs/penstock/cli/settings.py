@@ -15,6 +15,11 @@ PREFIX = "PENSTOCK_"
 DEFAULT_URL = "http://127.0.0.1:7070"
 
 
+def editor() -> str:
+    """The command of the user's editor."""
+    return os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
+
+
 class CliSettings(BaseModel):
     """The `PENSTOCK_*` variables that the CLI reads.
 

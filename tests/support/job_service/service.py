@@ -12,6 +12,7 @@ from sqlalchemy import Engine
 from penstock.control.clock import SystemClock
 from penstock.store import tokens
 from penstock.store.engine import engine_of, transaction
+from penstock.wire.http import Identity
 from penstock.wire.job_client import JobClient
 from services.job_service.api import create_api
 from services.job_service.settings import JobServiceSettings
@@ -42,7 +43,7 @@ class RunningJobService:
 
 
 @contextmanager
-def job_service(database_url: str, **settings: Any) -> Iterator[RunningJobService]:
+def job_service(database_url: str, identity: Identity | None = None, **settings: Any) -> Iterator[RunningJobService]:
     """Serves on a free port until the end of the block; tokens are not remembered, so a revoked one ends at once."""
     chosen: dict[str, Any] = {
         "database_url": database_url,
@@ -52,7 +53,7 @@ def job_service(database_url: str, **settings: Any) -> Iterator[RunningJobServic
     chosen |= settings
     service = JobServiceSettings(**chosen)
     engine = engine_of(service, connections=40)
-    app = create_api(engine, SystemClock(), service)
+    app = create_api(engine, SystemClock(), service, identity)
     with serving(app) as url:
         with transaction(engine) as connection:
             admin = tokens.create_first_admin(connection)
