@@ -29,6 +29,7 @@ COMMANDS = (
         "jobs show",
         "jobs:show",
         "Show one job as JSON: merged configuration, layer versions, state, health with the whole reason.",
+        is_document=True,
     ),
     Command("jobs apply", "jobs:apply", "Create a job, or replace its base layer."),
     Command("apply", "apply:apply", "Create and change the jobs of a folder, and report what differs from the cell."),
@@ -37,7 +38,7 @@ COMMANDS = (
         "jobs start", "desired:start", "Start the tasks of a job that was stopped. They continue where they stopped."
     ),
     Command("jobs delete", "jobs:delete", "Stop the tasks of a job, then delete the job. Its history is kept."),
-    Command("layers show", "layers:show", "Show one layer of a job as JSON."),
+    Command("layers show", "layers:show", "Show one layer of a job as JSON.", is_document=True),
     Command("layers patch", "layers:patch", "Merge a change into a layer. A null removes a key."),
     Command(
         "layers edit",
@@ -85,7 +86,12 @@ COMMANDS = (
         "metrics:metrics",
         "Show what a job measured lately: the last known value, the least, the mean and the greatest, and the course.",
     ),
-    Command("sync", "jobs:sync", "Show how far a job is from its expected configuration, and what blocks it, as JSON."),
+    Command(
+        "sync",
+        "jobs:sync",
+        "Show how far a job is from its expected configuration, and what blocks it, as JSON.",
+        is_document=True,
+    ),
     Command(
         "watch",
         "watch:watch",
@@ -100,7 +106,7 @@ COMMANDS = (
     ),
     Command("savepoint create", "savepoint:create", "Copy the checkpoints of a job while the job runs."),
     Command("savepoint list", "savepoint:list_", "List the newest savepoints of a job."),
-    Command("savepoint show", "savepoint:show", "Show one savepoint as JSON."),
+    Command("savepoint show", "savepoint:show", "Show one savepoint as JSON.", is_document=True),
     Command(
         "savepoint restore",
         "savepoint:restore",
@@ -112,7 +118,7 @@ COMMANDS = (
         "Cancel a restore that is not committed yet: the job continues from its own checkpoints.",
     ),
     Command("savepoint delete", "savepoint:delete", "Delete a savepoint and its files."),
-    Command("rollout show", "rollout:show", "Show how far a package has gone out, as JSON."),
+    Command("rollout show", "rollout:show", "Show how far a package has gone out, as JSON.", is_document=True),
     Command("rollout pause", "rollout:pause", "Begin no further wave of a rollout. Upgraded tasks keep the package."),
     Command("rollout resume", "rollout:resume", "Continue a rollout that was paused."),
     Command(

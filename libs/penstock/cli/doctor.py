@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
-
 import typer
 
 from penstock.cli.arguments import AsJson
 from penstock.cli.checks import found
 from penstock.cli.errors import Exit
 from penstock.cli.findings import Finding, Level
-from penstock.cli.output import say
+from penstock.cli.output import say, show_data
 from penstock.cli.settings import CliSettings
 
 _STYLES = {Level.OK: "green", Level.WARN: "yellow", Level.FAIL: "bold red"}
@@ -27,7 +25,7 @@ def doctor(as_json: AsJson = False) -> None:
         if not as_json:
             _say(each)
     if as_json:
-        print(json.dumps([each._asdict() for each in seen], indent=2))
+        show_data([each._asdict() | {"level": each.level.value} for each in seen])
     if any(each.level is Level.FAIL for each in seen):
         raise typer.Exit(Exit.REFUSED)
 
