@@ -15,6 +15,7 @@ from penstock.wire.http import Identity
 from penstock.wire.jobs import Problem
 from penstock.wire.problems import PROBLEM
 from penstock.wire.replays import ReplayClient
+from penstock.wire.task_logs import TaskLogClient
 from services.job_service.analyses import Analyses
 from services.job_service.authentication import Authenticator
 from services.job_service.probes import Probes
@@ -28,6 +29,7 @@ from services.job_service.routes import (
     insight,
     jobs,
     layers,
+    logs,
     metrics,
     packages,
     replays,
@@ -41,6 +43,7 @@ from services.job_service.routes import (
     tokens,
 )
 from services.job_service.settings import JobServiceSettings
+from services.job_service.task_logs import TaskLogs
 
 _ROUTES = (
     jobs,
@@ -53,6 +56,7 @@ _ROUTES = (
     layers,
     batches,
     insight,
+    logs,
     metrics,
     replays,
     cluster,
@@ -77,7 +81,7 @@ _PROBLEMS: dict[int | str, dict[str, Any]] = {
 
 
 def create_api(engine: Engine, clock: Clock, settings: JobServiceSettings, identity: Identity | None = None) -> FastAPI:
-    """The Job Service's application on a job store. `identity`: who asks containers for analyses."""
+    """The Job Service's application on a job store. `identity`: who asks containers for analyses and logs."""
     app = create_app("job_service", ready=lambda: _ready(engine))
     for routes in _ROUTES:
         app.include_router(routes.router, responses=_PROBLEMS)
@@ -94,6 +98,7 @@ def create_api(engine: Engine, clock: Clock, settings: JobServiceSettings, ident
         settings.path_roots,
         ReplayClient(identity),
         Probes(settings.task_service_url, settings.kafka_bootstrap, settings.reports_old_seconds, identity),
+        TaskLogs(engine, TaskLogClient(identity)),
     )
     _document_problems(app)
     return app

@@ -38,6 +38,7 @@ from services.job_service.probes import Probes
 from services.job_service.store import expected
 from services.job_service.store.layers import all_layers
 from services.job_service.strictjson import strict_json
+from services.job_service.task_logs import TaskLogs
 from services.job_service.writer import Call
 from services.job_service.writes import Precondition
 from services.job_service.writes import expected as merged_of
@@ -63,6 +64,7 @@ class Parts:
     path_roots: Sequence[str]
     replays: ReplayClient
     probes: Probes
+    task_logs: TaskLogs
 
 
 class StrictRequest(Request):

@@ -15,6 +15,7 @@ from penstock.identity.outgoing import Outgoing
 from penstock.identity.process import identity_of
 from penstock.identity.roles import Caller, Role
 from penstock.local.folder import OwnedFolder
+from penstock.spark.access import kept_values
 from penstock.spark.parts import found_without_spark
 from penstock.spark.settings import SparkSettings
 from penstock.store.engine import engine_of
@@ -25,6 +26,7 @@ from penstock.wire.task_client import TaskServiceClient
 from services.task_manager.api import build_app
 from services.task_manager.container import Container
 from services.task_manager.hosts.account import prepare
+from services.task_manager.hosts.host_logs import HostLogs
 from services.task_manager.hosts.orphans import end_orphans
 from services.task_manager.hosts.spark_hosts import SparkHosts
 from services.task_manager.loops.heartbeats import HeartbeatLoop
@@ -57,7 +59,8 @@ def main() -> None:
     manager = build(settings, spark, Outgoing(identity))
     REGISTRY.register(ContainerCollector(manager.container.summary))
     missing = partial(found_without_spark, settings=spark)
-    app = build_app(manager.container, identity, open_metrics=settings.metrics_open, missing=missing)
+    logs = HostLogs(settings.container, folder / "hosts", manager.container.place_of, partial(kept_values, spark))
+    app = build_app(manager.container, identity, open_metrics=settings.metrics_open, missing=missing, logs=logs)
     manager.start()
     try:
         serve(app, settings.host, settings.port, tls=tls_of(identity))

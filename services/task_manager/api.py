@@ -10,21 +10,26 @@ from fastapi import FastAPI, Query
 from penstock.config.declare import Counted, Name
 from penstock.config.model import JobConfig
 from penstock.config.problems import Problem
-from penstock.control.errors import Conflict, Unavailable
+from penstock.control.errors import Conflict, NotFound, Unavailable
 from penstock.identity.process import ProcessIdentity
 from penstock.tasks.analysis import AnalysisReport
 from penstock.tasks.host_task import HostTask
+from penstock.tasks.spec import task_id
 from penstock.wire.analyses import AnalysisCall
 from penstock.wire.app import create_internal_app
 from penstock.wire.cluster import ShardAnswers, ShardOrders, as_json
 from penstock.wire.host_tasks import MOST_WAIT_SECONDS, HostTaskAnswer
+from penstock.wire.task_logs import LARGEST_PART_BYTES, SMALLEST_PART_BYTES, TaskLog
 from services.task_manager.container import Container
+from services.task_manager.hosts.host_logs import HostLogs
 from services.task_manager.reporting import Summary, host_labels
 
 # Killing a host takes a moment after the deadline; the caller waits a little longer than this.
 _KILL_SECONDS = 2.0
 Missing = Callable[[JobConfig, bool], Sequence[Problem]]
 AskedContainer = Annotated[Name | None, Query(alias="container")]
+Offset = Annotated[Counted | None, Query()]
+Limit = Annotated[int, Query(ge=SMALLEST_PART_BYTES, le=LARGEST_PART_BYTES)]
 WaitSeconds = Annotated[float, Query(ge=0, le=MOST_WAIT_SECONDS)]
 
 
@@ -34,9 +39,10 @@ def build_app(
     *,
     open_metrics: bool = False,
     missing: Missing = lambda config, has_time: (),
+    logs: HostLogs | None = None,
 ) -> FastAPI:
-    """The routes of one container's Task Manager. `missing`: what a job names that the container does not have;
-    the second argument: whether there is time to ask Kafka, too."""
+    """The routes of one container's Task Manager. `missing`: what a job names that the container does not have; the
+    second argument: whether there is time to ask Kafka, too. `logs`: of its hosts; None: it has none to read."""
     app = create_internal_app(
         "task_manager",
         ready=lambda: readiness(container.summary()),
@@ -46,6 +52,7 @@ def build_app(
     _add_orders(app, container)
     _add_host_tasks(app, container, identity.caller.container)
     _add_analyses(app, container, missing)
+    _add_logs(app, logs)
 
     @app.get("/v1/tasks", tags=["tasks"])
     def tasks() -> dict[str, Any]:
@@ -107,6 +114,15 @@ def _add_analyses(app: FastAPI, container: Container, missing: Missing) -> None:
             if not problems:
                 raise
             return AnalysisReport(problems=problems, unchecked=(error.detail,))
+
+
+def _add_logs(app: FastAPI, logs: HostLogs | None) -> None:
+    @app.get("/v1/tasks/{job}/{index}/log", tags=["tasks"])
+    def task_log(job: Name, index: int, limit_bytes: Limit, host: Name | None = None, offset: Offset = None) -> TaskLog:
+        """A part of the log of the host in which a task runs, or ran last."""
+        if logs is None:
+            raise NotFound("this container keeps no logs", field="task", rule="known")
+        return logs.part(task_id(job, index), host=host, offset=offset, limit_bytes=limit_bytes)
 
 
 def readiness(summary: Summary) -> dict[str, Any]:

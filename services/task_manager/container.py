@@ -59,6 +59,7 @@ class Container:
         self._owned_tasks: Mapping[str, DesiredTask] = {}
         self._owned_of: tuple[SpecCache | None, Mapping[int, int]] = (None, {})
         self._announced: object = None
+        self.place_of = self._state.place_of  # asked without the lock
         self._shutting_down = False
         self.wake = threading.Event()
         self.heartbeat_due = threading.Event()
@@ -240,11 +241,10 @@ class Container:
     def host_event(self, host: str, event: Event) -> None:
         """An event of a host; ignored when the host has ended."""
         with self._changed:
-            state = self._state
-            if host not in state.observed.hosts:
+            if host not in self._state.observed.hosts:
                 return
-            needs_tick, is_news = state.changes_decisions(event), state.is_news(event)
-            fenced = state.take(host, event, self._clock.monotonic())
+            needs_tick, is_news = self._state.changes_decisions(event), self._state.is_news(event)
+            fenced = self._state.take(host, event, self._clock.monotonic())
             if fenced is not None:
                 log.warning("shard given up: fenced", task=fenced.task_id, shard=fenced.shard, epoch=fenced.epoch)
                 self._membership.give_up(fenced.shard, fenced.epoch)

@@ -38,7 +38,7 @@ from services.task_manager.decide.actions import (
     StopTask,
 )
 from services.task_manager.decide.effects import Effect, Send, Spawn
-from services.task_manager.decide.model import HostExit, HostKey, HostPhase, HostView, Limits, Observed, TaskView
+from services.task_manager.decide.model import HostExit, HostKey, HostPhase, HostView, Limits, Observed, Place, TaskView
 from services.task_manager.hosts.host_tasks import AcceptedHostTasks
 from services.task_manager.observed.failures import Failure, Failures, error_kind
 from services.task_manager.observed.loads import Loads
@@ -46,6 +46,7 @@ from services.task_manager.observed.silence import known_progress
 from services.task_manager.observed.start_times import StartTimes
 
 log = logger(__name__)
+_MOST_LAST_HOSTS = 1_000
 
 
 class _Sent(NamedTuple):
@@ -76,12 +77,20 @@ class State:
         self.loads = Loads(limits)
         self.start_times = StartTimes()
         self.host_tasks = AcceptedHostTasks()
+        self._last_hosts: dict[str, str] = {}
 
     # ---- what is here
 
     def tasks_in(self, shards: Collection[int]) -> list[str]:
         """The ids of the tasks of these shards, sorted."""
         return sorted(task_id for task_id, task in self._tasks.items() if task.shard in shards)
+
+    def place_of(self, task_id: str) -> Place | None:
+        """The host of a task, or the one in which it ran last; None for a task that never started here. Any thread may
+        ask: it copies what another may change, which no other Python code interrupts."""
+        host = self._last_hosts.get(task_id)
+        tasks = list(self._tasks.values())
+        return None if host is None else Place(host, sum(task.host == host for task in tasks))
 
     def tasks_without_lease(self) -> list[TaskView]:
         """Tasks that were started under a lease which has ended."""
@@ -125,6 +134,8 @@ class State:
     def forget_old_crashes(self, desired: Collection[str], now: float) -> None:
         """Forgets crashes of tasks that are healthy again or are no longer desired here."""
         self._failures.forget_old_crashes(self._tasks, desired, now)
+        if len(self._last_hosts) > _MOST_LAST_HOSTS + 2 * len(desired):
+            self._last_hosts = {name: host for name, host in self._last_hosts.items() if name in desired}
 
     def relay_lease(self, good_until: float, now: float) -> list[Effect]:
         """Tells each host once of an extension of the lease. So hosts end even if this process is suspended."""
@@ -203,6 +214,7 @@ class State:
         command = Start(id=self._next_id(), spec=spec, epoch=epoch, commit_number=action.commit_number)
         task = TaskView(spec, action.shard, epoch, TaskState.STARTING, action.host, now, command.id)
         self._tasks[spec.task_id] = task
+        self._last_hosts[spec.task_id] = action.host
         self._change_host(action.host, idle_since=None)
         return self._send(task, command)
 

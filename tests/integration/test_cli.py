@@ -107,6 +107,13 @@ def test_an_override_ends_by_itself_and_can_be_ended(shell: Shell, etl: str) -> 
     leaves = {leaf["field"]: leaf for leaf in json.loads(shell("explain", etl, "--json").ok())["leaves"]}
     assert (leaves["task_count"]["value"], leaves["task_count"]["layer"]) == (4, "oncall")
 
+    said = shell("override", etl, "task_count=3", "slo.max_lag_seconds=2m", "-r", "more", "--for", "1h30m").ok()
+    assert "ends in 1h29m" in said
+    assert json.loads(shell("layers", "show", etl, "oncall").ok())["config"] == {
+        "task_count": 3,
+        "slo": {"max_lag_seconds": 120.0},
+    }
+
     shell("override", etl, "--drop").ok()
     assert "oncall" not in shell("explain", etl, "--all").ok()
 
@@ -118,6 +125,9 @@ REFUSED = [
     (("override", "etl", '{"priority": 1}', "-r", "x", "--for", "soon"), "(field for, rule duration)"),
     (("override", "etl", '{"task_count": 0}', "-r", "x"), "InvalidConfig: "),
     (("override", "etl", '{"task_cuont": 2}', "-r", "x"), "(field task_cuont, rule unknown_field)"),
+    (("override", "etl", "task_cont=2", "-r", "x"), "do you mean task_count, max_task_count? (field task_cont, rule"),
+    (("override", "etl", "task_count=two", "-r", "x"), "(field task_count, rule int_parsing)"),
+    (("override", "etl", "task_count=2", "--drop"), "(field config, rule one_of)"),
     (("layers", "patch", "etl", "oncall", "{"), "(field config, rule json_object)"),
     (("layers", "patch", "etl", "base", '{"priority": 1}', "--if-match", "7"), "is at version 1, not 7"),
     (("layers", "show", "etl", "nosuch"), "NotFound: "),
@@ -343,7 +353,8 @@ def test_waiting_ends_with_a_reason(shell: Shell, etl: str, service: RunningJobS
     """1. Nothing runs the job: exit code 3, and what it waits for. 2. The State Syncer gave up: exit code 1."""
     late = shell("jobs", "start", etl, "--wait", "--timeout", "1s")
     assert late.code == 3
-    assert late.err == "TimeoutError: not done after 1 s, Penstock continues: etl is pending\n"
+    waits = "TimeoutError: not done after 1 s, Penstock continues: etl is pending\n"
+    assert late.err == f"{waits}  try: penstock watch etl\n"
     with transaction(service.engine) as connection:
         insert = "INSERT INTO sync_state (job, revision, state, detail) VALUES ('etl', 1000000, 'failed', 'no room')"
         connection.execute(text(insert))

@@ -202,3 +202,19 @@ def test_who_holds_the_store_makes_a_new_admin(shell: Shell, empty_database_url:
         rows = connection.execute(text("SELECT action, author, reason FROM cell_history ORDER BY id")).all()
     engine.dispose()
     assert [tuple(row) for row in rows] == [("token_created", "init", ""), ("admin_recovered", "init", "lost")]
+
+
+def test_the_doctor_asks_the_service_and_the_store(
+    shell: Shell, service: RunningJobService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """1. Both answer: of the cell, its loops are missing. 2. A token that is not known."""
+    monkeypatch.setenv("PENSTOCK_DATABASE_URL", service.database_url)
+    seen = {each["part"]: each for each in json.loads(shell("doctor", "--json").out)}
+    assert [seen[part]["level"] for part in ("postgres", "migrations", "clock", "job service", "token")] == ["ok"] * 5
+    assert (seen["loop state_syncer"]["level"], bool(seen["loop state_syncer"]["advice"])) == ("fail", True)
+
+    monkeypatch.setenv("PENSTOCK_TOKEN", "pst_unknown")
+    ended = shell("doctor")
+    assert ended.code == 1
+    assert "fail  job service" in ended.out
+    assert "-> set PENSTOCK_TOKEN to a good token" in ended.out

@@ -9,7 +9,8 @@ from typing import Annotated
 
 import typer
 
-from penstock.cli.output import say, table
+from penstock.cli.arguments import AsJson
+from penstock.cli.output import say, show_data, table
 from penstock.cli.settings import CliSettings
 from penstock.control.errors import UserError
 from penstock.identity.authority import CERTIFICATE_DAYS
@@ -42,7 +43,7 @@ def issue(
     say(f"issued {caller} for {days:g} days, in {to or folder.path}")
 
 
-def list_() -> None:
+def list_(as_json: AsJson = False) -> None:
     """List the certificates in the identity folder, those issued from it to other folders, and when they expire."""
     folder = _folder()
     here = [(str(each.caller), ", ".join(each.hosts), each.expires_at, "here") for each in folder.issued()]
@@ -50,7 +51,10 @@ def list_() -> None:
         (str(each.caller), ", ".join(each.hosts), each.expires_at, each.folder)
         for each in folder.elsewhere(datetime.now(UTC))
     ]
-    table(("process", "hosts", "expires", "folder"), [*here, *others])
+    headings = ("process", "hosts", "expires", "folder")
+    if as_json:
+        return show_data([dict(zip(headings, map(str, row), strict=True)) for row in (*here, *others)])
+    return table(headings, [*here, *others])
 
 
 def rotate(

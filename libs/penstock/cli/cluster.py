@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from difflib import get_close_matches
 from typing import Annotated
 
 import typer
 
 from penstock.cli.arguments import AsJson, Job, Reason
+from penstock.cli.assignments import unknown_field
 from penstock.cli.connection import client, say_more
 from penstock.cli.output import Whole, cell, say, show_json, table
 from penstock.config.tree import FIELD_TABLE, FieldRow, find
 from penstock.config.tree import rows as field_rows
-from penstock.control.errors import NotFound
 from penstock.wire.jobs import Fields, FieldView
 from penstock.wire.overview import DecisionView, ShardCount
 
@@ -72,9 +71,7 @@ def _named(name: str) -> list[FieldRow]:
     """The rows of a field such as `task_count`, or of all below `inputs`. Raises NotFound."""
     node = find(tuple(name.split(".")))
     if node is None:
-        near = get_close_matches(name, [row.path for row in FIELD_TABLE], n=3)
-        hint = f"do you mean {', '.join(near)}?" if near else "`penstock fields` lists all"
-        raise NotFound(f"there is no field {name}: {hint}", field="name", rule="known")
+        raise unknown_field(name)
     return list(field_rows(node))
 
 

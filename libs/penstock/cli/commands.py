@@ -29,15 +29,22 @@ COMMANDS = (
         "jobs show",
         "jobs:show",
         "Show one job as JSON: merged configuration, layer versions, state, health with the whole reason.",
+        is_document=True,
     ),
     Command("jobs apply", "jobs:apply", "Create a job, or replace its base layer."),
+    Command("apply", "apply:apply", "Create and change the jobs of a folder, and report what differs from the cell."),
     Command("jobs stop", "desired:stop", "Stop the tasks of a job. `jobs start` continues where they stopped."),
     Command(
         "jobs start", "desired:start", "Start the tasks of a job that was stopped. They continue where they stopped."
     ),
     Command("jobs delete", "jobs:delete", "Stop the tasks of a job, then delete the job. Its history is kept."),
-    Command("layers show", "layers:show", "Show one layer of a job as JSON."),
+    Command("layers show", "layers:show", "Show one layer of a job as JSON.", is_document=True),
     Command("layers patch", "layers:patch", "Merge a change into a layer. A null removes a key."),
+    Command(
+        "layers edit",
+        "edit:edit",
+        "Edit a layer of a job in $VISUAL or $EDITOR. Refused if somebody has written it meanwhile; the text is kept.",
+    ),
     Command("layers drop", "layers:drop", "Remove a layer from a job. The values that it hid apply again."),
     Command("layers list", "cell:layers", "List the layers of the cell, lowest first."),
     Command("layers add", "cell:add_layer", "Add a layer to the cell."),
@@ -72,11 +79,25 @@ COMMANDS = (
         "List the tasks of a job, and below the table the error of each task that does not run well.",
     ),
     Command(
+        "logs", "logs:logs", "Show the log of a task from the Spark host that runs it, or ran it last; -f follows it."
+    ),
+    Command(
         "metrics",
         "metrics:metrics",
         "Show what a job measured lately: the last known value, the least, the mean and the greatest, and the course.",
     ),
-    Command("sync", "jobs:sync", "Show how far a job is from its expected configuration, and what blocks it, as JSON."),
+    Command(
+        "sync",
+        "jobs:sync",
+        "Show how far a job is from its expected configuration, and what blocks it, as JSON.",
+        is_document=True,
+    ),
+    Command(
+        "watch",
+        "watch:watch",
+        "Watch a change of a job until all its tasks run it: each hop of the revision, with the time since the command "
+        "began.",
+    ),
     Command("rescale", "rescale:rescale", "Change the number of tasks of a job. No row is lost or counted twice."),
     Command(
         "rebalance",
@@ -85,7 +106,7 @@ COMMANDS = (
     ),
     Command("savepoint create", "savepoint:create", "Copy the checkpoints of a job while the job runs."),
     Command("savepoint list", "savepoint:list_", "List the newest savepoints of a job."),
-    Command("savepoint show", "savepoint:show", "Show one savepoint as JSON."),
+    Command("savepoint show", "savepoint:show", "Show one savepoint as JSON.", is_document=True),
     Command(
         "savepoint restore",
         "savepoint:restore",
@@ -97,7 +118,7 @@ COMMANDS = (
         "Cancel a restore that is not committed yet: the job continues from its own checkpoints.",
     ),
     Command("savepoint delete", "savepoint:delete", "Delete a savepoint and its files."),
-    Command("rollout show", "rollout:show", "Show how far a package has gone out, as JSON."),
+    Command("rollout show", "rollout:show", "Show how far a package has gone out, as JSON.", is_document=True),
     Command("rollout pause", "rollout:pause", "Begin no further wave of a rollout. Upgraded tasks keep the package."),
     Command("rollout resume", "rollout:resume", "Continue a rollout that was paused."),
     Command(
@@ -124,6 +145,11 @@ COMMANDS = (
     ),
     Command("status", "status:status", "Show whether all parts of Penstock are well. Exit code 1: one is not."),
     Command(
+        "doctor",
+        "doctor:doctor",
+        "Check Java, disk, certificates, Postgres, migrations, Kafka, clocks, the token and the cell; say what to do.",
+    ),
+    Command(
         "fields",
         "cluster:fields",
         "List all fields of a job's configuration: default, layers that may set it, cost of a change.",
@@ -134,7 +160,7 @@ COMMANDS = (
         "replay:replay",
         "Show what another scaling policy would have done to jobs: SLO minutes missed, task-hours, actions.",
     ),
-    Command("top", "top:top", "Show a live table of all jobs. Ctrl-C ends it."),
+    Command("top", "top:top", "Show a live table of all jobs, the least healthy first. Ctrl-C, or the key q, ends it."),
     Command("containers", "containers:containers", "List containers: state, load, shards, tasks, age of the lease."),
     Command(
         "cordon",

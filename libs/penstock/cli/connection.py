@@ -47,8 +47,12 @@ def client() -> JobClient:
 
 def definition(job: str, config: str) -> dict[str, Any]:
     """A configuration that a user gives. In a file `${data_dir}` and `${job}` are replaced. Raises UserError."""
-    names = {"data_dir": str(CliSettings.read().data_dir.absolute()), "job": job}
-    return json_object(config, names=names)
+    return json_object(config, names=names_in_files(job))
+
+
+def names_in_files(job: str) -> dict[str, str]:
+    """What is replaced in the file of a configuration."""
+    return {"data_dir": str(CliSettings.read().data_dir.absolute()), "job": job}
 
 
 def say_written(written: Written) -> None:

@@ -1,35 +1,68 @@
-"""How a command fails: a line for each problem on the error stream, with field and rule, and an exit code.
-
-1: refused, or it cannot be done. 3: it is not done in the time that was given, and continues. (2: wrong options, by
-typer.)
+"""How a command fails: a line for each problem on the error stream, with field and rule, then what to try; and the
+exit codes. Nobody sees a traceback: that of a fault of Penstock's own is written to a file.
 """
 
 from __future__ import annotations
 
 import os
 import sys
+import tempfile
+import traceback
 from collections.abc import Callable
+from enum import IntEnum
 from typing import Any
 
 from pydantic import ValidationError
 
+from penstock.cli.hints import next_command
 from penstock.cli.output import err
 from penstock.control.errors import PenstockError, TerminalError, UserError
 
-REFUSED, LATE = 1, 3
+
+class Exit(IntEnum):
+    """The exit codes of all commands. The README explains them."""
+
+    DONE = 0
+    REFUSED = 1
+    OPTIONS = 2
+    LATE = 3
+    DRIFT = 4
+    FAULT = 70
+    INTERRUPTED = 130
 
 
 def run(app: Callable[..., Any], name: str) -> None:
-    """Runs a program under a name. An expected error is told in lines; any other is a bug and shows its traceback."""
+    """Runs a program under a name. An error is told in lines; one that is not expected is a fault of Penstock's."""
     try:
         app(prog_name=name)
     except BrokenPipeError:
         # Whoever reads (`| head`) has seen enough. What Python would still write at its end goes nowhere.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except (PenstockError, ValidationError, OSError) as error:
-        told = "\n".join([f"{type(error).__name__}: {line(error)}", *further(error)])
-        err.print(told, style="red", markup=False, highlight=False, soft_wrap=True)
-        sys.exit(LATE if isinstance(error, TimeoutError) else REFUSED)
+        told = [f"{type(error).__name__}: {line(error)}", *further(error)]
+        _tell([*told, *_hint(error, "\n".join(told))])
+        sys.exit(Exit.LATE if isinstance(error, TimeoutError) else Exit.REFUSED)
+    except Exception as error:  # noqa: BLE001 (a fault of the CLI itself, whatever it is)
+        first = " ".join(str(error).split())
+        _tell([f"a fault of penstock itself: {type(error).__name__}: {first}", f"  please report {_kept(error)}"])
+        sys.exit(Exit.FAULT)
+
+
+def _tell(lines: list[str]) -> None:
+    err.print("\n".join(lines), style="red", markup=False, highlight=False, soft_wrap=True)
+
+
+def _hint(error: Exception, told: str) -> list[str]:
+    """A line with the next command to try, unless what is told names one."""
+    command = None if "`penstock " in told else next_command(error, sys.argv[1:])
+    return [] if command is None else [f"  try: {command}"]
+
+
+def _kept(error: Exception) -> str:
+    """Where the traceback is. It has no values of variables, so no secret of a token; only its owner may read it."""
+    with tempfile.NamedTemporaryFile("w", prefix="penstock-fault-", suffix=".log", delete=False) as file:
+        file.write("".join(traceback.format_exception(error)))
+    return file.name
 
 
 def line(error: PenstockError | ValidationError | OSError) -> str:

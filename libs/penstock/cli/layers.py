@@ -20,11 +20,13 @@ from penstock.cli.arguments import (
     Verify,
     WholeLayer,
 )
+from penstock.cli.assignments import change_of
 from penstock.cli.cell import cell_history
-from penstock.cli.connection import client, definition, say_more, say_written
+from penstock.cli.connection import client, definition, names_in_files, say_more, say_written
 from penstock.cli.errors import required
 from penstock.cli.output import cell, changes, say, show_json, table
 from penstock.cli.parse import expiry_seconds, name_of
+from penstock.control.errors import UserError
 from penstock.wire.job_client import Expiring, JobClient
 from penstock.wire.jobs import AnalysisView, ExplainedLeafView, FieldChangeView, HiddenValueView, PlanView
 
@@ -63,22 +65,35 @@ def _version(connection: JobClient, job: str, layer: str, if_match: int | None) 
 
 def override(
     job: Job,
-    config: Annotated[str | None, typer.Argument(help="a JSON object; a null removes a key")] = None,
+    config: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="FIELD=VALUE...",
+            help="such as task_count=4 resources.memory_bytes=2GiB; or one JSON object; null removes a field",
+        ),
+    ] = None,
     reason: Reason = "",
     for_: Annotated[
-        str | None, typer.Option("--for", help="30m, 2h, 1d or never; default: as the layer has it; a new one: a day")
+        str | None,
+        typer.Option("--for", help="30m, 1h30m, 1d or never; default: as the layer has it; a new one: a day"),
     ] = None,
     whole_layer: WholeLayer = False,
     drop_: Annotated[bool, typer.Option("--drop", help="end the override")] = False,
 ) -> None:
-    """Override settings of a job in the `oncall` layer, with a reason and an expiry."""
+    """Override settings of a job in the `oncall` layer, with a reason and an expiry.
+
+    Values have the type and the unit of their fields: `penstock fields` lists them. What is refused changes nothing.
+    """
+    if drop_ and config:
+        raise UserError("give fields to override, or --drop to end the override", field="config", rule="one_of")
     if drop_:
         return drop(job, "oncall", reason)
-    if config is None:
-        raise required("give what to override as a JSON object, or --drop to end the override", field="config")
+    if not config:
+        raise required("give what to override as FIELD=VALUE, or --drop to end the override", field="config")
     if not reason.strip():
         raise required('give a reason: --reason "..."; the next person on call will need it', field="reason")
-    change, connection = definition(job, config), client()
+    change = change_of(config, names=names_in_files(job))
+    connection = client()
     given = Expiring(reason=reason, expires_in_seconds=expiry_seconds(for_), whole_layer=whole_layer)
     version = connection.get_layer(job, "oncall").version
     return say_written(connection.patch_layer(job, "oncall", change, if_match=version, **given))

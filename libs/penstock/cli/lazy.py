@@ -14,6 +14,8 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command, get_group
 
+from penstock.cli.forms import with_form
+
 
 class Command(NamedTuple):
     """One row of the command table."""
@@ -26,6 +28,8 @@ class Command(NamedTuple):
     """The first paragraph of the function's docstring."""
     settings: dict[str, Any] = {}  # noqa: RUF012 (a default of a tuple is never changed)
     """Context settings of click."""
+    is_document: bool = False
+    """Whether it only ever shows one document, as JSON or YAML."""
 
 
 class LazyCommand(TyperCommand):
@@ -42,7 +46,8 @@ class LazyCommand(TyperCommand):
     def load(self) -> Any:
         """Imports the function's module and makes the command."""
         app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-        app.command(self.name, context_settings=self._row.settings)(function_of(self._row))
+        shown = with_form(function_of(self._row), is_document=self._row.is_document)
+        app.command(self.name, context_settings=self._row.settings)(shown)
         return get_command(app)
 
 

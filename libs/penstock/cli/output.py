@@ -5,7 +5,9 @@ from __future__ import annotations
 import shutil
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
+from importlib import import_module
 from itertools import pairwise
 from typing import Any
 
@@ -18,6 +20,7 @@ from rich.text import Text
 _COLUMNS_OF_NO_TERMINAL = 120
 _LONGEST_LINE = 160
 _MOST_LINES = 10
+_WIDE_COLUMNS = 10_000
 _UNITS = ((86_400, "d"), (3600, "h"), (60, "m"), (1, "s"))
 
 
@@ -30,6 +33,23 @@ def _console() -> Console:
 
 out = _console()
 err = Console(stderr=True)
+
+
+class _Form:
+    """How this command shows things."""
+
+    wide = False
+    yaml = False
+
+
+@contextmanager
+def in_form(*, wide: bool, yaml: bool) -> Iterator[None]:
+    """While the body runs: tables are `wide`, with nothing cut short; documents are YAML instead of JSON."""
+    _Form.wide, _Form.yaml = wide, yaml
+    try:
+        yield
+    finally:
+        _Form.wide = _Form.yaml = False
 
 
 class Whole(str):
@@ -49,8 +69,24 @@ def note(text: str) -> None:
 
 
 def show_json(answer: BaseModel) -> None:
-    """A whole answer as one JSON document."""
-    print(answer.model_dump_json(indent=2))
+    """A whole answer as one JSON document, or as YAML where the user asks for it."""
+    if _Form.yaml:
+        print_yaml(answer.model_dump(mode="json"))
+    else:
+        print(answer.model_dump_json(indent=2))
+
+
+def show_data(data: Any) -> None:
+    """As `show_json`, for what is no model."""
+    if _Form.yaml:
+        print_yaml(data)
+    else:
+        print(orjson.dumps(data, option=orjson.OPT_INDENT_2, default=str).decode())
+
+
+def print_yaml(data: Any) -> None:
+    """A YAML document. Its library is imported only here."""
+    print(import_module("yaml").safe_dump(data, sort_keys=False, allow_unicode=True), end="")
 
 
 def table(headings: Sequence[str], rows: Iterable[Sequence[Any]], *, title: str | None = None) -> None:
@@ -58,7 +94,10 @@ def table(headings: Sequence[str], rows: Iterable[Sequence[Any]], *, title: str 
     found = [[cell(value) for value in row] for row in rows]
     if title is not None:
         say(title, style="bold")
-    if found:
+    if found and _Form.wide:
+        wide = Console(width=_WIDE_COLUMNS, file=out.file)
+        wide.print(rich_table(headings, found), soft_wrap=True)
+    elif found:
         out.print(rich_table(headings, found))
     else:
         say("none")
@@ -98,6 +137,8 @@ def _cell(value: Any) -> str:
 
 
 def _short(text: str) -> str:
+    if _Form.wide:
+        return text
     lines = [line if len(line) <= _LONGEST_LINE else f"{line[: _LONGEST_LINE - 3]}..." for line in text.splitlines()]
     return "\n".join(lines if len(lines) <= _MOST_LINES else [*lines[: _MOST_LINES - 1], "..."])
 

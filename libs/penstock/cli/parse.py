@@ -15,7 +15,9 @@ from penstock.config.declare import NAME, NAME_RULE
 from penstock.control.errors import UserError
 from penstock.control.unique_keys import DuplicateKey, unique_keys
 
-_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+_UNITS = {"d": 86_400, "h": 3600, "m": 60, "s": 1}
+_WORDS = {"d": "d|days?", "h": "h|hrs?|hours?", "m": "m|mins?|minutes?", "s": "s|secs?|seconds?"}
+_DURATION = re.compile(r"\s*".join(rf"(?:(?P<{unit}>\d{{1,9}})\s*(?:{words}))?" for unit, words in _WORDS.items()))
 
 
 def json_object(text: str, *, names: dict[str, str] | None = None, field: str = "config") -> dict[str, Any]:
@@ -68,8 +70,10 @@ def expiry_seconds(text: str | None) -> int | Literal["default"] | None:
 
 
 def duration_seconds(text: str, *, field: str = "for") -> int:
-    """`90`, `90s`, `30m`, `2h`, `1d` in seconds. Raises UserError."""
-    match = re.fullmatch(r"(\d+)([smhd]?)", text.strip())
-    if match is None or int(match[1]) == 0:
-        raise UserError(f"{text} is not a duration: write 90s, 30m, 2h or 1d", field=field, rule="duration")
-    return int(match[1]) * _UNITS[match[2] or "s"]
+    """`90`, `90s`, `30m`, `30minutes`, `2h`, `1h30m`, `1d` in seconds. Raises UserError."""
+    plain = text.strip().lower()
+    parts = _DURATION.fullmatch(f"{plain}s" if plain.isdecimal() else plain)
+    seconds = 0 if parts is None else sum(int(parts[unit] or 0) * length for unit, length in _UNITS.items())
+    if seconds == 0:
+        raise UserError(f"{text} is not a duration: write 90s, 30m, 1h30m, 2h or 1d", field=field, rule="duration")
+    return seconds

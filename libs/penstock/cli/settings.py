@@ -15,6 +15,11 @@ PREFIX = "PENSTOCK_"
 DEFAULT_URL = "http://127.0.0.1:7070"
 
 
+def editor() -> str:
+    """The command of the user's editor."""
+    return os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
+
+
 class CliSettings(BaseModel):
     """The `PENSTOCK_*` variables that the CLI reads.
 
@@ -57,6 +62,15 @@ class CliSettings(BaseModel):
     def identity_folder(self) -> Path:
         """The folder of the cell's identity."""
         return self.identity_dir or self.data_dir / "identity"
+
+    def is_local(self) -> bool:
+        """Whether `penstock up` has written a stack into the data folder, and no other one is named."""
+        return self.url is None and (self.data_dir / "stack.json").exists()
+
+    def store_url(self) -> str | None:
+        """The job store where it is known: as the environment has it, else that of `penstock up`."""
+        url = self.database_url or self._stack().get("database_url")
+        return None if url is None else str(url)
 
     def bootstrap(self) -> str:
         """The Kafka bootstrap address."""

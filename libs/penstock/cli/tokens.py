@@ -6,11 +6,12 @@ from typing import Annotated
 
 import typer
 
-from penstock.cli.arguments import Reason
+from penstock.cli.arguments import AsJson, Reason
 from penstock.cli.connection import client
-from penstock.cli.output import cell, say, table
+from penstock.cli.output import cell, say, show_json, table
 from penstock.cli.parse import duration_seconds, expiry_seconds, name_of
 from penstock.model.jobs import Role
+from penstock.wire.tokens import Tokens
 
 Name = Annotated[
     str, typer.Argument(help="name of the token; the history shows it as author", callback=name_of("token"))
@@ -48,10 +49,13 @@ def rotate(
     say(f"expires: {ends}; the secret before: good for {overlap}")
 
 
-def list_() -> None:
+def list_(as_json: AsJson = False) -> None:
     """List all tokens, without their secrets."""
-    rows = [(t.name, t.role, t.layers, t.created_at, t.expires_at, t.revoked_at) for t in client().tokens()]
-    table(("name", "role", "layers", "created", "expires", "revoked"), rows)
+    found = client().tokens()
+    if as_json:
+        return show_json(Tokens(tokens=found))
+    rows = [(t.name, t.role, t.layers, t.created_at, t.expires_at, t.revoked_at) for t in found]
+    return table(("name", "role", "layers", "created", "expires", "revoked"), rows)
 
 
 def revoke(name: Name, reason: Reason = "") -> None:

@@ -13,8 +13,9 @@ from typing import IO, Annotated
 
 import typer
 
+from penstock.cli.arguments import AsJson
 from penstock.cli.connection import require_unused_topic
-from penstock.cli.output import note, say, table
+from penstock.cli.output import note, say, show_data, table
 from penstock.cli.parse import duration_seconds
 from penstock.cli.settings import CliSettings
 from penstock.control.errors import UserError
@@ -33,9 +34,11 @@ def create(
     say(f"created {name} with {partitions} partitions")
 
 
-def list_() -> None:
+def list_(as_json: AsJson = False) -> None:
     """List all topics with their partitions and number of offsets. Transaction markers count as offsets too."""
-    table(("topic", "partitions", "offsets"), [(t.name, t.partitions, f"{t.offsets:,}") for t in _all()])
+    if as_json:
+        return show_data([each._asdict() for each in _all()])
+    return table(("topic", "partitions", "offsets"), [(t.name, t.partitions, f"{t.offsets:,}") for t in _all()])
 
 
 def _all() -> list[topics.TopicFacts]:

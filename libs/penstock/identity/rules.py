@@ -34,6 +34,7 @@ RULES: Mapping[Call, Roles] = {
     ("task_manager", "POST", "/v1/analyses"): _JOB_SERVICE,
     ("auto_scaler", "POST", "/v1/replays"): _JOB_SERVICE,
     ("task_manager", "GET", "/v1/tasks"): ANY_ROLE,
+    ("task_manager", "GET", "/v1/tasks/{job}/{index}/log"): _JOB_SERVICE,
 }
 OPEN = frozenset([("GET", "/healthz"), ("GET", "/readyz")])
 """Of every service, and for everybody: probes of an orchestrator have no certificate. Only a caller of the cell is told

@@ -83,6 +83,11 @@ def partition_count(bootstrap: str, topic: str) -> int:
     return count
 
 
+def topic_count(bootstrap: str) -> int:
+    """The number of topics, Kafka's own too. Raises Unavailable."""
+    return len(_partition_counts(bootstrap))
+
+
 def end_offsets(bootstrap: str, topic: str) -> list[TopicPartition]:
     """The end of each partition for readers of committed records. Raises NotFound, Unavailable."""
     places = [(topic, number) for number in range(partition_count(bootstrap, topic))]

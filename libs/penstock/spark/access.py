@@ -6,9 +6,12 @@ A host never has more than its jobs use: what is not named by a command's config
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from urllib.parse import quote
+
+import psycopg
+from psycopg.conninfo import conninfo_to_dict
 
 from penstock.config.declare import NAME
 from penstock.config.model import JobConfig, PostgresOutput
@@ -19,6 +22,7 @@ from penstock.spark.settings import SparkSettings
 log = logger(__name__)
 
 _NAME = re.compile(NAME)
+_SECRETIVE = re.compile("secret|passw|token|credential|private|access[._-]?key", re.IGNORECASE)
 _IN_URL = re.compile(r"\$\{secret:([^}]*)\}")
 
 
@@ -54,6 +58,30 @@ def read_secrets(names: Iterable[str], root: Path | None) -> Mapping[str, str]:
     """The values of those secrets that have a file below `root`, without the line end that an editor puts last."""
     found = {name: _read(root, name) for name in sorted(set(names))} if root is not None else {}
     return {name: value for name, value in found.items() if value is not None}
+
+
+def kept_values(settings: SparkSettings) -> Iterator[str]:
+    """All values of the container that no text may show: secrets, connections with their passwords, and settings and
+    variables whose names say that they are secret."""
+    names = [path.name for path in settings.secrets_root.iterdir()] if settings.secrets_root is not None else []
+    yield from read_secrets((name for name in names if _NAME.fullmatch(name)), settings.secrets_root).values()
+    for url in settings.connections.values():
+        whole = _with_secrets(url, settings.secrets_root)
+        yield whole
+        if password := password_of(whole):
+            yield password
+    for name, value in {**settings.spark_conf, **settings.to_environment()}.items():
+        if _SECRETIVE.search(name):
+            yield value
+
+
+def password_of(url: str) -> str | None:
+    """The password in a libpq URL; None without one, or when libpq cannot read it."""
+    try:
+        password = conninfo_to_dict(url).get("password")
+    except psycopg.ProgrammingError:
+        return None
+    return None if password is None else str(password)
 
 
 def _read(root: Path, name: str) -> str | None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from functools import lru_cache
 from importlib.resources import files
-from typing import Any
+from typing import Any, NamedTuple
 
 import psycopg
 from alembic import command
@@ -27,6 +28,31 @@ LOCK_TIMEOUT_SECONDS = 5
 """How long a migration waits for the lock of a table before it gives up and changes nothing."""
 # As Postgres numbers its releases: 18.0. Older ones lack `RETURNING old`.
 _OLDEST_SERVER = 180_000
+
+
+class StoreFacts(NamedTuple):
+    """A Postgres server and the schema of its database. `schema` None: no Penstock has been there. `is_newer`: the
+    schema is of a release after this one. `now`: its clock."""
+
+    server: str
+    is_too_old: bool
+    schema: str | None
+    is_newer: bool
+    now: datetime
+
+
+def store_facts(url: str) -> StoreFacts:
+    """What is at `url`; changes nothing. Raises Unavailable, and UserError for an address that is none."""
+    engine = create_engine(dialect.URL, poolclass=NullPool, connect_args=connection_parameters(url))
+    try:
+        with engine.connect() as connection:
+            server = str(connection.execute(text("SHOW server_version")).scalar_one())
+            now = connection.execute(text("SELECT clock_timestamp()")).scalar_one()
+            schema = _current(connection)
+            newer = _is_newer_than_this_code(schema)
+            return StoreFacts(server, _number_of(connection) < _OLDEST_SERVER, schema, newer, now)
+    except OperationalError as error:
+        raise unreachable(error) from error
 
 
 def upgrade(url: str) -> None:
@@ -58,10 +84,13 @@ def head() -> str:
 
 
 def _check_server(connection: Connection) -> None:
-    number = int(connection.execute(text("SHOW server_version_num")).scalar_one())
-    if number < _OLDEST_SERVER:
+    if _number_of(connection) < _OLDEST_SERVER:
         oldest, present = _OLDEST_SERVER // 10_000, connection.execute(text("SHOW server_version")).scalar_one()
         raise TerminalError(f"the job store needs Postgres {oldest} or newer, and the server is {present}")
+
+
+def _number_of(connection: Connection) -> int:
+    return int(connection.execute(text("SHOW server_version_num")).scalar_one())
 
 
 def _upgrade_under_lock(connection: Connection, parameters: dict[str, Any]) -> None:

@@ -16,6 +16,7 @@ from penstock.wire.rollout_client import RolloutCalls
 from penstock.wire.savepoints import SavepointPage, SavepointView
 from penstock.wire.service_client import Noted, Paging
 from penstock.wire.service_client import job_path as _job
+from penstock.wire.task_logs import DEFAULT_PART_BYTES, TaskLog
 
 _PLAN_SECONDS = 40.0
 _REPLAY_SECONDS = replays.REPLAY_SECONDS + 15.0
@@ -241,6 +242,19 @@ class JobClient(CellClient, RolloutCalls):
     def tasks(self, job: str) -> overview.Tasks:
         """The tasks of a job and where they run."""
         return self._read(overview.Tasks, _job(job, "tasks"))
+
+    def task_log(
+        self,
+        job: str,
+        index: int,
+        *,
+        host: str | None = None,
+        offset: int | None = None,
+        limit_bytes: int = DEFAULT_PART_BYTES,
+    ) -> TaskLog:
+        """A part of the log of a task's host: the newest, or from `offset` of `host` on. Needs the role `oncall`."""
+        where = _job(job, "tasks", str(index), "log")
+        return self._read(TaskLog, where, host=host, offset=offset, limit_bytes=limit_bytes)
 
     def sync(self, job: str) -> overview.SyncView:
         """How far a job is on its way from running to expected."""

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -83,6 +83,13 @@ class HostExit:
     reason: str
     out_of_memory: bool = False
     lease_ran_out: bool = False
+
+
+class Place(NamedTuple):
+    """Where a task runs, or ran last. `tasks`: how many tasks the host runs now."""
+
+    host: str
+    tasks: int
 
 
 @dataclass(frozen=True, slots=True)

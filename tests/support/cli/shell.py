@@ -35,11 +35,13 @@ class Ended:
         return self.out
 
     def refusal(self) -> str:
-        """The one line of a command that failed as users should see it."""
+        """The one line of a command that failed as users should see it. It or the one below names the next command."""
         assert self.code == 1, self
-        assert self.err.count("\n") == 1, self
+        told, *hint = self.err.splitlines()
         assert "Traceback" not in self.err
-        return self.err.strip()
+        assert "`penstock " in told if not hint else hint[0].startswith("  try: penstock "), self
+        assert len(hint) <= 1, self
+        return told.strip()
 
 
 class Shell:

@@ -12,11 +12,12 @@ from sqlalchemy import Engine
 from penstock.control.clock import SystemClock
 from penstock.store import tokens
 from penstock.store.engine import engine_of, transaction
+from penstock.wire.http import Identity
 from penstock.wire.job_client import JobClient
 from services.job_service.api import create_api
 from services.job_service.settings import JobServiceSettings
-from tests.support import identity
 from tests.support.control.serving import serving
+from tests.support.identity import outgoing
 from tests.support.store.database import fresh_database
 from tests.support.store.emptied import empty, remember
 
@@ -35,6 +36,7 @@ class RunningJobService:
     url: str
     admin: str
     engine: Engine
+    database_url: str
 
     def client(self, token: str | None = None) -> JobClient:
         """A client with the token, the admin's by default."""
@@ -42,7 +44,7 @@ class RunningJobService:
 
 
 @contextmanager
-def job_service(database_url: str, **settings: Any) -> Iterator[RunningJobService]:
+def job_service(database_url: str, identity: Identity | None = None, **settings: Any) -> Iterator[RunningJobService]:
     """Serves on a free port until the end of the block; tokens are not remembered, so a revoked one ends at once."""
     chosen: dict[str, Any] = {
         "database_url": database_url,
@@ -52,11 +54,11 @@ def job_service(database_url: str, **settings: Any) -> Iterator[RunningJobServic
     chosen |= settings
     service = JobServiceSettings(**chosen)
     engine = engine_of(service, connections=40)
-    app = create_api(engine, SystemClock(), service, identity.outgoing("job_service"))
+    app = create_api(engine, SystemClock(), service, identity or outgoing("job_service"))
     with serving(app) as url:
         with transaction(engine) as connection:
             admin = tokens.create_first_admin(connection)
-        yield RunningJobService(url, str(admin), engine)
+        yield RunningJobService(url, str(admin), engine, database_url)
     engine.dispose()
 
 

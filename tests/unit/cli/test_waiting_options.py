@@ -8,6 +8,7 @@ from penstock.cli.commands import COMMANDS
 from penstock.cli.lazy import LazyCommand
 
 BY_DEFAULT = {"rescale", "rebalance", "savepoint create", "savepoint restore"}
+ONLY = {"watch"}
 WHEN_ASKED = {"jobs apply", "jobs stop", "jobs start", "jobs delete", "drain"}
 
 
@@ -28,6 +29,11 @@ def test_these_wait_when_asked(path: str) -> None:
     assert options(path) == {"--wait": True} | ({} if path == "drain" else {"--timeout": False})
 
 
+@pytest.mark.parametrize("path", sorted(ONLY))
+def test_these_do_nothing_but_wait(path: str) -> None:
+    assert options(path) == {"--timeout": False}
+
+
 def test_no_other_command_waits() -> None:
-    others = {row.path for row in COMMANDS} - BY_DEFAULT - WHEN_ASKED
+    others = {row.path for row in COMMANDS} - BY_DEFAULT - WHEN_ASKED - ONLY
     assert {path for path in others if options(path)} == set()

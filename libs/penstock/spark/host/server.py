@@ -20,6 +20,7 @@ from penstock.control.errors import LeaseLost
 from penstock.control.logs import logger
 from penstock.control.masks import Masks
 from penstock.control.process import signal_group, wait_until
+from penstock.spark.access import password_of
 from penstock.spark.channel import (
     COMMANDS,
     Access,
@@ -46,7 +47,6 @@ from penstock.spark.host.queues import TaskQueues, Work
 from penstock.spark.host.tasks import TaskTable
 from penstock.spark.inputs.watch import InputWatch
 from penstock.spark.settings import SparkSettings
-from penstock.spark.sinks.postgres_connections import password_of
 from penstock.spark.task import Runtime
 
 log = logger(__name__)

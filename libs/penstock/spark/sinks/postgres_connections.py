@@ -109,15 +109,6 @@ def conninfo_of(url: str) -> str:
     return make_conninfo("", **{**CLIENT_OPTIONS, **own, "options": options})
 
 
-def password_of(url: str) -> str | None:
-    """The password in a libpq URL; None without one, or when libpq cannot read it."""
-    try:
-        password = conninfo_to_dict(url).get("password")
-    except psycopg.ProgrammingError:
-        return None
-    return None if password is None else str(password)
-
-
 @contextmanager
 def translated_errors() -> Iterator[None]:
     """Turns psycopg's errors into Unavailable (may work later) or BrokenTask (will not)."""

@@ -1,0 +1,151 @@
+"""`penstock apply`: a folder of jobs as the cell shall have them, with a report of what differs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from penstock.cli.arguments import Reason, Verify
+from penstock.cli.connection import client, definition, say_written
+from penstock.cli.drift import Kind, Present, Step, fields_of, steps
+from penstock.cli.errors import Exit, line, required
+from penstock.cli.output import note, say
+from penstock.cli.parse import name_of
+from penstock.control.errors import Conflict, NotFound, PenstockError, UserError
+from penstock.wire.job_client import JobClient
+
+_SUFFIX = ".json"
+_ABOVE_BASE = ("provisioner", "scaler", "oncall", "rollback")
+
+
+def apply(
+    folder: Annotated[
+        Path, typer.Option("--folder", "-f", help="folder with a file JOB.json for each job: its base layer")
+    ],
+    prune: Annotated[
+        bool, typer.Option("--prune", help="also delete the jobs of --prefix or --owner that have no file; with --yes")
+    ] = False,
+    prefix: Annotated[str | None, typer.Option(help="the folder is about jobs whose names begin with this")] = None,
+    owner: Annotated[str | None, typer.Option(help="the folder is about jobs of this owner")] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="only report what differs: exit code 4 if anything does")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="with --prune: do delete")] = False,
+    reason: Reason = "",
+    verify: Verify = True,
+) -> None:
+    """Create and change the jobs of a folder, and report what differs from the cell.
+
+    All files are read and checked before the first write: if one is refused, nothing is written. Each write names the
+    version that was compared. Jobs that are equal are not written. `${data_dir}` and `${job}` are replaced.
+
+    Exit codes: 0 done, or nothing differs; 1 refused, and the others are done; 4 of --dry-run: something differs.
+    """
+    if prune and prefix is None and owner is None:
+        raise required("say which jobs may be deleted: --prefix or --owner", field="prune")
+    wanted = dict(read_folder(folder))
+    connection = client()
+    plan = steps(wanted, _present(connection, wanted), _others(connection, prefix, owner), prune=prune)
+    _say_report(connection, plan, hidden=dry_run)
+    _require_allowed(connection, plan)
+    if dry_run:
+        differs = any(step.kind is not Kind.SAME for step in plan)
+        raise typer.Exit(Exit.DRIFT if differs else Exit.DONE)
+    gone = [step.job for step in plan if step.kind is Kind.PRUNE]
+    if gone and not yes:
+        raise Conflict(f"these jobs would be deleted: {', '.join(gone)}. Add --yes", field="prune", rule="confirmed")
+    _write_all(connection, plan, reason, verify=verify)
+
+
+def read_folder(folder: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The jobs of a folder, by name. Raises UserError for a file that is no definition."""
+    if not folder.is_dir():
+        raise UserError(f"{folder} is no folder", field="folder", rule="folder")
+    files = sorted(folder.glob(f"*{_SUFFIX}"))
+    if not files:
+        raise UserError(f"{folder} has no file JOB{_SUFFIX}", field="folder", rule="not_empty")
+    for file in files:
+        job = str(name_of("job")(file.name.removesuffix(_SUFFIX)))
+        try:
+            yield job, definition(job, str(file))
+        except UserError as error:
+            raise UserError(f"{file}: {error.detail}", field=error.field, rule=error.rule) from error
+
+
+def _present(connection: JobClient, jobs: Sequence[str] | dict[str, Any]) -> dict[str, Present]:
+    found = {}
+    for job in jobs:
+        try:
+            layer = connection.get_layer(job, "base")
+        except NotFound:
+            continue
+        if layer.config is not None:
+            found[job] = Present(layer.config, layer.version)
+    return found
+
+
+def _others(connection: JobClient, prefix: str | None, owner: str | None) -> list[str]:
+    if prefix is None and owner is None:
+        return []
+    return [job.job for job in connection.list_jobs(prefix=prefix, owner=owner) if job.state != "deleting"]
+
+
+def _say_report(connection: JobClient, plan: Sequence[Step], *, hidden: bool) -> None:
+    """What is to be done with each job and why; `hidden`: also values of the folder that higher layers hide."""
+    for step in plan:
+        over = list(_hidden(connection, step)) if hidden and step.kind in (Kind.CHANGE, Kind.SAME) else []
+        if step.kind is not Kind.SAME or over:
+            say(f"{step.kind} {step.job}", style="bold")
+            for text in (*step.lines, *over):
+                say(f"  {text}")
+    counts = Counter(step.kind for step in plan)
+    say(", ".join(f"{counts[kind]} {kind}" for kind in Kind if counts[kind]))
+
+
+def _hidden(connection: JobClient, step: Step) -> Iterator[str]:
+    set_here = set(fields_of(step.content or {}))
+    for leaf in connection.explain(step.job).leaves:
+        is_above = leaf.layer in _ABOVE_BASE or any(each.layer == "base" for each in leaf.hides)
+        if is_above and leaf.field in set_here:
+            yield f"{leaf.field}: the layer {leaf.layer} of {leaf.author or 'nobody'} hides it with {leaf.value}"
+
+
+def _require_allowed(connection: JobClient, plan: Sequence[Step]) -> None:
+    """Raises the first refusal, before anything is written; the others are noted."""
+    refused: list[PenstockError] = []
+    for step in plan:
+        if step.content is not None and step.kind is not Kind.SAME:
+            try:
+                connection.plan(step.job, step.content, layer="base", action="put", verify=False)
+            except UserError as error:
+                note(f"{step.job}: {line(error)}")
+                refused.append(error)
+    if refused:
+        raise refused[0]
+
+
+def _write_all(connection: JobClient, plan: Sequence[Step], reason: str, *, verify: bool) -> None:
+    """Writes and deletes. One that is refused does not keep the others; then it ends with exit code 1."""
+    refused = 0
+    for step in plan:
+        try:
+            _write(connection, step, reason, verify=verify)
+        except UserError as error:
+            refused += 1
+            note(f"{step.job}: {line(error)}")
+    if refused:
+        raise Conflict(f"{refused} of {len(plan)} jobs were refused; the others are done", rule="allowed")
+
+
+def _write(connection: JobClient, step: Step, reason: str, *, verify: bool) -> None:
+    if step.kind is Kind.PRUNE:
+        say_written(connection.delete_job(step.job, reason=reason))
+    elif step.kind is Kind.CREATE and step.content is not None:
+        say_written(connection.put_job(step.job, step.content, create_only=True, verify=verify, reason=reason))
+    elif step.kind is Kind.CHANGE and step.content is not None:
+        version = step.version
+        say_written(connection.put_job(step.job, step.content, if_match=version, verify=verify, reason=reason))

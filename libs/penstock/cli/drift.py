@@ -1,0 +1,75 @@
+"""How a folder of jobs differs from the cell, and the merge patch between two contents of a layer. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+from penstock.cli.output import changes
+
+
+class Kind(StrEnum):
+    """What `apply` does with a job."""
+
+    CREATE = "create"
+    CHANGE = "change"
+    SAME = "same"
+    PRUNE = "prune"
+    EXTRA = "not in the folder"
+
+
+class Present(NamedTuple):
+    """The base layer of a job that exists."""
+
+    config: Mapping[str, Any] | None
+    version: int
+
+
+class Step(NamedTuple):
+    """A job, what is to be done with it, and why: a line for each field. `version`: of the base layer, 0: none."""
+
+    job: str
+    kind: Kind
+    lines: tuple[str, ...] = ()
+    content: Mapping[str, Any] | None = None
+    version: int = 0
+
+
+def steps(
+    wanted: Mapping[str, Mapping[str, Any]], present: Mapping[str, Present], others: Iterable[str], *, prune: bool
+) -> list[Step]:
+    """What brings the cell to the folder, by name: `wanted` are the jobs of the folder, `present` those of them that
+    exist, `others` those that the filters name and the folder does not have."""
+    found = [_step(job, content, present.get(job)) for job, content in wanted.items()]
+    found += [Step(job, Kind.PRUNE if prune else Kind.EXTRA) for job in others if job not in wanted]
+    return sorted(found, key=lambda step: step.job)
+
+
+def _step(job: str, content: Mapping[str, Any], present: Present | None) -> Step:
+    if present is None:
+        return Step(job, Kind.CREATE, content=content)
+    lines = tuple(changes(present.config, content))
+    return Step(job, Kind.CHANGE if lines else Kind.SAME, lines, content, present.version)
+
+
+def fields_of(content: Mapping[str, Any], path: str = "") -> Iterator[str]:
+    """The dotted names of all values of a layer's content."""
+    for key, value in content.items():
+        name = f"{path}.{key}" if path else key
+        if isinstance(value, Mapping) and value:
+            yield from fields_of(value, name)
+        else:
+            yield name
+
+
+def patch_between(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
+    """The merge patch that makes `new` of `old`. A key with null in `new` is one that the layer does not set."""
+    patch: dict[str, Any] = {key: None for key in old if new.get(key) is None}
+    for key, value in new.items():
+        before = old.get(key)
+        if value is None or (key in old and before == value):
+            continue
+        both = isinstance(before, Mapping) and isinstance(value, Mapping)
+        patch[key] = patch_between(before, value) if both else value  # type: ignore[arg-type]
+    return patch

@@ -1,0 +1,85 @@
+"""Which command helps after an error. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from penstock.cli.commands import COMMANDS
+from penstock.control.errors import (
+    Conflict,
+    Forbidden,
+    InvalidConfig,
+    NotFound,
+    RetryableError,
+    Unauthenticated,
+    UserError,
+    VersionConflict,
+)
+
+_DOCTOR = "penstock doctor"
+_LISTS = {
+    "job": "penstock jobs list",
+    "container": "penstock containers",
+    "layer": "penstock layers list",
+    "token": "penstock tokens list",
+    "alert": "penstock alerts",
+    "silence": "penstock silences list",
+    "topic": "penstock topics list",
+}
+# The first word after these is no job.
+_OTHERS = ("topics", "packages", "tokens", "secrets", "silences", "certificates", "acknowledge", "fields")
+_CONTAINERS = ("containers", "cordon", "drain", "uncordon", "forget")
+
+
+def next_command(error: Exception, words: Sequence[str]) -> str:
+    """What to try after a command of these words (without `penstock`) has ended with the error."""
+    command, subject = _split(words)
+    job = subject if subject and _first(command) not in (*_OTHERS, *_CONTAINERS) else None
+    match error:
+        case TimeoutError():
+            return f"penstock watch {job}" if job else "penstock status"
+        case Unauthenticated() | RetryableError():
+            return _DOCTOR
+        case Forbidden():
+            return "penstock tokens list"
+        case InvalidConfig() if error.field:
+            known = error.rule != "unknown_field" and error.field != "config"
+            return f"penstock fields {error.field.split('.')[0]}" if known else "penstock fields"
+        case VersionConflict():
+            return f"penstock history {job}" if job else "penstock history"
+        case NotFound():
+            return _of_what_is_not_there(error, command, job)
+        case Conflict():
+            return f"penstock jobs show {job}" if job else "penstock status"
+        case UserError() if not (error.field or "").startswith("PENSTOCK_"):
+            return _help(command)
+        case OSError():
+            return _help(command)
+    return _DOCTOR
+
+
+def _of_what_is_not_there(error: NotFound, command: str, job: str | None) -> str:
+    if command == "override" and error.rule == "known":
+        return "penstock fields"
+    if error.field == "savepoint" and job:
+        return f"penstock savepoint list {job}"
+    named = _LISTS.get(error.field or "") or _LISTS.get(_first(command).removesuffix("s"))
+    return named or (_LISTS["container"] if command in _CONTAINERS else _LISTS["job"] if job else _help(command))
+
+
+def _help(command: str) -> str:
+    return f"penstock {command} --help".replace("  ", " ")
+
+
+def _first(command: str) -> str:
+    return command.partition(" ")[0]
+
+
+def _split(words: Sequence[str]) -> tuple[str, str | None]:
+    """The command that the words begin with, and the word after it unless that is an option."""
+    for row in COMMANDS:
+        path = row.path.split()
+        if list(words[: len(path)]) == path:
+            after = words[len(path) : len(path) + 1]
+            return row.path, after[0] if after and not after[0].startswith("-") else None
+    return "", None

@@ -1,0 +1,117 @@
+"""`penstock watch`: each hop of a job's newest revision, from the write to the running tasks."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from typing import Annotated
+
+import typer
+
+from penstock.cli.arguments import Job, Timeout
+from penstock.cli.connection import client
+from penstock.cli.output import cell, changes, say
+from penstock.cli.parse import duration_seconds
+from penstock.cli.patience import await_cluster
+from penstock.cli.waiting import POLL_SECONDS, Reached, reached
+from penstock.control.errors import Conflict
+from penstock.wire.job_client import JobClient
+from penstock.wire.jobs import HistoryEntry, JobSummary
+from penstock.wire.overview import SyncView, TaskView
+
+
+def watch(
+    job: Job,
+    timeout: Timeout = "10m",
+    revision: Annotated[
+        int | None, typer.Option(min=1, help="watch until this revision runs; default: the newest, also a later one")
+    ] = None,
+) -> None:
+    """Watch a change of a job until all its tasks run it: each hop of the revision, with the time since the command
+    began.
+
+    Exit codes: 0 all tasks run it and have finished a batch, or the job is stopped; 1 the job cannot run it;
+    3 still not after --timeout, and Penstock continues.
+    """
+    seconds, connection = duration_seconds(timeout, field="timeout"), client()
+    _Watch(connection, job, revision).until_converged(seconds)
+
+
+class _Watch:
+    """What was said of which revision; each line is said once."""
+
+    def __init__(self, connection: JobClient, job: str, asked: int | None) -> None:
+        self._connection = connection
+        self._job = job
+        self._asked = asked
+        self._began = time.monotonic()
+        self._revision = 0
+        self._said: dict[str, None] = {}
+
+    def until_converged(self, seconds: float) -> None:
+        """Raises Conflict when the job cannot run the revision, TimeoutError when the time is over."""
+        try:
+            found = await_cluster(self._connection, self._ended, seconds, self._job, poll_s=POLL_SECONDS)
+        except TimeoutError as error:
+            raise TimeoutError(
+                f"not done after {seconds:g} s, Penstock continues: {list(self._said)[-1]}; `penstock sync "
+                f"{self._job}` and `penstock status` show what it waits for"
+            ) from error
+        if found is not None and found.failed:
+            raise Conflict(found.line, field="job", rule="runs")
+
+    def _ended(self) -> Reached | None:
+        job = self._connection.get_job(self._job)
+        revision = self._asked or job.revision
+        if revision != self._revision:
+            self._revision = revision
+            self._say(written(revision, self._entry(revision)))
+        sync, tasks = self._connection.sync(self._job), self._connection.tasks(self._job).tasks
+        for line in hops(job, sync, tasks, revision):
+            self._say(line)
+        now = reached(job, sync, tasks, revision)
+        if not now.failed:
+            self._say(now.line)
+        return now if now.done or now.failed else None
+
+    def _entry(self, revision: int) -> HistoryEntry | None:
+        entries = self._connection.history(self._job).entries
+        return next((entry for entry in entries if entry.revision == revision), None)
+
+    def _say(self, line: str) -> None:
+        if line not in self._said:
+            self._said[line] = None
+            say(f"+{time.monotonic() - self._began:6.1f} s  {line}")
+
+
+def written(revision: int, entry: HistoryEntry | None) -> str:
+    """The first hop: who wrote what, and when."""
+    if entry is None:
+        return f"revision {revision} was written"
+    what = "; ".join(changes(entry.old, entry.new)) or entry.action
+    why = f": {entry.reason}" if entry.reason else ""
+    return f"revision {revision} was written by {entry.author}, {cell(entry.at)}: {cell(what)}{why}"
+
+
+def hops(job: JobSummary, sync: SyncView, tasks: Sequence[TaskView], revision: int) -> Iterator[str]:
+    """The hops of a revision that are done, in their order. Pure."""
+    if (sync.sync_revision or 0) >= revision and sync.plan:
+        yield from _plan(sync)
+    if (job.running_revision or 0) < revision:
+        return
+    generation = "" if job.generation is None else f" as generation {job.generation}"
+    yield f"the State Syncer has committed revision {job.running_revision}{generation}"
+    expected = [task for task in tasks if task.expected]
+    there = sum((task.revision or 0) >= revision for task in expected)
+    if expected and there:
+        yield f"{there} of {len(expected)} tasks run revision {revision}"
+
+
+def _plan(sync: SyncView) -> Iterator[str]:
+    """The steps of a recorded plan, up to the present one."""
+    steps = sync.plan.get("steps") if isinstance(sync.plan, dict) else None
+    if not steps:
+        return
+    yield f"the State Syncer plans a {sync.change_kind or 'change'}: {', '.join(map(str, steps))}"
+    if sync.step is not None and sync.step < len(steps):
+        yield f"step {sync.step + 1} of {len(steps)}: {steps[sync.step]}"

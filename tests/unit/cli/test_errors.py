@@ -1,0 +1,114 @@
+"""How commands fail: the next command to try, the exit code, and never a traceback."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+import pytest
+
+from penstock.cli import errors
+from penstock.cli.commands import COMMANDS
+from penstock.cli.hints import next_command
+from penstock.cli.lazy import LazyCommand
+from penstock.control.errors import (
+    Conflict,
+    Forbidden,
+    InvalidConfig,
+    NotFound,
+    TerminalError,
+    Unauthenticated,
+    Unavailable,
+    UserError,
+    VersionConflict,
+)
+from tests.support.cli.shell import Shell
+from tests.tidy.source import REPOSITORY
+
+
+@pytest.mark.parametrize(
+    ("error", "typed", "command"),
+    [
+        (Unavailable("x"), "jobs list", "penstock doctor"),
+        (Unauthenticated("x"), "jobs list", "penstock doctor"),
+        (UserError("x", field="PENSTOCK_URL"), "jobs list", "penstock doctor"),
+        (TerminalError("x"), "up", "penstock doctor"),
+        (Forbidden("x"), "jobs list", "penstock tokens list"),
+        (InvalidConfig("x", field="slo.max_lag_seconds"), "jobs apply etl a.json", "penstock fields slo"),
+        (InvalidConfig("x", field="slq", rule="unknown_field"), "jobs apply etl a.json", "penstock fields"),
+        (VersionConflict("x", current_version=2), "layers patch etl base {}", "penstock history etl"),
+        (NotFound("x", field="job"), "explain etl", "penstock jobs list"),
+        (NotFound("x"), "tasks etl", "penstock jobs list"),
+        (NotFound("x", field="savepoint"), "savepoint show etl v1", "penstock savepoint list etl"),
+        (NotFound("x", field="name"), "tokens revoke ann", "penstock tokens list"),
+        (NotFound("x"), "drain c1", "penstock containers"),
+        (NotFound("x", field="alert"), "acknowledge 7", "penstock alerts"),
+        (Conflict("x"), "rescale etl 4", "penstock jobs show etl"),
+        (Conflict("x"), "topics delete bids", "penstock status"),
+        (TimeoutError("x"), "drain c1", "penstock status"),
+        (TimeoutError("x"), "rescale etl 4", "penstock watch etl"),
+        (UserError("x", field="for"), "override etl a=1", "penstock override --help"),
+        (FileNotFoundError("x"), "packages pack a", "penstock packages pack --help"),
+        (UserError("x"), "", "penstock --help"),
+    ],
+)
+def test_each_error_has_a_next_command(error: Exception, typed: str, command: str) -> None:
+    assert next_command(error, shlex.split(typed)) == command
+    words = shlex.split(command)[1:]
+    row = next((row for row in COMMANDS if words[: len(row.path.split())] == row.path.split()), None)
+    assert words == ["--help"] or row is not None
+    if row is not None and words[-1] != "--help":
+        assert (
+            LazyCommand(row).make_context(row.path, words[len(row.path.split()) :]).command.name == row.path.split()[-1]
+        )
+
+
+def test_a_fault_of_the_cli_shows_no_traceback_and_keeps_it_in_a_file(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+
+    def broken(**_: object) -> None:
+        raise KeyError("state")
+
+    with pytest.raises(SystemExit) as ended:
+        errors.run(broken, "penstock")
+    assert ended.value.code == errors.Exit.FAULT
+    told = capsys.readouterr().err
+    [kept] = tmp_path.iterdir()
+    assert told == f"a fault of penstock itself: KeyError: 'state'\n  please report {kept}\n"
+    assert "Traceback" in kept.read_text()
+    assert kept.stat().st_mode & 0o077 == 0
+
+
+def test_a_refusal_names_the_next_command(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    told = Shell(monkeypatch, capsys)("override", "etl", "task_cont=4", "-r", "x")
+    assert told.code == errors.Exit.REFUSED
+    assert told.err.splitlines() == [
+        "NotFound: there is no field task_cont: do you mean task_count, max_task_count? (field task_cont, rule known)",
+        "  try: penstock fields",
+    ]
+
+
+def test_wrong_options_end_with_their_own_code(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = Shell(monkeypatch, capsys)("jobs", "list", "--nosuch")
+    assert told.code == errors.Exit.OPTIONS
+    assert "Try 'penstock jobs list --help'" in told.err
+
+
+def test_ctrl_c_ends_with_its_own_code(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("penstock.cli.cluster._named", interrupted)
+    told = Shell(monkeypatch, capsys)("fields", "task_count")
+    assert (told.code, "Traceback" in told.err) == (errors.Exit.INTERRUPTED, False)
+
+
+def test_the_readme_has_each_exit_code() -> None:
+    lines = (REPOSITORY / "libs" / "penstock" / "cli" / "README.md").read_text().splitlines()
+    start = lines.index("| exit code | meaning |")
+    end = lines.index("", start)
+    assert [int(line.split("|")[1]) for line in lines[start + 2 : end]] == sorted(errors.Exit)
