@@ -16,6 +16,7 @@ from penstock.wire.jobs import Problem
 from penstock.wire.problems import PROBLEM
 from services.job_service.analyses import Analyses
 from services.job_service.authentication import Authenticator
+from services.job_service.census import Census
 from services.job_service.probes import Probes
 from services.job_service.requests import Parts
 from services.job_service.routes import (
@@ -24,6 +25,7 @@ from services.job_service.routes import (
     cell,
     cluster,
     containers,
+    fleet,
     insight,
     jobs,
     layers,
@@ -57,6 +59,7 @@ _ROUTES = (
     packages,
     tokens,
     status,
+    fleet,
 )
 _PROBLEMS: dict[int | str, dict[str, Any]] = {
     400: {"description": "the body cannot be read", "model": Problem},
@@ -88,6 +91,7 @@ def create_api(engine: Engine, clock: Clock, settings: JobServiceSettings, ident
         Analyses(engine, AnalysisClient(identity)),
         settings.path_roots,
         Probes(settings.task_service_url, settings.kafka_bootstrap, settings.reports_old_seconds, identity),
+        Census(engine, clock),
     )
     _document_problems(app)
     return app

@@ -19,6 +19,7 @@ SERVICE_SHELLS: frozenset[str] = frozenset(
     [
         "services/job_service/analyses.py",
         "services/job_service/authentication.py",
+        "services/job_service/census.py",
         "services/job_service/expiry.py",
         "services/job_service/housekeeping.py",
         "services/job_service/metrics.py",
@@ -29,6 +30,7 @@ SERVICE_SHELLS: frozenset[str] = frozenset(
         "services/job_service/routes/cell.py",
         "services/job_service/routes/cluster.py",
         "services/job_service/routes/containers.py",
+        "services/job_service/routes/fleet.py",
         "services/job_service/routes/insight.py",
         "services/job_service/routes/jobs.py",
         "services/job_service/routes/layers.py",
