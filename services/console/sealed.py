@@ -1,7 +1,7 @@
 """What a browser keeps for the console: sealed, so that nobody reads or changes it. Pure.
 
-A cookie is encrypted and signed (Fernet, of the package cryptography). A form's token is a MAC of the session that it was made
-for, so it is worth nothing to another session.
+A cookie is encrypted and signed (Fernet, of the package cryptography). A form's token is a MAC of the session that it
+was made for, so it is worth nothing to another session.
 """
 
 from __future__ import annotations

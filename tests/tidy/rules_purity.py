@@ -17,6 +17,13 @@ PURE_MODULES = ("penstock.control.errors",)
 SHELL_NAMES = ("__init__.py", "__main__.py", "settings.py", "loop.py", "api.py", "dispatcher.py")
 SERVICE_SHELLS: frozenset[str] = frozenset(
     [
+        "services/console/requests.py",
+        "services/console/routes/alerts.py",
+        "services/console/routes/containers.py",
+        "services/console/routes/fleet.py",
+        "services/console/routes/job.py",
+        "services/console/routes/job_forms.py",
+        "services/console/routes/sign_in.py",
         "services/job_service/analyses.py",
         "services/job_service/authentication.py",
         "services/job_service/census.py",

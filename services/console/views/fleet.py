@@ -93,7 +93,7 @@ class Asked:
         return {**{name: text or None for name, text in texts.items()}, "state": self.state, "health": self.health}
 
     def query(self, **changes: Any) -> dict[str, str]:
-        """The query of a link to this table with changes; it begins at the first page unless a change says otherwise."""
+        """The query of a link to this table with changes; at its first page unless a change says otherwise."""
         present = {**self.filters, "sort": None if self.sort == "job" else self.sort}
         return {name: str(value) for name, value in {**present, **changes}.items() if value not in (None, "")}
 
@@ -128,8 +128,10 @@ def _one_of(kind: Any, field: str, text: str) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A page of jobs. `newer`, `older`: queries of the pages beside it; None where there is none. `note`: what the table
-    leaves out."""
+    """A page of jobs. `newer`, `older`: queries of the pages beside it; None where there is none.
+
+    `note`: what the table leaves out.
+    """
 
     jobs: Sequence[JobSummary]
     newer: Mapping[str, str] | None

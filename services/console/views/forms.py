@@ -39,8 +39,7 @@ class Filled:
 
 
 def changes(text: str, errors: Errors) -> dict[str, Any]:
-    """A merge patch, typed as `field = value` lines or as a JSON object. An empty value, or `null`, drops the field from
-    the layer."""
+    """A merge patch, typed as `field = value` lines or as a JSON object. An empty value, or `null`, drops the field."""
     if not text.strip():
         errors["changes"] = "write what to change: a line `field = value` for each field"
         return {}

@@ -42,7 +42,13 @@ class Browser:
         from_test, self._to_browser = os.pipe()
         self._from_browser, to_test = os.pipe()
         self._events: list[dict[str, Any]] = []
-        options = [f"--user-data-dir={self._folder.name}", "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run"]
+        options = [
+            f"--user-data-dir={self._folder.name}",
+            "--headless",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--no-first-run",
+        ]
         words = " ".join([chromium(), *options, "--disable-dev-shm-usage", "--remote-debugging-pipe", "about:blank"])
         # The browser reads from its third channel and writes to its fourth.
         self._process = start_child(
@@ -64,7 +70,9 @@ class Browser:
             raise
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.close()
 
     def close(self) -> None:
@@ -99,7 +107,9 @@ class Browser:
 
     def resize(self, width: int, height: int = 900, *, dark: bool = False) -> None:
         """The size of the window, and whether its user likes it dark."""
-        self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 600)
+        self.call(
+            "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 600
+        )
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.call("Emulation.setEmulatedMedia", features=[scheme])
 
