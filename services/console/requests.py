@@ -16,7 +16,7 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from penstock.control.clock import Clock
-from penstock.control.errors import Forbidden, UserError
+from penstock.control.errors import Forbidden, NotFound, RetryableError, Unauthenticated, UserError
 from penstock.wire.job_client import JobClient
 from services.console.sealed import Seal, Session
 from services.console.views import words
@@ -27,6 +27,8 @@ LARGEST_FORM_BYTES = 256 * 1024
 _MOST_FIELDS = 100
 _LOCAL = re.compile(r"^/(?![/\\])[^\x00-\x20\\]*$")
 Form = Mapping[str, str]
+NOT_OF_A_FIELD = (Unauthenticated, Forbidden, NotFound, RetryableError)
+"""Refusals of a form that no field of it can mend: each has a page of its own."""
 
 
 class SignInNeeded(Exception):

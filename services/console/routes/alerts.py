@@ -6,11 +6,11 @@ from collections.abc import Mapping
 
 from fastapi import APIRouter, Request, Response
 
-from penstock.control.errors import RetryableError, Unauthenticated, UserError
+from penstock.control.errors import UserError
 from penstock.model.alerts import AlertKind
 from penstock.wire.alerts import SilenceWrite
 from penstock.wire.job_client import JobClient
-from services.console.requests import ClientOf, Form, FormOf, page, parts_of, see
+from services.console.requests import NOT_OF_A_FIELD, ClientOf, Form, FormOf, page, parts_of, see
 from services.console.views import forms
 from services.console.views.forms import Errors, Filled
 
@@ -62,7 +62,7 @@ def acknowledge(request: Request, alert: int, client: ClientOf, form: FormOf) ->
         try:
             client.acknowledge(alert, reason=reason)
             return see("/alerts", f"alert {alert} is acknowledged")
-        except (Unauthenticated, RetryableError):
+        except NOT_OF_A_FIELD:
             raise
         except UserError as error:
             errors = forms.refused(error, {"reason": "reason"})
@@ -85,7 +85,7 @@ def silence(request: Request, client: ClientOf, form: FormOf) -> Response:
         try:
             made = client.silence(wanted, idempotency_key=form.get("idempotency_key") or None)
             return see("/alerts", f"silence {made.id} has begun")
-        except (Unauthenticated, RetryableError):
+        except NOT_OF_A_FIELD:
             raise
         except UserError as error:
             errors = forms.refused(error, _SILENCE_FIELDS)

@@ -6,10 +6,10 @@ from itertools import islice
 
 from fastapi import APIRouter, Request, Response
 
-from penstock.control.errors import RetryableError, Unauthenticated, UserError
+from penstock.control.errors import UserError
 from penstock.wire.job_client import JobClient
 from penstock.wire.service_client import Noted
-from services.console.requests import ClientOf, Form, FormOf, page, see
+from services.console.requests import NOT_OF_A_FIELD, ClientOf, Form, FormOf, page, see
 from services.console.views import containers as views
 from services.console.views import forms
 from services.console.views.forms import Errors, Filled
@@ -69,7 +69,7 @@ def change_container(request: Request, name: str, client: ClientOf, form: FormOf
         try:
             _act(client, name, form, reason)
             return see(f"/containers/{name}", f"{form['action']} is recorded")
-        except (Unauthenticated, RetryableError):
+        except NOT_OF_A_FIELD:
             raise
         except UserError as error:
             errors = forms.refused(error, {"reason": "reason"})

@@ -9,18 +9,18 @@ from typing import Any, NamedTuple
 from fastapi import APIRouter, Request, Response
 
 from penstock.config.model import DesiredState
-from penstock.control.errors import Conflict, PenstockError, RetryableError, Unauthenticated, UserError
+from penstock.control.errors import Conflict, PenstockError, UserError
 from penstock.wire.desired import FIELD, start_change
 from penstock.wire.job_client import Expiring, JobClient
 from penstock.wire.service_client import Noted
-from services.console.requests import ClientOf, Form, FormOf, SessionOf, page, see
+from services.console.requests import NOT_OF_A_FIELD, ClientOf, Form, FormOf, SessionOf, page, see
 from services.console.routes.job import JobName
 from services.console.views import forms
 from services.console.views.forms import Errors, Filled
 from services.console.views.plans import shown
 
 router = APIRouter(include_in_schema=False)
-_FIELDS = {"reason": "reason", "expires_in_seconds": "ends", "task_count": "task_count"}
+_FIELDS = {"reason": "reason", "expires_in_seconds": "ends"}
 _NAMES = {**_FIELDS, "name": "name"}
 _PLANNED = ("override", "rescale", "stop", "start")
 
@@ -69,10 +69,10 @@ def plan(request: Request, job: JobName, client: ClientOf, form: FormOf) -> Resp
         if errors:
             return _change(request, client, job, {what: Filled(form, errors)}, 422)
         found = client.plan(job, wanted.patch, layer=wanted.layer)
-    except (Unauthenticated, RetryableError):
+    except NOT_OF_A_FIELD:
         raise
     except UserError as error:
-        beside = "task_count" if what == "rescale" else "changes" if what == "override" else forms.WHOLE
+        beside = {"rescale": "task_count", "override": "changes"}.get(what, forms.WHOLE)
         return _change(request, client, job, {what: Filled(form, forms.refused(error, _FIELDS, beside))}, error.status)
     content = json.dumps(wanted.patch)
     return page(
@@ -117,7 +117,7 @@ def confirm(request: Request, job: JobName, client: ClientOf, form: FormOf) -> R
         try:
             written = client.patch_layer(job, form.get("layer", ""), patch, if_match=version, **given)
             return see(f"/jobs/{job}", f"written to {written.layer} as revision {written.revision}")
-        except (Unauthenticated, RetryableError):
+        except NOT_OF_A_FIELD:
             raise
         except UserError as error:
             errors = forms.refused(error, _FIELDS)
@@ -156,7 +156,7 @@ def _noted(request: Request, client: JobClient, job: str, form: Form, what: str)
                 return see(f"/jobs/{job}/savepoints", f"savepoint {made.name} is asked for")
             call = client.restart if what == "restart" else client.release
             return see(f"/jobs/{job}", f"{what} is revision {call(job, **given).revision}")
-        except (Unauthenticated, RetryableError):
+        except NOT_OF_A_FIELD:
             raise
         except PenstockError as error:
             errors = forms.refused(error, _NAMES)
