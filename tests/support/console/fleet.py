@@ -17,7 +17,10 @@ _ROWS = (
             'usable', jsonb_build_object('cpu_cores', 7.2, 'memory_bytes', 28::bigint << 30))
     FROM generate_series(0, 11) AS n
     """,
-    "INSERT INTO reports (container, incarnation, commit_number, version) SELECT name, 'i', 1, 1 FROM containers",
+    """
+    INSERT INTO reports (container, incarnation, commit_number, version, reported_at)
+    SELECT name, 'i', 1, 1, now() + interval '1 hour' FROM containers
+    """,
     """
     INSERT INTO running (job, config, revision, generation, restarts, commit_number, leader_epoch, committed_at)
     SELECT name, jsonb_build_object('task_count', 4, 'desired_state',
