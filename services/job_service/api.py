@@ -18,6 +18,7 @@ from penstock.wire.replays import ReplayClient
 from penstock.wire.task_logs import TaskLogClient
 from services.job_service.analyses import Analyses
 from services.job_service.authentication import Authenticator
+from services.job_service.census import Census
 from services.job_service.probes import Probes
 from services.job_service.requests import Parts
 from services.job_service.routes import (
@@ -26,6 +27,7 @@ from services.job_service.routes import (
     cell,
     cluster,
     containers,
+    fleet,
     insight,
     jobs,
     layers,
@@ -66,6 +68,7 @@ _ROUTES = (
     packages,
     tokens,
     status,
+    fleet,
 )
 _PROBLEMS: dict[int | str, dict[str, Any]] = {
     400: {"description": "the body cannot be read", "model": Problem},
@@ -99,6 +102,7 @@ def create_api(engine: Engine, clock: Clock, settings: JobServiceSettings, ident
         ReplayClient(identity),
         Probes(settings.task_service_url, settings.kafka_bootstrap, settings.reports_old_seconds, identity),
         TaskLogs(engine, TaskLogClient(identity)),
+        Census(engine, clock),
     )
     _document_problems(app)
     return app

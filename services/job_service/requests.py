@@ -33,6 +33,7 @@ from services.job_service.access import Need, Principal
 from services.job_service.analyses import Analyses
 from services.job_service.answers import Answer
 from services.job_service.authentication import Authenticator
+from services.job_service.census import Census
 from services.job_service.cursors import Page
 from services.job_service.probes import Probes
 from services.job_service.store import expected
@@ -65,6 +66,7 @@ class Parts:
     replays: ReplayClient
     probes: Probes
     task_logs: TaskLogs
+    census: Census
 
 
 class StrictRequest(Request):

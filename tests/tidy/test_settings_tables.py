@@ -14,6 +14,7 @@ from penstock.control.settings import CommonSettings
 from penstock.local.settings import LocalSettings
 from penstock.spark.settings import SparkSettings
 from services.auto_scaler.settings import AutoScalerSettings
+from services.console.settings import ConsoleSettings
 from services.job_service.settings import JobServiceSettings
 from services.shard_manager.settings import ShardManagerSettings
 from services.state_syncer.settings import StateSyncerSettings
@@ -28,6 +29,7 @@ CLASSES = (
     LocalSettings,
     SparkSettings,
     AutoScalerSettings,
+    ConsoleSettings,
     JobServiceSettings,
     ShardManagerSettings,
     StateSyncerSettings,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from penstock.cli.arguments import ForTime, Job, Reason, Timeout, WaitUntilDone, WholeLayer
 from penstock.cli.connection import client, say_written
 from penstock.cli.output import cell, say
@@ -11,18 +9,11 @@ from penstock.cli.parse import duration_seconds, expiry_seconds
 from penstock.cli.waiting import wait_for
 from penstock.config.model import DesiredState
 from penstock.control.errors import Conflict
+from penstock.wire.desired import FIELD, Change, start_change
 from penstock.wire.job_client import Expiring, JobClient
 from penstock.wire.jobs import ExplainedLeafView, Written
 
-FIELD = "desired_state"
 _BASE = "base"
-
-
-class Change(NamedTuple):
-    """What a start writes: `value` None removes the field from the layer."""
-
-    layer: str
-    value: str | None
 
 
 def stop(
@@ -67,14 +58,6 @@ def start(job: Job, reason: Reason = "", wait: WaitUntilDone = False, timeout: T
         revision = written.revision
     if wait:
         wait_for(connection, job, revision, seconds)
-
-
-def start_change(leaf: ExplainedLeafView) -> Change | None:
-    """What starts a job whose `desired_state` is `leaf`; None when it is already set to run. Pure."""
-    if leaf.value != DesiredState.STOPPED:
-        return None
-    below = leaf.hides[0].value if leaf.hides else DesiredState.RUNNING
-    return Change(leaf.layer, None if below == DesiredState.RUNNING else DesiredState.RUNNING.value)
 
 
 def _now(connection: JobClient, job: str) -> tuple[ExplainedLeafView, int]:

@@ -45,11 +45,18 @@ def up(
     found_by_default = CliSettings().data_dir
     folder = data_dir or CliSettings.read().data_dir
     stack = LocalStack(
-        folder, task_managers=task_managers, port_base=port_base, database=database_url, kafka=kafka, on_event=say
+        folder,
+        task_managers=task_managers,
+        port_base=port_base,
+        database=database_url,
+        kafka=kafka,
+        console=True,
+        on_event=say,
     )
     try:
         with stack:
             say(f"ready: {stack.url}  token in {stack.data_dir / 'admin.token'}  (Ctrl-C stops all)", style="green")
+            say(f"console: {stack.console_url}  sign in with that token", style="green")
             if folder != found_by_default:
                 say(f"for the other commands: export PENSTOCK_DATA_DIR={shlex.quote(str(stack.data_dir))}")
             signal.pause()

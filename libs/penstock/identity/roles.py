@@ -26,6 +26,7 @@ class Role(StrEnum):
     SHARD_MANAGER = "shard_manager"
     AUTO_SCALER = "auto_scaler"
     TASK_MANAGER = "task_manager"
+    CONSOLE = "console"
     OBSERVER = "observer"
 
 

@@ -17,7 +17,9 @@ PORTS = {
     "task_service": 7072,
     "shard_manager": 7073,
     "auto_scaler": 7074,
+    "console": 7077,
 }
+CONSOLE = "console"
 IDENTITY_FOLDER = "identity"
 FIRST_TASK_MANAGER_PORT = 7100
 PORT_BASE = 7070
@@ -28,12 +30,15 @@ MOST_TASK_MANAGERS = 32
 ONLY_FOR = {
     "PENSTOCK_SCALER_TOKEN": "auto_scaler",
     "PENSTOCK_STATE_SYNCER_TOKEN": "state_syncer",
+    "PENSTOCK_CONSOLE_KEY": "console",
     "PENSTOCK_CONNECTIONS": "task_manager",
     "PENSTOCK_SECRETS_ROOT": "task_manager",
 }
 """Variables that one service alone gets, by its module; others pass to all."""
 # By this a Spark host is known among the children of its Task Manager.
 HOST_MODULE = "penstock.spark.host"
+# The console asks the Job Service for all that it shows: it learns of no server and no folder of jobs.
+_OF_THE_CONSOLE = ("PENSTOCK_DATA_DIR", "PENSTOCK_IDENTITY_DIR", "PENSTOCK_URL", "PENSTOCK_JOB_SERVICE_URL")
 
 
 @dataclass(frozen=True)
@@ -64,10 +69,11 @@ def task_manager_name(index: int) -> str:
     return f"task_manager_{index}"
 
 
-def standard_ports(task_managers: int, base: int = PORT_BASE) -> dict[str, int]:
+def standard_ports(task_managers: int, base: int = PORT_BASE, *, console: bool = True) -> dict[str, int]:
     """The ports in `PORTS`, and those of Task Managers; with another `base` all of them are moved."""
     managers = {task_manager_name(i): FIRST_TASK_MANAGER_PORT + i - 1 for i in range(1, task_managers + 1)}
-    return {name: port - PORT_BASE + base for name, port in (PORTS | managers).items()}
+    wanted = {name: port for name, port in PORTS.items() if console or name != CONSOLE}
+    return {name: port - PORT_BASE + base for name, port in (wanted | managers).items()}
 
 
 def kafka_port(base: int = PORT_BASE) -> int:
@@ -86,7 +92,11 @@ def _spec(plan: StackPlan, name: str) -> ProcessSpec:
     if module == "task_manager":
         own["PENSTOCK_DATABASE_URL"] = plan.task_manager_database_url or plan.database_url
         own["PENSTOCK_CONNECTIONS"] = json.dumps(dict(plan.connections))
-    env = {**given, **_shared_environment(plan), "PENSTOCK_PORT": str(plan.ports[name]), **own}
+    shared = _shared_environment(plan)
+    if module == CONSOLE:
+        given.pop("PENSTOCK_DATABASE_URL", None)
+        shared = {key: shared[key] for key in _OF_THE_CONSOLE}
+    env = {**given, **shared, "PENSTOCK_PORT": str(plan.ports[name]), **own}
     return ProcessSpec(name, (sys.executable, "-m", f"services.{module}"), env, f"{plan.url(name)}/readyz")
 
 

@@ -26,6 +26,7 @@ from penstock.local.postgres import EmbeddedPostgres, create_database, database_
 from penstock.local.server import EmbeddedServer
 from penstock.local.server_watch import ServerWatch
 from penstock.local.services import (
+    CONSOLE,
     HOST,
     IDENTITY_FOLDER,
     PORT_BASE,
@@ -54,7 +55,7 @@ class LocalStack:
 
     `data_dir` survives; `free_ports` picks ports of its own (tests) instead of the usual ones, which `port_base` moves;
     `environment` adds `PENSTOCK_*` settings for all processes; `database` and `kafka` name servers to use instead of
-    embedded ones.
+    embedded ones. `console`: also starts the pages for people.
     """
 
     def __init__(
@@ -67,6 +68,7 @@ class LocalStack:
         environment: Mapping[str, str] | None = None,
         database: str | None = None,
         kafka: str | None = None,
+        console: bool = False,
         on_event: Callable[[str], None] = print,
     ) -> None:
         self.data_dir = data_dir.absolute()
@@ -76,6 +78,7 @@ class LocalStack:
         self._environment = child_environment(environment or {})
         self._database = database
         self._kafka = kafka
+        self._console = console
         self._on_event = on_event
         self._postgres_server: EmbeddedPostgres | None = None
         self._kafka_server: EmbeddedKafka | None = None
@@ -139,8 +142,16 @@ class LocalStack:
         """The one address for users."""
         return self.plan.url("job_service")
 
+    @property
+    def console_url(self) -> str | None:
+        """The address of the pages for people; None without them."""
+        return self.plan.url(CONSOLE) if self._console else None
+
+    def _ports(self) -> dict[str, int]:
+        return standard_ports(self.task_managers, self._port_base, console=self._console)
+
     def _make_plan(self, store_url: str, outputs_url: str, bootstrap: str) -> StackPlan:
-        ports = standard_ports(self.task_managers, self._port_base)
+        ports = self._ports()
         return StackPlan(
             data_dir=self.data_dir,
             database_url=store_url,
@@ -151,6 +162,7 @@ class LocalStack:
             environment={
                 # One machine has few tasks: their figures may be fresher than those of 100,000.
                 "PENSTOCK_REPORT_FIGURES_SECONDS": "2",
+                **({"PENSTOCK_CONSOLE_KEY": _kept_key(self.data_dir / "console.key")} if self._console else {}),
                 **self._environment,
                 "PENSTOCK_SCALER_TOKEN": self._loop_token(store_url, "auto-scaler", "scaler.token", "scaler"),
                 "PENSTOCK_STATE_SYNCER_TOKEN": self._loop_token(
@@ -163,7 +175,7 @@ class LocalStack:
         """Before anything starts: a stack must not take the services of another one for its own."""
         if self._free_ports:
             return
-        for name, port in standard_ports(self.task_managers, self._port_base).items():
+        for name, port in self._ports().items():
             require_free(name, port)
 
     def _loop_token(self, store_url: str, name: str, file: str, layer: str) -> str:
@@ -219,6 +231,13 @@ def ensure_database(server_url: str, name: str) -> str:
     with suppress(psycopg.errors.DuplicateDatabase):
         create_database(server_url, name)
     return database_url(server_url, name)
+
+
+def _kept_key(path: Path) -> str:
+    """The secret in the file `path` (mode 600), made by the first start."""
+    if not path.exists():
+        write_private(path, secrets.token_hex(32).encode())
+    return path.read_text().strip()
 
 
 def _kept_token(store_url: str, path: Path, name: str, role: str, layers: tuple[str, ...]) -> str:

@@ -48,7 +48,7 @@ class Health(StrEnum):
 
 
 # The first of these that some task has is the job's.
-_GRAVEST = (
+GRAVEST = (
     Health.CRASHING,
     Health.QUARANTINED,
     Health.STOPPED,
@@ -228,7 +228,7 @@ def verdict(job: JobFacts, reported: Iterable[TaskFacts], moment: Moment) -> Ver
     of_job = _of_job(job)
     of_tasks = {index: _of_task(job, task, moment) for index, task in _expected(job, tasks, moment).items()}
     reasons = _reasons(of_tasks) | ({} if of_job is None else {of_job.health: of_job.reason[:_MOST_REASON]})
-    health = next(each for each in _GRAVEST if each in reasons)
+    health = next(each for each in GRAVEST if each in reasons)
     return Verdict(health, reasons, _converged(job, tasks, moment))
 
 

@@ -47,9 +47,10 @@ class OwnThreads:
         return await run_sync(function, *args, limiter=self._limiter)
 
 
-def create_app(service: str, *, ready: Callable[[], dict[str, Any]], **kwargs: Any) -> FastAPI:
+def create_app(service: str, *, ready: Callable[[], dict[str, Any]], documents: bool = True, **kwargs: Any) -> FastAPI:
     """A FastAPI application with `/healthz`, `/readyz`, `/metrics`, `/docs` and problems for every error.
 
+    Without `documents` there is no `/docs` and no `/openapi.json`.
     `ready` gives the body of `/readyz`, or raises a PenstockError when the service cannot work now. These three calls
     have threads of their own, so they are answered even while all other threads wait for the store. `/metrics` does not
     share its thread with `ready`, which may wait for the store.
@@ -61,7 +62,8 @@ def create_app(service: str, *, ready: Callable[[], dict[str, Any]], **kwargs: A
     async def readyz() -> dict[str, Any]:
         return {"service": service, **await threads.run(ready)}
 
-    _add_documents(app, threads)
+    if documents:
+        _add_documents(app, threads)
     return app
 
 

@@ -11,6 +11,7 @@ from penstock.wire import jobs, overview
 from penstock.wire.alerts import SilencePage, SilenceView, SilenceWrite
 from penstock.wire.cell_history import CellHistoryPage
 from penstock.wire.containers import DEFAULT_DRAIN_SECONDS, ContainerPage, ContainerView
+from penstock.wire.fleet import CallerView, FleetView
 from penstock.wire.layers import LayerAdd, LayerChange, LayerRowView, Layers
 from penstock.wire.secrets import Secrets, SecretView, SecretWrite
 from penstock.wire.service_client import Noted, Paging, ServiceClient, path
@@ -65,6 +66,18 @@ class CellClient(ServiceClient):
     def delete_secret(self, name: str, *, reason: str = "") -> None:
         """From now on no job may use it; for admins. Raises Conflict while one does."""
         self.send("DELETE", path("secrets", name), params={"reason": reason})
+
+    def caller(self) -> CallerView:
+        """Who this client's token belongs to."""
+        return self._read(CallerView, "/v1/caller")
+
+    def fleet(self) -> FleetView:
+        """How many jobs have each health and each state."""
+        return self._read(FleetView, "/v1/fleet")
+
+    def changes(self, **page: Unpack[Paging]) -> jobs.HistoryPage:
+        """A page of the writes to all jobs, newest first."""
+        return self._read(jobs.HistoryPage, "/v1/changes", **page)
 
     def status(self) -> StatusView:
         """The parts of the cell, and which of them is not well."""

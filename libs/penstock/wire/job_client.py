@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Any, Literal, Unpack
+from typing import Any, Literal, TypedDict, Unpack
 
 from penstock.model.health import Health
 from penstock.model.jobs import JobState
@@ -28,6 +28,17 @@ class Expiring(Noted, total=False):
 
     expires_in_seconds: int | Literal["default"] | None
     whole_layer: bool
+
+
+class JobFilters(TypedDict, total=False):
+    """Which jobs a list has. None does not count. `package`: `name/version`. `topic`: that the job reads or writes."""
+
+    prefix: str | None
+    owner: str | None
+    state: JobState | None
+    package: str | None
+    topic: str | None
+    health: Health | None
 
 
 class JobClient(CellClient, RolloutCalls):
@@ -56,25 +67,14 @@ class JobClient(CellClient, RolloutCalls):
         """A job with its merged configuration."""
         return self._read(jobs.JobView, _job(job))
 
-    def list_jobs(
-        self,
-        *,
-        prefix: str | None = None,
-        owner: str | None = None,
-        state: JobState | None = None,
-        package: str | None = None,
-        topic: str | None = None,
-        health: Health | None = None,
-        page_size: int = 500,
-    ) -> Iterator[jobs.JobSummary]:
-        """All jobs by name that match the filters, read page by page. `package`: `name/version`.
-
-        `topic`: that the job reads or writes.
-        """
-        named = {"prefix": prefix, "owner": owner, "state": state, "health": health, "package": package, "topic": topic}
-        filters = named | {"limit": page_size}
-        for page in self._pages(jobs.JobPage, "/v1/jobs", **filters):
+    def list_jobs(self, *, page_size: int = 500, **filters: Unpack[JobFilters]) -> Iterator[jobs.JobSummary]:
+        """All jobs by name that match the filters, read page by page."""
+        for page in self._pages(jobs.JobPage, "/v1/jobs", limit=page_size, **filters):
             yield from page.jobs
+
+    def jobs_page(self, *, cursor: str | None = None, limit: int = 100, **filters: Unpack[JobFilters]) -> jobs.JobPage:
+        """A page of jobs by name that match the filters."""
+        return self._read(jobs.JobPage, "/v1/jobs", cursor=cursor, limit=limit, **filters)
 
     def delete_job(self, job: str, **noted: Unpack[Noted]) -> jobs.Written:
         """Stops the job's tasks, then forgets it."""

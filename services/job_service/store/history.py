@@ -33,6 +33,11 @@ def page(
     )
 
 
+def changes(connection: Connection, *, limit: int, before_id: int | None = None) -> list[HistoryEntry]:
+    """At most `limit` rows of all jobs, newest first, from below `before_id`."""
+    return read_page(connection, HistoryEntry, "history", {}, key="id", limit=limit, below=before_id)
+
+
 def is_known(connection: Connection, job: str) -> bool:
     """Whether a job of this name ever existed."""
     return bool(connection.execute(_IS_KNOWN, {"job": job}).scalar_one())

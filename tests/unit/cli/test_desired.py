@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from penstock.cli.desired import Change, start_change
+from penstock.wire.desired import Change, start_change
 from penstock.wire.jobs import ExplainedLeafView
 
 

@@ -30,7 +30,14 @@ def test_each_process_has_the_settings_of_a_local_one(environments: dict[str, di
 
 def test_the_job_service_and_the_hosts_have_the_same_path_roots(environments: dict[str, dict[str, Any]]) -> None:
     for spec in process_specs(_PLAN):
+        if spec.name == "console":
+            continue
         assert json.loads(environments[spec.name]["PENSTOCK_PATH_ROOTS"]) == path_roots(_PLAN)
+
+
+def test_the_console_has_no_access_to_the_store(environments: dict[str, dict[str, Any]]) -> None:
+    (local,) = (spec for spec in process_specs(_PLAN) if spec.name == "console")
+    assert environments["console"].keys() - {"PENSTOCK_CONSOLE_KEY"} == local.env.keys() - {"PENSTOCK_PORT"}
 
 
 def test_each_token_is_its_services_own(environments: dict[str, dict[str, Any]]) -> None:

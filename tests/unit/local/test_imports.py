@@ -26,6 +26,7 @@ NOT_IMPORTED = {
     "services.auto_scaler": SERVICE | COLUMNS | {"sqlglot", "alembic"},
     "services.state_syncer": SERVICE | COLUMNS | {"alembic"},
     "services.shard_manager": SERVICE | {"sqlglot", "alembic"},
+    "services.console": SERVICE | COLUMNS | {"sqlglot", "alembic", "apscheduler"},
 }
 
 

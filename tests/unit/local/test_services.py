@@ -23,7 +23,7 @@ from penstock.local.services import (
 from penstock.local.stack import LocalStack
 from penstock.local.supervisor import pause_seconds
 
-SERVICES = ("job_service", "state_syncer", "task_service", "shard_manager", "auto_scaler")
+SERVICES = ("job_service", "state_syncer", "task_service", "shard_manager", "auto_scaler", "console")
 MANAGERS = ("task_manager_1", "task_manager_2")
 
 
@@ -47,8 +47,10 @@ def test_a_process_that_ends_quickly_waits_twice_as_long_each_time(quick_ends: i
 
 
 def test_the_ports_are_those_of_the_design() -> None:
-    expected = dict(zip(SERVICES, range(7070, 7075), strict=True)) | {"task_manager_1": 7100, "task_manager_2": 7101}
+    ports = (7070, 7071, 7072, 7073, 7074, 7077)
+    expected = dict(zip(SERVICES, ports, strict=True)) | {"task_manager_1": 7100, "task_manager_2": 7101}
     assert standard_ports(2) == expected
+    assert standard_ports(2, console=False) == {name: port for name, port in expected.items() if name != "console"}
 
 
 def test_another_base_moves_all_ports_and_kafka_comes_near() -> None:
@@ -80,12 +82,23 @@ def test_each_process_has_its_own_port_and_readiness() -> None:
         assert spec.env["PENSTOCK_PORT"] == str(plan.ports[spec.name])
         assert spec.ready_url == f"http://127.0.0.1:{plan.ports[spec.name]}/readyz"
         assert spec.env["PENSTOCK_JOB_SERVICE_URL"] == spec.env["PENSTOCK_URL"] == "http://127.0.0.1:9000"
-        assert spec.env["PENSTOCK_TASK_SERVICE_URL"] == plan.url("task_service")
-        assert spec.env["PENSTOCK_SHARD_MANAGER_URL"] == plan.url("shard_manager")
+        if spec.name != "console":
+            assert spec.env["PENSTOCK_TASK_SERVICE_URL"] == plan.url("task_service")
+            assert spec.env["PENSTOCK_SHARD_MANAGER_URL"] == plan.url("shard_manager")
 
 
-def test_all_are_told_of_the_same_servers_and_folders_and_keep_the_rest_of_the_environment() -> None:
-    for spec in process_specs(make_plan()):
+def test_the_console_is_told_of_the_job_service_and_of_no_other_server() -> None:
+    given = {"PENSTOCK_DATABASE_URL": "postgresql://127.0.0.1/x", "PENSTOCK_CONSOLE_KEY": "k", "PATH": "/bin"}
+    envs = {spec.name: spec.env for spec in process_specs(make_plan(environment=given))}
+    assert envs["console"].keys() == {
+        *("PENSTOCK_URL", "PENSTOCK_JOB_SERVICE_URL", "PENSTOCK_DATA_DIR", "PENSTOCK_IDENTITY_DIR"),
+        *("PENSTOCK_PORT", "PENSTOCK_CONSOLE_KEY", "PATH"),
+    }
+    assert [name for name, env in envs.items() if "PENSTOCK_CONSOLE_KEY" in env] == ["console"]
+
+
+def test_all_others_are_told_of_the_same_servers_and_folders_and_keep_the_rest_of_the_environment() -> None:
+    for spec in process_specs(make_plan(ports=standard_ports(2, console=False))):
         assert spec.env["PENSTOCK_DATABASE_URL"] == "postgresql://127.0.0.1/penstock"
         assert spec.env["PENSTOCK_KAFKA_BOOTSTRAP"] == "127.0.0.1:19092"
         assert spec.env["PENSTOCK_CHECKPOINT_ROOT"] == "/data/checkpoints"
@@ -108,6 +121,7 @@ def test_paths_of_jobs_are_below_folders_of_the_stack_and_what_the_user_adds() -
     (roots,) = {
         spec.env["PENSTOCK_PATH_ROOTS"]
         for spec in process_specs(make_plan(environment={"PENSTOCK_PATH_ROOTS": '["/t"]'}))
+        if spec.name != "console"
     }
     assert json.loads(roots) == ["/data/outputs", "/data/demo", "/t"]
 

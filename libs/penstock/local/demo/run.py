@@ -44,8 +44,11 @@ def run(
     definitions()
     empty(data_dir)
     with View(console, live=console.is_terminal) as view:
-        stack = LocalStack(data_dir, port_base=port_base, on_event=lambda text: view.event(text, "process"))
+        stack = LocalStack(
+            data_dir, port_base=port_base, console=True, on_event=lambda text: view.event(text, "process")
+        )
         with stack:
+            view.event(f"console: {stack.console_url}, token in {stack.data_dir / 'admin.token'}", "ok")
             comparisons = _play(stack, view, feed_seconds)
             for comparison in comparisons:
                 view.event(comparison.line(), "ok" if comparison.exact else "kill")
@@ -54,7 +57,9 @@ def run(
             if picture is not None:
                 picture.write_text(view.picture())
             if keep:
-                view.event(f"the stack stays up at {stack.url}; Ctrl-C ends it", "ok")
+                view.event(
+                    f"the stack stays up at {stack.url}, its console at {stack.console_url}; Ctrl-C ends it", "ok"
+                )
                 signal.pause()
     for comparison in comparisons:
         console.print(comparison.line())

@@ -1,0 +1,126 @@
+"""The application: its pages, what they may load, and what is shown in place of a refused one."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import HTMLResponse, RedirectResponse
+from starlette.exceptions import HTTPException
+from starlette.staticfiles import StaticFiles
+
+from penstock.control.clock import Clock
+from penstock.control.errors import PenstockError, Unauthenticated, Unavailable
+from penstock.wire.app import create_app
+from penstock.wire.http import HttpClient
+from penstock.wire.job_client import JobClient
+from services.console.requests import STATIC, Parts, SignInNeeded, page, parts_of, templates
+from services.console.routes import alerts, containers, fleet, job, job_forms, sign_in
+from services.console.sealed import Seal
+from services.console.settings import ConsoleSettings
+from services.console.views.runbooks import runbooks
+
+_ROUTES = (sign_in, fleet, job, job_forms, containers, alerts)
+_ALERTS = Path(__file__).parents[1] / "ALERTS.md"
+_READY_SECONDS = 2.0
+HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
+    "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), microphone=(), geolocation=()",
+}
+"""What a browser may do with a page: load what the console itself serves, and send forms to it."""
+_FOR_EVER = "public, max-age=31536000, immutable"
+
+
+def create_console(settings: ConsoleSettings, clock: Clock) -> FastAPI:
+    """The console's application; it asks the Job Service for all that it shows."""
+    app = create_app("console", ready=lambda: _ready(settings), documents=False)
+    secret = settings.console_key.get_secret_value().encode() or secrets.token_bytes(32)
+    app.state.parts = Parts(
+        seal=Seal(secret, timedelta(seconds=settings.console_session_seconds)),
+        clock=clock,
+        connect=lambda token: JobClient(settings.job_service_url, token, authority=settings.trusted()),
+        refresh_seconds=settings.console_refresh_seconds,
+        is_secure=settings.serves_tls(),
+        runbooks=runbooks(_ALERTS.read_text()),
+        templates=templates(),
+        session_seconds=settings.console_session_seconds,
+    )
+    for routes in _ROUTES:
+        app.include_router(routes.router)
+    app.mount("/static", StaticFiles(directory=STATIC), name="static")
+    app.exception_handler(SignInNeeded)(_sign_in_needed)
+    app.exception_handler(PenstockError)(_refused)
+    app.exception_handler(RequestValidationError)(_not_found)
+    app.exception_handler(HTTPException)(_http_error)
+    app.middleware("http")(_with_headers)
+    return app
+
+
+def _ready(settings: ConsoleSettings) -> dict[str, Any]:
+    with HttpClient(
+        settings.job_service_url, timeout_seconds=_READY_SECONDS, authority=settings.trusted()
+    ) as job_service:
+        job_service.send("GET", "/healthz")
+    return {"job_service": "reachable"}
+
+
+async def _with_headers(request: Request, call_next: Callable[[Request], Awaitable[Response]]) -> Response:
+    response = await call_next(request)
+    response.headers.update(HEADERS)
+    is_file = request.url.path.startswith("/static/") and response.status_code == 200 and bool(request.url.query)
+    response.headers["Cache-Control"] = _FOR_EVER if is_file else "no-store"
+    if parts_of(request).is_secure:
+        response.headers["Strict-Transport-Security"] = "max-age=31536000"
+    return response
+
+
+def _sign_in_needed(request: Request, _: Exception) -> Response:
+    if request.method == "GET" and request.headers.get("sec-fetch-site") == "cross-site":
+        # A link elsewhere leads here, so the browser kept the cookie back: coming from this page it sends it.
+        return HTMLResponse('<!doctype html><title>Penstock</title><meta http-equiv="refresh" content="0">')
+    target = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+    following = f"?next={quote(target)}" if request.method == "GET" and target != "/" else ""
+    response = RedirectResponse(f"/sign-in{following}", status_code=303)
+    sign_in.forget(request, response)
+    return response
+
+
+def _refused(request: Request, error: Exception) -> Response:
+    assert isinstance(error, PenstockError)
+    if isinstance(error, Unauthenticated):
+        return _sign_in_needed(request, error)
+    rule, field = getattr(error, "rule", None), getattr(error, "field", None)
+    if isinstance(error, Unavailable):
+        return _error(request, 503, "The Job Service does not answer", error.detail, rule, field)
+    titles = {403: "You may not do this", 404: "There is nothing here", 409: "This contradicts the present state"}
+    return _error(request, error.status, titles.get(error.status, "This was refused"), error.detail, rule, field)
+
+
+def _not_found(request: Request, _: Exception) -> Response:
+    return _error(request, 404, "There is nothing here", f"{request.url.path} is no page of the console")
+
+
+def _http_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    if error.status_code == 404:
+        return _not_found(request, error)
+    response = _error(request, error.status_code, "This was refused", str(error.detail))
+    response.headers.update(error.headers or {})
+    return response
+
+
+def _error(
+    request: Request, status: int, title: str, detail: str, rule: str | None = None, field: str | None = None
+) -> Response:
+    return page(request, "error.html", status=status, title=title, detail=detail, rule=rule, field=field)

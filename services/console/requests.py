@@ -1,0 +1,173 @@
+"""What the pages share: who is signed in, forms, and answers as HTML."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import secrets
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+from urllib.parse import parse_qsl, quote, urlsplit
+
+from fastapi import Depends, Request, Response
+from fastapi.responses import HTMLResponse, RedirectResponse
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from penstock.control.clock import Clock
+from penstock.control.errors import Forbidden, NotFound, RetryableError, Unauthenticated, UserError
+from penstock.wire.job_client import JobClient
+from services.console.sealed import Seal, Session
+from services.console.views import words
+
+_FOLDER = Path(__file__).parent
+STATIC = _FOLDER / "static"
+LARGEST_FORM_BYTES = 256 * 1024
+_MOST_FIELDS = 100
+_LOCAL = re.compile(r"^/(?![/\\])[^\x00-\x20\\]*$")
+Form = Mapping[str, str]
+NOT_OF_A_FIELD = (Unauthenticated, Forbidden, NotFound, RetryableError)
+"""Refusals of a form that no field of it can mend: each has a page of its own."""
+
+
+class SignInNeeded(Exception):
+    """Nobody is signed in, or the token is good no more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What the routes work with; kept in `app.state.parts`. `connect` makes a client of the Job Service for a token."""
+
+    seal: Seal
+    clock: Clock
+    connect: Callable[[str], JobClient]
+    refresh_seconds: float
+    is_secure: bool
+    runbooks: Mapping[str, Any]
+    templates: Environment
+    session_seconds: int
+
+    @property
+    def cookie(self) -> str:
+        """The name of the cookie. With `__Host-` a browser takes it by TLS only, and from this host only."""
+        return "__Host-penstock" if self.is_secure else "penstock"
+
+
+def templates() -> Environment:
+    """The templates, with the words of the pages."""
+    found = Environment(
+        loader=FileSystemLoader(_FOLDER / "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    found.filters.update(words.FILTERS)
+    found.globals["static"] = {each.name: static_url(each) for each in STATIC.iterdir()}
+    return found
+
+
+def static_url(file: Path) -> str:
+    """The address of a file of the console, another one when its content changes."""
+    return f"/static/{file.name}?{hashlib.sha256(file.read_bytes()).hexdigest()[:12]}"
+
+
+def parts_of(request: Request) -> Parts:
+    """The parts of the application."""
+    parts: Parts = request.app.state.parts
+    return parts
+
+
+async def _session(request: Request) -> Session:
+    """Who is signed in. Raises SignInNeeded."""
+    parts = parts_of(request)
+    session = parts.seal.open(request.cookies.get(parts.cookie), parts.clock.now())
+    if session is None:
+        raise SignInNeeded
+    request.state.session = session
+    return session
+
+
+SessionOf = Annotated[Session, Depends(_session)]
+
+
+def _client(request: Request, session: SessionOf) -> Iterator[JobClient]:
+    with parts_of(request).connect(session.token) as client:
+        yield client
+
+
+ClientOf = Annotated[JobClient, Depends(_client)]
+
+
+async def read_form(request: Request) -> Form:
+    """The fields of a form; of a field that is there twice, the last. Raises UserError for what is no small form."""
+    require_own_origin(request)
+    if request.headers.get("content-type", "").partition(";")[0] != "application/x-www-form-urlencoded":
+        raise UserError("this is no form of the console", field="content-type", rule="form")
+    read = bytearray()
+    async for chunk in request.stream():
+        read += chunk
+        if len(read) > LARGEST_FORM_BYTES:
+            raise UserError(f"a form may have at most {LARGEST_FORM_BYTES} bytes", field="body", rule="most_bytes")
+    try:
+        pairs = parse_qsl(
+            read.decode(), keep_blank_values=True, errors="strict", max_num_fields=_MOST_FIELDS, strict_parsing=False
+        )
+    except ValueError as error:
+        raise UserError("this is no form of the console", field="body", rule="form") from error
+    return {name: value.replace("\r\n", "\n").replace("\x00", "") for name, value in pairs}
+
+
+def require_own_origin(request: Request) -> None:
+    """A form of another site is refused, whatever else it carries. Raises Forbidden."""
+    origin = request.headers.get("origin")
+    if request.headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
+        raise _foreign()
+    if origin is not None and urlsplit(origin).netloc != request.headers.get("host"):
+        raise _foreign()
+
+
+async def _form(request: Request, session: SessionOf) -> Form:
+    form = await read_form(request)
+    if not parts_of(request).seal.is_form_token(form.get("form_token", ""), session.nonce):
+        raise Forbidden(
+            "this form is not of your session: open the page again and repeat it", field="form_token", rule="own_form"
+        )
+    return form
+
+
+FormOf = Annotated[Form, Depends(_form)]
+
+
+def _foreign() -> Forbidden:
+    return Forbidden("a form of another site may not change anything here", field="origin", rule="same_origin")
+
+
+def page(request: Request, template: str, *, status: int = 200, **context: Any) -> HTMLResponse:
+    """A page for who is signed in, or for nobody."""
+    parts = parts_of(request)
+    session: Session | None = getattr(request.state, "session", None)
+    now = parts.clock.now()
+    shown = {
+        "session": session,
+        "form_token": "" if session is None else parts.seal.form_token(session.nonce),
+        "path": request.url.path,
+        "query": dict(request.query_params),
+        "now": now,
+        "ago": lambda moment: words.ago(moment, now),
+        "refresh_seconds": parts.refresh_seconds,
+        "idempotency_key": secrets.token_hex(16),
+        "done": request.query_params.get("done", ""),
+    }
+    return HTMLResponse(parts.templates.get_template(template).render(shown | context), status_code=status)
+
+
+def see(path: str, done: str = "") -> Response:
+    """Leads to a page after a form was done; `done` says what."""
+    return RedirectResponse(f"{path}?done={quote(done)}" if done else path, status_code=303)
+
+
+def local_path(path: str) -> str:
+    """The path if it leads to a page of the console, else the first page."""
+    return path if _LOCAL.match(path) else "/"

@@ -1,0 +1,82 @@
+"""Containers: how full they are, and taking one out of use."""
+
+from __future__ import annotations
+
+from itertools import islice
+
+from fastapi import APIRouter, Request, Response
+
+from penstock.control.errors import UserError
+from penstock.wire.job_client import JobClient
+from penstock.wire.service_client import Noted
+from services.console.requests import NOT_OF_A_FIELD, ClientOf, Form, FormOf, page, see
+from services.console.views import containers as views
+from services.console.views import forms
+from services.console.views.forms import Errors, Filled
+
+router = APIRouter(include_in_schema=False)
+MOST = 5_000
+_ACTIONS = ("cordon", "drain", "uncordon")
+
+
+@router.get("/containers")
+def containers_page(request: Request, client: ClientOf) -> Response:
+    """The heat map of a dimension, and a table."""
+    found = list(islice(client.all_containers(), MOST))
+    dimensions = views.dimensions(found)
+    asked = request.query_params.get("dimension", "")
+    dimension = asked if asked in dimensions else next(iter(dimensions), "cpu_cores")
+    return page(
+        request,
+        "containers.html",
+        containers=found,
+        dimensions=dimensions,
+        dimension=dimension,
+        regions=views.regions(found, dimension),
+        share=views.share,
+        shades=range(views.SHADES + 1),
+    )
+
+
+@router.get("/containers/{name}")
+def container_page(request: Request, name: str, client: ClientOf) -> Response:
+    """One container, with the forms about it."""
+    return _container(request, client, name, Filled())
+
+
+def _container(request: Request, client: JobClient, name: str, filled: Filled, status: int = 200) -> Response:
+    found = client.container(name)
+    full = {dimension: views.share(found, dimension) for dimension in views.dimensions([found])}
+    return page(
+        request,
+        "container.html",
+        status=status,
+        container=found,
+        full=full,
+        filled=filled,
+        alerts=client.alerts(subject=name).alerts,
+    )
+
+
+@router.post("/containers/{name}")
+def change_container(request: Request, name: str, client: ClientOf, form: FormOf) -> Response:
+    """Cordons, drains or uncordons it."""
+    errors: Errors = {}
+    reason = forms.reason(form.get("reason", ""), errors)
+    if form.get("action") not in _ACTIONS:
+        errors["action"] = f"choose one of {', '.join(_ACTIONS)}"
+    if not errors:
+        try:
+            _act(client, name, form, reason)
+            return see(f"/containers/{name}", f"{form['action']} is recorded")
+        except NOT_OF_A_FIELD:
+            raise
+        except UserError as error:
+            errors = forms.refused(error, {"reason": "reason"})
+    return _container(request, client, name, Filled(form, errors), 422)
+
+
+def _act(client: JobClient, name: str, form: Form, reason: str) -> None:
+    given = Noted(reason=reason, idempotency_key=form.get("idempotency_key") or None)
+    calls = {"cordon": client.cordon, "drain": client.drain, "uncordon": client.uncordon}
+    calls[form["action"]](name, **given)

@@ -1,0 +1,94 @@
+"""The pages of one job: how it runs, its configuration, history, decisions, savepoints."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Request, Response
+
+from penstock.config.declare import NAME
+from penstock.wire.job_client import JobClient
+from penstock.wire.overview import JobSeries
+from services.console.requests import ClientOf, page, parts_of
+from services.console.views.charts import METRICS, charts
+from services.console.views.diffs import differences
+from services.console.views.hops import hops, plan_steps
+from services.console.views.layers import layers_table
+
+router = APIRouter(include_in_schema=False)
+JobName = Annotated[str, Path(pattern=NAME)]
+_STEPS = {1: 60, 6: 60, 24: 300, 168: 1800}
+"""By hours that the charts show: seconds of a step."""
+_ENTRIES = 50
+
+
+@router.get("/jobs/{job}")
+def job_page(request: Request, job: JobName, client: ClientOf) -> Response:
+    """How it runs: health, hops of the revision, lag, charts, tasks."""
+    view, sync, tasks = client.get_job(job), client.sync(job), client.tasks(job).tasks
+    hours = _hours(request)
+    max_lag = view.config["slo"]["max_lag_seconds"]
+    return page(
+        request,
+        "job.html",
+        tab="overview",
+        job=view,
+        sync=sync,
+        tasks=tasks,
+        hops=hops(view, sync, tasks),
+        steps=plan_steps(sync),
+        max_lag_seconds=max_lag,
+        charts=list(charts(_series(request, client, job, hours), max_lag)),
+        hours=hours,
+        choices=list(_STEPS),
+        alerts=client.alerts(subject=job).alerts,
+        runbooks=parts_of(request).runbooks,
+    )
+
+
+def _hours(request: Request) -> int:
+    asked = request.query_params.get("hours", "")
+    return next((hours for hours in _STEPS if str(hours) == asked), 1)
+
+
+def _series(request: Request, client: JobClient, job: str, hours: int) -> JobSeries:
+    until = parts_of(request).clock.now()
+    since = until - timedelta(hours=hours)
+    return client.metrics(job, metric=METRICS, since=since, until=until, step_seconds=_STEPS[hours])
+
+
+@router.get("/jobs/{job}/configuration")
+def configuration(request: Request, job: JobName, client: ClientOf) -> Response:
+    """The layers side by side."""
+    view = client.get_job(job)
+    order = [layer.name for layer in client.layers()]
+    all_fields = request.query_params.get("all") == "1"
+    table = layers_table(client.explain(job), order, view.layers, all_fields=all_fields)
+    return page(request, "configuration.html", tab="configuration", job=view, table=table, all_fields=all_fields)
+
+
+@router.get("/jobs/{job}/history")
+def history(request: Request, job: JobName, client: ClientOf) -> Response:
+    """Who changed what, when and why."""
+    found = client.history(job, limit=_ENTRIES, cursor=request.query_params.get("after") or None)
+    entries = [(entry, list(differences(entry.old, entry.new))) for entry in found.entries]
+    view = client.get_job(job)
+    versions = {layer.layer: layer.version for layer in view.layers}
+    return page(
+        request, "history.html", tab="history", job=view, entries=entries, following=found.next, versions=versions
+    )
+
+
+@router.get("/jobs/{job}/decisions")
+def decisions(request: Request, job: JobName, client: ClientOf) -> Response:
+    """What the Auto Scaler decided, with what it knew."""
+    found = client.decisions(job, limit=_ENTRIES, cursor=request.query_params.get("after") or None)
+    return page(
+        request,
+        "decisions.html",
+        tab="decisions",
+        job=client.get_job(job),
+        decisions=found.decisions,
+        following=found.next,
+    )

@@ -1,0 +1,204 @@
+"""Forms about a job. What writes a layer shows its plan first; the plan's page has the form that confirms it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from fastapi import APIRouter, Request, Response
+
+from penstock.config.model import DesiredState
+from penstock.control.errors import Conflict, PenstockError, UserError
+from penstock.wire.desired import FIELD, start_change
+from penstock.wire.job_client import Expiring, JobClient
+from penstock.wire.service_client import Noted
+from services.console.requests import NOT_OF_A_FIELD, ClientOf, Form, FormOf, SessionOf, page, see
+from services.console.routes.job import JobName
+from services.console.views import forms
+from services.console.views.forms import Errors, Filled
+from services.console.views.plans import shown
+
+router = APIRouter(include_in_schema=False)
+_FIELDS = {"reason": "reason", "expires_in_seconds": "ends"}
+_NAMES = {**_FIELDS, "name": "name"}
+_PLANNED = ("override", "rescale", "stop", "start")
+
+
+class _Wanted(NamedTuple):
+    """A write to a layer; `layer` None: the one that the Job Service chooses for the token."""
+
+    patch: Mapping[str, Any]
+    layer: str | None
+    ends: forms.Expiry
+
+
+@router.get("/jobs/{job}/change")
+def change(request: Request, job: JobName, client: ClientOf, session: SessionOf) -> Response:
+    """All forms about a job."""
+    return _change(request, client, job, {})
+
+
+def _change(request: Request, client: JobClient, job: str, filled: Mapping[str, Filled], status: int = 200) -> Response:
+    session = request.state.session
+    layers = [layer.name for layer in reversed(client.layers()) if session.may_write_layer(layer.name)]
+    leaf = next(leaf for leaf in client.explain(job).leaves if leaf.field == FIELD)
+    return page(
+        request,
+        "change.html",
+        status=status,
+        tab="change",
+        job=client.get_job(job),
+        filled={name: filled.get(name, Filled()) for name in (*_PLANNED, "restart", "release", "savepoint")},
+        layers=layers,
+        is_stopped=leaf.value == DesiredState.STOPPED,
+        fields=client.fields(),
+    )
+
+
+@router.post("/jobs/{job}/plan")
+def plan(request: Request, job: JobName, client: ClientOf, form: FormOf) -> Response:
+    """What a change would do. Writes nothing."""
+    errors: Errors = {}
+    what = form.get("what", "")
+    if what not in _PLANNED:
+        raise UserError("this form is not as the page made it: open the page again", field="what", rule="one_of")
+    forms.reason(form.get("reason", ""), errors)
+    try:
+        wanted = _wanted(client, job, what, form, errors)
+        if errors:
+            return _change(request, client, job, {what: Filled(form, errors)}, 422)
+        found = client.plan(job, wanted.patch, layer=wanted.layer)
+    except NOT_OF_A_FIELD:
+        raise
+    except UserError as error:
+        beside = {"rescale": "task_count", "override": "changes"}.get(what, forms.WHOLE)
+        return _change(request, client, job, {what: Filled(form, forms.refused(error, _FIELDS, beside))}, error.status)
+    content = json.dumps(wanted.patch)
+    return page(
+        request,
+        "plan.html",
+        tab="change",
+        job=client.get_job(job),
+        plan=shown(found),
+        form=form,
+        what=what,
+        content=content,
+        ends=form.get("ends", "") or ("" if what == "override" else "never"),
+    )
+
+
+def _wanted(client: JobClient, job: str, what: str, form: Form, errors: Errors) -> _Wanted:
+    expiry = forms.ends(form.get("ends", ""), errors)
+    if what == "override":
+        return _Wanted(forms.changes(form.get("changes", ""), errors), form.get("layer") or None, expiry)
+    if what == "rescale":
+        return _Wanted({"task_count": forms.task_count(form.get("task_count", ""), errors)}, None, expiry)
+    if what == "stop":
+        return _Wanted({FIELD: DesiredState.STOPPED.value}, None, expiry)
+    leaf = next(leaf for leaf in client.explain(job).leaves if leaf.field == FIELD)
+    start = start_change(leaf)
+    if start is None:
+        raise Conflict(f"{job} is already set to run", field=FIELD, rule="stopped")
+    return _Wanted({FIELD: start.value}, start.layer, expiry)
+
+
+@router.post("/jobs/{job}/confirm")
+def confirm(request: Request, job: JobName, client: ClientOf, form: FormOf) -> Response:
+    """Makes the change whose plan was shown, unless the layer has changed since."""
+    errors: Errors = {}
+    what = form.get("what", "") if form.get("what") in _PLANNED else "override"
+    reason, expiry = forms.reason(form.get("reason", ""), errors), forms.ends(form.get("ends", ""), errors)
+    patch = forms.changes(form.get("content", ""), errors)
+    version = forms.whole_number(form.get("version", ""))
+    if not errors:
+        given = Expiring(reason=reason, expires_in_seconds=expiry, whole_layer=form.get("whole_layer") == "yes")
+        given["idempotency_key"] = form.get("idempotency_key") or None
+        try:
+            written = client.patch_layer(job, form.get("layer", ""), patch, if_match=version, **given)
+            return see(f"/jobs/{job}", f"written to {written.layer} as revision {written.revision}")
+        except NOT_OF_A_FIELD:
+            raise
+        except UserError as error:
+            errors = forms.refused(error, _FIELDS)
+    typed = {**form, "changes": json.dumps(patch, indent=2)}
+    return _change(request, client, job, {what: Filled(typed, errors)}, 422)
+
+
+@router.post("/jobs/{job}/restart")
+def restart(request: Request, job: JobName, client: ClientOf, form: FormOf) -> Response:
+    """Restarts all tasks."""
+    return _noted(request, client, job, form, "restart")
+
+
+@router.post("/jobs/{job}/release")
+def release(request: Request, job: JobName, client: ClientOf, form: FormOf) -> Response:
+    """Lets a quarantined or failed job be tried again."""
+    return _noted(request, client, job, form, "release")
+
+
+@router.post("/jobs/{job}/savepoint")
+def savepoint(request: Request, job: JobName, client: ClientOf, form: FormOf) -> Response:
+    """Asks for a savepoint."""
+    return _noted(request, client, job, form, "savepoint")
+
+
+def _noted(request: Request, client: JobClient, job: str, form: Form, what: str) -> Response:
+    """A call with a reason and no plan."""
+    errors: Errors = {}
+    given = Noted(
+        reason=forms.reason(form.get("reason", ""), errors), idempotency_key=form.get("idempotency_key") or None
+    )
+    if not errors:
+        try:
+            if what == "savepoint":
+                made = client.create_savepoint(job, form.get("name", "").strip() or None, **given)
+                return see(f"/jobs/{job}/savepoints", f"savepoint {made.name} is asked for")
+            call = client.restart if what == "restart" else client.release
+            return see(f"/jobs/{job}", f"{what} is revision {call(job, **given).revision}")
+        except NOT_OF_A_FIELD:
+            raise
+        except PenstockError as error:
+            errors = forms.refused(error, _NAMES)
+    return _change(request, client, job, {what: Filled(form, errors)}, 422)
+
+
+@router.post("/jobs/{job}/layers/{layer}/drop")
+def drop(request: Request, job: JobName, layer: str, client: ClientOf, form: FormOf) -> Response:
+    """Drops a layer, which brings the values below it back."""
+    reason = _required_reason(form)
+    version = forms.whole_number(form.get("version", ""))
+    written = client.drop_layer(job, layer, if_match=version, reason=reason)
+    return see(f"/jobs/{job}", f"{layer} was dropped as revision {written.revision}")
+
+
+@router.post("/jobs/{job}/layers/{layer}/revert")
+def revert(request: Request, job: JobName, layer: str, client: ClientOf, form: FormOf) -> Response:
+    """Makes a layer again what it was at a version."""
+    reason = _required_reason(form)
+    version, present = (forms.whole_number(form.get(name, "")) for name in ("version", "present"))
+    written = client.revert_layer(job, layer, version, if_match=present, reason=reason, expires_in_seconds="default")
+    return see(f"/jobs/{job}", f"{layer} is again as at version {version}, by revision {written.revision}")
+
+
+def _required_reason(form: Form) -> str:
+    """The reason of a form whose browser asks for one. Raises UserError without it."""
+    errors: Errors = {}
+    reason = forms.reason(form.get("reason", ""), errors)
+    if errors:
+        raise UserError(errors["reason"], field="reason", rule="required")
+    return reason
+
+
+@router.get("/jobs/{job}/savepoints")
+def savepoints(request: Request, job: JobName, client: ClientOf) -> Response:
+    """Savepoints and generations of the job's checkpoints."""
+    found = client.savepoints(job, limit=100)
+    return page(
+        request,
+        "savepoints.html",
+        tab="savepoints",
+        job=client.get_job(job),
+        savepoints=found.savepoints,
+        sync=client.sync(job),
+    )

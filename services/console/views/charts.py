@@ -1,0 +1,130 @@
+"""Series of a job as lines of a picture, drawn here as SVG: a browser needs no script to see them. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from penstock.wire.overview import JobSeries, MetricSeries
+from services.console.views.words import with_unit
+
+WIDTH, HEIGHT = 480, 130
+TOP, BOTTOM = 8, 18
+_STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One series. `paths`: its points, a path for each run of known values; `last` is its newest known value."""
+
+    name: str
+    style: str
+    paths: tuple[str, ...]
+    last: str
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """A picture of `WIDTH` by `HEIGHT`. `target`: the height of a line that must not be crossed; None without one."""
+
+    title: str
+    lines: tuple[Line, ...]
+    top: str
+    target: float | None
+    target_label: str
+    begins: str
+    ends: str
+    is_known: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A chart that is wanted: its title and the metrics in it, with the name of each in the picture."""
+
+    title: str
+    metrics: tuple[tuple[str, str], ...]
+
+
+CHARTS = (
+    Wanted("Lag", (("lag_seconds", "lag of the worst task"),)),
+    Wanted("Rows per second", (("input_rows_per_second", "came in"), ("processed_rows_per_second", "can process"))),
+    Wanted("Backlog", (("backlog_records", "records not read"),)),
+    Wanted("Batch", (("batch_seconds", "of the slowest task"),)),
+    Wanted("CPU", (("cpu_cores", "cores in use"),)),
+    Wanted("Memory", (("memory_bytes", "of the tasks"), ("state_memory_bytes", "of their state"))),
+    Wanted("State", (("state_rows", "rows of state"),)),
+    Wanted("Tasks", (("tasks_running", "running"), ("crashes", "crashes in a row"))),
+)
+METRICS = tuple(metric for chart in CHARTS for metric, _ in chart.metrics)
+
+
+def charts(found: JobSeries, max_lag_seconds: float) -> Iterator[Chart]:
+    """The pictures of what a job measured; a chart of which nothing is known says so."""
+    by_name = {series.metric: series for series in found.series}
+    for wanted in CHARTS:
+        series = [(name, by_name[metric]) for metric, name in wanted.metrics if metric in by_name]
+        if series:
+            target = max_lag_seconds if wanted.title == "Lag" else None
+            yield _chart(wanted.title, series, found, target)
+
+
+def _chart(title: str, series: Sequence[tuple[str, MetricSeries]], found: JobSeries, target: float | None) -> Chart:
+    known = [value for _, each in series for value in each.values if value is not None]
+    unit = series[0][1].unit
+    # A target far above all that was measured would press the line to the ground: it is then only written.
+    highest = max(known, default=0.0)
+    shows_target = target is not None and highest >= target / 4
+    top = nice_top(max(highest, target if target is not None and shows_target else 0.0))
+    return Chart(
+        title=title,
+        lines=tuple(_line(name, number, each, top) for number, (name, each) in enumerate(series)),
+        top=with_unit(top, unit),
+        target=_height(target, top) if target is not None and shows_target else None,
+        target_label="" if target is None else f"SLO {with_unit(target, unit)}",
+        begins=_time(found.since, found),
+        ends=_time(found.until, found),
+        is_known=bool(known),
+    )
+
+
+def nice_top(highest: float) -> float:
+    """The round number that the picture reaches up to: 1, 2, 2.5, 5 times a power of ten."""
+    if highest <= 0:
+        return 1.0
+    power = 10.0 ** math.floor(math.log10(highest))
+    return next(step * power for step in _STEPS if step * power >= highest * 0.999)
+
+
+def _line(name: str, number: int, series: MetricSeries, top: float) -> Line:
+    known = [value for value in series.values if value is not None]
+    last = with_unit(known[-1] if known else None, series.unit)
+    return Line(name, f"line-{number}", tuple(paths(series.values, top)), last)
+
+
+def paths(values: Sequence[float | None], top: float) -> Iterator[str]:
+    """The points of each run of known values; a single one is a short stroke."""
+    step = WIDTH / max(1, len(values) - 1)
+    run: list[str] = []
+    for index, value in enumerate((*values, None)):
+        if value is not None:
+            run.append(f"{index * step:.1f},{_height(value, top):.1f}")
+        elif run:
+            yield " ".join(run if len(run) > 1 else _stroke(run[0]))
+            run = []
+
+
+def _stroke(point: str) -> list[str]:
+    x, _, y = point.partition(",")
+    left = max(0.0, min(float(x) - 1.5, WIDTH - 3.0))
+    return [f"{left:.1f},{y}", f"{left + 3:.1f},{y}"]
+
+
+def _height(value: float, top: float) -> float:
+    share = min(1.0, max(0.0, value / top))
+    return TOP + (HEIGHT - TOP - BOTTOM) * (1 - share)
+
+
+def _time(moment: datetime, found: JobSeries) -> str:
+    return f"{moment:%H:%M}" if found.until - found.since <= timedelta(days=1) else f"{moment:%m-%d %H:%M}"

@@ -1,0 +1,45 @@
+"""What differs between two contents of a layer. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from difflib import unified_diff
+from typing import Any
+
+from services.console.views.words import is_long
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A leaf that changed; None is absent. `lines`: of a long text, those that were removed (`-`), added (`+`) and
+    kept."""
+
+    field: str
+    old: Any
+    new: Any
+    lines: tuple[str, ...] = ()
+
+
+def differences(old: Any, new: Any, path: str = "") -> Iterator[Difference]:
+    """Each leaf that differs, by path."""
+    before, after = _map(old), _map(new)
+    if before is None or after is None:
+        yield Difference(path, old, new, tuple(_lines(old, new)))
+        return
+    for key in sorted({*before, *after}):
+        if before.get(key) != after.get(key):
+            yield from differences(before.get(key), after.get(key), f"{path}.{key}" if path else key)
+
+
+def _map(side: Any) -> Mapping[str, Any] | None:
+    if side is None:
+        return {}
+    return side if isinstance(side, Mapping) else None
+
+
+def _lines(old: Any, new: Any) -> Iterator[str]:
+    sides = [side for side in (old, new) if isinstance(side, str)]
+    if sides and any(is_long(side) for side in sides):
+        texts = [side.splitlines() if isinstance(side, str) else [] for side in (old, new)]
+        yield from [line for line in unified_diff(*texts, n=2, lineterm="") if line[:3] not in ("---", "+++", "@@ ")]

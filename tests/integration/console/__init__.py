@@ -1,0 +1,1 @@
+"""The pages over a Job Service on a real store."""

@@ -1,0 +1,60 @@
+"""One running Job Service and one console for all tests of the folder; each finds its database as if new."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from penstock.model.jobs import Role
+from penstock.wire.job_client import JobClient
+from tests.support.console.service import User, console
+from tests.support.job_service.service import RunningJobService, as_new, standing_job_service
+
+SignedIn = Callable[[Role], User]
+
+
+@pytest.fixture(scope="package")
+def standing(postgres_url: str, template_database: str) -> Iterator[RunningJobService]:
+    with standing_job_service(postgres_url, template_database) as running:
+        yield running
+
+
+@pytest.fixture(scope="package")
+def console_url(standing: RunningJobService) -> Iterator[str]:
+    with console(standing.url, console_key="a key of the tests") as url:
+        yield url
+
+
+@pytest.fixture
+def service(standing: RunningJobService) -> RunningJobService:
+    return as_new(standing)
+
+
+@pytest.fixture
+def client(service: RunningJobService) -> Iterator[JobClient]:
+    with service.client() as admin:
+        yield admin
+
+
+@pytest.fixture
+def user(service: RunningJobService, console_url: str) -> Iterator[User]:
+    """Somebody who is signed in as an admin."""
+    with User(console_url) as admin:
+        admin.sign_in(service.admin)
+        yield admin
+
+
+@pytest.fixture
+def signed_in(client: JobClient, console_url: str) -> Iterator[SignedIn]:
+    """Signs somebody in with a role, who is called after it."""
+    users: list[User] = []
+
+    def sign_in(role: Role) -> User:
+        users.append(User(console_url))
+        users[-1].sign_in(client.create_token(f"{role}-user", role, expires_in_seconds=3600))
+        return users[-1]
+
+    yield sign_in
+    for each in users:
+        each.http.close()

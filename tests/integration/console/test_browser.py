@@ -1,0 +1,137 @@
+"""The pages in a real browser: nothing is refused or broken, nothing is wider than a telephone, forms can be sent."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from penstock.control.process import wait_until
+from penstock.wire.job_client import JobClient
+from tests.support.console.browser import Browser
+from tests.support.console.fleet import fill
+from tests.support.job_service.service import RunningJobService
+
+pytestmark = pytest.mark.long
+PAGES = (
+    "/",
+    "/?sort=lag&health=lagging",
+    "/jobs/clicks-hourly",
+    "/jobs/payments-enrich",
+    "/jobs/clicks-hourly/configuration",
+    "/jobs/clicks-hourly/configuration?all=1",
+    "/jobs/clicks-hourly/history",
+    "/jobs/clicks-hourly/decisions",
+    "/jobs/clicks-hourly/savepoints",
+    "/jobs/clicks-hourly/change",
+    "/containers",
+    "/containers/container-03",
+    "/alerts",
+    "/no/such/page",
+)
+# What a reader with a screen reader or a keyboard would stumble over.
+FAULTS = """(() => {
+  const found = [];
+  const named = (e) => e.labels?.length || e.getAttribute('aria-label') || e.getAttribute('aria-labelledby');
+  for (const e of document.querySelectorAll('input:not([type=hidden]), select, textarea'))
+    if (!named(e)) found.push('no label: ' + e.outerHTML.slice(0, 80));
+  for (const e of document.querySelectorAll('a, button'))
+    if (!(e.textContent.trim() || e.getAttribute('aria-label'))) found.push('no name: ' + e.outerHTML.slice(0, 80));
+  for (const e of document.querySelectorAll('[role=img]'))
+    if (!e.getAttribute('aria-label')) found.push('no text: ' + e.outerHTML.slice(0, 80));
+  const ids = [...document.querySelectorAll('[id]')].map((e) => e.id);
+  for (const id of ids) if (ids.indexOf(id) !== ids.lastIndexOf(id)) found.push('twice: #' + id);
+  for (const e of document.querySelectorAll('[aria-labelledby], [aria-describedby]'))
+    for (const name of ['aria-labelledby', 'aria-describedby'])
+      for (const id of (e.getAttribute(name) || '').split(' ').filter(Boolean))
+        if (!document.getElementById(id)) found.push('no #' + id);
+  for (const tag of ['h1', 'main', 'header'])
+    if (document.querySelectorAll(tag).length !== 1) found.push('not one ' + tag);
+  if (document.documentElement.lang !== 'en') found.push('no language');
+  const wide = document.documentElement.scrollWidth - innerWidth;
+  if (wide > 0) found.push('wider than the window by ' + wide);
+  return found;
+})()"""
+
+
+@pytest.fixture
+def browser(service: RunningJobService, console_url: str) -> Iterator[Browser]:
+    """Signed in as an admin, on a fleet."""
+    fill(service)
+    with Browser() as found:
+        found.resize(1280)
+        found.open(f"{console_url}/sign-in")
+        found.run(f"document.getElementById('token').value = '{service.admin}'")
+        found.run("document.querySelector('main form button').click()")
+        found.wait_for("document.title.startsWith('Fleet')")
+        yield found
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_each_page_is_whole(browser: Browser, console_url: str, width: int) -> None:
+    browser.complaints()
+    for path in PAGES:
+        for dark in (False, True):
+            browser.resize(width, dark=dark)
+            browser.open(f"{console_url}{path}")
+            assert browser.run(FAULTS) == [], (path, dark)
+            complaints = [each for each in browser.complaints() if "404" not in each]
+            assert complaints == [], (path, dark)
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_an_override_is_typed_planned_and_confirmed(
+    browser: Browser, console_url: str, client: JobClient, tmp_path: Path, width: int
+) -> None:
+    browser.resize(width)
+    browser.open(f"{console_url}/jobs/clicks-hourly/change")
+    _send(browser, {"override-changes": "priority = nine", "override-reason": "a test"}, "override")
+    browser.wait_for("document.getElementById('override-changes-error')")
+    assert browser.run("document.getElementById('override-changes').value") == "priority = nine"
+    assert browser.run(FAULTS) == []
+
+    _send(browser, {"override-changes": "priority = 9", "override-ends": "30m"}, "override")
+    browser.wait_for("document.getElementById('plan-title')")
+    assert browser.run(FAULTS) == []
+    browser.picture(tmp_path / "plan.png")
+    assert (tmp_path / "plan.png").stat().st_size > 10_000
+    assert client.get_job("clicks-hourly").config["priority"] == 5
+    browser.run("document.querySelector('form[action$=confirm] button').click()")
+    browser.wait_for("document.querySelector('.notice.is-good')")
+    assert client.get_job("clicks-hourly").config["priority"] == 9
+
+
+def test_an_open_page_follows_what_happens_and_leaves_alone_what_is_in_use(
+    browser: Browser, console_url: str, client: JobClient
+) -> None:
+    browser.open(f"{console_url}/jobs/orders-clean")
+    browser.run("document.querySelector('#measured').dataset.mark = 'same page'")
+    revision = client.put_layer("orders-clean", "oncall", {"priority": 3}, if_match=0, verify=False).revision
+    shows = f"document.getElementById('facts').textContent.includes('revision {revision}')"
+    wait_until(lambda: browser.run(shows), 30, "the page to show the new revision", poll_s=0.2)
+    assert browser.run("document.querySelector('#measured').dataset.mark") == "same page"
+
+
+def test_keys_lead_to_pages_and_to_the_search(browser: Browser, console_url: str) -> None:
+    browser.open(f"{console_url}/alerts")
+    _press(browser, "g", "c")
+    browser.wait_for("document.title.startsWith('Containers')")
+    _press(browser, "g", "f")
+    browser.wait_for("document.title.startsWith('Fleet')")
+    _press(browser, "/")
+    assert browser.run("document.activeElement.id") == "prefix"
+    _press(browser, "x")
+    assert browser.run("document.activeElement.value") == "x"
+
+
+def _send(browser: Browser, fields: dict[str, str], form: str) -> None:
+    for field, text in fields.items():
+        browser.run(f"document.getElementById('{field}').value = '{text}'")
+    browser.run(f"document.querySelector('[aria-labelledby={form}-title] form button[type=submit]').click()")
+
+
+def _press(browser: Browser, *keys: str) -> None:
+    for key in keys:
+        for kind in ("keyDown", "keyUp"):
+            browser.call("Input.dispatchKeyEvent", type=kind, key=key, text=key if kind == "keyDown" else "")

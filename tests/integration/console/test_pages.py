@@ -1,0 +1,137 @@
+"""Each page shows what the Job Service says."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from penstock.control.process import wait_until
+from tests.support.console.fleet import NAMES, fill
+from tests.support.console.service import User
+from tests.support.job_service.service import RunningJobService
+
+
+@pytest.fixture
+def fleet(service: RunningJobService) -> RunningJobService:
+    fill(service)
+    return service
+
+
+def text_of(html: str) -> str:
+    """What a reader sees, in one line."""
+    return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", html))
+
+
+def test_an_empty_cell_says_so(user: User) -> None:
+    page = text_of(user.get("/"))
+    assert "There is no job yet" in page
+    assert "No alert is open" in page
+    assert "No container has registered" in text_of(user.get("/containers"))
+
+
+def test_the_fleet_has_its_figures_alerts_changes_and_jobs(fleet: RunningJobService, user: User) -> None:
+    wait_until(lambda: "10 jobs" in text_of(user.get("/")), 20, "the count")
+    page = user.get("/")
+    assert all(f'href="/jobs/{name}"' in page for name in NAMES)
+    seen = text_of(page)
+    assert "job lagging clicks-hourly" in seen
+    assert "the dashboard of the morning meeting needs it" in seen
+    assert re.search(r"crashing payments-enrich task 2: crashes again and again", seen)
+
+
+def test_jobs_are_filtered_and_sorted(fleet: RunningJobService, user: User) -> None:
+    def jobs(query: str) -> list[str]:
+        page = user.get(f"/?{query}")
+        return re.findall(r'<th scope="row"><a href="/jobs/([\w-]+)"', page)
+
+    assert jobs("prefix=clicks") == ["clicks-hourly", "clicks-sessions"]
+    assert jobs("owner=orders&sort=lag") == ["orders-clean", "orders-joined"]
+    assert jobs("state=stopped") == ["parked-report"]
+    assert jobs("health=crashing") == ["payments-enrich"]
+    assert jobs("sort=backlog")[0] == "clicks-hourly"
+    assert len(jobs("sort=backlog")) == 10
+    assert jobs("topic=nothing") == []
+    assert "No job matches" in user.get("/?topic=nothing")
+    answer = user.http.get("/?state=nonsense&prefix=a")
+    assert answer.status_code == 422
+    assert "state: choose one of" in answer.text
+
+
+def test_a_long_list_has_pages(service: RunningJobService, user: User) -> None:
+    fill(service, further=60)
+    first = user.get("/")
+    target = re.search(r'href="(/\?after=[^"]+)" rel="next"', first)
+    assert target is not None
+    second = user.get(target[1].replace("&amp;", "&").partition("#")[0])
+    assert 'href="/jobs/team-000060"' in second
+    assert 'href="/jobs/team-000060"' not in first
+    assert "First page" in second
+
+
+def test_a_job_has_its_hops_figures_charts_and_tasks(fleet: RunningJobService, user: User) -> None:
+    page = user.get("/jobs/clicks-hourly")
+    seen = text_of(page)
+    assert "written revision 12, oncall by" in seen
+    assert "4" in seen
+    assert "SLO 90 s" in seen
+    assert page.count("<polyline") >= 5
+    assert "container-03" in seen
+    assert "What to do:" in seen
+    for hours in ("6", "24", "168"):
+        assert f'?hours={hours}" aria-current="true"' in user.get(f"/jobs/clicks-hourly?hours={hours}")
+
+
+def test_the_error_of_a_task_is_escaped(fleet: RunningJobService, user: User) -> None:
+    page = user.get("/jobs/payments-enrich")
+    assert "invalid literal for int()" in page
+    assert "int(): 'n/a'" not in page
+
+
+def test_the_configuration_shows_layers_with_who_and_why(fleet: RunningJobService, user: User) -> None:
+    page = user.get("/jobs/clicks-hourly/configuration")
+    assert re.search(r"<code>slo.max_lag_seconds</code>.*?<s [^>]*>120.*?class=\"counts\">\s*90", page, re.S)
+    assert "the dashboard of the morning meeting needs it" in page
+    assert "fields have their defaults" in page
+    assert "<code>isolation</code>" in user.get("/jobs/clicks-hourly/configuration?all=1")
+
+
+def test_history_decisions_and_savepoints(fleet: RunningJobService, user: User) -> None:
+    history = text_of(user.get("/jobs/clicks-hourly/history"))
+    assert "slo.max_lag_seconds 90" in history
+    assert "“the dashboard of the morning meeting needs it”" in history
+    decisions = text_of(user.get("/jobs/clicks-hourly/decisions"))
+    assert "horizontal because of lag" in decisions
+    assert "task_count = 6" in decisions
+    assert "4860" in decisions
+    assert "before-release ready" in text_of(user.get("/jobs/clicks-hourly/savepoints"))
+    assert "There is no savepoint" in user.get("/jobs/fraud-scores/savepoints")
+
+
+def test_a_job_that_never_ran_has_pages_too(fleet: RunningJobService, user: User) -> None:
+    for tab in ("", "/configuration", "/history", "/decisions", "/savepoints", "/change"):
+        assert "brand-new" in user.get(f"/jobs/brand-new{tab}")
+
+
+def test_containers_are_a_heat_map_by_dimension(fleet: RunningJobService, user: User) -> None:
+    page = user.get("/containers")
+    assert "container-03: 29 % full, live" not in page
+    assert "container-03: 29 % full, open" in page
+    assert 'class="tile shade-9 is-lost"' in page
+    assert "container-03: 21 % full, open" in user.get("/containers?dimension=memory_bytes")
+    assert "container-03: load unknown, open" in user.get("/containers?dimension=disk_bytes")
+    assert "its tasks fail far more than elsewhere" in user.get("/containers/container-09")
+
+
+def test_alerts_have_their_runbooks(fleet: RunningJobService, user: User) -> None:
+    page = user.get("/alerts")
+    assert "<code>penstock rescale</code> to more tasks" in page
+    assert "payments-enrich" in page
+    assert "payments-enrich" not in user.get("/alerts?kind=job_lagging").split("<h2")[1]
+
+
+@pytest.mark.parametrize(
+    "path", ["/jobs/nothing", "/jobs/nothing/change", "/containers/nothing", "/jobs/A", "/nothing"]
+)
+def test_what_is_not_there_is_a_page_of_its_own(user: User, path: str) -> None:
+    assert "There is nothing here" in user.get(path, 404)

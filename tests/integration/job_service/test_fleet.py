@@ -1,0 +1,80 @@
+"""All jobs at once: who calls, how many are well, what changed lately."""
+
+from __future__ import annotations
+
+from sqlalchemy import text
+
+from penstock.control.process import wait_until
+from penstock.model.health import Health
+from penstock.model.jobs import JobState
+from penstock.store.engine import transaction
+from penstock.wire.fleet import FleetView
+from penstock.wire.job_client import JobClient
+from services.job_service import census
+from tests.support.control.clock import FakeClock
+from tests.support.job_service.service import CONFIG, RunningJobService
+
+
+def test_a_token_learns_what_it_may_do(service: RunningJobService, client: JobClient) -> None:
+    token = client.create_token("ann", "oncall", expires_in_seconds=3600)
+    with service.client(token) as hers:
+        assert hers.caller().model_dump() == {"name": "ann", "role": "oncall", "layers": ["oncall", "rollback"]}
+    assert client.caller().layers == ["*"]
+
+
+def test_the_newest_changes_of_all_jobs_come_first(client: JobClient) -> None:
+    for job in ("a", "b"):
+        client.put_job(job, CONFIG, reason=f"make {job}", verify=False)
+    client.put_layer("a", "oncall", {"priority": 1}, if_match=0, verify=False)
+    found = client.changes()
+    assert [(entry.job, entry.action) for entry in found.entries] == [("a", "put"), ("b", "create"), ("a", "create")]
+    first = client.changes(limit=2)
+    assert [entry.job for entry in client.changes(limit=2, cursor=first.next).entries] == ["a"]
+
+
+def test_a_count_has_all_jobs_and_the_worst_of_them(service: RunningJobService) -> None:
+    _fill(service, 1200)
+    counts = census.Census(service.engine, FakeClock())
+    found = _complete(counts)
+    assert (found.jobs, found.health) == (1201, {Health.STARTING: 1200, Health.QUARANTINED: 1})
+    assert found.states == {JobState.PENDING: 1200, JobState.QUARANTINED: 1}
+    assert (found.worst[0].job, len(found.worst)) == ("job-0500", census.MOST_WORST)
+    assert [job.job for job in found.worst[1:3]] == ["job-0000", "job-0001"]
+
+
+def test_a_count_is_remembered_until_its_rest_is_over(service: RunningJobService) -> None:
+    clock = FakeClock()
+    counts = census.Census(service.engine, clock)
+    assert _complete(counts).jobs == 0
+    _fill(service, 3)
+    assert counts.count().jobs == 0
+    clock.seconds += census.LEAST_REST_SECONDS
+    wait_until(lambda: counts.count().jobs == 4, 20, "the next count")
+
+
+def test_everybody_with_a_token_may_ask(service: RunningJobService, client: JobClient) -> None:
+    token = client.create_token("bob", "reader", expires_in_seconds=3600)
+    with service.client(token) as reader:
+        assert reader.fleet().at
+        assert reader.changes().entries == []
+
+
+def _complete(counts: census.Census) -> FleetView:
+    wait_until(lambda: counts.count().complete, 20, "the count")
+    return counts.count()
+
+
+def _fill(service: RunningJobService, jobs: int) -> None:
+    with transaction(service.engine) as connection:
+        connection.execute(
+            text(
+                "INSERT INTO jobs (name, owner, revision) SELECT 'job-' || lpad(n::text, 4, '0'), 'ann', n + 1"
+                " FROM generate_series(0, :jobs) AS n"
+            ),
+            {"jobs": jobs},
+        )
+        connection.execute(
+            text("INSERT INTO sync_state (job, state, revision) VALUES ('job-0500', 'quarantined', 501)")
+            if jobs > 500
+            else text("SELECT 1")
+        )

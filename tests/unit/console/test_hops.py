@@ -1,0 +1,81 @@
+"""The way of a revision: a table of states of a job."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from penstock.wire.jobs import JobView, LayerVersion
+from penstock.wire.overview import SyncView, TaskView
+from services.console.views.hops import Progress, hops, plan_steps
+
+NOW = datetime(2026, 11, 25, tzinfo=UTC)
+
+
+def job(**known: Any) -> JobView:
+    layers = [LayerVersion(layer="base", version=1, revision=5, author="ann", written_at=NOW)]
+    facts: dict[str, Any] = {
+        "state": "synced",
+        "revision": 5,
+        "running_revision": 5,
+        "generation": 1,
+        "converged": True,
+    }
+    return JobView(job="etl", owner="ann", restarts=0, created_at=NOW, config={}, layers=layers, **facts | known)
+
+
+def sync(**known: Any) -> SyncView:
+    return SyncView.model_validate(dict.fromkeys(SyncView.model_fields) | {"job": "etl", "state": "synced"} | known)
+
+
+def task(index: int, revision: int = 5, **known: Any) -> TaskView:
+    facts: dict[str, Any] = {"shard": 1, "expected": True, "owner": "c", "state": "running", "generation": 1}
+    return TaskView(task=f"etl/{index}", index=index, revision=revision, **facts | known)
+
+
+SYNC = {"expected_revision": 5, "generations": []}
+AT = {"committed_at": NOW}
+
+
+@pytest.mark.parametrize(
+    ("of_job", "of_sync", "expected"),
+    [
+        ({}, AT, "done done done done done"),
+        ({"converged": False}, AT, "done done done now waits"),
+        ({"running_revision": 4, "state": "pending", "converged": False}, {}, "done now waits waits waits"),
+        ({"running_revision": 4, "state": "queued", "converged": False}, {}, "done now waits waits waits"),
+        ({"running_revision": 4, "state": "rescaling", "converged": False}, {}, "done done now waits waits"),
+        ({"running_revision": 4, "state": "quarantined", "converged": False}, {}, "done failed waits waits waits"),
+        ({"running_revision": None, "state": "failed", "converged": False}, {}, "done failed waits waits waits"),
+    ],
+)
+def test_how_far_each_hop_is(of_job: dict[str, Any], of_sync: dict[str, Any], expected: str) -> None:
+    found = hops(job(**of_job), sync(**SYNC | of_sync), [task(0), task(1)])
+    assert " ".join(hop.progress for hop in found) == expected
+    assert [hop.title for hop in found] == ["written", "planned", "committed", "tasks run it", "converged"]
+
+
+def test_the_hops_say_who_when_and_how_many() -> None:
+    tasks = [task(0), task(1, revision=4), task(2, state="crashed"), task(7, expected=False)]
+    written, _, committed, run, _ = hops(job(converged=False), sync(**SYNC | AT), tasks)
+    assert (written.text, written.at) == ("revision 5, base by ann", NOW)
+    assert committed.at == NOW
+    assert run.text == "1 of 3 tasks"
+
+
+def test_a_failure_says_why() -> None:
+    facts = {"running_revision": 4, "state": "quarantined", "converged": False, "detail": "old"}
+    _, planned, *_ = hops(job(**facts), sync(**SYNC | {"detail": "no room"}), [])
+    assert planned.text == "no room"
+
+
+def test_the_steps_of_a_plan_show_which_is_under_way() -> None:
+    found = plan_steps(sync(**SYNC | {"plan": {"steps": ["stop", "seal", {"name": "commit"}]}, "step": 1}))
+    assert [(each.name, each.progress) for each in found] == [
+        ("stop", Progress.DONE),
+        ("seal", Progress.NOW),
+        ("commit", Progress.WAITS),
+    ]
+    assert plan_steps(sync(**SYNC)) == []
