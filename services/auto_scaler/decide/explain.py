@@ -60,7 +60,7 @@ def _symptom(inputs: DecisionInputs, decision: ScalingDecision) -> str:
             f"Symptom: out of memory. In the last minutes a task ended because it lacked memory; the job has {tasks}."
         )
     if found.time_lagged_seconds is None:
-        return f"Symptom: unknown, since {found.tasks_measured} of {tasks} are measured."
+        return f"Symptom: unknown. The job has {tasks}; measured: {found.tasks_measured}."
     if found.lag_basis == "age":
         return f"Symptom: a batch has not finished for {found.time_lagged_seconds:,.0f} s; the SLO is {slo:,.0f} s."
     word = "lag" if decision.symptom is Symptom.LAG else "none"

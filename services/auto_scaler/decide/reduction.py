@@ -64,7 +64,7 @@ def _fewer_tasks(case: Situation) -> ScalingDecision:
     is_gone = _was_for_backlog(case)
     is_known = is_gone or _is_proven(state, policy)
     if not (_was_quiet_lately(state.day, policy) if is_known else _was_quiet(state.day, policy)):
-        asked = f"{policy.known_quiet_minutes} minutes" if is_known else _quiet_time(policy)
+        asked = _in_words(policy.known_quiet_minutes if is_known else policy.quiet_minutes)
         return nothing(_HEALTHY, "healthy", f"it is not known to have been without lag for {asked}")
     factor = 0.0 if is_gone else policy.known_shrink_factor if is_known else policy.shrink_factor
     step = max(state.declared_task_count, math.floor(case.tasks * factor))
@@ -166,7 +166,7 @@ def _rounded(case: Situation, tasks: int) -> int:
 def _why_fewer(case: Situation, needed: int) -> str:
     state, policy = case.state, case.policy
     if state.rate is None or state.load is None:
-        return f"quiet for {_quiet_time(policy)}"
+        return f"quiet for {_in_words(policy.quiet_minutes)}"
     ahead = patterns.worst_ahead(state.workload, policy) if state.workload is not None else None
     past = "" if ahead is None else f", on past days up to {ahead:,.0f} in the next hours"
     return (
@@ -194,7 +194,7 @@ def _less_memory(case: Situation, otherwise: ScalingDecision) -> ScalingDecision
     return ScalingDecision(
         symptom=_HEALTHY,
         action=Action.DECREASE_MEMORY,
-        reason=f"quiet for {_quiet_time(case.policy)}; from {now_bytes} to {wanted} bytes",
+        reason=f"quiet for {_in_words(case.policy.quiet_minutes)}; from {now_bytes} to {wanted} bytes",
         change={"resources": {"memory_bytes": wanted}},
         limits=otherwise.limits,
     )
@@ -204,9 +204,10 @@ def _with_limit(decision: ScalingDecision, limit: str) -> ScalingDecision:
     return decision.model_copy(update={"limits": (*decision.limits, limit)})
 
 
-def _quiet_time(policy: Policy) -> str:
-    hours, minutes = divmod(policy.quiet_minutes, 60)
-    return f"{policy.quiet_minutes} minutes" if minutes else f"{hours} hours"
+def _in_words(minutes: int) -> str:
+    hours, rest = divmod(minutes, 60)
+    amount, unit = (minutes, "minute") if rest or not hours else (hours, "hour")
+    return f"{amount} {unit}" if amount == 1 else f"{amount} {unit}s"
 
 
 def _was_quiet(day: DayHistory | None, policy: Policy) -> bool:

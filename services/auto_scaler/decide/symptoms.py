@@ -73,7 +73,7 @@ def detect(samples: Sequence[TaskSample], task_count: int) -> JobSymptoms:
     lag, basis = time_lagged(measured) if complete else (None, None)
     return JobSymptoms(
         tasks_expected=task_count,
-        tasks_measured=len(measured),
+        tasks_measured=sum(_is_known(sample) for sample in measured),
         time_lagged_seconds=lag,
         lag_basis=basis,
         imbalance=imbalance(measured) if complete else None,
@@ -82,6 +82,12 @@ def detect(samples: Sequence[TaskSample], task_count: int) -> JobSymptoms:
         largest_backlog_share=largest_backlog_share(measured) if complete else None,
         worst=worst_task(measured) if complete else None,
     )
+
+
+def _is_known(sample: TaskSample) -> bool:
+    """Whether anything but a lack of memory is known of a task: of an old sample nothing else is."""
+    known = (sample.backlog_records, sample.backlog_bytes, sample.input_rows_per_second)
+    return known != (None, None, None) or sample.processed_rows_per_second is not None
 
 
 def time_lagged(samples: Sequence[TaskSample]) -> tuple[float | None, LagBasis | None]:
@@ -103,7 +109,7 @@ def time_lagged(samples: Sequence[TaskSample]) -> tuple[float | None, LagBasis |
 def _unfinished_seconds(sample: TaskSample) -> float | None:
     """The age of a batch that takes longer than all that waits would by its rate; None when there is none."""
     by_rate = lag_seconds(sample.backlog_records, sample.processed_rows_per_second) or 0.0
-    age = sample.lag_seconds
+    age = sample.lag_seconds if sample.backlog_records != 0 else None
     return age if age is not None and age > _AGE_BEYOND_RATE * by_rate else None
 
 

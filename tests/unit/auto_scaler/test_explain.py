@@ -68,7 +68,7 @@ PARTS = {
         {"rate": rate().model_copy(update={"latest_rows_per_second": 60.0})},
         "Estimate: a task does 100 rows/s, and lately 60, measured in 60 busy minutes.",
     ),
-    "unknown": (symptoms(None, tasks_measured=1), {}, "Symptom: unknown, since 1 of 2 tasks are measured."),
+    "unknown": (symptoms(None, tasks_measured=1), {}, "Symptom: unknown. The job has 2 tasks; measured: 1."),
     "memory": (
         symptoms(out_of_memory=True),
         {},

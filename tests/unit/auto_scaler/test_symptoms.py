@@ -56,6 +56,7 @@ LAGS = {
         200.0,
         "records",
     ),
+    "nothing waits, whatever was sampled": ([task(backlog_records=0, lag_seconds=90.0)], 0.0, "records"),
     "no rate, and a first batch": (
         [task(backlog_records=1000, processed_rows_per_second=None, lag_seconds=3.0)],
         3.0,
