@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from penstock.config.validate import RULES
+from penstock.config.problems import PYDANTIC_RULES
 from penstock.control.errors import InvalidConfig, NotFound, Unavailable
 from penstock.model.job_metrics import MINUTE, minute_of
 from penstock.wire.replays import HAS_NO_TASKS, ReplayCall, ReplayRequest, ReplayTotals, ReplayView
@@ -58,7 +58,7 @@ def read_policy(given: Mapping[str, Any]) -> Policy:
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         field = ".".join(["policy", *map(str, first["loc"])])
-        rule = RULES.get(first["type"], first["type"])
+        rule = PYDANTIC_RULES.get(first["type"], first["type"])
         raise InvalidConfig(f"{field}: {first['msg']}", field=field, rule=rule) from error
 
 

@@ -16,6 +16,8 @@ class Problem(NamedTuple):
     detail: str
 
 
+PYDANTIC_RULES = {"extra_forbidden": "unknown_field", "missing": "required", "union_tag_not_found": "required"}
+"""Pydantic's words for what Penstock has its own words for; all other rules keep pydantic's names."""
 # What one answer says at most; the caller mends these and asks again.
 MAX_PROBLEMS = 100
 MAX_CHARACTERS = 2000

@@ -21,15 +21,13 @@ from pydantic_core import ErrorDetails
 from penstock.config.declare import NAME_RULE, ROLLBACK_LAYER
 from penstock.config.keygroups import bounds_in_force
 from penstock.config.model import JobConfig
-from penstock.config.problems import Problem, refusal
+from penstock.config.problems import PYDANTIC_RULES, Problem, refusal
 from penstock.config.rules import broken_rules
 from penstock.config.tree import ROOT, FreeMap, Group, Leaf, Node, Path, child, dotted, find
 from penstock.control.errors import InvalidConfig
 
 JOB_NAME = re.compile(r"[a-z0-9]([a-z0-9._-]{0,98}[a-z0-9])?")
 _LONGEST_SHOWN = 80
-# Pydantic's words for what Penstock has its own words for; all other rules keep pydantic's names.
-RULES = {"extra_forbidden": "unknown_field", "missing": "required", "union_tag_not_found": "required"}
 
 
 def check_job_name(name: str) -> None:
@@ -213,12 +211,12 @@ def _is_only_newer(error: ValidationError) -> bool:
 
 def _shape_problem(detail: ErrorDetails) -> Problem:
     field = dotted(tuple(_field_path(detail["loc"])))
-    rule = RULES.get(detail["type"], detail["type"])
+    rule = PYDANTIC_RULES.get(detail["type"], detail["type"])
     if detail["type"].startswith("union_tag"):
         field += ".type"
     elif detail["loc"][-1] == "[key]":
         rule = "bad_key"
-    elif rule not in RULES.values():
+    elif rule not in PYDANTIC_RULES.values():
         leaf = find(tuple(_field_path(detail["loc"])))
         if isinstance(leaf, Leaf):
             return Problem(field, rule, _not_allowed(leaf, field, detail["input"]))

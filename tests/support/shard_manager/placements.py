@@ -60,9 +60,10 @@ def previous() -> st.SearchStrategy[dict[int, str]]:
 
 
 def may_hold(container: Container, shard: Shard) -> bool:
-    """Whether region and labels agree."""
-    regions, labels = shard.constraint
-    return (not regions or container.region in regions) and labels <= container.labels
+    """Whether region and labels agree, and the shard does not avoid the container."""
+    regions, labels, avoids = shard.constraint
+    is_there = not regions or container.region in regions
+    return is_there and labels <= container.labels and container.name not in avoids
 
 
 def used(rows: Sequence[Shard], assignment: Mapping[int, str]) -> dict[str, Counter[str]]:

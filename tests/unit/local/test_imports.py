@@ -21,7 +21,8 @@ NOT_IMPORTED = {
     "penstock.spark.host": HOST,
     **{f"services.{name}": SERVICE for name in (*PORTS, "task_manager")},
     "services.job_service": SERVICE - {"confluent_kafka"},  # it asks Kafka for its brokers
-    "services.task_manager": SERVICE | COLUMNS | {"sqlglot", "alembic"},
+    # It asks Kafka for input topics when no host can.
+    "services.task_manager": (SERVICE - {"confluent_kafka"}) | COLUMNS | {"sqlglot", "alembic"},
     "services.task_service": SERVICE | COLUMNS | {"sqlglot", "alembic", "httpx"},
     "services.auto_scaler": SERVICE | COLUMNS | {"sqlglot", "alembic"},
     "services.state_syncer": SERVICE | COLUMNS | {"alembic"},
