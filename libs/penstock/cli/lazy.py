@@ -12,7 +12,7 @@ from typing import Annotated, Any, NamedTuple
 
 import typer
 from typer.core import TyperCommand, TyperGroup
-from typer.main import get_command, get_group
+from typer.main import get_command, get_group, get_install_completion_arguments
 
 from penstock.cli.forms import with_form
 
@@ -62,6 +62,7 @@ def program(commands: Iterable[Command], groups: dict[str, str], *, summary: str
     app = typer.Typer(name="penstock", no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
     app.callback(help=summary)(_options)
     root = get_group(app)
+    root.params.extend(get_install_completion_arguments())
     made = {name: TyperGroup(name=name, help=text, no_args_is_help=True) for name, text in groups.items()}
     for row in commands:
         group = row.path.split()[0]

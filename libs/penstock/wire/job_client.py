@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Literal, Unpack
 
-from penstock.model.health import Health
-from penstock.model.jobs import JobState
 from penstock.wire import jobs, overview
 from penstock.wire.balance import BalanceView, Rebalanced
 from penstock.wire.cell_client import CellClient
+from penstock.wire.job_lists import JobLists
 from penstock.wire.rollout_client import RolloutCalls
 from penstock.wire.savepoints import SavepointPage, SavepointView
 from penstock.wire.service_client import Noted, Paging
@@ -28,7 +27,7 @@ class Expiring(Noted, total=False):
     whole_layer: bool
 
 
-class JobClient(CellClient, RolloutCalls):
+class JobClient(CellClient, RolloutCalls, JobLists):
     """All calls of the Job Service. Methods raise the errors of `penstock.control.errors`.
 
     `if_match` is the version of the layer that was read, 0 when it was never written: VersionConflict carries the
@@ -53,26 +52,6 @@ class JobClient(CellClient, RolloutCalls):
     def get_job(self, job: str) -> jobs.JobView:
         """A job with its merged configuration."""
         return self._read(jobs.JobView, _job(job))
-
-    def list_jobs(
-        self,
-        *,
-        prefix: str | None = None,
-        owner: str | None = None,
-        state: JobState | None = None,
-        package: str | None = None,
-        topic: str | None = None,
-        health: Health | None = None,
-        page_size: int = 500,
-    ) -> Iterator[jobs.JobSummary]:
-        """All jobs by name that match the filters, read page by page. `package`: `name/version`.
-
-        `topic`: that the job reads or writes.
-        """
-        named = {"prefix": prefix, "owner": owner, "state": state, "health": health, "package": package, "topic": topic}
-        filters = named | {"limit": page_size}
-        for page in self._pages(jobs.JobPage, "/v1/jobs", **filters):
-            yield from page.jobs
 
     def delete_job(self, job: str, **noted: Unpack[Noted]) -> jobs.Written:
         """Stops the job's tasks, then forgets it."""
