@@ -6,6 +6,7 @@ So the table in `commands.py` holds both as plain data. A test checks each help 
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterable
 from importlib import import_module
 from typing import Annotated, Any, NamedTuple
@@ -44,10 +45,11 @@ class LazyCommand(TyperCommand):
         return self.load().make_context(info_name, args, parent=parent, **extra)
 
     def load(self) -> Any:
-        """Imports the function's module and makes the command."""
+        """Imports the function's module and makes the command, which runs with the collector of garbage."""
         app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
         shown = with_form(function_of(self._row), is_document=self._row.is_document)
         app.command(self.name, context_settings=self._row.settings)(shown)
+        gc.enable()
         return get_command(app)
 
 

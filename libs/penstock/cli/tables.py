@@ -19,17 +19,16 @@ def drawn(headings: Sequence[str], rows: Sequence[Sequence[str]], width: int) ->
     widths = [max(map(cell_len, column)) for column in zip(*lines, strict=True)]
     if sum(widths) + len(widths) * (_PADDING + _BORDERS) + _BORDERS > width:
         return None
-    table = Text(f"{_rule(widths, '┏━┳┓')}\n┃ ")
+    table = Text(f"{_rule(widths, '┏', '━', '┳', '┓')}\n┃ ")
     for number, heading in enumerate(headings):
         table.append(" ┃ " if number else "").append(_padded(heading, widths[number]), style="bold")
     body = "\n".join(f"│ {' │ '.join(map(_padded, row, widths))} │" for row in rows)
-    return table.append(f" ┃\n{_rule(widths, '┡━╇┩')}\n{body}\n{_rule(widths, '└─┴┘')}")
+    return table.append(f" ┃\n{_rule(widths, '┡', '━', '╇', '┩')}\n{body}\n{_rule(widths, '└', '─', '┴', '┘')}")
 
 
 def _padded(cell: str, width: int) -> str:
     return cell + " " * (width - cell_len(cell))
 
 
-def _rule(widths: Iterable[int], signs: str) -> str:
-    left, line, between, right = signs
+def _rule(widths: Iterable[int], left: str, line: str, between: str, right: str) -> str:
     return f"{left}{between.join(line * (width + _PADDING) for width in widths)}{right}"
