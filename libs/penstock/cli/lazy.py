@@ -49,6 +49,7 @@ class LazyCommand(TyperCommand):
         app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
         shown = with_form(function_of(self._row), is_document=self._row.is_document)
         app.command(self.name, context_settings=self._row.settings)(shown)
+        gc.freeze()
         gc.enable()
         return get_command(app)
 

@@ -16,6 +16,7 @@ def main() -> None:
     try:
         import_module("penstock.cli.program").run()
     finally:
+        gc.unfreeze()
         gc.enable()
 
 
