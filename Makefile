@@ -8,7 +8,8 @@ MAKEFLAGS += --no-builtin-rules --jobs=2
 
 BIN := .venv/bin
 STAMPS := .venv/.stamps
-PROCESSES := penstock.cli.main penstock.spark.host.__main__ $(subst /,.,$(basename $(wildcard services/*/__main__.py)))
+COMMANDS := $(filter-out %.__main__ %.__init__,$(patsubst libs/penstock/cli/%.py,penstock.cli.%,$(wildcard libs/penstock/cli/*.py)))
+PROCESSES := $(COMMANDS) penstock.spark.host.__main__ $(subst /,.,$(basename $(wildcard services/*/__main__.py)))
 # Where the environment forbids bytecode (images for containers often do), each process would compile all it imports.
 unexport PYTHONDONTWRITEBYTECODE
 JAVA_SOURCES := $(shell find libs/penstock/spark/jvm -type f -not -name '*.md' 2>/dev/null)
@@ -64,6 +65,8 @@ $(STAMPS)/penstock: pyproject.toml $(STAMPS)/packages
 $(STAMPS)/compiled: $(STAMPS)/penstock
 	@echo "compiling what the processes import (about 8 s)"
 	@$(BIN)/python -c "$(foreach module,$(PROCESSES),import $(module);)"
+	@$(BIN)/penstock fields >/dev/null
+	@PENSTOCK_URL=http://127.0.0.1:9 PENSTOCK_TOKEN=none $(BIN)/penstock jobs list >/dev/null 2>&1 || true # what is imported late
 	@touch $@
 
 # Otherwise each of four processes would compile all tests.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlalchemy import Engine
 
-from penstock.control.errors import Conflict, NotFound
+from penstock.control.errors import Conflict, NotFound, Unavailable
 from penstock.store.engine import snapshot
 from penstock.wire.task_logs import TaskLog, TaskLogClient
 from services.job_service.store import overview
@@ -19,9 +19,16 @@ class TaskLogs:
         self._client = client
 
     def part(self, job: str, index: int, *, host: str | None, offset: int | None, limit_bytes: int) -> TaskLog:
-        """A part of the log of a task. Raises NotFound, Conflict when no container reports the task, Unavailable."""
+        """A part of the log of a task. Raises NotFound; Conflict when no container reports the task, or its container
+        does not answer."""
         url = self._url(job, index)
-        return self._client.part(url, job, index, host=host, offset=offset, limit_bytes=limit_bytes)
+        try:
+            return self._client.part(url, job, index, host=host, offset=offset, limit_bytes=limit_bytes)
+        except Unavailable as error:
+            # The Job Service itself is well, and its clients need not try at once.
+            raise Conflict(
+                f"the container of {job}/{index} does not answer: {error.detail}", field="index", rule="answers"
+            ) from error
 
     def _url(self, job: str, index: int) -> str:
         with snapshot(self._engine) as connection:

@@ -15,7 +15,7 @@ for _parts in (
     ("model",),
     ("identity",),
     ("store", "wire", "spark"),
-    ("local",),
+    ("local", "client"),
     ("cli",),
 ):
     LAYERS.update(dict.fromkeys(_parts, frozenset(LAYERS)))

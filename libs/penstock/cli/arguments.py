@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Annotated
 
 import typer
 
 from penstock.cli.parse import layer_before_file, name_of
 
-Job = Annotated[str, typer.Argument(help="name of the job", callback=name_of("job"))]
+
+def _complete_job(incomplete: str) -> list[str]:
+    """Imported when a shell asks: other calls need no names."""
+    found: list[str] = import_module("penstock.cli.job_names").names(incomplete)
+    return found
+
+
+Job = Annotated[str, typer.Argument(help="name of the job", callback=name_of("job"), autocompletion=_complete_job)]
 Layer = Annotated[
     str, typer.Argument(help="name of the layer: base, provisioner, scaler, oncall, ...", callback=name_of("layer"))
 ]

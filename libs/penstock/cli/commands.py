@@ -22,7 +22,7 @@ _ANY_ARGUMENTS = {"allow_extra_args": True, "ignore_unknown_options": True, "hel
 COMMANDS = (
     Command(
         "jobs list",
-        "jobs:list_",
+        "job_list:list_",
         "List all jobs by name, and below the table the reason for each job that is not healthy.",
     ),
     Command(

@@ -6,43 +6,23 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-import httpx
-
 from penstock.cli.output import cell, say
 from penstock.cli.parse import json_object
+from penstock.cli.reach import Explaining, connected
 from penstock.cli.settings import CliSettings
-from penstock.control.errors import Conflict, Unauthenticated, Unavailable, UserError
+from penstock.control.errors import Conflict, Unauthenticated, Unavailable
 from penstock.control.texts import first_few
 from penstock.wire.job_client import JobClient
 from penstock.wire.jobs import Written
 
-_WHERE = (
-    "is `penstock up` running? It is looked for in .penstock of this folder; PENSTOCK_DATA_DIR names another folder, "
-    "PENSTOCK_URL another address"
-)
 
-
-class _Client(JobClient):
+class _Client(Explaining, JobClient):
     """A client that says what to look at when nobody answers."""
-
-    def send(self, method: str, path: str, **options: Any) -> httpx.Response:
-        """As `HttpClient.send`."""
-        try:
-            return super().send(method, path, **options)
-        except Unavailable as error:
-            if isinstance(error.__cause__, httpx.TransportError):
-                raise Unavailable(f"{error.detail}: {_WHERE}") from error.__cause__
-            raise
 
 
 def client() -> JobClient:
     """A client with the settings of this shell. Raises UserError when the address or the token is missing."""
-    settings = CliSettings.read()
-    url = settings.service_url()
-    try:
-        return _Client(url, settings.bearer_token(), authority=settings.authority_file)
-    except httpx.InvalidURL as error:
-        raise UserError(f"{url} is not a URL: {error}", field="PENSTOCK_URL", rule="url") from error
+    return connected(_Client)
 
 
 def definition(job: str, config: str) -> dict[str, Any]:

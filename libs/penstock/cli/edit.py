@@ -13,10 +13,10 @@ import typer
 
 from penstock.cli.arguments import ForTime, Job, Layer, Reason, Verify
 from penstock.cli.connection import client, say_written
-from penstock.cli.drift import patch_between
 from penstock.cli.output import changes, say
 from penstock.cli.parse import expiry_seconds, json_object
 from penstock.cli.settings import editor
+from penstock.config.patches import patch_between
 from penstock.control.errors import Conflict, PenstockError, UserError, VersionConflict
 from penstock.wire.job_client import Expiring, JobClient
 from penstock.wire.jobs import LayerView

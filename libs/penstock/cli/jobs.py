@@ -14,35 +14,8 @@ from penstock.cli.output import cell, figure, say, show_json, table
 from penstock.cli.parse import duration_seconds
 from penstock.cli.waiting import wait_for, wait_until_gone
 from penstock.control.texts import first_few
-from penstock.model.health import Health
-from penstock.model.jobs import JobState
 from penstock.wire.job_client import JobClient
-from penstock.wire.jobs import JobPage, JobSummary
 from penstock.wire.overview import TaskView
-
-
-def list_(
-    prefix: Annotated[str | None, typer.Option(help="only jobs whose names begin with this")] = None,
-    owner: Annotated[str | None, typer.Option(help="only jobs of this owner")] = None,
-    state: Annotated[JobState | None, typer.Option(help="only jobs in this state")] = None,
-    health: Annotated[Health | None, typer.Option(help="only jobs of this health")] = None,
-    as_json: AsJson = False,
-) -> None:
-    """List all jobs by name, and below the table the reason for each job that is not healthy."""
-    found = list(client().list_jobs(prefix=prefix, owner=owner, state=state, health=health))
-    if as_json:
-        return show_json(JobPage(jobs=found))
-    headings = ("job", "health", "state", "converged", "revision", "running revision", "backlog", "lag s", "owner")
-    table(headings, [_row(job) for job in found])
-    for job in found:
-        if job.reason:
-            say(f"{job.job}: {job.reason}")
-    return None
-
-
-def _row(job: JobSummary) -> tuple[Any, ...]:
-    revisions = (job.revision, job.running_revision)
-    return job.job, job.health, job.state, job.converged, *revisions, *backlog_and_lag(job), job.owner
 
 
 def show(job: Job) -> None:
@@ -156,11 +129,6 @@ def _figures(task: TaskView) -> tuple[str, str, str]:
     progress = task.progress or {}
     backlog, rate = progress.get("backlog_records"), progress.get("input_rows_per_second")
     return figure(backlog), cell(task.lag_seconds), cell(rate)
-
-
-def backlog_and_lag(job: JobSummary) -> tuple[str, str]:
-    """Two cells: unread records, and the seconds of work that they are."""
-    return figure(job.backlog_records), cell(job.lag_seconds)
 
 
 def sync(job: Job) -> None:

@@ -6,13 +6,14 @@ So the table in `commands.py` holds both as plain data. A test checks each help 
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterable
 from importlib import import_module
 from typing import Annotated, Any, NamedTuple
 
 import typer
 from typer.core import TyperCommand, TyperGroup
-from typer.main import get_command, get_group
+from typer.main import get_command, get_group, get_install_completion_arguments
 
 from penstock.cli.forms import with_form
 
@@ -44,10 +45,12 @@ class LazyCommand(TyperCommand):
         return self.load().make_context(info_name, args, parent=parent, **extra)
 
     def load(self) -> Any:
-        """Imports the function's module and makes the command."""
+        """Imports the function's module and makes the command, which runs with the collector of garbage."""
         app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
         shown = with_form(function_of(self._row), is_document=self._row.is_document)
         app.command(self.name, context_settings=self._row.settings)(shown)
+        gc.freeze()
+        gc.enable()
         return get_command(app)
 
 
@@ -62,6 +65,7 @@ def program(commands: Iterable[Command], groups: dict[str, str], *, summary: str
     app = typer.Typer(name="penstock", no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
     app.callback(help=summary)(_options)
     root = get_group(app)
+    root.params.extend(get_install_completion_arguments())
     made = {name: TyperGroup(name=name, help=text, no_args_is_help=True) for name, text in groups.items()}
     for row in commands:
         group = row.path.split()[0]

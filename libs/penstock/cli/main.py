@@ -1,16 +1,23 @@
-"""`penstock`: the same nouns as the API. An expected error becomes one line and exit code 1."""
+"""`penstock`: the console script."""
 
 from __future__ import annotations
 
-from penstock.cli import errors
-from penstock.cli.commands import COMMANDS, GROUPS
-from penstock.cli.lazy import program
+import gc
+from importlib import import_module
 
 
 def main() -> None:
-    """The console script."""
-    summary = "A control plane for Spark Structured Streaming in the manner of Facebook's Turbine."
-    errors.run(program(COMMANDS, GROUPS, summary=summary), "penstock")
+    """Runs the program, which is imported here.
+
+    What imports make stays: to look for garbage among it would take a tenth of the time of a short call. The command
+    itself runs with the collector (`lazy.py`).
+    """
+    gc.disable()
+    try:
+        import_module("penstock.cli.program").run()
+    finally:
+        gc.unfreeze()
+        gc.enable()
 
 
 if __name__ == "__main__":

@@ -17,6 +17,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from penstock.cli.tables import drawn
+
 _COLUMNS_OF_NO_TERMINAL = 120
 _LONGEST_LINE = 160
 _MOST_LINES = 10
@@ -94,9 +96,11 @@ def table(headings: Sequence[str], rows: Iterable[Sequence[Any]], *, title: str 
     found = [[cell(value) for value in row] for row in rows]
     if title is not None:
         say(title, style="bold")
-    if found and _Form.wide:
-        wide = Console(width=_WIDE_COLUMNS, file=out.file)
-        wide.print(rich_table(headings, found), soft_wrap=True)
+    quick = drawn(headings, found, _WIDE_COLUMNS if _Form.wide else out.width) if found else None
+    if quick is not None:
+        out.print(quick, soft_wrap=True)
+    elif found and _Form.wide:
+        Console(width=_WIDE_COLUMNS, file=out.file).print(rich_table(headings, found), soft_wrap=True)
     elif found:
         out.print(rich_table(headings, found))
     else:

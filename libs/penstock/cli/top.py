@@ -15,7 +15,7 @@ from rich.live import Live
 from rich.text import Text
 
 from penstock.cli.connection import client
-from penstock.cli.jobs import backlog_and_lag
+from penstock.cli.job_list import backlog_and_lag
 from penstock.cli.keys import Wait, keys
 from penstock.cli.output import cell, out, rich_table, say
 from penstock.cli.top_view import HELP, Order, View, matching, pressed, shown, title
@@ -94,8 +94,8 @@ class _Screen:
         """The present page of the table, below its title and above the keys."""
         rows = max(3, out.height - _OTHER_LINES) if sys.stdout.isatty() else _ALL_ROWS
         page, pages = shown(matching(self._jobs, self._view), self._view, rows)
-        parts = [Text(title(self._jobs, self._view, pages)), rich_table(_HEADINGS, self._rows(page))]
-        return Group(*parts, *([Text(HELP, style="dim")] if sys.stdin.isatty() else []))
+        help_line = Text(HELP if sys.stdin.isatty() else "", style="dim")
+        return Group(Text(title(self._jobs, self._view, pages)), rich_table(_HEADINGS, self._rows(page)), help_line)
 
     def _rows(self, page: Iterable[JobSummary]) -> Iterator[tuple[str, ...]]:
         for job in page:

@@ -16,8 +16,9 @@ from enum import StrEnum
 from itertools import pairwise
 from typing import NamedTuple, Protocol
 
-from penstock.model.jobs import JobState
 from penstock.model.reports import TaskState
+from penstock.model.states import Health as Health
+from penstock.model.states import JobState
 from penstock.tasks.lag import lag_of
 
 SILENT = timedelta(seconds=12)
@@ -32,19 +33,6 @@ SOON = timedelta(minutes=15)
 WELL = timedelta(minutes=1)
 HELD_BACK_SECONDS = 60.0
 _MOST_REASON = 2000
-
-
-class Health(StrEnum):
-    """How well a job runs. UNKNOWN is never healthy."""
-
-    HEALTHY = "healthy"
-    STARTING = "starting"
-    LAGGING = "lagging"
-    CRASHING = "crashing"
-    HELD = "held"
-    QUARANTINED = "quarantined"
-    STOPPED = "stopped"
-    UNKNOWN = "unknown"
 
 
 # The first of these that some task has is the job's.

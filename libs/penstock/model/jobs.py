@@ -10,6 +10,7 @@ from typing import Any, Literal, get_args
 
 from penstock.config.merge import LayerConfig
 from penstock.config.model import JobConfig
+from penstock.model.states import JobState as JobState
 
 Role = Literal["reader", "provisioner", "scaler", "oncall", "admin"]
 ROLES: tuple[Role, ...] = get_args(Role)
@@ -34,25 +35,6 @@ class Action(StrEnum):
     PAUSE_ROLLOUT = "pause_rollout"
     RESUME_ROLLOUT = "resume_rollout"
     ABORT_ROLLOUT = "abort_rollout"
-
-
-class JobState(StrEnum):
-    """What a job's state may be; all but `stopped` are states of `sync_state`.
-
-    `queued`: the job waits until the blast-radius budget has room for its rescale or rollout. `pending` is written by
-    the Job Service alone: it asks the State Syncer for a fresh decision.
-    """
-
-    PENDING = "pending"
-    SYNCED = "synced"
-    STOPPED = "stopped"
-    WAITING = "waiting"
-    QUEUED = "queued"
-    RESCALING = "rescaling"
-    ROLLING = "rolling"
-    FAILED = "failed"
-    QUARANTINED = "quarantined"
-    DELETING = "deleting"
 
 
 SYNC_STATES = tuple(state for state in JobState if state is not JobState.STOPPED)

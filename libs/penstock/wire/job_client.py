@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any, Literal, TypedDict, Unpack
+from typing import Any, Literal, Unpack
 
-from penstock.model.health import Health
-from penstock.model.jobs import JobState
 from penstock.wire import jobs, overview, replays
 from penstock.wire.balance import BalanceView, Rebalanced
 from penstock.wire.cell_client import CellClient
+from penstock.wire.job_lists import JobLists
 from penstock.wire.moves import TaskMove
 from penstock.wire.rollout_client import RolloutCalls
 from penstock.wire.savepoints import SavepointPage, SavepointView
@@ -30,18 +29,7 @@ class Expiring(Noted, total=False):
     whole_layer: bool
 
 
-class JobFilters(TypedDict, total=False):
-    """Which jobs a list has. None does not count. `package`: `name/version`. `topic`: that the job reads or writes."""
-
-    prefix: str | None
-    owner: str | None
-    state: JobState | None
-    package: str | None
-    topic: str | None
-    health: Health | None
-
-
-class JobClient(CellClient, RolloutCalls):
+class JobClient(CellClient, RolloutCalls, JobLists):
     """All calls of the Job Service. Methods raise the errors of `penstock.control.errors`.
 
     `if_match` is the version of the layer that was read, 0 when it was never written: VersionConflict carries the
@@ -66,15 +54,6 @@ class JobClient(CellClient, RolloutCalls):
     def get_job(self, job: str) -> jobs.JobView:
         """A job with its merged configuration."""
         return self._read(jobs.JobView, _job(job))
-
-    def list_jobs(self, *, page_size: int = 500, **filters: Unpack[JobFilters]) -> Iterator[jobs.JobSummary]:
-        """All jobs by name that match the filters, read page by page."""
-        for page in self._pages(jobs.JobPage, "/v1/jobs", limit=page_size, **filters):
-            yield from page.jobs
-
-    def jobs_page(self, *, cursor: str | None = None, limit: int = 100, **filters: Unpack[JobFilters]) -> jobs.JobPage:
-        """A page of jobs by name that match the filters."""
-        return self._read(jobs.JobPage, "/v1/jobs", cursor=cursor, limit=limit, **filters)
 
     def delete_job(self, job: str, **noted: Unpack[Noted]) -> jobs.Written:
         """Stops the job's tasks, then forgets it."""

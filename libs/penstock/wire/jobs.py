@@ -6,11 +6,12 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from penstock.config.declare import Model, Name
-from penstock.model.health import Health
-from penstock.model.jobs import JobState
+from penstock.wire.job_views import JobPage as JobPage
+from penstock.wire.job_views import JobSummary as JobSummary
+from penstock.wire.job_views import View as View
 
 LONGEST_EXPIRY_SECONDS = 366 * 86_400
 LARGEST_BATCH = 1000
@@ -42,12 +43,6 @@ class Problem(BaseModel):
     rule: str | None = None
     current_version: int | None = None
     errors: list[JsonObject] | None = None
-
-
-class View(BaseModel):
-    """Base of answers, also made of any row with the same names. A client ignores fields that a newer service adds."""
-
-    model_config = ConfigDict(frozen=True, extra="ignore", from_attributes=True)
 
 
 class WithReason(Model):
@@ -199,28 +194,6 @@ class LayerView(LayerVersion):
     config: JsonObject | None = None
 
 
-class JobSummary(View):
-    """A job in a list. `running_revision`, `generation` null: it never ran. Backlog, lag, rate null: not all known.
-
-    `converged`: all tasks run the expected configuration; one that crashed has finished a batch since. `health`: how
-    well it runs. `reason`: why it is not healthy, in a list its first line; empty when there is nothing to report.
-    """
-
-    job: str
-    owner: str
-    state: JobState
-    revision: int
-    running_revision: int | None
-    generation: int | None
-    restarts: int
-    converged: bool
-    backlog_records: int | None = None
-    lag_seconds: float | None = None
-    rows_per_second: float | None = None
-    health: Health = Health.UNKNOWN
-    reason: str = ""
-
-
 class JobView(JobSummary):
     """A job: `config` is its merged configuration with all defaults. `detail`: what the State Syncer does with it."""
 
@@ -228,14 +201,6 @@ class JobView(JobSummary):
     detail: str = ""
     config: JsonObject
     layers: list[LayerVersion]
-
-
-class JobPage(View):
-    """Jobs by name; `next` is the cursor of the next page, null at the end. With the filter `health` a page may have
-    fewer jobs than asked for, or none, although more follow."""
-
-    jobs: list[JobSummary]
-    next: str | None = None
 
 
 class HiddenValueView(View):

@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, TypedDict, TypeVar
+from typing import Any, Protocol, Self, TypedDict, TypeVar
 
-from penstock.wire import jobs
-from penstock.wire.containers import ContainerPage
 from penstock.wire.http import HttpClient, path_of
+from penstock.wire.job_views import View
 
-ViewType = TypeVar("ViewType", bound=jobs.View)
-PageType = TypeVar("PageType", jobs.JobPage, ContainerPage)
+ViewType = TypeVar("ViewType", bound=View)
+
+
+class _Page(Protocol):
+    """A page of a list; `next` is the cursor of the next one."""
+
+    @property
+    def next(self) -> str | None: ...
+    @classmethod
+    def model_validate_json(cls, json_data: bytes) -> Self: ...
+
+
+PageType = TypeVar("PageType", bound=_Page)
 
 
 class Noted(TypedDict, total=False):
@@ -46,7 +56,7 @@ class ServiceClient(HttpClient):
     def _pages(self, kind: type[PageType], path: str, /, **query: Any) -> Iterator[PageType]:
         cursor: str | None = None
         while True:
-            page = self._read(kind, path, cursor=cursor, **query)
+            page = kind.model_validate_json(self.read(path, cursor=cursor, **query).content)
             yield page
             cursor = page.next
             if cursor is None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import text
 
-from penstock.control.errors import Conflict, Forbidden, NotFound, Unavailable
+from penstock.control.errors import Conflict, Forbidden, NotFound
 from penstock.local.ports import free_port
 from penstock.store.engine import transaction
 from services.task_manager.api import build_app
@@ -67,7 +67,7 @@ def test_a_log_is_read_in_parts_by_who_is_on_call(service: RunningJobService, lo
         assert (first.text, first.host, first.container, first.tasks) == ("started\nkey ***\n", "h1", "c1", 2)
         log.write_text(log.read_text() + "more\n")
         assert client.task_log("etl", 0, host="h1", offset=first.end).text == "more\n"
-        with pytest.raises(Unavailable):
+        with pytest.raises(Conflict, match="the container of etl/1 does not answer"):
             client.task_log("etl", 1)
         with pytest.raises(NotFound, match="etl has 2 tasks: 0 to 1"):
             client.task_log("etl", 7)

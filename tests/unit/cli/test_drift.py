@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.cli.drift import Kind, Present, Step, patch_between, steps
+from penstock.cli.drift import Kind, Present, Step, steps
+from penstock.config.patches import patch_between
 
 
 def test_each_job_has_one_step_by_name() -> None:

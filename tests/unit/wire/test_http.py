@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import ssl
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -20,7 +21,7 @@ from penstock.control.errors import (
     UserError,
     VersionConflict,
 )
-from penstock.wire.http import HttpClient, error_of, path_of
+from penstock.wire.http import HttpClient, error_of, path_of, trusted_by
 
 
 @pytest.mark.parametrize(
@@ -66,6 +67,25 @@ def test_the_current_version_and_all_problems_are_carried() -> None:
 def test_an_answer_that_is_no_problem_is_an_error_too(content: bytes) -> None:
     response = httpx.Response(503, content=content, headers={"content-type": "application/json"})
     assert type(error_of(response)) is Unavailable
+
+
+@pytest.mark.parametrize(
+    ("url", "certificates"),
+    [
+        ("http://127.0.0.1:7070", False),
+        ("http://localhost/", False),
+        ("http://[::1]:7070", False),
+        ("https://127.0.0.1:7070", True),
+        ("http://127.0.0.1.example.com", True),
+        ("http://127.0.0.1@example.com", True),
+        ("http://example.com", True),
+        ("http://[::1", True),
+    ],
+)
+def test_only_a_plain_call_to_this_machine_trusts_no_certificates(url: str, certificates: bool) -> None:
+    context = trusted_by(url)
+    assert bool(context.cert_store_stats()["x509_ca"]) is certificates
+    assert context.verify_mode is ssl.CERT_REQUIRED
 
 
 def test_nobody_there_is_unavailable() -> None:

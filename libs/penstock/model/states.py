@@ -1,0 +1,37 @@
+"""The states and the healths that a job may have. Apart, so that a client which lists jobs imports no configuration."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class JobState(StrEnum):
+    """What a job's state may be; all but `stopped` are states of `sync_state`.
+
+    `queued`: the job waits until the blast-radius budget has room for its rescale or rollout. `pending` is written by
+    the Job Service alone: it asks the State Syncer for a fresh decision.
+    """
+
+    PENDING = "pending"
+    SYNCED = "synced"
+    STOPPED = "stopped"
+    WAITING = "waiting"
+    QUEUED = "queued"
+    RESCALING = "rescaling"
+    ROLLING = "rolling"
+    FAILED = "failed"
+    QUARANTINED = "quarantined"
+    DELETING = "deleting"
+
+
+class Health(StrEnum):
+    """How well a job runs. UNKNOWN is never healthy."""
+
+    HEALTHY = "healthy"
+    STARTING = "starting"
+    LAGGING = "lagging"
+    CRASHING = "crashing"
+    HELD = "held"
+    QUARANTINED = "quarantined"
+    STOPPED = "stopped"
+    UNKNOWN = "unknown"
