@@ -20,6 +20,7 @@ from penstock.control.errors import Forbidden, NotFound, RetryableError, Unauthe
 from penstock.wire.job_client import JobClient
 from services.console.sealed import Seal, Session
 from services.console.views import words
+from services.console.views.subjects import subject_path
 
 _FOLDER = Path(__file__).parent
 STATIC = _FOLDER / "static"
@@ -64,6 +65,7 @@ def templates() -> Environment:
         lstrip_blocks=True,
     )
     found.filters.update(words.FILTERS)
+    found.globals["subject_path"] = subject_path
     found.globals["static"] = {each.name: static_url(each) for each in STATIC.iterdir()}
     return found
 

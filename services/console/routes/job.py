@@ -18,8 +18,9 @@ from services.console.views.layers import layers_table
 
 router = APIRouter(include_in_schema=False)
 JobName = Annotated[str, Path(pattern=NAME)]
-_STEPS = {1: 60, 6: 60, 24: 300, 168: 1800}
-"""By hours that the charts show: seconds of a step."""
+_STEPS = {"15 min": (0.25, 60), "1 h": (1, 60), "6 h": (6, 60), "24 h": (24, 300), "7 d": (168, 1800)}
+"""What the charts may show: hours, and seconds of a step."""
+_USUAL = "1 h"
 _ENTRIES = 50
 
 
@@ -27,7 +28,7 @@ _ENTRIES = 50
 def job_page(request: Request, job: JobName, client: ClientOf) -> Response:
     """How it runs: health, hops of the revision, lag, charts, tasks."""
     view, sync, tasks = client.get_job(job), client.sync(job), client.tasks(job).tasks
-    hours = _hours(request)
+    span = _span(request)
     max_lag = view.config["slo"]["max_lag_seconds"]
     return page(
         request,
@@ -39,23 +40,24 @@ def job_page(request: Request, job: JobName, client: ClientOf) -> Response:
         hops=hops(view, sync, tasks),
         steps=plan_steps(sync),
         max_lag_seconds=max_lag,
-        charts=list(charts(_series(request, client, job, hours), max_lag)),
-        hours=hours,
-        choices=list(_STEPS),
+        charts=list(charts(_series(request, client, job, span), max_lag)),
+        span=span,
+        spans=list(_STEPS),
         alerts=client.alerts(subject=job).alerts,
         runbooks=parts_of(request).runbooks,
     )
 
 
-def _hours(request: Request) -> int:
-    asked = request.query_params.get("hours", "")
-    return next((hours for hours in _STEPS if str(hours) == asked), 1)
+def _span(request: Request) -> str:
+    asked = request.query_params.get("span", "")
+    return asked if asked in _STEPS else _USUAL
 
 
-def _series(request: Request, client: JobClient, job: str, hours: int) -> JobSeries:
+def _series(request: Request, client: JobClient, job: str, span: str) -> JobSeries:
     until = parts_of(request).clock.now()
+    hours, step_seconds = _STEPS[span]
     since = until - timedelta(hours=hours)
-    return client.metrics(job, metric=METRICS, since=since, until=until, step_seconds=_STEPS[hours])
+    return client.metrics(job, metric=METRICS, since=since, until=until, step_seconds=step_seconds)
 
 
 @router.get("/jobs/{job}/configuration")

@@ -41,5 +41,6 @@ def _map(side: Any) -> Mapping[str, Any] | None:
 def _lines(old: Any, new: Any) -> Iterator[str]:
     sides = [side for side in (old, new) if isinstance(side, str)]
     if sides and any(is_long(side) for side in sides):
-        texts = [side.splitlines() if isinstance(side, str) else [] for side in (old, new)]
-        yield from [line for line in unified_diff(*texts, n=2, lineterm="") if line[:3] not in ("---", "+++", "@@ ")]
+        before, after = (side.splitlines() if isinstance(side, str) else [] for side in (old, new))
+        head_and_lines = list(unified_diff(before, after, n=2, lineterm=""))
+        yield from [line for line in head_and_lines[2:] if not line.startswith("@@ ")]
