@@ -54,7 +54,7 @@ def main() -> None:
 
 def measure(service: RunningJobService) -> dict[str, float]:
     """The figures among the jobs of the service."""
-    with console(service.url, console_key="a key of the bench") as url, User(url) as user:
+    with console(service.url, console_key="a key of the bench, long enough!") as url, User(url) as user:
         user.sign_in(service.admin)
         began = time.perf_counter()
         wait_until(lambda: "are being counted" not in user.get("/"), _MOST_SECONDS, "the count of the jobs", poll_s=0.5)

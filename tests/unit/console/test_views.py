@@ -71,6 +71,14 @@ def test_long_texts_differ_by_line() -> None:
     assert found.lines == (" SELECT a,", "-  b", "+  c", " FROM t")
 
 
+def test_texts_that_take_long_to_compare_are_only_counted() -> None:
+    many, long = "SELECT 1\n" * 2_000, "x" * 70_000
+    for old, new in ((many, many + "1"), (long, long + "\ny"), (None, many)):
+        (found,) = differences({"sql": old}, {"sql": new})
+        (line,) = found.lines
+        assert "too long to be compared" in line
+
+
 def plan(**known: Any) -> PlanView:
     facts: dict[str, Any] = {
         "kind": "rescale",
