@@ -108,7 +108,7 @@ def test_a_query_that_makes_no_sense_is_no_bug(user: User, path: str) -> None:
     assert user.http.get(path).status_code in (200, 422)
 
 
-@pytest.mark.parametrize("name", [".", "%2E%2E", "." * 3000, "%ED%A0%80", "a" * 200, "A%0D%0AB"])
+@pytest.mark.parametrize("name", ["%2E%2E", "." * 3000, "%ED%A0%80", "a" * 200, "A%0D%0AB"])
 def test_a_name_that_is_none_is_no_bug(user: User, name: str) -> None:
     for path in (f"/jobs/{name}/change", f"/containers/{name}"):
         assert user.http.get(path).status_code in (303, 404)
