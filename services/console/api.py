@@ -148,9 +148,9 @@ def _refused(request: Request, error: Exception) -> Response:
         return _sign_in_needed(request, error)
     rule, field = getattr(error, "rule", None), getattr(error, "field", None)
     if isinstance(error, Unavailable):
-        log.warning("the job service does not answer", path=request.url.path, error=error.detail)
         if request.url.path in _PROBES:
             return penstock_error(Unavailable(_NO_ANSWER))
+        log.warning("the job service does not answer", path=request.url.path, error=error.detail)
         return _error(request, 503, "The Job Service does not answer", _NO_ANSWER)
     titles = {403: "You may not do this", 404: "There is nothing here", 409: "This contradicts the present state"}
     return _error(request, error.status, titles.get(error.status, "This was refused"), error.detail, rule, field)
