@@ -6,6 +6,7 @@ import secrets
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from pathlib import Path
+from threading import Lock
 from typing import Any
 from urllib.parse import quote
 
@@ -17,15 +18,18 @@ from starlette.staticfiles import StaticFiles
 
 from penstock.control.clock import Clock
 from penstock.control.errors import PenstockError, Unauthenticated, Unavailable
+from penstock.control.logs import logger
 from penstock.wire.app import create_app
 from penstock.wire.http import HttpClient
 from penstock.wire.job_client import JobClient
-from services.console.requests import STATIC, Parts, SignInNeeded, page, parts_of, templates
+from penstock.wire.problems import penstock_error
+from services.console.requests import STATIC, Parts, SignInNeeded, is_own_host, page, parts_of, static_url, templates
 from services.console.routes import alerts, containers, fleet, job, job_forms, sign_in
 from services.console.sealed import Seal
 from services.console.settings import ConsoleSettings
 from services.console.views.runbooks import runbooks
 
+log = logger(__name__)
 _ROUTES = (sign_in, fleet, job, job_forms, containers, alerts)
 _ALERTS = Path(__file__).parents[1] / "ALERTS.md"
 _READY_SECONDS = 2.0
@@ -39,22 +43,27 @@ HEADERS = {
     "Permissions-Policy": "camera=(), microphone=(), geolocation=()",
 }
 """What a browser may do with a page: load what the console itself serves, and send forms to it."""
+_READY_KEPT_SECONDS = 2.0
+_PROBES = ("/healthz", "/readyz", "/metrics")
+_NO_ANSWER = "try again in a moment; the log of the console has more"
 _FOR_EVER = "public, max-age=31536000, immutable"
 
 
 def create_console(settings: ConsoleSettings, clock: Clock) -> FastAPI:
     """The console's application; it asks the Job Service for all that it shows."""
-    app = create_app("console", ready=lambda: _ready(settings), documents=False)
+    app = create_app("console", ready=_Ready(settings, clock).ask, documents=False)
     secret = settings.console_key.get_secret_value().encode() or secrets.token_bytes(32)
     app.state.parts = Parts(
         seal=Seal(secret, timedelta(seconds=settings.console_session_seconds)),
         clock=clock,
         connect=lambda token: JobClient(settings.job_service_url, token, authority=settings.trusted()),
         refresh_seconds=settings.console_refresh_seconds,
-        is_secure=settings.serves_tls(),
+        is_secure=settings.is_secure(),
         runbooks=runbooks(_ALERTS.read_text()),
         templates=templates(),
+        files=frozenset(static_url(each) for each in STATIC.iterdir()),
         session_seconds=settings.console_session_seconds,
+        url=settings.console_url,
     )
     for routes in _ROUTES:
         app.include_router(routes.router)
@@ -63,26 +72,63 @@ def create_console(settings: ConsoleSettings, clock: Clock) -> FastAPI:
     app.exception_handler(PenstockError)(_refused)
     app.exception_handler(RequestValidationError)(_not_found)
     app.exception_handler(HTTPException)(_http_error)
+    app.exception_handler(Exception)(_bug)
     app.middleware("http")(_with_headers)
     return app
 
 
-def _ready(settings: ConsoleSettings) -> dict[str, Any]:
-    with HttpClient(
-        settings.job_service_url, timeout_seconds=_READY_SECONDS, authority=settings.trusted()
-    ) as job_service:
-        job_service.send("GET", "/healthz")
-    return {"job_service": "reachable"}
+class _Ready:
+    """Whether the Job Service answers. Everybody may ask, so it is asked anew only after `_READY_KEPT_SECONDS`."""
+
+    def __init__(self, settings: ConsoleSettings, clock: Clock) -> None:
+        self._client = HttpClient(
+            settings.job_service_url, timeout_seconds=_READY_SECONDS, authority=settings.trusted()
+        )
+        self._clock = clock
+        self._lock = Lock()
+        self._asked_at = float("-inf")
+        self._answers = False
+
+    def ask(self) -> dict[str, Any]:
+        """The body of `/readyz`. Raises Unavailable."""
+        with self._lock:
+            if self._clock.monotonic() - self._asked_at > _READY_KEPT_SECONDS:
+                self._answers = self._now()
+                self._asked_at = self._clock.monotonic()
+            if not self._answers:
+                raise Unavailable(_NO_ANSWER)
+        return {"job_service": "reachable"}
+
+    def _now(self) -> bool:
+        try:
+            self._client.send("GET", "/healthz")
+        except PenstockError as error:
+            log.warning("the job service does not answer", error=error.detail)
+            return False
+        return True
 
 
 async def _with_headers(request: Request, call_next: Callable[[Request], Awaitable[Response]]) -> Response:
-    response = await call_next(request)
+    if not is_own_host(request) and request.url.path not in _PROBES:
+        return _safe(request, _error(request, 421, "This is another address", "the console does not go by this name"))
+    return _safe(request, await call_next(request))
+
+
+def _safe(request: Request, response: Response) -> Response:
+    """The response with what a browser may do with it."""
+    parts, url = parts_of(request), f"{request.url.path}?{request.url.query}"
     response.headers.update(HEADERS)
-    is_file = request.url.path.startswith("/static/") and response.status_code == 200 and bool(request.url.query)
-    response.headers["Cache-Control"] = _FOR_EVER if is_file else "no-store"
-    if parts_of(request).is_secure:
+    is_present_file = url in parts.files
+    response.headers["Cache-Control"] = _FOR_EVER if is_present_file else "no-store"
+    if parts.is_secure:
         response.headers["Strict-Transport-Security"] = "max-age=31536000"
     return response
+
+
+def _bug(request: Request, error: Exception) -> Response:
+    """What no other handler knew. Headers are set here, as this response goes past `_with_headers`."""
+    log.error("request broke", path=request.url.path, error=repr(error))
+    return _safe(request, _error(request, 500, "This is a bug in Penstock", "see the log of the console"))
 
 
 def _sign_in_needed(request: Request, _: Exception) -> Response:
@@ -102,7 +148,10 @@ def _refused(request: Request, error: Exception) -> Response:
         return _sign_in_needed(request, error)
     rule, field = getattr(error, "rule", None), getattr(error, "field", None)
     if isinstance(error, Unavailable):
-        return _error(request, 503, "The Job Service does not answer", error.detail, rule, field)
+        if request.url.path in _PROBES:
+            return penstock_error(Unavailable(_NO_ANSWER))
+        log.warning("the job service does not answer", path=request.url.path, error=error.detail)
+        return _error(request, 503, "The Job Service does not answer", _NO_ANSWER)
     titles = {403: "You may not do this", 404: "There is nothing here", 409: "This contradicts the present state"}
     return _error(request, error.status, titles.get(error.status, "This was refused"), error.detail, rule, field)
 

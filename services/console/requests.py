@@ -5,21 +5,24 @@ from __future__ import annotations
 import hashlib
 import re
 import secrets
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import parse_qsl, quote, urlsplit
 
 from fastapi import Depends, Request, Response
+from fastapi import Path as PathParameter
 from fastapi.responses import HTMLResponse, RedirectResponse
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from penstock.config.declare import NAME
 from penstock.control.clock import Clock
 from penstock.control.errors import Forbidden, NotFound, RetryableError, Unauthenticated, UserError
 from penstock.wire.job_client import JobClient
 from services.console.sealed import Seal, Session
 from services.console.views import words
+from services.console.views.subjects import subject_path
 
 _FOLDER = Path(__file__).parent
 STATIC = _FOLDER / "static"
@@ -27,6 +30,8 @@ LARGEST_FORM_BYTES = 256 * 1024
 _MOST_FIELDS = 100
 _LOCAL = re.compile(r"^/(?![/\\])[^\x00-\x20\\]*$")
 Form = Mapping[str, str]
+Name = Annotated[str, PathParameter(pattern=NAME)]
+"""The name of a job, a layer or a container in a path."""
 NOT_OF_A_FIELD = (Unauthenticated, Forbidden, NotFound, RetryableError)
 """Refusals of a form that no field of it can mend: each has a page of its own."""
 
@@ -46,7 +51,9 @@ class Parts:
     is_secure: bool
     runbooks: Mapping[str, Any]
     templates: Environment
+    files: Set[str]
     session_seconds: int
+    url: str
 
     @property
     def cookie(self) -> str:
@@ -64,6 +71,7 @@ def templates() -> Environment:
         lstrip_blocks=True,
     )
     found.filters.update(words.FILTERS)
+    found.globals["subject_path"] = subject_path
     found.globals["static"] = {each.name: static_url(each) for each in STATIC.iterdir()}
     return found
 
@@ -121,11 +129,20 @@ async def read_form(request: Request) -> Form:
 
 def require_own_origin(request: Request) -> None:
     """A form of another site is refused, whatever else it carries. Raises Forbidden."""
-    origin = request.headers.get("origin")
+    origin, own = request.headers.get("origin"), parts_of(request).url
     if request.headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
         raise _foreign()
-    if origin is not None and urlsplit(origin).netloc != request.headers.get("host"):
+    host = request.headers.get("host", "")
+    allowed = (own,) if own else (f"http://{host}", f"https://{host}")
+    if origin is not None and origin not in allowed:
         raise _foreign()
+
+
+def is_own_host(request: Request) -> bool:
+    """Whether the request names the host of `PENSTOCK_CONSOLE_URL`; every host is right without that setting. Another
+    one is a name of somebody else that leads here."""
+    own = parts_of(request).url
+    return not own or request.headers.get("host", "") == urlsplit(own).netloc
 
 
 async def _form(request: Request, session: SessionOf) -> Form:
@@ -158,14 +175,24 @@ def page(request: Request, template: str, *, status: int = 200, **context: Any) 
         "ago": lambda moment: words.ago(moment, now),
         "refresh_seconds": parts.refresh_seconds,
         "idempotency_key": secrets.token_hex(16),
-        "done": request.query_params.get("done", ""),
+        "done": _done(request, session),
     }
     return HTMLResponse(parts.templates.get_template(template).render(shown | context), status_code=status)
 
 
-def see(path: str, done: str = "") -> Response:
-    """Leads to a page after a form was done; `done` says what."""
-    return RedirectResponse(f"{path}?done={quote(done)}" if done else path, status_code=303)
+def see(request: Request, path: str, done: str) -> Response:
+    """Leads to a page after a form was done; `done` says what, to the session of the form only."""
+    session: Session = request.state.session
+    signed = parts_of(request).seal.form_token(f"{session.nonce} {done}")
+    return RedirectResponse(f"{path}?done={quote(done)}&signed={signed}", status_code=303)
+
+
+def _done(request: Request, session: Session | None) -> str:
+    """What a form did, as this console said it to this session."""
+    done, signed = (request.query_params.get(name, "") for name in ("done", "signed"))
+    if session is None or not parts_of(request).seal.is_form_token(signed, f"{session.nonce} {done}"):
+        return ""
+    return done
 
 
 def local_path(path: str) -> str:

@@ -95,7 +95,7 @@ def test_the_document_names_the_calls_of_the_design(document: BaseSchema) -> Non
         f"GET {one_job}/rollout",
         *(f"POST {one_job}/rollout/{what}" for what in ("pause", "resume", "abort")),
         *(f"GET /v1/{what}" for what in ("jobs", "containers", "shards", "alerts", "fields", "layers", "tokens")),
-        *(f"GET /v1/{what}" for what in ("leaders", "history", "silences")),
+        *(f"GET /v1/{what}" for what in ("leaders", "history", "silences", "caller", "fleet", "changes")),
         *(f"POST /v1/{what}" for what in ("batches", "layers", "tokens", "silences")),
         "GET /v1/containers/{container}",
         *(f"POST /v1/containers/{{container}}/{verb}" for verb in ("cordon", "drain", "uncordon")),

@@ -15,7 +15,8 @@ Roles = frozenset[Role]
 Call = tuple[str, str, str]
 """Service, method, path as the route has it."""
 
-ANY_ROLE: Roles = frozenset(Role)
+ANY_ROLE: Roles = frozenset(Role) - {Role.CONSOLE}
+"""The console asks the Job Service as its users do, and no internal port."""
 _CONTAINERS: Roles = frozenset([Role.TASK_MANAGER])
 _SHARD_MANAGER: Roles = frozenset([Role.SHARD_MANAGER])
 _STATE_SYNCER: Roles = frozenset([Role.STATE_SYNCER])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -37,8 +38,10 @@ ONLY_FOR = {
 """Variables that one service alone gets, by its module; others pass to all."""
 # By this a Spark host is known among the children of its Task Manager.
 HOST_MODULE = "penstock.spark.host"
-# The console asks the Job Service for all that it shows: it learns of no server and no folder of jobs.
-_OF_THE_CONSOLE = ("PENSTOCK_DATA_DIR", "PENSTOCK_IDENTITY_DIR", "PENSTOCK_URL", "PENSTOCK_JOB_SERVICE_URL")
+# The console asks the Job Service for all that it shows: it learns of no server, no secret and no folder of others.
+_OF_THE_CONSOLE = re.compile(
+    "PENSTOCK_(JOB_SERVICE_URL|HOST|PORT|CONSOLE_[A-Z_]+|LOG_[A-Z]+|HTTP_[A-Z_]+|AUTHENTICATION)|(?!PENSTOCK_).*"
+)
 
 
 @dataclass(frozen=True)
@@ -92,11 +95,9 @@ def _spec(plan: StackPlan, name: str) -> ProcessSpec:
     if module == "task_manager":
         own["PENSTOCK_DATABASE_URL"] = plan.task_manager_database_url or plan.database_url
         own["PENSTOCK_CONNECTIONS"] = json.dumps(dict(plan.connections))
-    shared = _shared_environment(plan)
+    env = {**given, **_shared_environment(plan), "PENSTOCK_PORT": str(plan.ports[name]), **own}
     if module == CONSOLE:
-        given.pop("PENSTOCK_DATABASE_URL", None)
-        shared = {key: shared[key] for key in _OF_THE_CONSOLE}
-    env = {**given, **shared, "PENSTOCK_PORT": str(plan.ports[name]), **own}
+        env = {key: value for key, value in env.items() if _OF_THE_CONSOLE.fullmatch(key)}
     return ProcessSpec(name, (sys.executable, "-m", f"services.{module}"), env, f"{plan.url(name)}/readyz")
 
 

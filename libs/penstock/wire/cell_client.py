@@ -71,6 +71,10 @@ class CellClient(ServiceClient):
         """Who this client's token belongs to."""
         return self._read(CallerView, "/v1/caller")
 
+    def caller_at_once(self, timeout_seconds: float) -> CallerView:
+        """The same, asked once: for somebody who waits. Raises Unavailable after this time."""
+        return CallerView.model_validate_json(self.send("GET", "/v1/caller", timeout=timeout_seconds).content)
+
     def fleet(self) -> FleetView:
         """How many jobs have each health and each state."""
         return self._read(FleetView, "/v1/fleet")

@@ -61,7 +61,7 @@ def acknowledge(request: Request, alert: int, client: ClientOf, form: FormOf) ->
     if not errors:
         try:
             client.acknowledge(alert, reason=reason)
-            return see("/alerts", f"alert {alert} is acknowledged")
+            return see(request, "/alerts", f"alert {alert} is acknowledged")
         except NOT_OF_A_FIELD:
             raise
         except UserError as error:
@@ -70,10 +70,10 @@ def acknowledge(request: Request, alert: int, client: ClientOf, form: FormOf) ->
 
 
 @router.post("/alerts/{alert}/leave")
-def leave(alert: int, client: ClientOf, form: FormOf) -> Response:
+def leave(request: Request, alert: int, client: ClientOf, form: FormOf) -> Response:
     """Nobody works on the alert any more."""
     client.end_acknowledgement(alert, reason=form.get("reason", ""))
-    return see("/alerts", f"alert {alert} is nobody's again")
+    return see(request, "/alerts", f"alert {alert} is nobody's again")
 
 
 @router.post("/silences")
@@ -83,8 +83,8 @@ def silence(request: Request, client: ClientOf, form: FormOf) -> Response:
     wanted = _silence(form, errors)
     if not errors and wanted is not None:
         try:
-            made = client.silence(wanted, idempotency_key=form.get("idempotency_key") or None)
-            return see("/alerts", f"silence {made.id} has begun")
+            made = client.silence(wanted, idempotency_key=forms.idempotency_key(form))
+            return see(request, "/alerts", f"silence {made.id} has begun")
         except NOT_OF_A_FIELD:
             raise
         except UserError as error:
@@ -105,7 +105,7 @@ def _silence(form: Form, errors: Errors) -> SilenceWrite | None:
 
 
 @router.post("/silences/{silence}/end")
-def end_silence(silence: int, client: ClientOf, form: FormOf) -> Response:
+def end_silence(request: Request, silence: int, client: ClientOf, form: FormOf) -> Response:
     """Ends a silence."""
     client.end_silence(silence, reason=form.get("reason", ""))
-    return see("/alerts", f"silence {silence} has ended")
+    return see(request, "/alerts", f"silence {silence} has ended")

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Request, Response
 from penstock.control.errors import UserError
 from penstock.wire.job_client import JobClient
 from penstock.wire.service_client import Noted
-from services.console.requests import NOT_OF_A_FIELD, ClientOf, Form, FormOf, page, see
+from services.console.requests import NOT_OF_A_FIELD, ClientOf, Form, FormOf, Name, page, see
 from services.console.views import containers as views
 from services.console.views import forms
 from services.console.views.forms import Errors, Filled
@@ -39,7 +39,7 @@ def containers_page(request: Request, client: ClientOf) -> Response:
 
 
 @router.get("/containers/{name}")
-def container_page(request: Request, name: str, client: ClientOf) -> Response:
+def container_page(request: Request, name: Name, client: ClientOf) -> Response:
     """One container, with the forms about it."""
     return _container(request, client, name, Filled())
 
@@ -59,7 +59,7 @@ def _container(request: Request, client: JobClient, name: str, filled: Filled, s
 
 
 @router.post("/containers/{name}")
-def change_container(request: Request, name: str, client: ClientOf, form: FormOf) -> Response:
+def change_container(request: Request, name: Name, client: ClientOf, form: FormOf) -> Response:
     """Cordons, drains or uncordons it."""
     errors: Errors = {}
     reason = forms.reason(form.get("reason", ""), errors)
@@ -68,7 +68,7 @@ def change_container(request: Request, name: str, client: ClientOf, form: FormOf
     if not errors:
         try:
             _act(client, name, form, reason)
-            return see(f"/containers/{name}", f"{form['action']} is recorded")
+            return see(request, f"/containers/{name}", f"{form['action']} is recorded")
         except NOT_OF_A_FIELD:
             raise
         except UserError as error:
@@ -77,6 +77,6 @@ def change_container(request: Request, name: str, client: ClientOf, form: FormOf
 
 
 def _act(client: JobClient, name: str, form: Form, reason: str) -> None:
-    given = Noted(reason=reason, idempotency_key=form.get("idempotency_key") or None)
+    given = Noted(reason=reason, idempotency_key=forms.idempotency_key(form))
     calls = {"cordon": client.cordon, "drain": client.drain, "uncordon": client.uncordon}
     calls[form["action"]](name, **given)

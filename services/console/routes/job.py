@@ -3,31 +3,29 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Annotated
 
-from fastapi import APIRouter, Path, Request, Response
+from fastapi import APIRouter, Request, Response
 
-from penstock.config.declare import NAME
 from penstock.wire.job_client import JobClient
 from penstock.wire.overview import JobSeries
-from services.console.requests import ClientOf, page, parts_of
+from services.console.requests import ClientOf, Name, page, parts_of
 from services.console.views.charts import METRICS, charts
 from services.console.views.diffs import differences
 from services.console.views.hops import hops, plan_steps
 from services.console.views.layers import layers_table
 
 router = APIRouter(include_in_schema=False)
-JobName = Annotated[str, Path(pattern=NAME)]
-_STEPS = {1: 60, 6: 60, 24: 300, 168: 1800}
-"""By hours that the charts show: seconds of a step."""
+_STEPS = {"15 min": (0.25, 60), "1 h": (1, 60), "6 h": (6, 60), "24 h": (24, 300), "7 d": (168, 1800)}
+"""What the charts may show: hours, and seconds of a step."""
+_USUAL = "1 h"
 _ENTRIES = 50
 
 
 @router.get("/jobs/{job}")
-def job_page(request: Request, job: JobName, client: ClientOf) -> Response:
+def job_page(request: Request, job: Name, client: ClientOf) -> Response:
     """How it runs: health, hops of the revision, lag, charts, tasks."""
     view, sync, tasks = client.get_job(job), client.sync(job), client.tasks(job).tasks
-    hours = _hours(request)
+    span = _span(request)
     max_lag = view.config["slo"]["max_lag_seconds"]
     return page(
         request,
@@ -39,27 +37,28 @@ def job_page(request: Request, job: JobName, client: ClientOf) -> Response:
         hops=hops(view, sync, tasks),
         steps=plan_steps(sync),
         max_lag_seconds=max_lag,
-        charts=list(charts(_series(request, client, job, hours), max_lag)),
-        hours=hours,
-        choices=list(_STEPS),
+        charts=list(charts(_series(request, client, job, span), max_lag)),
+        span=span,
+        spans=list(_STEPS),
         alerts=client.alerts(subject=job).alerts,
         runbooks=parts_of(request).runbooks,
     )
 
 
-def _hours(request: Request) -> int:
-    asked = request.query_params.get("hours", "")
-    return next((hours for hours in _STEPS if str(hours) == asked), 1)
+def _span(request: Request) -> str:
+    asked = request.query_params.get("span", "")
+    return asked if asked in _STEPS else _USUAL
 
 
-def _series(request: Request, client: JobClient, job: str, hours: int) -> JobSeries:
+def _series(request: Request, client: JobClient, job: str, span: str) -> JobSeries:
     until = parts_of(request).clock.now()
+    hours, step_seconds = _STEPS[span]
     since = until - timedelta(hours=hours)
-    return client.metrics(job, metric=METRICS, since=since, until=until, step_seconds=_STEPS[hours])
+    return client.metrics(job, metric=METRICS, since=since, until=until, step_seconds=step_seconds)
 
 
 @router.get("/jobs/{job}/configuration")
-def configuration(request: Request, job: JobName, client: ClientOf) -> Response:
+def configuration(request: Request, job: Name, client: ClientOf) -> Response:
     """The layers side by side."""
     view = client.get_job(job)
     order = [layer.name for layer in client.layers()]
@@ -69,7 +68,7 @@ def configuration(request: Request, job: JobName, client: ClientOf) -> Response:
 
 
 @router.get("/jobs/{job}/history")
-def history(request: Request, job: JobName, client: ClientOf) -> Response:
+def history(request: Request, job: Name, client: ClientOf) -> Response:
     """Who changed what, when and why."""
     found = client.history(job, limit=_ENTRIES, cursor=request.query_params.get("after") or None)
     entries = [(entry, list(differences(entry.old, entry.new))) for entry in found.entries]
@@ -81,7 +80,7 @@ def history(request: Request, job: JobName, client: ClientOf) -> Response:
 
 
 @router.get("/jobs/{job}/decisions")
-def decisions(request: Request, job: JobName, client: ClientOf) -> Response:
+def decisions(request: Request, job: Name, client: ClientOf) -> Response:
     """What the Auto Scaler decided, with what it knew."""
     found = client.decisions(job, limit=_ENTRIES, cursor=request.query_params.get("after") or None)
     return page(

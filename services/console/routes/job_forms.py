@@ -13,8 +13,7 @@ from penstock.control.errors import Conflict, PenstockError, UserError
 from penstock.wire.desired import FIELD, start_change
 from penstock.wire.job_client import Expiring, JobClient
 from penstock.wire.service_client import Noted
-from services.console.requests import NOT_OF_A_FIELD, ClientOf, Form, FormOf, SessionOf, page, see
-from services.console.routes.job import JobName
+from services.console.requests import NOT_OF_A_FIELD, ClientOf, Form, FormOf, Name, SessionOf, page, see
 from services.console.views import forms
 from services.console.views.forms import Errors, Filled
 from services.console.views.plans import shown
@@ -34,7 +33,7 @@ class _Wanted(NamedTuple):
 
 
 @router.get("/jobs/{job}/change")
-def change(request: Request, job: JobName, client: ClientOf, session: SessionOf) -> Response:
+def change(request: Request, job: Name, client: ClientOf, session: SessionOf) -> Response:
     """All forms about a job."""
     return _change(request, client, job, {})
 
@@ -57,7 +56,7 @@ def _change(request: Request, client: JobClient, job: str, filled: Mapping[str, 
 
 
 @router.post("/jobs/{job}/plan")
-def plan(request: Request, job: JobName, client: ClientOf, form: FormOf) -> Response:
+def plan(request: Request, job: Name, client: ClientOf, form: FormOf) -> Response:
     """What a change would do. Writes nothing."""
     errors: Errors = {}
     what = form.get("what", "")
@@ -104,7 +103,7 @@ def _wanted(client: JobClient, job: str, what: str, form: Form, errors: Errors) 
 
 
 @router.post("/jobs/{job}/confirm")
-def confirm(request: Request, job: JobName, client: ClientOf, form: FormOf) -> Response:
+def confirm(request: Request, job: Name, client: ClientOf, form: FormOf) -> Response:
     """Makes the change whose plan was shown, unless the layer has changed since."""
     errors: Errors = {}
     what = form.get("what", "") if form.get("what") in _PLANNED else "override"
@@ -113,10 +112,10 @@ def confirm(request: Request, job: JobName, client: ClientOf, form: FormOf) -> R
     version = forms.whole_number(form.get("version", ""))
     if not errors:
         given = Expiring(reason=reason, expires_in_seconds=expiry, whole_layer=form.get("whole_layer") == "yes")
-        given["idempotency_key"] = form.get("idempotency_key") or None
+        given["idempotency_key"] = forms.idempotency_key(form)
         try:
             written = client.patch_layer(job, form.get("layer", ""), patch, if_match=version, **given)
-            return see(f"/jobs/{job}", f"written to {written.layer} as revision {written.revision}")
+            return see(request, f"/jobs/{job}", f"written to {written.layer} as revision {written.revision}")
         except NOT_OF_A_FIELD:
             raise
         except UserError as error:
@@ -126,19 +125,19 @@ def confirm(request: Request, job: JobName, client: ClientOf, form: FormOf) -> R
 
 
 @router.post("/jobs/{job}/restart")
-def restart(request: Request, job: JobName, client: ClientOf, form: FormOf) -> Response:
+def restart(request: Request, job: Name, client: ClientOf, form: FormOf) -> Response:
     """Restarts all tasks."""
     return _noted(request, client, job, form, "restart")
 
 
 @router.post("/jobs/{job}/release")
-def release(request: Request, job: JobName, client: ClientOf, form: FormOf) -> Response:
+def release(request: Request, job: Name, client: ClientOf, form: FormOf) -> Response:
     """Lets a quarantined or failed job be tried again."""
     return _noted(request, client, job, form, "release")
 
 
 @router.post("/jobs/{job}/savepoint")
-def savepoint(request: Request, job: JobName, client: ClientOf, form: FormOf) -> Response:
+def savepoint(request: Request, job: Name, client: ClientOf, form: FormOf) -> Response:
     """Asks for a savepoint."""
     return _noted(request, client, job, form, "savepoint")
 
@@ -146,16 +145,14 @@ def savepoint(request: Request, job: JobName, client: ClientOf, form: FormOf) ->
 def _noted(request: Request, client: JobClient, job: str, form: Form, what: str) -> Response:
     """A call with a reason and no plan."""
     errors: Errors = {}
-    given = Noted(
-        reason=forms.reason(form.get("reason", ""), errors), idempotency_key=form.get("idempotency_key") or None
-    )
+    given = Noted(reason=forms.reason(form.get("reason", ""), errors), idempotency_key=forms.idempotency_key(form))
     if not errors:
         try:
             if what == "savepoint":
                 made = client.create_savepoint(job, form.get("name", "").strip() or None, **given)
-                return see(f"/jobs/{job}/savepoints", f"savepoint {made.name} is asked for")
+                return see(request, f"/jobs/{job}/savepoints", f"savepoint {made.name} is asked for")
             call = client.restart if what == "restart" else client.release
-            return see(f"/jobs/{job}", f"{what} is revision {call(job, **given).revision}")
+            return see(request, f"/jobs/{job}", f"{what} is revision {call(job, **given).revision}")
         except NOT_OF_A_FIELD:
             raise
         except PenstockError as error:
@@ -164,21 +161,21 @@ def _noted(request: Request, client: JobClient, job: str, form: Form, what: str)
 
 
 @router.post("/jobs/{job}/layers/{layer}/drop")
-def drop(request: Request, job: JobName, layer: str, client: ClientOf, form: FormOf) -> Response:
+def drop(request: Request, job: Name, layer: Name, client: ClientOf, form: FormOf) -> Response:
     """Drops a layer, which brings the values below it back."""
     reason = _required_reason(form)
     version = forms.whole_number(form.get("version", ""))
     written = client.drop_layer(job, layer, if_match=version, reason=reason)
-    return see(f"/jobs/{job}", f"{layer} was dropped as revision {written.revision}")
+    return see(request, f"/jobs/{job}", f"{layer} was dropped as revision {written.revision}")
 
 
 @router.post("/jobs/{job}/layers/{layer}/revert")
-def revert(request: Request, job: JobName, layer: str, client: ClientOf, form: FormOf) -> Response:
+def revert(request: Request, job: Name, layer: Name, client: ClientOf, form: FormOf) -> Response:
     """Makes a layer again what it was at a version."""
     reason = _required_reason(form)
     version, present = (forms.whole_number(form.get(name, "")) for name in ("version", "present"))
     written = client.revert_layer(job, layer, version, if_match=present, reason=reason, expires_in_seconds="default")
-    return see(f"/jobs/{job}", f"{layer} is again as at version {version}, by revision {written.revision}")
+    return see(request, f"/jobs/{job}", f"{layer} is again as at version {version}, by revision {written.revision}")
 
 
 def _required_reason(form: Form) -> str:
@@ -191,7 +188,7 @@ def _required_reason(form: Form) -> str:
 
 
 @router.get("/jobs/{job}/savepoints")
-def savepoints(request: Request, job: JobName, client: ClientOf) -> Response:
+def savepoints(request: Request, job: Name, client: ClientOf) -> Response:
     """Savepoints and generations of the job's checkpoints."""
     found = client.savepoints(job, limit=100)
     return page(

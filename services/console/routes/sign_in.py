@@ -5,19 +5,26 @@ from __future__ import annotations
 import secrets
 
 from fastapi import APIRouter, Request, Response
+from fastapi.responses import RedirectResponse
 
-from penstock.control.errors import Unauthenticated, UserError
-from services.console.requests import FormOf, local_path, page, parts_of, read_form, see
+from penstock.control.errors import UserError
+from penstock.wire.app import OwnThreads
+from services.console.requests import FormOf, local_path, page, parts_of, read_form
 from services.console.sealed import Session
 
 router = APIRouter(include_in_schema=False)
 _LONGEST_TOKEN = 1000
+_MOST_SECONDS = 5.0
 
 
 @router.get("/sign-in")
 def sign_in_page(request: Request) -> Response:
     """The form for a token. Its cookie holds what the form's token is made for."""
     return _form_page(request, local_path(request.query_params.get("next", "/")))
+
+
+_ASKED = OwnThreads(4)
+"""A Job Service that hangs keeps only these waiting, and no other page."""
 
 
 @router.post("/sign-in")
@@ -30,19 +37,19 @@ async def sign_in(request: Request) -> Response:
         return _form_page(request, following, error="this page was open for too long, or cookies are off: try again")
     if not token or len(token) > _LONGEST_TOKEN or not (token.isascii() and token.isprintable()):
         return _form_page(request, following, error="paste a token")
-    return _signed_in(request, token, following)
+    return await _ASKED.run(_signed_in, request, token, following)
 
 
 def _signed_in(request: Request, token: str, following: str) -> Response:
     parts = parts_of(request)
     try:
         with parts.connect(token) as client:
-            caller = client.caller()
-    except (Unauthenticated, UserError) as error:
+            caller = client.caller_at_once(_MOST_SECONDS)
+    except UserError as error:
         return _form_page(request, following, error=error.detail)
     nonce = secrets.token_hex(16)
     session = Session(nonce=nonce, token=token, name=caller.name, role=caller.role, layers=tuple(caller.layers))
-    response = see(following)
+    response = RedirectResponse(following, status_code=303)
     sealed = parts.seal.close(session, parts.clock.now())
     _set(request, response, parts.cookie, sealed, parts.session_seconds)
     return response
@@ -51,15 +58,16 @@ def _signed_in(request: Request, token: str, following: str) -> Response:
 @router.post("/sign-out")
 def sign_out(request: Request, _: FormOf) -> Response:
     """Takes the cookie back. The token itself stays good."""
-    response = see("/sign-in")
+    response = RedirectResponse("/sign-in", status_code=303)
     forget(request, response)
     return response
 
 
 def forget(request: Request, response: Response) -> None:
-    """Takes the session's cookie back."""
+    """Takes the session's cookie back, of a browser that sent it: a form of another site signs nobody out."""
     parts = parts_of(request)
-    response.delete_cookie(parts.cookie, path="/", secure=parts.is_secure, httponly=True, samesite="strict")
+    if parts.cookie in request.cookies:
+        response.delete_cookie(parts.cookie, path="/", secure=parts.is_secure, httponly=True, samesite="strict")
 
 
 def _form_page(request: Request, following: str, error: str = "") -> Response:

@@ -9,6 +9,10 @@ from typing import Any
 
 from services.console.views.words import is_long
 
+_LONGEST_COMPARED = 64 * 1024
+_MOST_COMPARED = 1_000
+"""To compare texts takes time that grows faster than their lines."""
+
 
 @dataclass(frozen=True, slots=True)
 class Difference:
@@ -40,6 +44,10 @@ def _map(side: Any) -> Mapping[str, Any] | None:
 
 def _lines(old: Any, new: Any) -> Iterator[str]:
     sides = [side for side in (old, new) if isinstance(side, str)]
-    if sides and any(is_long(side) for side in sides):
-        texts = [side.splitlines() if isinstance(side, str) else [] for side in (old, new)]
-        yield from [line for line in unified_diff(*texts, n=2, lineterm="") if line[:3] not in ("---", "+++", "@@ ")]
+    if sum(len(side) for side in sides) > _LONGEST_COMPARED or sum(side.count("\n") for side in sides) > _MOST_COMPARED:
+        counts = [side.count("\n") + 1 if isinstance(side, str) else 0 for side in (old, new)]
+        yield f" {counts[0]:,} lines became {counts[1]:,}: too long to be compared here"
+    elif sides and any(is_long(side) for side in sides):
+        before, after = (side.splitlines() if isinstance(side, str) else [] for side in (old, new))
+        head_and_lines = list(unified_diff(before, after, n=2, lineterm=""))
+        yield from [line for line in head_and_lines[2:] if not line.startswith("@@ ")]

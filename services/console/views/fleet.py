@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -103,7 +104,7 @@ def asked(query: Mapping[str, str]) -> Asked:
     texts = {name: query.get(name, "").strip() for name in ("prefix", "owner", "package", "topic", "after")}
     sort = query.get("sort", "") or "job"
     number = query.get("page", "1")
-    if not number.isdecimal() or not 1 <= int(number) <= MOST_SORTED:
+    if re.fullmatch(r"[1-9][0-9]{0,3}", number) is None:
         raise InvalidConfig(f"page: {number[:20]} is no page", field="page", rule="page")
     return Asked(
         **texts,

@@ -18,6 +18,8 @@ Errors = dict[str, str]
 WHOLE = "form"
 _LONGEST_REASON = 2000
 _MOST_TASKS = 10_000
+_LONGEST_TIME = 20
+_KEY = re.compile(r"^[!-~]{1,200}$")
 _PATH = re.compile(r"^[A-Za-z_][\w-]*(\.[\w-]+)*$")
 Expiry = int | Literal["default"] | None
 
@@ -44,10 +46,20 @@ def changes(text: str, errors: Errors) -> dict[str, Any]:
         errors["changes"] = "write what to change: a line `field = value` for each field"
         return {}
     try:
-        return _json_object(text) if text.lstrip().startswith("{") else _lines(text.splitlines())
+        found = _json_object(text) if text.lstrip().startswith("{") else _lines(text.splitlines())
+        _require_sendable(found)
+        return found
     except UserError as error:
         errors["changes"] = error.detail
         return {}
+
+
+def _require_sendable(patch: Mapping[str, Any]) -> None:
+    """JSON has texts that UTF-8 has not, and names numbers that are too large for any computer. Raises UserError."""
+    try:
+        json.dumps(patch, ensure_ascii=False, allow_nan=False).encode()
+    except (ValueError, RecursionError) as error:
+        raise _wrong(f"this cannot be sent: {str(error)[:80]}") from error
 
 
 def _json_object(text: str) -> dict[str, Any]:
@@ -116,6 +128,8 @@ def reason(text: str, errors: Errors) -> str:
 def ends(text: str, errors: Errors) -> Expiry:
     """`30m`, `2h`, `1d` in seconds; None for `never`; `default` for nothing."""
     try:
+        if len(text) > _LONGEST_TIME:
+            raise UserError("write 30m, 2h or 1d", field="ends", rule="duration")
         return expiry_seconds(text.strip() or None)
     except UserError as error:
         errors["ends"] = error.detail
@@ -145,6 +159,13 @@ def alert_kind(text: str, errors: Errors) -> AlertKind | None:
         errors["kind"] = "choose one of the kinds"
         return None
     return AlertKind(text) if text else None
+
+
+def idempotency_key(form: Mapping[str, str]) -> str | None:
+    """The key that the page put into the form, so that a form that is sent twice is done once; None without a good
+    one."""
+    key = form.get("idempotency_key", "")
+    return key if _KEY.match(key) and "\n" not in key else None
 
 
 def whole_number(text: str) -> int:

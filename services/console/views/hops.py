@@ -53,7 +53,7 @@ def hops(job: JobView, sync: SyncView, tasks: Sequence[TaskView]) -> list[Hop]:
         _written(job),
         planned,
         Hop("committed", committed, _committed_text(job), sync.committed_at if is_committed else None),
-        Hop("tasks run it", runs, _running_text(job, running, expected)),
+        Hop("tasks run it", runs, _running_text(job, running, expected) if is_committed else ""),
         Hop("converged", Progress.DONE if job.converged else Progress.WAITS, "yes" if job.converged else "not yet"),
     ]
 
@@ -77,7 +77,7 @@ def _planned(job: JobView, sync: SyncView, *, is_committed: bool, has_failed: bo
         return Hop("planned", Progress.NOW, "waits for the State Syncer")
     if job.state in (JobState.WAITING, JobState.QUEUED):
         return Hop("planned", Progress.NOW, sync.detail or job.state)
-    return Hop("planned", Progress.DONE, ": ".join(text for text in (kind, sync.detail) if text))
+    return Hop("planned", Progress.DONE, kind)
 
 
 def _committed_text(job: JobView) -> str:

@@ -88,9 +88,11 @@ def clock(moment: datetime | None) -> str:
 
 
 def value(content: Any) -> str:
-    """A value of a configuration: a text as it is, else JSON."""
+    """A value of a configuration: a text as it is, else JSON; `3.0` is `3`."""
     if content is None:
         return UNKNOWN
+    if isinstance(content, float) and content.is_integer():
+        return str(int(content))
     return content if isinstance(content, str) else json.dumps(content, ensure_ascii=False, default=str)
 
 
@@ -105,6 +107,19 @@ def plain(name: str) -> str:
     return name.replace("_", " ")
 
 
+_DIMENSIONS = {
+    "cpu_cores": "CPU",
+    "memory_bytes": "memory",
+    "disk_bytes": "disk",
+    "network_bytes_per_second": "network",
+}
+
+
+def dimension(name: str) -> str:
+    """A dimension of containers as people call it."""
+    return _DIMENSIONS.get(name) or plain(name)
+
+
 FILTERS: Mapping[str, Callable[..., Any]] = {
     "number": number,
     "seconds": seconds,
@@ -115,4 +130,5 @@ FILTERS: Mapping[str, Callable[..., Any]] = {
     "value": value,
     "is_long": is_long,
     "plain": plain,
+    "dimension": dimension,
 }

@@ -22,7 +22,7 @@ def standing(postgres_url: str, template_database: str) -> Iterator[RunningJobSe
 
 @pytest.fixture(scope="package")
 def console_url(standing: RunningJobService) -> Iterator[str]:
-    with console(standing.url, console_key="a key of the tests") as url:
+    with console(standing.url, console_key="a key of the tests, long enough for them") as url:
         yield url
 
 

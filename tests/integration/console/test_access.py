@@ -175,7 +175,7 @@ def test_probes_need_no_session(console_url: str) -> None:
 
 
 def test_without_a_job_service_it_is_not_ready_and_says_so() -> None:
-    with console("http://127.0.0.1:9", console_key="k") as url, User(url) as user:
+    with console("http://127.0.0.1:9") as url, User(url) as user:
         assert user.http.get("/readyz").status_code == 503
         answer = user.sign_in("some-token")
         assert answer.status_code == 503

@@ -78,8 +78,8 @@ def test_a_job_has_its_hops_figures_charts_and_tasks(fleet: RunningJobService, u
     assert page.count("<polyline") >= 5
     assert "container-03" in seen
     assert "What to do:" in seen
-    for hours in ("6", "24", "168"):
-        assert f'?hours={hours}" aria-current="true"' in user.get(f"/jobs/clicks-hourly?hours={hours}")
+    for span in ("15%20min", "6%20h", "24%20h", "7%20d"):
+        assert f'?span={span}" aria-current="true"' in user.get(f"/jobs/clicks-hourly?span={span}")
 
 
 def test_the_error_of_a_task_is_escaped(fleet: RunningJobService, user: User) -> None:

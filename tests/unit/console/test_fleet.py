@@ -61,7 +61,9 @@ def test_the_query_says_which_jobs() -> None:
     assert found.query(sort=None, page=3) == {"prefix": "a", "state": "synced", "health": "lagging", "page": "3"}
 
 
-@pytest.mark.parametrize("query", [{"state": "x"}, {"health": "x"}, {"sort": "x"}, {"page": "0"}, {"page": "x"}])
+@pytest.mark.parametrize(
+    "query", [{"state": "x"}, {"health": "x"}, {"sort": "x"}, {"page": "0"}, {"page": "x"}, {"page": "9" * 5000}]
+)
 def test_a_query_that_makes_no_sense_names_its_field(query: dict[str, str]) -> None:
     with pytest.raises(InvalidConfig) as refused:
         fleet.asked(query)

@@ -43,6 +43,8 @@ def test_changes_are_lines_or_an_object(text: str, patch: dict[str, Any]) -> Non
         ('{"a": NaN}', "NaN"),
         ('{"a": ', "JSON"),
         ("{" * 5000, "JSON"),
+        ("priority = 1e999", "cannot be sent"),
+        ('{"owner": "\\ud800"}', "cannot be sent"),
     ],
 )
 def test_what_is_no_change_is_told_beside_the_field(text: str, says: str) -> None:
@@ -63,6 +65,19 @@ def test_what_is_no_time_is_told_beside_the_field(text: str) -> None:
     errors: Errors = {}
     forms.ends(text, errors)
     assert text in errors["ends"]
+
+
+def test_a_time_of_many_digits_is_none() -> None:
+    errors: Errors = {}
+    forms.ends("9" * 5_000, errors)
+    assert errors.keys() == {"ends"}
+
+
+@pytest.mark.parametrize(
+    ("key", "sent"), [("a1b2", "a1b2"), ("", None), ("ü", None), ("a\r\nX: y", None), ("a\n", None), ("x" * 201, None)]
+)
+def test_a_key_that_no_header_can_carry_is_left_out(key: str, sent: str | None) -> None:
+    assert forms.idempotency_key({"idempotency_key": key}) == sent
 
 
 @pytest.mark.parametrize("text", ["", "0", "-1", "1.5", "x", "10001", "٣"])

@@ -16,6 +16,7 @@ from services.console.views.diffs import Difference, differences
 from services.console.views.layers import layers_table
 from services.console.views.plans import shown
 from services.console.views.runbooks import as_html, runbooks
+from services.console.views.subjects import subject_path
 
 NOW = datetime(2026, 11, 25, tzinfo=UTC)
 ALERTS = Path(__file__).parents[3] / "services" / "ALERTS.md"
@@ -68,6 +69,14 @@ def test_long_texts_differ_by_line() -> None:
     old = "SELECT a,\n  b\nFROM t"
     (found,) = differences({"sql": old}, {"sql": old.replace("b", "c")})
     assert found.lines == (" SELECT a,", "-  b", "+  c", " FROM t")
+
+
+def test_texts_that_take_long_to_compare_are_only_counted() -> None:
+    many, long = "SELECT 1\n" * 2_000, "x" * 70_000
+    for old, new in ((many, many + "1"), (long, long + "\ny"), (None, many)):
+        (found,) = differences({"sql": old}, {"sql": new})
+        (line,) = found.lines
+        assert "too long to be compared" in line
 
 
 def plan(**known: Any) -> PlanView:
@@ -149,3 +158,21 @@ def test_each_kind_of_alert_has_a_runbook() -> None:
 )
 def test_cells_of_the_page_of_alerts_become_html(text: str, html: str) -> None:
     assert as_html(text) == html
+
+
+@pytest.mark.parametrize(
+    ("kind", "subject", "path"),
+    [
+        ("job_lagging", "etl", "/jobs/etl"),
+        ("held_back", "etl/3", "/jobs/etl"),
+        ("expiry_blocked", "etl/oncall", "/jobs/etl"),
+        ("container_outlier", "c1", "/containers/c1"),
+        ("reports_old", "c1", "/containers/c1"),
+        ("unplaceable", "no_container", None),
+        ("scaling_frozen", "cell", None),
+        ("of a newer release", "etl", None),
+        ("job_lagging", "../x", None),
+    ],
+)
+def test_the_subject_of_an_alert_leads_to_its_page(kind: str, subject: str, path: str | None) -> None:
+    assert subject_path(kind, subject) == path

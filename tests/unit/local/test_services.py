@@ -81,19 +81,19 @@ def test_each_process_has_its_own_port_and_readiness() -> None:
     for spec in process_specs(plan):
         assert spec.env["PENSTOCK_PORT"] == str(plan.ports[spec.name])
         assert spec.ready_url == f"http://127.0.0.1:{plan.ports[spec.name]}/readyz"
-        assert spec.env["PENSTOCK_JOB_SERVICE_URL"] == spec.env["PENSTOCK_URL"] == "http://127.0.0.1:9000"
+        assert spec.env["PENSTOCK_JOB_SERVICE_URL"] == "http://127.0.0.1:9000"
         if spec.name != "console":
+            assert spec.env["PENSTOCK_URL"] == "http://127.0.0.1:9000"
             assert spec.env["PENSTOCK_TASK_SERVICE_URL"] == plan.url("task_service")
             assert spec.env["PENSTOCK_SHARD_MANAGER_URL"] == plan.url("shard_manager")
 
 
 def test_the_console_is_told_of_the_job_service_and_of_no_other_server() -> None:
-    given = {"PENSTOCK_DATABASE_URL": "postgresql://127.0.0.1/x", "PENSTOCK_CONSOLE_KEY": "k", "PATH": "/bin"}
+    given = {"PENSTOCK_CONSOLE_KEY": "k", "PATH": "/bin"} | dict.fromkeys(
+        ("PENSTOCK_DATABASE_URL", "PENSTOCK_DATABASE_LISTEN_URL", "PENSTOCK_SPARK_CONF", "PENSTOCK_SECRETS_ROOT"), "x"
+    )
     envs = {spec.name: spec.env for spec in process_specs(make_plan(environment=given))}
-    assert envs["console"].keys() == {
-        *("PENSTOCK_URL", "PENSTOCK_JOB_SERVICE_URL", "PENSTOCK_DATA_DIR", "PENSTOCK_IDENTITY_DIR"),
-        *("PENSTOCK_PORT", "PENSTOCK_CONSOLE_KEY", "PATH"),
-    }
+    assert envs["console"].keys() == {*("PENSTOCK_JOB_SERVICE_URL", "PENSTOCK_PORT", "PENSTOCK_CONSOLE_KEY", "PATH")}
     assert [name for name, env in envs.items() if "PENSTOCK_CONSOLE_KEY" in env] == ["console"]
 
 
