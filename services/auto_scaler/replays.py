@@ -12,14 +12,13 @@ from pydantic import ValidationError
 from penstock.config.validate import RULES
 from penstock.control.errors import InvalidConfig, NotFound, Unavailable
 from penstock.model.job_metrics import MINUTE, minute_of
-from penstock.wire.replays import HAS_NO_TASKS, ReplayCall, ReplayRequest, ReplayTotals, ReplayView
+from penstock.wire.replays import BUSY, HAS_NO_TASKS, ReplayCall, ReplayRequest, ReplayTotals, ReplayView
 from services.auto_scaler.decide.policy import Mode, Policy
 from services.auto_scaler.replay import replay
 from services.auto_scaler.replay.recorded import USUAL_COST, RecordedJob
 from services.auto_scaler.store.port import ScalingStore
 
 MOST_DAYS = 14
-_WAIT_SECONDS = 60.0
 _EARLIEST = datetime(2000, 1, 1, tzinfo=UTC)
 
 
@@ -33,11 +32,12 @@ class Replays:
         self._one_at_a_time = threading.Lock()
 
     def replay(self, call: ReplayCall) -> ReplayView:
-        """Raises InvalidConfig for a policy or times that break a rule, NotFound, and Unavailable while others wait."""
+        """Raises InvalidConfig for a policy or times that break a rule, NotFound, and Unavailable while another replay
+        is under way."""
         policy = read_policy(call.request.policy)
         since, until = read_times(call.request, self._now())
-        if not self._one_at_a_time.acquire(timeout=_WAIT_SECONDS):
-            raise Unavailable("other replays are under way: try again later")
+        if not self._one_at_a_time.acquire(blocking=False):
+            raise Unavailable(BUSY)
         try:
             recorded, notes = self._read(call.job, since, until, max(policy.history_days, self._policy.history_days))
             return _view(recorded, since, until, self._policy, policy, notes)
