@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -12,37 +13,59 @@ from pydantic import ValidationError
 from penstock.config.problems import PYDANTIC_RULES
 from penstock.control.errors import InvalidConfig, NotFound, Unavailable
 from penstock.model.job_metrics import MINUTE, minute_of
-from penstock.wire.replays import HAS_NO_TASKS, ReplayCall, ReplayRequest, ReplayTotals, ReplayView
+from penstock.wire.replays import BUSY, HAS_NO_TASKS, ReplayCall, ReplayRequest, ReplayTotals, ReplayView
 from services.auto_scaler.decide.policy import Mode, Policy
 from services.auto_scaler.replay import replay
 from services.auto_scaler.replay.recorded import USUAL_COST, RecordedJob
 from services.auto_scaler.store.port import ScalingStore
 
 MOST_DAYS = 14
-_WAIT_SECONDS = 60.0
+MOST_SECONDS = 60.0
+"""Of a replay in this process, which has rounds to do beside it."""
 _EARLIEST = datetime(2000, 1, 1, tzinfo=UTC)
 
 
 class Replays:
     """Answers replays from the store. `policy`: the one in force. Safe from any thread."""
 
-    def __init__(self, store: ScalingStore, now: Callable[[], datetime], policy: Policy) -> None:
+    def __init__(
+        self,
+        store: ScalingStore,
+        now: Callable[[], datetime],
+        policy: Policy,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._store = store
         self._now = now
         self._policy = policy
+        self._monotonic = monotonic
         self._one_at_a_time = threading.Lock()
 
     def replay(self, call: ReplayCall) -> ReplayView:
-        """Raises InvalidConfig for a policy or times that break a rule, NotFound, and Unavailable while others wait."""
+        """Raises InvalidConfig for a policy or times that break a rule or take too long, NotFound, and Unavailable
+        while another replay is under way."""
         policy = read_policy(call.request.policy)
         since, until = read_times(call.request, self._now())
-        if not self._one_at_a_time.acquire(timeout=_WAIT_SECONDS):
-            raise Unavailable("other replays are under way: try again later")
+        if not self._one_at_a_time.acquire(blocking=False):
+            raise Unavailable(BUSY)
+        go_on = self._until(self._monotonic() + MOST_SECONDS)
         try:
             recorded, notes = self._read(call.job, since, until, max(policy.history_days, self._policy.history_days))
-            return _view(recorded, since, until, self._policy, policy, notes)
+            return _view(recorded, since, until, self._policy, policy, notes, go_on)
         finally:
             self._one_at_a_time.release()
+
+    def _until(self, deadline: float) -> replay.GoOn:
+        def check() -> None:
+            if self._monotonic() > deadline:
+                raise InvalidConfig(
+                    f"the replay takes more than {MOST_SECONDS:g} s, and was ended: take a shorter time, or fewer "
+                    "load_minutes, rate_minutes and history_days in the policy",
+                    field="since",
+                    rule="most_seconds",
+                )
+
+        return check
 
     def _read(self, job: str, since: datetime, until: datetime, days: int) -> tuple[RecordedJob, list[str]]:
         found = self._store.recorded(job, since - timedelta(days=days), since, until, self._policy)
@@ -77,9 +100,15 @@ def read_times(request: ReplayRequest, now: datetime) -> tuple[datetime, datetim
 
 
 def _view(
-    recorded: RecordedJob, since: datetime, until: datetime, in_force: Policy, proposed: Policy, notes: list[str]
+    recorded: RecordedJob,
+    since: datetime,
+    until: datetime,
+    in_force: Policy,
+    proposed: Policy,
+    notes: list[str],
+    go_on: replay.GoOn,
 ) -> ReplayView:
-    compared = replay.compare_decisions(recorded, proposed)
+    compared = replay.compare_decisions(recorded, proposed, go_on)
     return ReplayView(
         job=recorded.job,
         since=since,
@@ -87,9 +116,9 @@ def _view(
         minutes=(until - since) // MINUTE,
         minutes_known=replay.known_minutes(recorded),
         measured=_totals(replay.measured(recorded)),
-        model_of_measured=_totals(replay.model_of_what_ran(recorded)),
-        in_force=_totals(replay.model_of(recorded, in_force)),
-        proposed=_totals(replay.model_of(recorded, proposed)),
+        model_of_measured=_totals(replay.model_of_what_ran(recorded, go_on)),
+        in_force=_totals(replay.model_of(recorded, in_force, go_on)),
+        proposed=_totals(replay.model_of(recorded, proposed, go_on)),
         decisions=len(recorded.decisions),
         decisions_otherwise=compared.otherwise,
         notes=[*notes, *_notes(recorded, (until - since) // MINUTE, compared, in_force)],

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from fastapi import FastAPI, HTTPException
 from sqlalchemy import Engine, text
 
 from penstock.control.clock import SystemClock
@@ -15,7 +18,7 @@ from penstock.control.errors import InvalidConfig, NotFound, Unavailable
 from penstock.store import leases, tokens
 from penstock.store.engine import transaction
 from penstock.wire.job_client import JobClient
-from penstock.wire.replays import HAS_NO_TASKS
+from penstock.wire.replays import BUSY, HAS_NO_TASKS
 from services.auto_scaler.api import build_app
 from services.auto_scaler.decide.policy import Policy
 from services.auto_scaler.replays import Replays
@@ -30,6 +33,9 @@ from tests.support.store.running import commit_job
 
 NOW = datetime.now(UTC).replace(second=30, microsecond=0)
 MINUTES = 120
+# Of a service's threads for calls, by default of anyio.
+THREADS = 40
+WAIT_SECONDS = 20.0
 
 
 @pytest.fixture
@@ -145,3 +151,36 @@ def test_without_an_auto_scaler_it_is_unavailable(engine: Engine, client: JobCli
     do(engine, "DELETE FROM leases WHERE name = 'auto_scaler'")
     with pytest.raises(Unavailable, match="no Auto Scaler"):
         client.replay("j", {})
+
+
+def test_many_replays_hold_one_thread_of_the_job_service(engine: Engine, database_url: str) -> None:
+    """1. A replay waits for the Auto Scaler. 2. More of them than the service has threads are refused while it does.
+    3. Jobs are listed meanwhile. 4. The first one gets its answer."""
+    asked, may_end = threading.Event(), threading.Event()
+    scaler = FastAPI()
+
+    @scaler.post("/v1/replays")
+    def refuse() -> None:
+        asked.set()
+        assert may_end.wait(WAIT_SECONDS)
+        raise HTTPException(404, "no tasks")
+
+    run(engine)
+    settings = JobServiceSettings(database_url=database_url, path_roots=("/",))
+    api = create_api(engine, SystemClock(), settings, identity.outgoing("job_service"))
+    with serving(scaler) as scaler_url, serving(api) as url, transaction(engine) as connection:
+        admin = str(tokens.create_first_admin(connection))
+        leases.take(connection, AUTO_SCALER, "test", url=scaler_url, seconds=600.0)
+        connection.commit()
+        with JobClient(url, admin) as client, ThreadPoolExecutor(THREADS + 1) as threads:
+            first = threads.submit(client.replay, "j", {})
+            try:
+                assert asked.wait(WAIT_SECONDS)
+                others = [threads.submit(client.replay, "j", {}) for _ in range(THREADS)]
+                refusals = [each.exception(timeout=WAIT_SECONDS / 2) for each in others]
+                assert {str(each) for each in refusals} == {BUSY}
+                assert [job.job for job in client.list_jobs()] == ["j"]
+            finally:
+                may_end.set()
+            with pytest.raises(NotFound):
+                first.result()

@@ -6,6 +6,8 @@ Auto Scaler (7074):   POST /v1/replays             (ReplayCall -> ReplayView), a
 
 from __future__ import annotations
 
+import threading
+
 import httpx
 from pydantic import AwareDatetime, Field
 
@@ -17,6 +19,7 @@ from penstock.wire.http import Identity, error_of, internal_client
 from penstock.wire.jobs import JsonObject, View
 
 REPLAY_SECONDS = 120.0
+BUSY = "another replay is under way, and one runs at a time: try again when it is over"
 HAS_NO_TASKS = "has_tasks"
 """The rule that a job breaks of which nothing can be replayed."""
 _MARGIN_SECONDS = 5.0
@@ -70,13 +73,24 @@ class ReplayView(View):
 
 
 class ReplayClient:
-    """Asks the Auto Scaler. Safe from any thread."""
+    """Asks the Auto Scaler, one replay at a time: each holds a thread of the caller until its answer. Safe from any
+    thread."""
 
     def __init__(self, identity: Identity | None = None) -> None:
         self._http = internal_client(identity)
+        self._one_at_a_time = threading.Lock()
 
     def replay(self, url: str, call: ReplayCall) -> ReplayView:
-        """The replay by the Auto Scaler at `url`. Raises Unavailable, and UserError when it refuses the call."""
+        """The replay by the Auto Scaler at `url`. Raises Unavailable, at once while another replay is under way, and
+        UserError when the Auto Scaler refuses the call."""
+        if not self._one_at_a_time.acquire(blocking=False):
+            raise Unavailable(BUSY)
+        try:
+            return self._asked(url, call)
+        finally:
+            self._one_at_a_time.release()
+
+    def _asked(self, url: str, call: ReplayCall) -> ReplayView:
         timeout = httpx.Timeout(REPLAY_SECONDS + _MARGIN_SECONDS, connect=_CONNECT_SECONDS)
         try:
             response = self._http.post(f"{url.rstrip('/')}/v1/replays", json=as_json(call), timeout=timeout)

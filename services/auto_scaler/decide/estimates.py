@@ -74,7 +74,8 @@ def estimate_load(minutes: Iterable[TaskMinute], task_count: int, policy: Policy
     whole = [group for group in by_minute if _is_whole(group, task_count)][-policy.load_minutes :]
     if not whole:
         return None
-    by_task = [_load([[_of_task(group, task)] for group in whole]) for task in range(task_count)]
+    found = [_by_task(group) for group in whole]
+    by_task = [_load([[each[task]] for each in found]) for task in range(task_count)]
     busiest = max(by_task, key=lambda load: (load.backlog_records or 0.0, load.rows_per_second))
     return _load(whole).model_copy(
         update={
@@ -84,8 +85,9 @@ def estimate_load(minutes: Iterable[TaskMinute], task_count: int, policy: Policy
     )
 
 
-def _of_task(group: Sequence[TaskMinute], task: int) -> TaskMinute:
-    return next(minute for minute in group if minute.task == task)
+def _by_task(group: Sequence[TaskMinute]) -> dict[int, TaskMinute]:
+    """The first minute of each task."""
+    return {minute.task: minute for minute in reversed(group)}
 
 
 def _load(groups: Sequence[Sequence[TaskMinute]]) -> Load:

@@ -17,6 +17,8 @@ Minutes = Annotated[int, Field(ge=0)]
 Count = Annotated[int, Field(ge=1)]
 # Minutes that are looked at one by one.
 Span = Annotated[int, Field(ge=1, le=1440)]
+# Minutes that are looked at one by one, of each task of a job.
+SpanOfTasks = Annotated[int, Field(ge=1, le=60)]
 
 
 def _without_zone(at: time) -> time:
@@ -90,7 +92,7 @@ class Policy(Model):
     latest_minutes: Span = 15
     busy_share: Share = 0.5
     least_busy_minutes: Count = 5
-    load_minutes: Span = 3
+    load_minutes: SpanOfTasks = 3
     headroom: float = Field(0.2, ge=0)
     recovery_seconds: float = Field(900.0, gt=0)
     recovery_per_slo: float = Field(10.0, gt=0)

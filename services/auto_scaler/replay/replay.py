@@ -21,6 +21,12 @@ from services.auto_scaler.replay.rounds import JobRounds, SeenMinute
 
 _TASK_ACTIONS = (Action.INCREASE_TASKS.value, Action.DECREASE_TASKS.value, Action.UNDO.value)
 _WRITTEN = "written"
+GoOn = Callable[[], None]
+"""Called before each step of a run, which ends where it raises."""
+
+
+def _always() -> None:
+    pass
 
 
 class Totals(NamedTuple):
@@ -55,19 +61,20 @@ def measured(recorded: RecordedJob) -> Totals:
     return Totals(missed, task_minutes / 60, len(done))
 
 
-def model_of_what_ran(recorded: RecordedJob) -> Totals:
+def model_of_what_ran(recorded: RecordedJob, go_on: GoOn = _always) -> Totals:
     """The model with the numbers of tasks that really ran."""
 
     def as_it_ran(minute: RecordedMinute, passed: ModelMinute, started_at: datetime, is_changing: bool) -> None:
         return None
 
-    return _run(recorded, as_it_ran, as_recorded=True)
+    return _run(recorded, as_it_ran, go_on, as_recorded=True)
 
 
-def model_of(recorded: RecordedJob, policy: Policy) -> Totals:
+def model_of(recorded: RecordedJob, policy: Policy, go_on: GoOn = _always) -> Totals:
     """The model under a policy, from the number of tasks that ran at first."""
     rounds = JobRounds(recorded.job, policy)
     for past in recorded.before:
+        go_on()
         rounds.remember(past)
 
     def decide(minute: RecordedMinute, passed: ModelMinute, started_at: datetime, is_changing: bool) -> int | None:
@@ -80,13 +87,14 @@ def model_of(recorded: RecordedJob, policy: Policy) -> Totals:
         wanted = found.change.get("task_count")
         return None if wanted is None else int(wanted)
 
-    return _run(recorded, decide, as_recorded=False)
+    return _run(recorded, decide, go_on, as_recorded=False)
 
 
-def compare_decisions(recorded: RecordedJob, policy: Policy) -> Compared:
+def compare_decisions(recorded: RecordedJob, policy: Policy, go_on: GoOn = _always) -> Compared:
     """The stored decisions once more, on their own inputs: exact, without a model."""
     understood = otherwise = 0
     for one in recorded.decisions:
+        go_on()
         inputs = read_inputs(one)
         if inputs is None:
             continue
@@ -110,7 +118,7 @@ def first_tasks(recorded: RecordedJob) -> int:
 _Decide = Callable[[RecordedMinute, ModelMinute, datetime, bool], int | None]
 
 
-def _run(recorded: RecordedJob, decide: _Decide, *, as_recorded: bool) -> Totals:
+def _run(recorded: RecordedJob, decide: _Decide, go_on: GoOn, *, as_recorded: bool) -> Totals:
     """The model over all minutes that are known. `as_recorded`: with the tasks that ran."""
     if not recorded.minutes:
         return Totals()
@@ -120,6 +128,7 @@ def _run(recorded: RecordedJob, decide: _Decide, *, as_recorded: bool) -> Totals
     job = ModelJob(tasks, key_groups, recorded.skew, cost, minutes[0].backlog or 0.0)
     started_at, missed, task_minutes, actions = minutes[0].at, 0, 0, 0
     for minute in minutes:
+        go_on()
         if job.has_changed():
             started_at = minute.at
         if minute.arrived is None or minute.rate_per_task is None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from datetime import datetime, timedelta
+from functools import cache
 from typing import NamedTuple
 
 from penstock.config.model import JobConfig
@@ -178,7 +179,7 @@ class _Past:
 
     def remember(self, seen: SeenMinute) -> None:
         if seen.is_measured:
-            self._latest.append(seen)
+            self._latest.append(seen._replace(by_task=cache(seen.by_task)))
             self._busiest.append(seen.busiest)
         self.remember_arrivals(JobMinute(seen.at, seen.read, seen.backlog))
         self._lag.append((seen.at, seen.lags, seen.out_of_memory))

@@ -21,7 +21,8 @@ def replay_job(job: JobName, body: ReplayRequest, parts: PartsOf) -> ReplayView:
     """What another scaling policy would have done to the job, by a model. Changes nothing.
 
     `measured` is what happened. Compare `in_force` with `proposed`, which the same model tells; its error is the
-    difference between `measured` and `model_of_measured`. At most 14 days. 503 while no Auto Scaler leads.
+    difference between `measured` and `model_of_measured`. At most 14 days. 503 while no Auto Scaler leads, and at
+    once while another replay is under way.
     """
     with snapshot(parts.engine) as connection:
         known_job(connection, job)

@@ -153,6 +153,7 @@ def test_the_cost_of_a_rescale_is_that_of_the_jobs_last_one() -> None:
         ({"headrom": 1}, "policy.headrom", "unknown_field"),
         ({"mode": "dream"}, "policy.mode", "enum"),
         ({"ahead_minutes": 10**12}, "policy.ahead_minutes", "less_than_equal"),
+        ({"load_minutes": 61}, "policy.load_minutes", "less_than_equal"),
         ({"cooldown_seconds": 1e300}, "policy.cooldown_seconds", "less_than_equal"),
         ({"peak_hours": [{"start": "08:00", "end": "08:00"}]}, "policy.peak_hours.0.end", "value_error"),
     ],
