@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import socket
 import ssl
 import time
@@ -210,3 +211,34 @@ def _is_refused(folder: Path, service: RunningTaskService) -> bool:
     except httpx.TransportError:
         return True
     return False
+
+
+def test_a_connection_does_not_outlive_the_authority_of_its_certificate(
+    cell: IdentityFolder, service: RunningTaskService
+) -> None:
+    """1. Somebody has taken a container's files, and is connected. 2. The authority is replaced. 3. The connection that
+    was made before is refused, and closed. 4. The container itself goes on."""
+    stolen = cell.path.with_name("stolen")
+    shutil.copytree(cell.path, stolen)
+    with caller(stolen, C1) as thief, caller(cell.path, C1) as client:
+
+        def ask(by: httpx.Client) -> httpx.Response:
+            return by.get(f"{service.url}/v1/specs")
+
+        assert ask(thief).status_code == ask(client).status_code == 200
+        cell.add_authority(datetime.now(UTC))
+        cell.renew(datetime.now(UTC))
+        assert ask(thief).status_code == ask(client).status_code == 200
+        assert cell.drop_old_authorities(datetime.now(UTC), unseen=True) == 1
+        refused: list[httpx.Response] = []
+
+        def is_refused() -> bool:
+            assert ask(client).status_code == 200
+            refused.append(ask(thief))
+            return refused[-1].status_code == 401
+
+        wait_until(is_refused, 10, "the old authority to be forgotten")
+        assert (refused[-1].json()["rule"], refused[-1].headers["connection"]) == ("issued_by", "close")
+        assert ask(client).status_code == 200
+        with pytest.raises(httpx.TransportError):
+            ask(thief)

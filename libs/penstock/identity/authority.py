@@ -110,9 +110,18 @@ def end_of(certificate: bytes) -> datetime:
 
 def is_issued_by(certificate: bytes, authorities: bytes) -> bool:
     """Whether one of the authorities (PEM, any number) has signed it. Raises TerminalError when one cannot be read."""
-    found = _loaded(certificate)
+    return is_issued_by_one_of(_loaded(certificate), certificates_in(authorities))
+
+
+def is_issued_by_one_of(certificate: x509.Certificate, authorities: Iterable[x509.Certificate]) -> bool:
+    """Whether one of the authorities has signed it."""
+    return any(_has_signed(each, certificate) for each in authorities)
+
+
+def certificates_in(authorities: bytes) -> tuple[x509.Certificate, ...]:
+    """The certificates of a bundle (PEM). Raises TerminalError when one cannot be read."""
     try:
-        return any(_has_signed(each, found) for each in x509.load_pem_x509_certificates(authorities))
+        return tuple(x509.load_pem_x509_certificates(authorities))
     except ValueError as error:
         raise TerminalError(f"the certificates of the authorities cannot be read: {error}") from error
 

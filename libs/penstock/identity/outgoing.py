@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from functools import cache
+from functools import cache, partial
 from ipaddress import ip_address
 
 import httpx
@@ -39,7 +39,9 @@ class Outgoing:
         def make() -> httpx.HTTPTransport:
             return httpx.HTTPTransport(verify=identity.client_context(), trust_env=False, limits=limits)
 
-        return StatementAuth(identity), RenewingTransport(make, identity.version, _tell)
+        return StatementAuth(identity), RenewingTransport(
+            make, identity.version, _tell, partial(identity.version, at_once=True)
+        )
 
 
 def _tell(error: Exception) -> None:

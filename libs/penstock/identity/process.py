@@ -11,9 +11,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import Protocol
 
+from cryptography import x509
+
 from penstock.control.errors import TerminalError, Unauthenticated
 from penstock.control.logs import logger
-from penstock.identity.authority import cell_of, end_of, is_issued_by, read
+from penstock.identity.authority import cell_of, certificates_in, end_of, is_issued_by, is_issued_by_one_of, read
 from penstock.identity.folder import AUTHORITY, AUTHORITY_KEY, LOOPBACK_KEY, read_private
 from penstock.identity.metrics import observe_certificate
 from penstock.identity.roles import WARN_BELOW_DAYS, Caller, caller_in
@@ -59,6 +61,9 @@ class ProcessIdentity:
         self._nonces = Nonces()
         self._secrets: tuple[Version, tuple[bytes, ...]] = ((), ())
         self._server: tuple[Version, ssl.SSLContext] | None = None
+        self._mode = ssl.CERT_OPTIONAL
+        self._authorities: tuple[x509.Certificate, ...] = ()
+        self._trusted: set[bytes] = set()
         self._cell = ""
         self._ends_at: datetime | None = None
         self._end_version: Version = ()
@@ -73,7 +78,7 @@ class ProcessIdentity:
         if not self.tls:
             self._known_secrets()
             return
-        self._new_server_context(ssl.CERT_OPTIONAL)
+        self._new_server_context()
         certificate, authorities = self._certificate.read_bytes(), self._authority.read_bytes()
         found = read(certificate, cell_of(authorities))
         if found.caller != self.caller:
@@ -141,6 +146,21 @@ class ProcessIdentity:
         self._cell = self._cell or cell_of(self._authority.read_bytes())
         return caller_in(uris, self._cell)
 
+    def trusts(self, certificate: bytes) -> bool:
+        """Whether the port, served with TLS, would let a new connection with a certificate (DER) in now: one of the
+        authorities that it trusts has issued it. TLS has let it in once. Each is checked once, until files change."""
+        self._newest_server_context()
+        with self._lock:
+            authorities, trusted = self._authorities, self._trusted
+        if certificate not in trusted:
+            try:
+                if not is_issued_by_one_of(x509.load_der_x509_certificate(certificate), authorities):
+                    return False
+            except ValueError:
+                return False
+            trusted.add(certificate)
+        return True
+
     def client_context(self) -> ssl.SSLContext:
         """For calls by `https`: trusts the cell's authority, and shows the certificate where there is one.
 
@@ -156,18 +176,19 @@ class ProcessIdentity:
         `ask`: clients are asked for a certificate. One without is let in, and then refused by the rules of the call,
         so that probes can ask `/healthz`.
         """
-        mode = ssl.CERT_OPTIONAL if ask else ssl.CERT_NONE
-        outer = self._new_server_context(mode)
+        self._mode = ssl.CERT_OPTIONAL if ask else ssl.CERT_NONE
+        outer, self._authorities = self._new_server_context()
         self._server = ((), outer)
 
         def newest(connection: ssl.SSLSocket | ssl.SSLObject, _name: str | None, _context: ssl.SSLContext) -> None:
-            connection.context = self._newest_server_context(mode)
+            connection.context = self._newest_server_context()
 
         outer.sni_callback = newest
         return outer
 
-    def _newest_server_context(self, mode: ssl.VerifyMode) -> ssl.SSLContext:
-        """Called in each handshake, on the event loop: it may not wait. Files that are not usable are tried once."""
+    def _newest_server_context(self) -> ssl.SSLContext:
+        """Called in each handshake and for each call, on the event loop: it may not wait. Files that are not usable are
+        tried once."""
         version = self.version()
         with self._lock:
             assert self._server is not None
@@ -175,21 +196,24 @@ class ProcessIdentity:
         if known_version == version:
             return context
         try:
-            context = self._new_server_context(mode)
+            context, authorities = self._new_server_context()
         except (TerminalError, OSError) as error:
             log.warning("new certificate not usable, the one before stays", error=str(error))
+            authorities = self._authorities
         with self._lock:
             self._server = (version, context)
+            self._authorities, self._trusted = authorities, set()
         return context
 
-    def _new_server_context(self, mode: ssl.VerifyMode) -> ssl.SSLContext:
+    def _new_server_context(self) -> tuple[ssl.SSLContext, tuple[x509.Certificate, ...]]:
+        """With the authorities that it trusts."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.verify_mode = mode
+        context.verify_mode = self._mode
         # A session that is resumed would not look at the certificate again.
         context.num_tickets = 0
         context.options |= ssl.OP_NO_TICKET
         self._fill(context, required=True)
-        return context
+        return context, certificates_in(self._authority.read_bytes())
 
     def _fill(self, context: ssl.SSLContext, *, required: bool) -> None:
         context.minimum_version = ssl.TLSVersion.TLSv1_3

@@ -7,6 +7,7 @@ from typing import Annotated, NamedTuple
 
 from fastapi import Depends, Request
 from starlette.exceptions import HTTPException
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from penstock.control.errors import PenstockError, Unauthenticated
@@ -23,10 +24,11 @@ _HEADER = HEADER.lower().encode()
 
 
 class Peer(NamedTuple):
-    """What a connection with TLS knows: the URIs of the client's certificate, and its end (seconds since 1970)."""
+    """What a connection with TLS knows: the client's certificate (DER), its URIs, and its end (seconds since 1970)."""
 
     uris: list[str]
     expires_at: float
+    certificate: bytes
 
 
 class Gate:
@@ -51,13 +53,20 @@ class Gate:
             path, method = scope["path"], scope["method"]
             require_allowed(self._service, method, path, caller, open_metrics=self._open_metrics)
         except PenstockError as error:
-            await penstock_error(error)(scope, receive, send)
+            await self._refusal(error)(scope, receive, send)
             return
         if _announced_bytes(scope) > MOST_BODY_BYTES:
             await problem(413, "TooLarge", _too_large())(scope, receive, send)
             return
         scope.setdefault("state", {})[_CALLER] = caller
         await self._app(scope, _bounded(receive, statement), send)
+
+    def _refusal(self, error: PenstockError) -> Response:
+        response = penstock_error(error)
+        if self._identity.tls and isinstance(error, Unauthenticated):
+            # What is wrong with the certificate of a connection stays wrong: the client is to make a new one.
+            response.headers["Connection"] = "close"
+        return response
 
     def _caller(self, scope: Scope) -> tuple[Caller | None, Statement | None]:
         """Who calls, None when nothing says so, and by which statement. Raises Unauthenticated when what is said is not
@@ -76,6 +85,8 @@ class Gate:
             return None
         if peer.expires_at <= self._identity.now():
             raise Unauthenticated("the certificate has expired since the connection was made", rule="not_expired")
+        if not self._identity.trusts(peer.certificate):
+            raise Unauthenticated("the authority that issued the certificate is trusted no more", rule="issued_by")
         return self._identity.caller_in(peer.uris)
 
 

@@ -19,5 +19,6 @@ class PeerProtocol(H11Protocol):
         certificate = transport.get_extra_info("peercert")
         if certificate:
             uris = [value for kind, value in certificate.get("subjectAltName", ()) if kind == "URI"]
-            peer = Peer(uris, ssl.cert_time_to_seconds(certificate["notAfter"]))
+            shown = transport.get_extra_info("ssl_object").getpeercert(binary_form=True)
+            peer = Peer(uris, ssl.cert_time_to_seconds(certificate["notAfter"]), shown)
             self.app_state = {**self.app_state, PEER: peer}

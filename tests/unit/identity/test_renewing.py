@@ -132,6 +132,41 @@ def test_a_client_keeps_its_connections_until_the_new_files_can_be_used(error: E
     assert files.ask() == "by version 3"
 
 
+class Refusals:
+    """A server that trusts the first version of the files no more; a client looks at its files once a second."""
+
+    def __init__(self) -> None:
+        self.files = self.looked_at = 1
+        self.asked: list[int] = []
+        self.transport = RenewingTransport(self._make, lambda: self.looked_at, look=self._look)
+
+    def ask(self) -> int:
+        return self.transport.handle_request(httpx.Request("POST", "http://there", content=b"said")).status_code
+
+    def _look(self) -> int:
+        self.looked_at = self.files
+        return self.looked_at
+
+    def _make(self) -> httpx.BaseTransport:
+        made_by = self.looked_at
+
+        def answer(request: httpx.Request) -> httpx.Response:
+            assert request.read() == b"said"
+            self.asked.append(made_by)
+            return httpx.Response(200) if made_by > 1 else httpx.Response(401, headers={"Connection": "close"})
+
+        return httpx.MockTransport(answer)
+
+
+def test_a_client_whose_connection_is_refused_looks_at_its_files_and_asks_again() -> None:
+    """1. Its files are those before: it is refused. 2. There are new ones: it asks once more, by them."""
+    refusals = Refusals()
+    assert (refusals.ask(), refusals.asked) == (401, [1])
+    refusals.files = 2
+    assert (refusals.ask(), refusals.asked) == (200, [1, 1, 2])
+    assert (refusals.ask(), refusals.asked) == (200, [1, 1, 2, 2])
+
+
 def test_an_identity_that_cannot_be_used_is_a_service_that_is_not_reached() -> None:
     """Callers can go on alone, and know only that error. None of the addresses is left out."""
     files = Files()
