@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 import pytest
 
 from penstock.control.process import wait_until
 from tests.support.console.fleet import NAMES, fill
 from tests.support.console.service import User
-from tests.support.job_service.service import RunningJobService
+from tests.support.job_service.service import RunningJobService, as_new
 
 
-@pytest.fixture
-def fleet(service: RunningJobService) -> RunningJobService:
+@pytest.fixture(scope="module")
+def reader(standing: RunningJobService, console_url: str) -> Iterator[User]:
+    """Somebody who reads the pages of one fleet, which stays as it is for all tests with this fixture."""
+    service = as_new(standing)
     fill(service)
-    return service
+    with User(console_url) as found:
+        found.sign_in(service.admin)
+        yield found
 
 
 def text_of(html: str) -> str:
@@ -23,16 +28,9 @@ def text_of(html: str) -> str:
     return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", html))
 
 
-def test_an_empty_cell_says_so(user: User) -> None:
-    page = text_of(user.get("/"))
-    assert "There is no job yet" in page
-    assert "No alert is open" in page
-    assert "No container has registered" in text_of(user.get("/containers"))
-
-
-def test_the_fleet_has_its_figures_alerts_changes_and_jobs(fleet: RunningJobService, user: User) -> None:
-    wait_until(lambda: "10 jobs" in text_of(user.get("/")), 20, "the count")
-    page = user.get("/")
+def test_the_fleet_has_its_figures_alerts_changes_and_jobs(reader: User) -> None:
+    wait_until(lambda: "10 jobs" in text_of(reader.get("/")), 20, "the count")
+    page = reader.get("/")
     assert all(f'href="/jobs/{name}"' in page for name in NAMES)
     seen = text_of(page)
     assert "job lagging clicks-hourly" in seen
@@ -40,9 +38,9 @@ def test_the_fleet_has_its_figures_alerts_changes_and_jobs(fleet: RunningJobServ
     assert re.search(r"crashing payments-enrich task 2: crashes again and again", seen)
 
 
-def test_jobs_are_filtered_and_sorted(fleet: RunningJobService, user: User) -> None:
+def test_jobs_are_filtered_and_sorted(reader: User) -> None:
     def jobs(query: str) -> list[str]:
-        page = user.get(f"/?{query}")
+        page = reader.get(f"/?{query}")
         return re.findall(r'<th scope="row"><a href="/jobs/([\w-]+)"', page)
 
     assert jobs("prefix=clicks") == ["clicks-hourly", "clicks-sessions"]
@@ -52,10 +50,78 @@ def test_jobs_are_filtered_and_sorted(fleet: RunningJobService, user: User) -> N
     assert jobs("sort=backlog")[0] == "clicks-hourly"
     assert len(jobs("sort=backlog")) == 10
     assert jobs("topic=nothing") == []
-    assert "No job matches" in user.get("/?topic=nothing")
-    answer = user.http.get("/?state=nonsense&prefix=a")
+    assert "No job matches" in reader.get("/?topic=nothing")
+    answer = reader.http.get("/?state=nonsense&prefix=a")
     assert answer.status_code == 422
     assert "state: choose one of" in answer.text
+
+
+def test_a_job_has_its_hops_figures_charts_and_tasks(reader: User) -> None:
+    page = reader.get("/jobs/clicks-hourly")
+    seen = text_of(page)
+    assert "written revision 12, oncall by" in seen
+    assert "4" in seen
+    assert "SLO 90 s" in seen
+    assert page.count("<polyline") >= 5
+    assert "container-03" in seen
+    assert "What to do:" in seen
+    for span in ("15%20min", "6%20h", "24%20h", "7%20d"):
+        assert f'?span={span}" aria-current="true"' in reader.get(f"/jobs/clicks-hourly?span={span}")
+
+
+def test_the_error_of_a_task_is_escaped(reader: User) -> None:
+    page = reader.get("/jobs/payments-enrich")
+    assert "invalid literal for int()" in page
+    assert "int(): 'n/a'" not in page
+
+
+def test_the_configuration_shows_layers_with_who_and_why(reader: User) -> None:
+    page = reader.get("/jobs/clicks-hourly/configuration")
+    assert re.search(r"<code>slo.max_lag_seconds</code>.*?<s [^>]*>120.*?class=\"counts\">\s*90", page, re.S)
+    assert "the dashboard of the morning meeting needs it" in page
+    assert "fields have their defaults" in page
+    assert "<code>isolation</code>" in reader.get("/jobs/clicks-hourly/configuration?all=1")
+
+
+def test_history_decisions_and_savepoints(reader: User) -> None:
+    history = text_of(reader.get("/jobs/clicks-hourly/history"))
+    assert "slo.max_lag_seconds 90" in history
+    assert "“the dashboard of the morning meeting needs it”" in history
+    decisions = text_of(reader.get("/jobs/clicks-hourly/decisions"))
+    assert "horizontal because of lag" in decisions
+    assert "task_count = 6" in decisions
+    assert "4860" in decisions
+    assert "before-release ready" in text_of(reader.get("/jobs/clicks-hourly/savepoints"))
+    assert "There is no savepoint" in reader.get("/jobs/fraud-scores/savepoints")
+
+
+def test_a_job_that_never_ran_has_pages_too(reader: User) -> None:
+    for tab in ("", "/configuration", "/history", "/decisions", "/savepoints", "/change"):
+        assert "brand-new" in reader.get(f"/jobs/brand-new{tab}")
+
+
+def test_containers_are_a_heat_map_by_dimension(reader: User) -> None:
+    page = reader.get("/containers")
+    assert "container-03: 29 % full, live" not in page
+    assert "container-03: 29 % full, open" in page
+    assert 'class="tile shade-9 is-lost"' in page
+    assert "container-03: 21 % full, open" in reader.get("/containers?dimension=memory_bytes")
+    assert "container-03: load unknown, open" in reader.get("/containers?dimension=disk_bytes")
+    assert "its tasks fail far more than elsewhere" in reader.get("/containers/container-09")
+
+
+def test_alerts_have_their_runbooks(reader: User) -> None:
+    page = reader.get("/alerts")
+    assert "<code>penstock rescale</code> to more tasks" in page
+    assert "payments-enrich" in page
+    assert "payments-enrich" not in reader.get("/alerts?kind=job_lagging").split("<h2")[1]
+
+
+def test_an_empty_cell_says_so(user: User) -> None:
+    page = text_of(user.get("/"))
+    assert "There is no job yet" in page
+    assert "No alert is open" in page
+    assert "No container has registered" in text_of(user.get("/containers"))
 
 
 def test_a_long_list_has_pages(service: RunningJobService, user: User) -> None:
@@ -67,67 +133,6 @@ def test_a_long_list_has_pages(service: RunningJobService, user: User) -> None:
     assert 'href="/jobs/team-000060"' in second
     assert 'href="/jobs/team-000060"' not in first
     assert "First page" in second
-
-
-def test_a_job_has_its_hops_figures_charts_and_tasks(fleet: RunningJobService, user: User) -> None:
-    page = user.get("/jobs/clicks-hourly")
-    seen = text_of(page)
-    assert "written revision 12, oncall by" in seen
-    assert "4" in seen
-    assert "SLO 90 s" in seen
-    assert page.count("<polyline") >= 5
-    assert "container-03" in seen
-    assert "What to do:" in seen
-    for span in ("15%20min", "6%20h", "24%20h", "7%20d"):
-        assert f'?span={span}" aria-current="true"' in user.get(f"/jobs/clicks-hourly?span={span}")
-
-
-def test_the_error_of_a_task_is_escaped(fleet: RunningJobService, user: User) -> None:
-    page = user.get("/jobs/payments-enrich")
-    assert "invalid literal for int()" in page
-    assert "int(): 'n/a'" not in page
-
-
-def test_the_configuration_shows_layers_with_who_and_why(fleet: RunningJobService, user: User) -> None:
-    page = user.get("/jobs/clicks-hourly/configuration")
-    assert re.search(r"<code>slo.max_lag_seconds</code>.*?<s [^>]*>120.*?class=\"counts\">\s*90", page, re.S)
-    assert "the dashboard of the morning meeting needs it" in page
-    assert "fields have their defaults" in page
-    assert "<code>isolation</code>" in user.get("/jobs/clicks-hourly/configuration?all=1")
-
-
-def test_history_decisions_and_savepoints(fleet: RunningJobService, user: User) -> None:
-    history = text_of(user.get("/jobs/clicks-hourly/history"))
-    assert "slo.max_lag_seconds 90" in history
-    assert "“the dashboard of the morning meeting needs it”" in history
-    decisions = text_of(user.get("/jobs/clicks-hourly/decisions"))
-    assert "horizontal because of lag" in decisions
-    assert "task_count = 6" in decisions
-    assert "4860" in decisions
-    assert "before-release ready" in text_of(user.get("/jobs/clicks-hourly/savepoints"))
-    assert "There is no savepoint" in user.get("/jobs/fraud-scores/savepoints")
-
-
-def test_a_job_that_never_ran_has_pages_too(fleet: RunningJobService, user: User) -> None:
-    for tab in ("", "/configuration", "/history", "/decisions", "/savepoints", "/change"):
-        assert "brand-new" in user.get(f"/jobs/brand-new{tab}")
-
-
-def test_containers_are_a_heat_map_by_dimension(fleet: RunningJobService, user: User) -> None:
-    page = user.get("/containers")
-    assert "container-03: 29 % full, live" not in page
-    assert "container-03: 29 % full, open" in page
-    assert 'class="tile shade-9 is-lost"' in page
-    assert "container-03: 21 % full, open" in user.get("/containers?dimension=memory_bytes")
-    assert "container-03: load unknown, open" in user.get("/containers?dimension=disk_bytes")
-    assert "its tasks fail far more than elsewhere" in user.get("/containers/container-09")
-
-
-def test_alerts_have_their_runbooks(fleet: RunningJobService, user: User) -> None:
-    page = user.get("/alerts")
-    assert "<code>penstock rescale</code> to more tasks" in page
-    assert "payments-enrich" in page
-    assert "payments-enrich" not in user.get("/alerts?kind=job_lagging").split("<h2")[1]
 
 
 @pytest.mark.parametrize(
