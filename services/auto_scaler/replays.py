@@ -17,6 +17,7 @@ from penstock.wire.replays import BUSY, HAS_NO_TASKS, ReplayCall, ReplayRequest,
 from services.auto_scaler.decide.policy import Mode, Policy
 from services.auto_scaler.replay import replay
 from services.auto_scaler.replay.recorded import USUAL_COST, RecordedJob
+from services.auto_scaler.replay.replay import GoOn
 from services.auto_scaler.store.port import ScalingStore
 
 MOST_DAYS = 14
@@ -55,7 +56,7 @@ class Replays:
         finally:
             self._one_at_a_time.release()
 
-    def _until(self, deadline: float) -> replay.GoOn:
+    def _until(self, deadline: float) -> GoOn:
         def check() -> None:
             if self._monotonic() > deadline:
                 raise InvalidConfig(
@@ -106,7 +107,7 @@ def _view(
     in_force: Policy,
     proposed: Policy,
     notes: list[str],
-    go_on: replay.GoOn,
+    go_on: GoOn,
 ) -> ReplayView:
     compared = replay.compare_decisions(recorded, proposed, go_on)
     return ReplayView(

@@ -18,6 +18,7 @@ from penstock.cli.settings import CliSettings
 from penstock.control.errors import PenstockError, TerminalError, Unavailable
 from penstock.control.masks import mask_urls
 from penstock.identity.folder import AUTHORITY, IdentityFolder
+from penstock.identity.roles import WARN_BELOW_DAYS
 from penstock.local.jars import java_home, kafka_classpath, spark_jars
 from penstock.local.topics import require_listening, topic_count
 from penstock.store.migrate import head, store_facts
@@ -80,7 +81,7 @@ def _certificates(settings: CliSettings) -> Iterator[Finding]:
 
 
 def _ends_soon(expires_at: datetime, now: datetime) -> bool:
-    return (expires_at - now).total_seconds() < findings.WARN_BELOW_DAYS * findings.DAY_SECONDS
+    return (expires_at - now).total_seconds() < WARN_BELOW_DAYS * findings.DAY_SECONDS
 
 
 def _store(settings: CliSettings) -> Iterator[Finding]:

@@ -94,7 +94,10 @@ class _Screen:
         """The present page of the table, below its title and above the keys."""
         rows = max(3, out.height - _OTHER_LINES) if sys.stdout.isatty() else _ALL_ROWS
         page, pages = shown(matching(self._jobs, self._view), self._view, rows)
-        parts = [Text(title(self._jobs, self._view, pages)), rich_table(_HEADINGS, self._rows(page))]
+        parts: list[RenderableType] = [
+            Text(title(self._jobs, self._view, pages)),
+            rich_table(_HEADINGS, self._rows(page)),
+        ]
         return Group(*parts, *([Text(HELP, style="dim")] if sys.stdin.isatty() else []))
 
     def _rows(self, page: Iterable[JobSummary]) -> Iterator[tuple[str, ...]]:
