@@ -23,7 +23,8 @@ DEFAULT_LAYERS: dict[str, tuple[str, ...]] = {
 MAY_DELETE_JOBS = ("provisioner", "admin")
 MAY_DELETE_PACKAGES = ("provisioner", "oncall", "admin")
 MAY_OPERATE = ("oncall", "admin")
-MAY_MOVE = ("scaler", *MAY_OPERATE)
+SCALER = "scaler"
+MAY_MOVE = (SCALER, *MAY_OPERATE)
 MAY_ADMINISTER = ("admin",)
 
 

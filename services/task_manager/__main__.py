@@ -11,6 +11,7 @@ from prometheus_client import REGISTRY
 from penstock.control.clock import SystemClock
 from penstock.control.errors import TerminalError
 from penstock.control.logs import configure
+from penstock.control.masks import Masks
 from penstock.identity.outgoing import Outgoing
 from penstock.identity.process import identity_of
 from penstock.identity.roles import Caller, Role
@@ -56,10 +57,12 @@ def main() -> None:
         prepare(spark, folder / "hosts")
     except TerminalError as error:
         raise SystemExit(error.detail) from error
-    manager = build(settings, spark, Outgoing(identity))
+    masks = Masks()
+    manager = build(settings, spark, Outgoing(identity), masks)
     REGISTRY.register(ContainerCollector(manager.container.summary))
     missing = partial(found_without_spark, settings=spark)
-    logs = HostLogs(settings.container, folder / "hosts", manager.container.place_of, partial(kept_values, spark))
+    place_of, kept = manager.container.place_of, partial(kept_values, spark)
+    logs = HostLogs(settings.container, folder / "hosts", place_of, kept, masks)
     app = build_app(manager.container, identity, open_metrics=settings.metrics_open, missing=missing, logs=logs)
     manager.start()
     try:
@@ -68,10 +71,10 @@ def main() -> None:
         manager.stop(settings.shutdown_seconds)
 
 
-def build(settings: TaskManagerSettings, spark: SparkSettings, identity: Identity) -> TaskManager:
-    """Connects the parts; starts nothing. `spark`: of its hosts."""
+def build(settings: TaskManagerSettings, spark: SparkSettings, identity: Identity, masks: Masks) -> TaskManager:
+    """Connects the parts; starts nothing. `spark`: of its hosts, `masks`: learns the values that they get."""
     clock, random, folder = SystemClock(), Random(), settings.folder()
-    limits, hosts = settings.for_hosts(spark.progress_interval_seconds), SparkHosts(spark, folder / "hosts")
+    limits, hosts = settings.for_hosts(spark.progress_interval_seconds), SparkHosts(spark, folder / "hosts", masks)
     container = Container(settings.identity_of_container(), limits, hosts, clock, lambda: uuid4().hex)
     timeout_seconds = settings.heartbeat_timeout_seconds
 

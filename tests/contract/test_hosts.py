@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from penstock.control.masks import Masks
 from penstock.control.process import wait_until
 from penstock.spark.channel import Event, Exit, Lease, Live, Progress, Ready, Reply, Start, Stop
 from services.task_manager.decide.host_choice import DEFAULT_KEY
@@ -24,14 +25,14 @@ NO_KAFKA = "127.0.0.1:1"
 class SparkForm:
     def __init__(self, folder: Path) -> None:
         self.settings = settings_for(folder, NO_KAFKA, spark_master="local[1]")
-        self.hosts = SparkHosts(self.settings, folder / "hosts")
+        self.hosts = SparkHosts(self.settings, folder / "hosts", Masks())
         self._folder = folder
 
     def broken(self) -> SparkHosts:
         """There is no folder for it to write to."""
         file = self._folder / "file"
         file.touch()
-        return SparkHosts(self.settings, file)
+        return SparkHosts(self.settings, file, Masks())
 
     def break_task(self, host: str, task_id: str) -> None:
         """The task reads a table that is not there."""

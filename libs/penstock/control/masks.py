@@ -21,23 +21,29 @@ def mask_urls(text: str) -> str:
 
 
 class Masks:
-    """The values that a process keeps. One thread adds; any may apply."""
+    """The values that a process keeps, for as long as it lives. Safe from any thread: values are only added, in one
+    step that no other Python code interrupts."""
 
     def __init__(self) -> None:
-        self._values: tuple[str, ...] = ()
+        self._kept: dict[str, None] = {}
+        self._ordered: tuple[str, ...] = ()
 
     def add(self, values: Iterable[str]) -> None:
         """From now on `apply` hides these, each of their lines, and their forms in JSON."""
-        fresh = {form for value in values for form in _forms(value)}
-        if not fresh.issubset(self._values):
-            # The longest first: a value may be part of another.
-            self._values = tuple(sorted(fresh.union(self._values), key=lambda each: (-len(each), each)))
+        self._kept.update({form: None for value in values for form in _forms(value)})
 
     def apply(self, text: str) -> str:
         """The text with `***` in place of each value, and as `mask_urls` leaves it."""
-        for value in self._values:
+        for value in self._longest_first():
             text = text.replace(value, HIDDEN)
         return mask_urls(text)
+
+    def _longest_first(self) -> tuple[str, ...]:
+        """A value may be part of another."""
+        ordered = self._ordered
+        if len(ordered) != len(self._kept):
+            ordered = self._ordered = tuple(sorted(self._kept, key=lambda each: (-len(each), each)))
+        return ordered
 
 
 def _forms(value: str) -> Iterable[str]:

@@ -60,16 +60,22 @@ def read_secrets(names: Iterable[str], root: Path | None) -> Mapping[str, str]:
     return {name: value for name, value in found.items() if value is not None}
 
 
+def values_in(access: Access) -> Iterator[str]:
+    """All values of what a command brings that no text may show."""
+    yield from access.secrets.values()
+    for url in access.connections.values():
+        yield url
+        if password := password_of(url):
+            yield password
+
+
 def kept_values(settings: SparkSettings) -> Iterator[str]:
     """All values of the container that no text may show: secrets, connections with their passwords, and settings and
     variables whose names say that they are secret."""
     names = [path.name for path in settings.secrets_root.iterdir()] if settings.secrets_root is not None else []
     yield from read_secrets((name for name in names if _NAME.fullmatch(name)), settings.secrets_root).values()
-    for url in settings.connections.values():
-        whole = _with_secrets(url, settings.secrets_root)
-        yield whole
-        if password := password_of(whole):
-            yield password
+    urls = {name: _with_secrets(url, settings.secrets_root) for name, url in settings.connections.items()}
+    yield from values_in(Access(connections=urls))
     for name, value in {**settings.spark_conf, **settings.to_environment()}.items():
         if _SECRETIVE.search(name):
             yield value

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import timedelta
+from typing import NamedTuple
 
 from sqlalchemy import Connection, text
 
@@ -20,13 +22,37 @@ _AVOID = text(
         SET until = GREATEST(held.until, excluded.until), author = excluded.author, reason = excluded.reason
     """
 )
+# Readers go on. Of two calls at once the second one counts what the first one wrote.
+_ONE_AT_A_TIME = text("LOCK TABLE avoided IN SHARE ROW EXCLUSIVE MODE")
+_LATELY = text(
+    """
+    SELECT (SELECT count(*) FROM avoided WHERE until > clock_timestamp()) AS rows, EXISTS (
+        SELECT FROM cell_history
+        WHERE action = 'task_moved' AND subject = ANY(:tasks) AND at > clock_timestamp() - CAST(:time AS interval)
+    ) AS moved
+    """
+)
 _READ = text(f"SELECT {columns(Avoidance)} FROM avoided WHERE until > clock_timestamp() ORDER BY job, index, container")
+
+
+class Lately(NamedTuple):
+    """`rows`: of the cell, that are not over. `is_moved`: whether a move of one of the tasks was asked for lately."""
+
+    rows: int
+    is_moved: bool
 
 
 def avoid(connection: Connection, task: Avoidance, time: timedelta, *, author: str, reason: str) -> None:
     """The task avoids the container for so long; a repeated call makes that no shorter."""
     connection.execute(_FORGET)
     connection.execute(_AVOID, {**asdict(task), "time": time, "author": author, "reason": reason})
+
+
+def moved_lately(connection: Connection, tasks: Sequence[str], time: timedelta) -> Lately:
+    """What was asked for until now. Until the end of the transaction no other one asks for a move."""
+    connection.execute(_ONE_AT_A_TIME)
+    found = connection.execute(_LATELY, {"tasks": list(tasks), "time": time}).one()
+    return Lately(found.rows, found.moved)
 
 
 def read_avoided(connection: Connection) -> list[Avoidance]:

@@ -11,7 +11,7 @@ from sqlalchemy import Connection
 from penstock.control.errors import Conflict, NotFound
 from penstock.control.logs import logger
 from penstock.model.cell import CellAction, CellEntry
-from penstock.store.avoided import avoid
+from penstock.store.avoided import avoid, moved_lately
 from penstock.store.cell_history import record
 from penstock.store.cluster import read_facts
 from penstock.tasks.ownership import Avoidance
@@ -24,6 +24,8 @@ from services.job_service.store import fleet, overview
 
 log = logger(__name__)
 router = APIRouter(tags=["jobs"], route_class=requests.StrictRoute)
+MOST_AVOIDED = 100
+_PAUSE = timedelta(minutes=10)
 TaskIndex = Annotated[int, Path(ge=0, le=9_999, description="the task's index")]
 MoveBody = Annotated[MoveWrite, Body(default_factory=MoveWrite)]
 
@@ -33,10 +35,14 @@ MoveBody = Annotated[MoveWrite, Body(default_factory=MoveWrite)]
 def move_task(job: JobName, index: TaskIndex, body: MoveBody, call: CallOf) -> Response:
     """The task's shard leaves its container, with the other tasks in it, within about a minute, and stays away for
     `for_seconds`. 409 when nobody runs it, when it is not on the `container` given, and when no other container is
-    open. If no other container may take the shard, by region or labels, it stays."""
+    open. If no other container may take the shard, by region or labels, it stays. The role `scaler` moves one task of a
+    job in 10 minutes (409, `one_move`), and none while 100 tasks of the cell stay away from a container (`most_moves`).
+    """
 
     def work(connection: Connection) -> Answer:
-        container = _container_of(connection, job, index)
+        container, tasks = _container_of(connection, job, index)
+        if call.principal.role == access.SCALER:
+            _brake(connection, job, tasks)
         if body.container not in (None, container):
             raise Conflict(f"{task_id(job, index)} is on {container} by now", field="container", rule="owner")
         if not fleet.is_open_beside(connection, container):
@@ -55,8 +61,19 @@ def move_task(job: JobName, index: TaskIndex, body: MoveBody, call: CallOf) -> R
     return respond(done)
 
 
-def _container_of(connection: Connection, job: str, index: int) -> str:
-    """The container that owns the shard of a task. Raises NotFound, and Conflict when nobody owns it."""
+def _brake(connection: Connection, job: str, tasks: int) -> None:
+    """A program that asks too often stops no more than a few tasks. People may always. Raises Conflict."""
+    lately = moved_lately(connection, [task_id(job, index) for index in range(tasks)], _PAUSE)
+    if lately.is_moved:
+        raise Conflict(f"a task of {job} was moved within {_PAUSE.seconds // 60} minutes", field="job", rule="one_move")
+    if lately.rows >= MOST_AVOIDED:
+        detail = f"{lately.rows} tasks of the cell stay away from a container, and a scaler may add to {MOST_AVOIDED}"
+        raise Conflict(detail, field="job", rule="most_moves")
+
+
+def _container_of(connection: Connection, job: str, index: int) -> tuple[str, int]:
+    """The container that owns the shard of a task, and how many tasks the job has. Raises NotFound, and Conflict when
+    nobody owns the shard."""
     running = overview.running_job(connection, job)
     if running is None:
         known_job(connection, job)
@@ -67,4 +84,4 @@ def _container_of(connection: Connection, job: str, index: int) -> str:
     container = None if shard is None else overview.owners(connection, [shard]).get(shard)
     if container is None:
         raise Conflict(f"no container runs {task_id(job, index)}", field="index", rule="owner")
-    return container
+    return container, len(found)

@@ -15,7 +15,8 @@ _LOG = ".log"
 
 
 class HostLogs:
-    """Reads `<folder>/<host>.log`. `place_of`: of a task by its id. `kept`: values that are shown as `***`."""
+    """Reads `<folder>/<host>.log`. `place_of`: of a task by its id. `kept`: values that are shown as `***` from now on,
+    as those in `masks` are: a log may have values from before their rotation."""
 
     def __init__(
         self,
@@ -23,11 +24,13 @@ class HostLogs:
         folder: Path,
         place_of: Callable[[str], Place | None],
         kept: Callable[[], Iterable[str]],
+        masks: Masks,
     ) -> None:
         self._container = container
         self._folder = folder
         self._place_of = place_of
         self._kept = kept
+        self._masks = masks
 
     def part(self, task_id: str, *, host: str | None, offset: int | None, limit_bytes: int) -> TaskLog:
         """At most `limit_bytes` from `offset` on; the newest ones when `offset` is None. The offset is of `host`: in a
@@ -42,8 +45,7 @@ class HostLogs:
                 begin, lines = whole_lines(file, size, first, limit_bytes)
         except FileNotFoundError as error:
             raise NotFound(f"the log of {place.host} is gone", field="task", rule="known") from error
-        masks = Masks()
-        masks.add(self._kept())
+        self._masks.add(self._kept())
         return TaskLog(
             task=task_id,
             container=self._container,
@@ -52,7 +54,7 @@ class HostLogs:
             end=begin + len(lines),
             size_bytes=size,
             tasks=place.tasks,
-            text=masks.apply(lines.decode(errors="replace")) if lines.endswith(b"\n") else _too_long(lines),
+            text=self._masks.apply(lines.decode(errors="replace")) if lines.endswith(b"\n") else _too_long(lines),
         )
 
 

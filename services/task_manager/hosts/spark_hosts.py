@@ -7,9 +7,10 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+from penstock.control.masks import Masks
 from penstock.control.private import PRIVATE_FOLDER, give
-from penstock.spark.access import with_access
-from penstock.spark.channel import Command, Event
+from penstock.spark.access import values_in, with_access
+from penstock.spark.channel import Command, Event, RunHostTask, Start
 from penstock.spark.host.client import HostProcess
 from penstock.spark.host.exits import ExitReason
 from penstock.spark.packages import BUILTIN, find
@@ -18,16 +19,20 @@ from penstock.tasks.heap import heap_for
 from services.task_manager.decide.model import HostExit, HostKey
 
 _SCRATCH = ".scratch"
+_LOG, _BEFORE = ".log", ".before.log"
 
 
 class SparkHosts:
     """Starts Spark hosts, each with `<folder>/<name>.log` and a scratch folder that is deleted when the host ends."""
 
-    def __init__(self, settings: SparkSettings, folder: Path) -> None:
+    def __init__(self, settings: SparkSettings, folder: Path, masks: Masks) -> None:
+        """`masks` learns each value that a host gets."""
         self._settings = settings
+        self._masks = masks
         self._folder = folder
         for scratch in folder.glob(f"*{_SCRATCH}"):
             shutil.rmtree(scratch, ignore_errors=True)
+        _put_aside(folder)
 
     def start(
         self, name: str, key: HostKey, on_event: Callable[[str, Event], None], on_exit: Callable[[], None]
@@ -47,7 +52,13 @@ class SparkHosts:
         if self._settings.host_user is not None:
             give(scratch, self._settings.host_user)
         settings = settings_for(key, self._settings).model_copy(update={"spark_local_dir": scratch})
-        return SparkHost(name, settings, self._folder / f"{name}.log", on_event, on_exit)
+        return SparkHost(name, settings, self._folder / f"{name}{_LOG}", self._masks, on_event, on_exit)
+
+
+def _put_aside(folder: Path) -> None:
+    """Logs of a former process, whose hosts had the same names. Which values were secret then is not known here."""
+    for before in [path for path in folder.glob(f"*{_LOG}") if not path.name.endswith(_BEFORE)]:
+        before.replace(before.with_name(before.name.removesuffix(_LOG) + _BEFORE))
 
 
 class SparkHost:
@@ -61,10 +72,12 @@ class SparkHost:
         name: str,
         settings: SparkSettings,
         log_path: Path,
+        masks: Masks,
         on_event: Callable[[str, Event], None],
         on_exit: Callable[[], None],
     ) -> None:
         self._settings = settings
+        self._masks = masks
         self._scratch = settings.spark_local_dir
         self._on_exit = on_exit
         self._exit: HostExit | None = None
@@ -72,7 +85,10 @@ class SparkHost:
 
     def send(self, command: Command) -> None:
         """Sends a command, with what its job may use; ignored when the host has ended."""
-        self._process.send(with_access(command, self._settings))
+        whole = with_access(command, self._settings)
+        if isinstance(whole, Start | RunHostTask):
+            self._masks.add(values_in(whole.access))
+        self._process.send(whole)
 
     def kill(self) -> None:
         """Kills the host with all its processes."""

@@ -8,6 +8,7 @@ from penstock.control.errors import Conflict, Forbidden, NotFound
 from penstock.store.avoided import read_avoided
 from penstock.tasks.ownership import Avoidance
 from penstock.wire.job_client import JobClient
+from services.job_service.routes.task_moves import MOST_AVOIDED
 from tests.support.cli.shell import Shell
 from tests.support.job_service.service import CONFIG, RunningJobService
 from tests.support.state_syncer.cell import Cell
@@ -31,16 +32,16 @@ def run_on_a(client: JobClient, cell: Cell) -> None:
 def test_a_slow_task_leaves_its_container_for_a_while(
     service: RunningJobService, client: JobClient, cell: Cell
 ) -> None:
-    """1. The scaler's token asks, as it saw the task. 2. Asked again it is the same. 3. It is in the history of the
-    cell, and no layer has changed."""
+    """1. The scaler's token asks, as it saw the task. 2. Asked again by people it is the same. 3. It is in the history
+    of the cell, and no layer has changed."""
     run_on_a(client, cell)
     scaler = service.client(client.create_token("scaler", "scaler"))
     done = scaler.move_task("etl", 1, container="a", reason="decision 7")
     assert (done.job, done.index, done.container, done.for_seconds) == ("etl", 1, "a", 3600)
-    scaler.move_task("etl", 1, for_seconds=60)
+    client.move_task("etl", 1, for_seconds=60)
     assert avoided(cell) == [Avoidance("etl", 1, "a")]
     moved = [entry for entry in client.cell_history(subject="etl/1").entries if entry.action == "task_moved"]
-    assert [(entry.author, entry.reason) for entry in moved] == [("scaler", ""), ("scaler", "decision 7")]
+    assert [(entry.author, entry.reason) for entry in moved] == [("admin", ""), ("scaler", "decision 7")]
     assert client.get_layer("etl", "scaler").version == 0
 
 
@@ -73,6 +74,45 @@ def test_what_is_refused(service: RunningJobService, client: JobClient, cell: Ce
     with pytest.raises(Conflict, match="no container runs etl/0"):
         client.move_task("etl", 0)
     assert avoided(cell) == []
+
+
+def test_a_scaler_moves_one_task_of_a_job_in_ten_minutes(
+    service: RunningJobService, client: JobClient, cell: Cell
+) -> None:
+    """1. The second move is refused, of another task, too. 2. A call that is sent again gets its answer. 3. People may.
+    4. A move of another job is none of this one."""
+    run_on_a(client, cell)
+    client.put_job("other", {**CONFIG, "task_count": 1})
+    cell.rounds(1)
+    scaler = service.client(client.create_token("scaler", "scaler"))
+    scaler.move_task("other", 0)
+    scaler.move_task("etl", 0, idempotency_key="once")
+    for index in (0, 1):
+        with pytest.raises(Conflict) as again:
+            scaler.move_task("etl", index)
+        assert (again.value.field, again.value.rule) == ("job", "one_move")
+    assert scaler.move_task("etl", 0, idempotency_key="once").index == 0
+    assert Avoidance("etl", 1, "a") not in avoided(cell)
+    client.move_task("etl", 1)
+    assert Avoidance("etl", 1, "a") in avoided(cell)
+
+
+def test_a_scaler_moves_none_while_many_tasks_stay_away(
+    service: RunningJobService, client: JobClient, cell: Cell
+) -> None:
+    """Those that are over do not count."""
+    run_on_a(client, cell)
+    scaler = service.client(client.create_token("scaler", "scaler"))
+    cell.do(
+        "INSERT INTO avoided (job, index, container, until, author)"
+        f" SELECT 'many', n, 'a', now() + interval '1 hour', 'scaler' FROM generate_series(1, {MOST_AVOIDED}) n"
+    )
+    with pytest.raises(Conflict) as many:
+        scaler.move_task("etl", 0)
+    assert (many.value.field, many.value.rule) == ("job", "most_moves")
+    cell.do("UPDATE avoided SET until = now() WHERE index = 1")
+    scaler.move_task("etl", 0)
+    assert len(avoided(cell)) == MOST_AVOIDED
 
 
 def test_the_command_says_where_the_task_was(client: JobClient, cell: Cell, shell: Shell) -> None:

@@ -9,6 +9,7 @@ import pytest
 from sqlalchemy import text
 
 from penstock.control.errors import Conflict, Forbidden, NotFound
+from penstock.control.masks import Masks
 from penstock.local.ports import free_port
 from penstock.store.engine import transaction
 from services.task_manager.api import build_app
@@ -35,7 +36,7 @@ def service(database_url: str) -> Iterator[RunningJobService]:
 @pytest.fixture
 def log(service: RunningJobService, tmp_path: Path) -> Iterator[Path]:
     """The log of the host that runs task 0 in `c1`. Task 1 is in a container that does not answer."""
-    logs = HostLogs("c1", tmp_path, lambda name: Place("h1", 2) if name == "etl/0" else None, lambda: [SECRET])
+    logs = HostLogs("c1", tmp_path, lambda name: Place("h1", 2) if name == "etl/0" else None, lambda: [SECRET], Masks())
     app = build_app(World().container, identity.identity("task_manager/c1"), logs=logs)
     with serving(app, free_port()) as url:
         with transaction(service.engine) as connection:

@@ -20,7 +20,7 @@ from penstock.control.errors import LeaseLost
 from penstock.control.logs import logger
 from penstock.control.masks import Masks
 from penstock.control.process import signal_group, wait_until
-from penstock.spark.access import password_of
+from penstock.spark.access import values_in
 from penstock.spark.channel import (
     COMMANDS,
     Access,
@@ -131,8 +131,7 @@ class Host:
 
     def _keep_secret(self, access: Access) -> None:
         """No event and no log line shows these from now on, whatever the text of an error says."""
-        self._masks.add((*access.secrets.values(), *access.connections.values()))
-        self._masks.add(password for url in access.connections.values() if (password := password_of(url)))
+        self._masks.add(values_in(access))
 
     def _enqueue(self, command_id: int, task_id: str, work: Work) -> None:
         self._queues.submit(task_id, work, partial(self._answer, command_id))
