@@ -42,7 +42,11 @@ class Ledger:
         def found() -> DecisionView | None:
             return next((each for each in reversed(self.all()) if holds(each)), None)
 
-        return wait_until(found, seconds, f"a decision about {self.job}: {what}", poll_s=_POLL_S)
+        try:
+            return wait_until(found, seconds, f"a decision about {self.job}: {what}", poll_s=_POLL_S)
+        except TimeoutError:
+            self.shown("decisions", self.job)
+            raise
 
     def wait_size(self, tasks: int, seconds: float) -> DecisionView:
         """Waits until the newest action is to run so many tasks."""
