@@ -196,7 +196,7 @@ def hot_task(stack: ChaosStack) -> SlowJob:
     it to the other one, and there are still two tasks. 3. The job is well, and every row is counted once."""
     job = HotJob(stack, unique("hot"))
     job.begin(task_count=2)
-    with Pace(job.put, 1.45 * ROWS_PER_SECOND).flowing(job.name):
+    with Pace(job.put, 1.25 * ROWS_PER_SECOND).flowing(job.name):
         dealt = job.ledger.wait("other key groups", lambda each: each.action == "rebalance", 2 * SAMPLED_S)
         job.ledger.shown("tasks", job.name)
         job.ledger.why()
