@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from penstock.cli.arguments import AsJson, Reason
+from penstock.cli.arguments import AsJson, Reason, RequiredReason
 from penstock.cli.connection import client, say_more
 from penstock.cli.errors import required
 from penstock.cli.output import Whole, cell, say, show_json, table
@@ -63,8 +63,8 @@ def silences(
 def create_silence(
     kind: Annotated[AlertKind | None, typer.Option(help="leave out this kind; default: every kind")] = None,
     subject: Annotated[str, typer.Option(help="leave out these subjects; * stands for any characters")] = "*",
-    reason: Reason = "",
-    time: Annotated[str, typer.Option("--for", help="30m, 2h, 1d")] = "",
+    reason: RequiredReason = "",
+    time: Annotated[str, typer.Option("--for", help="how long: 30m, 2h, 1d; required")] = "",
 ) -> None:
     """Leave alerts out of the list for a while. They are raised and recorded as always."""
     if not reason.strip():

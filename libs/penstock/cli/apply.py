@@ -29,8 +29,16 @@ def apply(
     prune: Annotated[
         bool, typer.Option("--prune", help="also delete the jobs of --prefix or --owner that have no file; with --yes")
     ] = False,
-    prefix: Annotated[str | None, typer.Option(help="the folder is about jobs whose names begin with this")] = None,
-    owner: Annotated[str | None, typer.Option(help="the folder is about jobs of this owner")] = None,
+    prefix: Annotated[
+        str | None,
+        typer.Option(
+            help="also report (with --prune: delete) jobs with this prefix that have no file; without --prefix or "
+            "--owner such jobs are not looked at"
+        ),
+    ] = None,
+    owner: Annotated[
+        str | None, typer.Option(help="the same for jobs of this owner; with --prefix: for jobs that match both")
+    ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="only report what differs: exit code 4 if anything does")
     ] = False,
@@ -40,10 +48,11 @@ def apply(
 ) -> None:
     """Create and change the jobs of a folder, and report what differs from the cell.
 
-    All files are read and checked before the first write: if one is refused, nothing is written. Each write names the
-    version that was compared. Jobs that are equal are not written. `${data_dir}` and `${job}` are replaced.
+    All files are read and checked before the first write. A file that breaks a rule: nothing is written. A query that
+    Spark refuses, or a job that somebody else wrote meanwhile: that job is left, the others are written. All of these
+    end with 1. Jobs that are equal are not written. `${data_dir}` and `${job}` are replaced.
 
-    Exit codes: 0 done, or nothing differs; 1 refused, and the others are done; 4 of --dry-run: something differs.
+    Exit codes: 0 done, or nothing differs; 1 refused; 4 of --dry-run: something differs.
     """
     if prune and prefix is None and owner is None:
         raise required("say which jobs may be deleted: --prefix or --owner", field="prune")

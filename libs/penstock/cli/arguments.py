@@ -32,6 +32,7 @@ ConfigOrNone = Annotated[
 ]
 Config = Annotated[str, typer.Argument(help="a JSON object, or a file that contains one")]
 Reason = Annotated[str, typer.Option("--reason", "-r", help="why; kept in the history")]
+RequiredReason = Annotated[str, typer.Option("--reason", "-r", help="why; kept in the history; required")]
 IfMatch = Annotated[int | None, typer.Option("--if-match", help="refuse unless the layer has this version")]
 Verify = Annotated[
     bool,
@@ -54,10 +55,17 @@ ForTime = Annotated[
 ]
 WholeLayer = Annotated[
     bool,
-    typer.Option("--whole-layer", help="with --for: also undo what the layer sets without an expiry, at the same time"),
+    typer.Option(
+        "--whole-layer", help="with --for: the layer has one expiry: let fields that were set for ever end with it"
+    ),
 ]
 WaitUntilDone = Annotated[
-    bool, typer.Option("--wait", help="wait until all tasks run and have finished a batch, or until they are stopped")
+    bool,
+    typer.Option(
+        "--wait",
+        help="wait until every task runs the change and has finished a batch or has nothing to read, or until the job "
+        "is stopped",
+    ),
 ]
 Timeout = Annotated[str, typer.Option(help="how long to wait: 90s, 10m, 2h; then exit code 3, and Penstock continues")]
 NoWait = Annotated[bool, typer.Option("--no-wait", help="return at once; `penstock sync` shows the progress")]

@@ -95,7 +95,13 @@ def _rules(field: FieldView) -> tuple[str, str, str]:
 def decisions(
     job: Job,
     as_json: AsJson = False,
-    why: Annotated[bool, typer.Option("--why", help="the newest and the last change, with all that was known")] = False,
+    why: Annotated[
+        bool,
+        typer.Option(
+            "--why",
+            help="the newest decision, and the newest that was to change something, with all that was known",
+        ),
+    ] = False,
 ) -> None:
     """List what the Auto Scaler decided about a job, newest first."""
     page = client().decisions(job)

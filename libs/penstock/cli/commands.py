@@ -78,9 +78,7 @@ COMMANDS = (
         "jobs:tasks",
         "List the tasks of a job, and below the table the error of each task that does not run well.",
     ),
-    Command(
-        "logs", "logs:logs", "Show the log of a task from the Spark host that runs it, or ran it last; -f follows it."
-    ),
+    Command("logs", "logs:logs", "Show the log of the Spark host that runs a task, or ran it last; -f follows it."),
     Command(
         "metrics",
         "metrics:metrics",
@@ -95,8 +93,8 @@ COMMANDS = (
     Command(
         "watch",
         "watch:watch",
-        "Watch a change of a job until all its tasks run it: each hop of the revision, with the time since the command "
-        "began.",
+        "Watch a change of a job until all its tasks run it: each step of the revision, with the time since the "
+        "command began.",
     ),
     Command("rescale", "rescale:rescale", "Change the number of tasks of a job. No row is lost or counted twice."),
     Command(

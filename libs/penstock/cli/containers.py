@@ -81,7 +81,7 @@ def move(
 ) -> None:
     """Move a task that is slow where it runs to another container, with its shard.
 
-    The other tasks of its shard move with it. It takes about a minute: see `penstock tasks`.
+    All tasks of its shard, also of other jobs, move with it and restart. It takes about a minute: see `penstock tasks`.
     """
     done = client().move_task(job, index, for_seconds=duration_seconds(for_, field="for"), reason=reason)
     say(f"{job}/{index} leaves {done.container}, and stays away from it for {for_}")

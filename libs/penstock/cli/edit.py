@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import orjson
 import typer
 
-from penstock.cli.arguments import ForTime, Job, Layer, Reason, Verify
+from penstock.cli.arguments import Job, Layer, Reason, Verify
 from penstock.cli.connection import client, say_written
 from penstock.cli.output import changes, say
 from penstock.cli.parse import expiry_seconds, json_object
@@ -28,7 +28,13 @@ def edit(
     job: Job,
     layer: Layer,
     reason: Reason = "",
-    for_: ForTime = None,
+    for_: Annotated[
+        str | None,
+        typer.Option(
+            "--for",
+            help="30m, 1h30m, 1d or never; default: the layer keeps its expiry, or gets its default if it is new",
+        ),
+    ] = None,
     from_: Annotated[
         Path | None, typer.Option("--from", help="begin with the text of this file, such as one that was kept")
     ] = None,

@@ -72,7 +72,9 @@ def override(
             help="such as task_count=4 resources.memory_bytes=2GiB; or one JSON object; null removes a field",
         ),
     ] = None,
-    reason: Reason = "",
+    reason: Annotated[
+        str, typer.Option("--reason", "-r", help="why; kept in the history; required, but not with --drop")
+    ] = "",
     for_: Annotated[
         str | None,
         typer.Option("--for", help="30m, 1h30m, 1d or never; default: as the layer has it; a new one: a day"),

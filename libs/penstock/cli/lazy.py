@@ -33,6 +33,26 @@ class Command(NamedTuple):
     """Whether it only ever shows one document, as JSON or YAML."""
 
 
+class PlainFlags:
+    """Help that names no type for a flag: `--drop`, not `--drop <bool>`. To be mixed into a command."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """All parameters, and the option `--help`."""
+        params: list[Any] = super().get_params(ctx)  # type: ignore[misc]
+        for param in params:
+            if getattr(param, "is_bool_flag", False):
+                param.metavar = ""
+        return params
+
+
+class PlainCommand(PlainFlags, TyperCommand):
+    """A command of the program."""
+
+
+class PlainGroup(PlainFlags, TyperGroup):
+    """A group of commands, or the program."""
+
+
 class LazyCommand(TyperCommand):
     """Shows a row's help in a list of commands, and becomes the real command when it is chosen."""
 
@@ -48,7 +68,7 @@ class LazyCommand(TyperCommand):
         """Imports the function's module and makes the command, which runs with the collector of garbage."""
         app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
         shown = with_form(function_of(self._row), is_document=self._row.is_document)
-        app.command(self.name, context_settings=self._row.settings)(shown)
+        app.command(self.name, cls=PlainCommand, context_settings=self._row.settings)(shown)
         gc.freeze()
         gc.enable()
         return get_command(app)
@@ -63,10 +83,10 @@ def function_of(row: Command) -> Any:
 def program(commands: Iterable[Command], groups: dict[str, str], *, summary: str) -> TyperGroup:
     """The program with all commands; `groups` holds the help of each group of commands by its name."""
     app = typer.Typer(name="penstock", no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
-    app.callback(help=summary)(_options)
+    app.callback(cls=PlainGroup, help=summary)(_options)
     root = get_group(app)
     root.params.extend(get_install_completion_arguments())
-    made = {name: TyperGroup(name=name, help=text, no_args_is_help=True) for name, text in groups.items()}
+    made = {name: PlainGroup(name=name, help=text, no_args_is_help=True) for name, text in groups.items()}
     for row in commands:
         group = row.path.split()[0]
         if group in made:
@@ -85,7 +105,7 @@ def _say_release(asked: bool) -> None:
 
 def _options(
     _asked: Annotated[
-        bool, typer.Option("--version", is_eager=True, callback=_say_release, help="say which release this is")
+        bool, typer.Option("--version", is_eager=True, callback=_say_release, help="say which version this is")
     ] = False,
 ) -> None:
     """The options of the program as a whole."""

@@ -1,4 +1,4 @@
-"""`penstock logs`: the log of a task, from the Spark host that runs it, or ran it last."""
+"""`penstock logs`: the log of the Spark host that runs a task, or ran it last."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def logs(
         typer.Option("--bytes", min=SMALLEST_PART_BYTES, max=LARGEST_PART_BYTES, help="how much of the newest lines"),
     ] = 64 * 1024,
 ) -> None:
-    """Show the log of a task from the Spark host that runs it, or ran it last; -f follows it.
+    """Show the log of the Spark host that runs a task, or ran it last; -f follows it.
 
     Other tasks of the host write to the same log, so the token needs the role `oncall` or `admin`. Values of secrets
     are shown as `***`.

@@ -37,8 +37,10 @@ class Replays(View):
 def replay(
     policy: Annotated[str, typer.Option("--policy", help="a JSON object of policy fields, or a file of one")],
     jobs: Annotated[list[str] | None, typer.Argument(help="names of jobs; default: all jobs")] = None,
-    begin: Annotated[str, typer.Option("--from", help="a time such as 2026-11-20T08:00Z, or how long ago: 7d")] = "1d",
-    end: Annotated[str | None, typer.Option("--to", help="the same; default: now")] = None,
+    begin: Annotated[
+        str, typer.Option("--from", help="a time such as 2026-11-20T08:00Z, or how long ago: 7d; `since` in the API")
+    ] = "1d",
+    end: Annotated[str | None, typer.Option("--to", help="the same; default: now; `until` in the API")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Show what another scaling policy would have done to jobs: SLO minutes missed, task-hours, actions.
@@ -46,6 +48,9 @@ def replay(
     `measured` is what happened. What another policy would have led to was never measured, so a model tells it: compare
     the policy in force and this policy in the model's rows. The model's row of what ran shows its error. Fields that
     the policy does not name have their defaults. Nothing is changed.
+
+    At most 14 days. A job that takes more than 60 s, or another replay at the same time, ends the command: then name
+    fewer jobs or a shorter time.
     """
     content = json_object(policy, field="policy")
     now = datetime.now(UTC)

@@ -33,14 +33,16 @@ def top(
     every: Annotated[float, typer.Option(min=0.1, help="seconds between two updates")] = 2.0,
     updates: Annotated[int | None, typer.Option(min=1, help="end after this many updates; default: never")] = None,
     prefix: Annotated[str | None, typer.Option(help="only jobs whose names begin with this")] = None,
-    sort: Annotated[Order, typer.Option(help="the gravest, or the greatest, comes first")] = Order.HEALTH,
+    sort: Annotated[
+        Order, typer.Option(help="the gravest, or the greatest, comes first; names from a to z")
+    ] = Order.HEALTH,
     reverse: Annotated[bool, typer.Option("--reverse", help="turn the order round")] = False,
     unhealthy: Annotated[bool, typer.Option("--unhealthy", help="only jobs that are not well")] = False,
 ) -> None:
     """Show a live table of all jobs, the least healthy first. Ctrl-C, or the key q, ends it.
 
-    Keys: h l b t n sort by health, lag, backlog, rows/s, name; r turns the order round; u shows only jobs that are not
-    well; the space bar shows the next page. A value that is unknown comes last.
+    Keys: h, l, b, t and n sort by health, lag, backlog, throughput (`--sort rate`) and name; r turns the order round; u
+    shows only jobs that are not well; the space bar shows the next page. A value that is unknown comes last.
     """
     screen = _Screen(client(), prefix, View(sort, reverse, unhealthy))
     screen.read()

@@ -10,7 +10,7 @@ from typing import Any
 from penstock.model.health import Health
 from penstock.wire.jobs import JobSummary
 
-HELP = "h health, l lag, b backlog, t rows/s, n name, r reverse, u only unhealthy, space next page, q quit"
+HELP = "h health, l lag, b backlog, t throughput, n name, r reverse, u only unhealthy, space next page, q quit"
 _GRAVEST = (
     Health.CRASHING,
     Health.QUARANTINED,

@@ -1,4 +1,4 @@
-"""`penstock watch`: each hop of a job's newest revision, from the write to the running tasks."""
+"""`penstock watch`: each step of a job's newest revision, from the write to the running tasks."""
 
 from __future__ import annotations
 
@@ -24,14 +24,19 @@ def watch(
     job: Job,
     timeout: Timeout = "10m",
     revision: Annotated[
-        int | None, typer.Option(min=1, help="watch until this revision runs; default: the newest, also a later one")
+        int | None,
+        typer.Option(
+            min=1,
+            help="watch until this revision runs; default: the newest; it "
+            "goes over to a newer one that is written meanwhile",
+        ),
     ] = None,
 ) -> None:
-    """Watch a change of a job until all its tasks run it: each hop of the revision, with the time since the command
+    """Watch a change of a job until all its tasks run it: each step of the revision, with the time since the command
     began.
 
-    Exit codes: 0 all tasks run it and have finished a batch, or the job is stopped; 1 the job cannot run it;
-    3 still not after --timeout, and Penstock continues.
+    Exit codes: 0 every task runs it and has finished a batch or has nothing to read, or the job is stopped; 1 the job
+    cannot run it; 3 still not after --timeout, and Penstock continues.
     """
     seconds, connection = duration_seconds(timeout, field="timeout"), client()
     _Watch(connection, job, revision).until_converged(seconds)
@@ -85,7 +90,7 @@ class _Watch:
 
 
 def written(revision: int, entry: HistoryEntry | None) -> str:
-    """The first hop: who wrote what, and when."""
+    """The first step: who wrote what, and when."""
     if entry is None:
         return f"revision {revision} was written"
     what = "; ".join(changes(entry.old, entry.new)) or entry.action
@@ -94,7 +99,7 @@ def written(revision: int, entry: HistoryEntry | None) -> str:
 
 
 def hops(job: JobSummary, sync: SyncView, tasks: Sequence[TaskView], revision: int) -> Iterator[str]:
-    """The hops of a revision that are done, in their order. Pure."""
+    """The steps of a revision that are done, in their order. Pure."""
     if (sync.sync_revision or 0) >= revision and sync.plan:
         yield from _plan(sync)
     if (job.running_revision or 0) < revision:

@@ -23,7 +23,7 @@ _ENTRIES = 50
 
 @router.get("/jobs/{job}")
 def job_page(request: Request, job: Name, client: ClientOf) -> Response:
-    """How it runs: health, hops of the revision, lag, charts, tasks."""
+    """How it runs: health, steps of the revision, lag, charts, tasks."""
     view, sync, tasks = client.get_job(job), client.sync(job), client.tasks(job).tasks
     span = _span(request)
     max_lag = view.config["slo"]["max_lag_seconds"]

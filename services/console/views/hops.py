@@ -42,7 +42,7 @@ class PlanStep:
 
 
 def hops(job: JobView, sync: SyncView, tasks: Sequence[TaskView]) -> list[Hop]:
-    """The hops of the newest revision. Exactly one is under way or failed, unless the job has converged."""
+    """The steps of the newest revision. Exactly one is under way or failed, unless the job has converged."""
     is_committed = job.running_revision is not None and job.running_revision >= job.revision
     has_failed = job.state in (JobState.FAILED, JobState.QUARANTINED)
     planned = _planned(job, sync, is_committed=is_committed, has_failed=has_failed)

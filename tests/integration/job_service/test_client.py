@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -29,10 +31,19 @@ def etl(api: Client) -> str:
 
 
 def test_the_example_of_the_readme_works(
-    service: RunningJobService, api: Client, capsys: pytest.CaptureFixture[str]
+    service: RunningJobService,
+    api: Client,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
+    (tmp_path / ".penstock").mkdir()
+    (tmp_path / ".penstock" / "admin.token").write_text(f"{service.admin}\n")
+    (tmp_path / "job.json").write_text(json.dumps(CONFIG))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PENSTOCK_URL", service.url)
     [example] = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
-    exec(example, {"url": service.url, "token": service.admin, "definition": dict(CONFIG)})
+    exec(example, {})
     assert capsys.readouterr().out.endswith(" ['flights']\n")
     assert api.get_layer("flights", "provisioner").config == {"task_count": 4}
     oncall = api.get_layer("flights", "oncall")

@@ -75,6 +75,12 @@ def _loaded(names: Iterable[str], lines: Sequence[str]) -> dict[str, tuple[str, 
     return {line: tuple(modules.split()) for line, _, modules in (each.partition(" ->") for each in told)}
 
 
+@pytest.mark.parametrize("words", [["override"], ["jobs", "apply"], ["jobs"], []])
+def test_help_names_no_type_for_a_flag(shell: Shell, words: list[str]) -> None:
+    told = shell(*words, "--help")
+    assert (told.code, "--help" in told.out, "<bool>" in told.out) == (0, True, False)
+
+
 def test_help_lists_import_no_module_of_a_command() -> None:
     lines = ["--help", "jobs --help", "savepoint --help", "nonsense"]
     assert _loaded([*LARGE, *NO_CALL], lines) == dict.fromkeys(lines, ())
