@@ -128,8 +128,9 @@ def _events(inputs: DecisionInputs) -> Iterator[str]:
         yield f"Last change: {tasks} at {change.at:%Y-%m-%d %H:%M} UTC."
     if dealt is not None:
         yield f"Last rebalance: at {dealt.at:%Y-%m-%d %H:%M} UTC, with a lag of {dealt.lag_seconds or 0.0:,.0f} s then."
-    if inputs.state.last_move is not None:
-        yield f"Last move: of task {inputs.state.last_move.index} at {inputs.state.last_move.at:%Y-%m-%d %H:%M} UTC."
+    for move in inputs.state.moves:
+        refused = ", which was refused" if move.refused else ""
+        yield f"Last move: of task {move.index} at {move.at:%Y-%m-%d %H:%M} UTC{refused}."
     if update is not None:
         yield f"Last update: by {update.author or 'somebody'} at {update.at:%Y-%m-%d %H:%M} UTC."
 
