@@ -81,6 +81,11 @@ class Dealing(NamedTuple):
     moves: tuple[PastMove, ...]
 
 
+def rounded(rates: Rates) -> Rates:
+    """The rates to four digits, which is more than they are measured to, and as they are stored with a decision."""
+    return tuple(None if rate is None else float(f"{rate:.4g}") for rate in rates)
+
+
 def scaler_state(job: ScaledJob, container_memory_bytes: int | None) -> ScalerState:
     """What is known of a job besides its measurements, without what is read of single jobs only."""
     declared: Mapping[str, Any] = reduce(overlay, job.below, {})

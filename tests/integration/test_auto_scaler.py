@@ -98,7 +98,7 @@ def test_a_task_that_is_slow_where_it_runs_moves_once(cell: ScaledCell) -> None:
     """1. Of two tasks with as much input one does a tenth. 2. Its container is left. 3. It is slow still: an alert."""
     cell.run_job()
     for _ in range(2):
-        cell.report_traffic(0, (10.0,) * 4)
+        cell.report_traffic(0, (10.0001,) * 4)
         cell.report_traffic(1, (10.0,) * 4, first=4, container="b")
         cell.measure(0)
         cell.measure(1, backlog=20_000, processed_rows_per_second=10.0)
@@ -106,7 +106,9 @@ def test_a_task_that_is_slow_where_it_runs_moves_once(cell: ScaledCell) -> None:
         cell.now += timedelta(minutes=10)
     assert cell.writer.moved == [("j", 1, "b")]
     assert cell.decisions() == [("lag", "move_task", "written"), ("lag", "none", "nothing to do")]
-    assert replay(cell.decided()[0]["inputs"]).change == {"index": 1, "container": "b"}
+    asked = cell.decided()[0]["inputs"]
+    assert replay(asked).change == {"index": 1, "container": "b"}
+    assert asked["state"]["traffic"] == [10.0] * 8
     assert cell.alerts() == [("lag_untriaged", "j", 1)]
 
 

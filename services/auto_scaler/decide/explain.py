@@ -141,9 +141,16 @@ def reason_of(decision: ScalingDecision) -> str:
 
 
 def as_stored(inputs: DecisionInputs, decision: ScalingDecision) -> dict[str, Any]:
-    """The JSON that is kept of a decision: its inputs, and for people its reason and all that was known."""
+    """The JSON that is kept of a decision: its inputs, and for people its reason and all that was known.
+
+    The traffic of each key group, of which there may be thousands, is kept only when the answer depends on it.
+    """
+    kept = inputs
+    if inputs.state.traffic is not None:
+        without = inputs.model_copy(update={"state": inputs.state.model_copy(update={"traffic": None})})
+        kept = without if without.decide() == decision else inputs
     return {
-        **inputs.model_dump(mode="json"),
+        **kept.model_dump(mode="json"),
         REASON: reason_of(decision),
         WHY: sentences(inputs, decision),
     }

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from services.auto_scaler.decide.decision import DecisionInputs
-from services.auto_scaler.decide.explain import sentences
+from services.auto_scaler.decide.decision import DecisionInputs, replay
+from services.auto_scaler.decide.explain import as_stored, sentences
 from services.auto_scaler.decide.model import Action, JobUpdate, PastMove, ScalerState
 from services.auto_scaler.decide.symptoms import JobSymptoms, WorstTask
 from tests.support.auto_scaler import NOW, decided, job, situation, state, symptoms
@@ -79,6 +79,17 @@ def test_after_a_refusal_the_job_grows() -> None:
     decision = decided(slow(), THREE, known(moves=(move(10, refused=True),)))
     assert decision.action is Action.INCREASE_TASKS
     assert "the move of task 1 was refused at " in decision.reason
+
+
+@pytest.mark.parametrize(("share", "kept"), [(0.2, EVEN), (0.9, None)])
+def test_traffic_is_stored_when_the_answer_depends_on_it(share: float, kept: tuple[float, ...] | None) -> None:
+    """1. What was decided is decided again from what is stored. 2. People are told of it anyway."""
+    inputs = DecisionInputs(**situation(slow(share=share), THREE, known())._asdict())
+    decision = inputs.decide()
+    stored = as_stored(inputs, decision)
+    assert stored["state"]["traffic"] == (None if kept is None else list(kept))
+    assert replay(stored) == decision
+    assert any(said.startswith("Key groups: 6 of 6 are measured") for said in stored["why"])
 
 
 def test_what_is_said_of_it() -> None:
