@@ -61,6 +61,8 @@ def test_a_move_is_ended_and_goes_with_its_container_and_its_job(client: JobClie
     client.move_task("etl", 0)
     client.move_task("etl", 1)
     client.move_task("etl", 1, for_seconds=0, container="b")
+    assert [(task.task, task.avoids) for task in client.tasks("etl").tasks] == [("etl/0", ("a",)), ("etl/1", ("a",))]
+    assert "etl/1 stays away from a for a while" in shell("tasks", "etl").ok()
     assert avoided(cell) == [Avoidance("etl", 0, "a"), Avoidance("etl", 1, "a")]
     with pytest.raises(InvalidConfig, match="at least 60"):
         client.move_task("etl", 1, for_seconds=59)
