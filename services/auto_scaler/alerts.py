@@ -40,7 +40,7 @@ def alerts_of(decided: Iterable[JobDecision], fleet: Fleet, policy: Policy) -> A
         if one.decision.untriaged:
             evidence = {"why": sentences(one.inputs, one.decision)}
             raised[AlertKind.LAG_UNTRIAGED, one.job] = (f"{one.job}: {one.decision.reason}", evidence)
-        elif one.decision.symptom in _MAY_GO_ON and one.decision.change is None:
+        elif one.decision.symptom in _MAY_GO_ON:
             keep.add(one.job)
     frozen = why_frozen(fleet, policy)
     if frozen is not None:

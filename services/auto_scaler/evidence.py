@@ -43,7 +43,8 @@ class ScaledJob(NamedTuple):
     """A job with tasks. `below` and `above`: the layers around the scaler's, lowest first.
 
     `layer_version` is the version of the scaler's layer, 0 when the layer was never written. `acted_at`: when the
-    scaler last wrote the layer, began to, or was refused. `update`: the newest write to another layer that runs.
+    scaler last wrote the layer, began to, or was refused, or asked for a move, though nobody answered. `update`: the
+    newest write to another layer that runs.
     What was measured before `created_at` is of a former job of this name.
     """
 
@@ -71,13 +72,18 @@ class Past(NamedTuple):
 
 
 class Dealing(NamedTuple):
-    """What is read of a job that lags: what comes into each key group, the container of each task, and the newest
-    rebalance and move."""
+    """What is read of a job that lags: what comes into each key group, the container of each task, the newest
+    rebalance, and the moves of the last day."""
 
     traffic: Rates
     containers: tuple[str | None, ...]
     last_rebalance: PastRebalance | None
-    last_move: PastMove | None
+    moves: tuple[PastMove, ...]
+
+
+def rounded(rates: Rates) -> Rates:
+    """The rates to four digits, which is more than they are measured to, and as they are stored with a decision."""
+    return tuple(None if rate is None else float(f"{rate:.4g}") for rate in rates)
 
 
 def scaler_state(job: ScaledJob, container_memory_bytes: int | None) -> ScalerState:

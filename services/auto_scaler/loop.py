@@ -30,7 +30,7 @@ from services.auto_scaler.decide.symptoms import detect
 from services.auto_scaler.due import DueJobs
 from services.auto_scaler.evidence import LastDecision, ScaledJob, measured_since, scaler_state, with_past, with_recent
 from services.auto_scaler.precedence import precedence
-from services.auto_scaler.store.decisions import PENDING, NewDecision
+from services.auto_scaler.store.decisions import PENDING, UNAVAILABLE, NewDecision
 from services.auto_scaler.store.evidence import SCALER_LAYER
 from services.auto_scaler.store.port import Cluster, ScalingStore
 
@@ -41,7 +41,6 @@ NOTHING = "nothing to do"
 ADVISED = "advised"
 CONFLICT = "conflict"
 REFUSED = "refused"
-UNAVAILABLE = "job service unavailable"
 
 
 class Seen(NamedTuple):

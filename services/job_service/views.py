@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from penstock.config.model import DesiredState
@@ -12,6 +12,7 @@ from penstock.model.reports import TaskState
 from penstock.tasks.host_task import COPY_STATE
 from penstock.tasks.lag import lag_of
 from penstock.tasks.loads import TaskLoad
+from penstock.tasks.ownership import Avoidance
 from penstock.tasks.selectors import selector_of
 from penstock.tasks.shards import Sharding
 from penstock.tasks.spec import task_id
@@ -132,6 +133,7 @@ def _task_view(
         "expected": place.expected,
         "owner": None if place.shard is None else owners.get(place.shard),
         "load": load,
+        "avoids": (),
     }
     if report is None:
         return TaskView(**about, state=UNKNOWN)
@@ -168,3 +170,12 @@ def _task_count(running: RunningRow | None) -> int:
     if running is None or running.stopping or running.config.get("desired_state") == DesiredState.STOPPED:
         return 0
     return int(running.config.get("task_count", 1))
+
+
+def with_avoided(tasks: Iterable[TaskView], avoided: Iterable[Avoidance]) -> list[TaskView]:
+    """The tasks of a job with the containers that they avoid."""
+    by_task: dict[str, tuple[str, ...]] = {}
+    for each in avoided:
+        name = task_id(each.job, each.index)
+        by_task[name] = (*by_task.get(name, ()), each.container)
+    return [task.model_copy(update={"avoids": by_task.get(task.task, ())}) for task in tasks]

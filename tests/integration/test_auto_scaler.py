@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine
 
-from penstock.control.errors import Fenced, InvalidConfig, Unavailable, VersionConflict
+from penstock.control.errors import Conflict, Fenced, InvalidConfig, Unavailable, VersionConflict
 from services.auto_scaler.decide.decision import replay
 from services.auto_scaler.decide.policy import Mode, Policy
 from services.auto_scaler.evidence import Past
@@ -98,7 +98,7 @@ def test_a_task_that_is_slow_where_it_runs_moves_once(cell: ScaledCell) -> None:
     """1. Of two tasks with as much input one does a tenth. 2. Its container is left. 3. It is slow still: an alert."""
     cell.run_job()
     for _ in range(2):
-        cell.report_traffic(0, (10.0,) * 4)
+        cell.report_traffic(0, (10.0001,) * 4)
         cell.report_traffic(1, (10.0,) * 4, first=4, container="b")
         cell.measure(0)
         cell.measure(1, backlog=20_000, processed_rows_per_second=10.0)
@@ -106,8 +106,48 @@ def test_a_task_that_is_slow_where_it_runs_moves_once(cell: ScaledCell) -> None:
         cell.now += timedelta(minutes=10)
     assert cell.writer.moved == [("j", 1, "b")]
     assert cell.decisions() == [("lag", "move_task", "written"), ("lag", "none", "nothing to do")]
-    assert replay(cell.decided()[0]["inputs"]).change == {"index": 1, "container": "b"}
+    asked = cell.decided()[0]["inputs"]
+    assert replay(asked).change == {"index": 1, "container": "b"}
+    assert asked["state"]["traffic"] == [10.0] * 8
     assert cell.alerts() == [("lag_untriaged", "j", 1)]
+
+
+def test_a_move_that_is_refused_keeps_no_job_from_growing(cell: ScaledCell) -> None:
+    """1. The move of a slow task is refused. 2. The job grows."""
+    cell.writer.error = Conflict("no other container", field="container", rule="elsewhere")
+    slow_task(cell, 1, {0: "a", 1: "b"})
+    cell.writer.error = None
+    slow_task(cell, 1, {0: "a", 1: "b"})
+    assert cell.decisions() == [
+        ("lag", "move_task", "refused: no other container"),
+        ("lag", "increase_tasks", "written"),
+    ]
+
+
+def test_a_move_that_nobody_answered_and_those_of_other_tasks_count(cell: ScaledCell) -> None:
+    """1. The Job Service may have moved the task before its answer was lost. 2. In the next minute nothing is done.
+    3. Another task is slow, and moves. 4. The first one is slow again: it has moved on this day."""
+    cell.writer.error = Unavailable("down")
+    slow_task(cell, 1, {0: "a", 1: "b"}, minutes=1)
+    cell.writer.error = None
+    slow_task(cell, 1, {0: "a", 1: "b"})
+    assert [action for _, action, _ in cell.decisions()] == ["move_task", "none"]
+    slow_task(cell, 0, {0: "a", 1: "b"})
+    slow_task(cell, 1, {0: "a", 1: "b"})
+    assert cell.writer.moved == [("j", 1, "b"), ("j", 0, "a")]
+    assert cell.alerts() == [("lag_untriaged", "j", 1)]
+
+
+def slow_task(cell: ScaledCell, slow: int, places: dict[int, str], *, minutes: int = 10) -> None:
+    """One of two tasks, in these containers, does a tenth; a round follows, and so many minutes."""
+    if not cell.rows("SELECT 1 AS one FROM running"):
+        cell.run_job()
+    for index, container in places.items():
+        cell.report_traffic(index, (10.0,) * 4, first=4 * index, container=container)
+        late = {"backlog": 20_000, "processed_rows_per_second": 10.0} if index == slow else {}
+        cell.measure(index, **late)
+    cell.scale()
+    cell.now += timedelta(minutes=minutes)
 
 
 def test_lack_of_memory_within_ten_minutes_raises_memory(cell: ScaledCell) -> None:

@@ -11,6 +11,7 @@ from penstock.store import migrate
 from penstock.store.engine import connect, transaction
 from penstock.store.incarnation import begin_incarnation
 from penstock.tasks.ownership import Member
+from penstock.tasks.rollout import RanBefore, RunningRollout
 from services.shard_manager.store.members import register
 from services.task_service.sampler import Sampler
 from services.task_service.store.hours import HourStore
@@ -82,6 +83,23 @@ def test_a_lack_of_memory_counts_for_the_revision_that_lacked_it(engine: Engine,
     run(engine, f"UPDATE running SET revision = {running}")
     take_samples(engine)
     assert run(engine, "SELECT out_of_memory FROM task_metrics") == [counts]
+
+
+@pytest.mark.parametrize(("before", "of", "counts"), [(1, 2, [False, True]), (2, 2, [False] * 2), (1, 1, [False] * 2)])
+def test_in_a_rollout_a_lack_of_memory_counts_for_tasks_that_are_not_upgraded(
+    engine: Engine, before: int, of: int, counts: list[bool]
+) -> None:
+    """1. Revision 2 has gone to the first of two tasks. Both lacked memory at revision 1. 2. The first one has not
+    started with its own, the other one should not. 3. A rollout of an earlier revision is of no account."""
+    report(engine, "x", 1, 0, 1)
+    run(engine, "UPDATE tasks SET state = 'crashed', out_of_memory = true")
+    write_layer(engine, "a", {})
+    commit_job(engine, "a")
+    rollout = RunningRollout(revision=of, upgraded=1, before=RanBefore(config={}, revision=before, restarts=0))
+    written = rollout.model_dump_json().replace(":", r"\:")
+    run(engine, f"UPDATE running SET revision = 2, rollout = '{written}'")
+    take_samples(engine)
+    assert run(engine, "SELECT out_of_memory FROM task_metrics ORDER BY index") == counts
 
 
 def test_samples_are_taken_after_the_store_was_restored_also_twice(engine: Engine) -> None:

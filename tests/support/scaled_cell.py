@@ -37,6 +37,8 @@ class FakeWriter:
 
     def move_task(self, job: str, index: int, *, container: str, **given: Any) -> None:
         self.moved.append((job, index, container))
+        if self.error is not None:
+            raise self.error
 
 
 class ScaledCell(Cell):

@@ -77,13 +77,17 @@ def move(
     job: Job,
     index: Annotated[int, typer.Argument(min=0, help="index of the task")],
     reason: Reason = "",
-    for_: Annotated[str, typer.Option("--for", help="how long the task stays away from the container: 10m, 2h")] = "1h",
+    for_: Annotated[str, typer.Option("--for", help="how long the task stays away: 10m, 2h; 0: no longer")] = "1h",
 ) -> None:
     """Move a task that is slow where it runs to another container, with its shard.
 
     All tasks of its shard, also of other jobs, move with it and restart. It takes about a minute: see `penstock tasks`.
     """
-    done = client().move_task(job, index, for_seconds=duration_seconds(for_, field="for"), reason=reason)
+    seconds = 0 if for_.strip() == "0" else duration_seconds(for_, field="for")
+    done = client().move_task(job, index, for_seconds=seconds, reason=reason)
+    if not seconds:
+        say(f"{job}/{index} is on {done.container}, and stays away from no container")
+        return
     say(f"{job}/{index} leaves {done.container}, and stays away from it for {for_}")
 
 

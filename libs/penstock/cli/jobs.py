@@ -95,6 +95,9 @@ def tasks(job: Job, as_json: AsJson = False) -> None:
         say(f"{', '.join(names)}: {text}")
     for line in waiting_lines(answer.tasks):
         say(line)
+    for each in answer.tasks:
+        if each.avoids:
+            say(f"{each.task} stays away from {', '.join(each.avoids)} for a while: `penstock move`")
     return None
 
 

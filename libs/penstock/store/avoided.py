@@ -22,6 +22,7 @@ _AVOID = text(
         SET until = GREATEST(held.until, excluded.until), author = excluded.author, reason = excluded.reason
     """
 )
+_END = text("DELETE FROM avoided WHERE job = :job AND index = :index AND container = coalesce(:container, container)")
 # Readers go on. Of two calls at once the second one counts what the first one wrote.
 _ONE_AT_A_TIME = text("LOCK TABLE avoided IN SHARE ROW EXCLUSIVE MODE")
 _LATELY = text(
@@ -46,6 +47,11 @@ def avoid(connection: Connection, task: Avoidance, time: timedelta, *, author: s
     """The task avoids the container for so long; a repeated call makes that no shorter."""
     connection.execute(_FORGET)
     connection.execute(_AVOID, {**asdict(task), "time": time, "author": author, "reason": reason})
+
+
+def end(connection: Connection, job: str, index: int, container: str | None) -> None:
+    """The task avoids the container no longer; None: none of them."""
+    connection.execute(_END, {"job": job, "index": index, "container": container})
 
 
 def moved_lately(connection: Connection, tasks: Sequence[str], time: timedelta) -> Lately:

@@ -73,6 +73,8 @@ _FORGET = text(
         DELETE FROM task_crashes USING gone WHERE task_crashes.job = gone.name
     ), proved AS (
         DELETE FROM proven USING gone WHERE proven.job = gone.name
+    ), stayed_away AS (
+        DELETE FROM avoided USING gone WHERE avoided.job = gone.name
     ), remembered AS (
         INSERT INTO forgotten AS held (job, commit_number, generation)
         SELECT job, :commit_number, generation FROM stopped

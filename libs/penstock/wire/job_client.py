@@ -104,8 +104,8 @@ class JobClient(CellClient, RolloutCalls, JobLists):
     def move_task(
         self, job: str, index: int, *, container: str | None = None, for_seconds: int = 3600, **noted: Unpack[Noted]
     ) -> TaskMove:
-        """The task's shard leaves its container, and stays away for so long. Raises Conflict when it is not on the
-        `container` given, and when no other one is open."""
+        """The task's shard leaves its container, and stays away for so long; 0: no longer. Raises Conflict when it
+        is not on the `container` given, and when no other one is open."""
         body = {"container": container, "for_seconds": for_seconds, **noted}
         return self._write("POST", _job(job, "tasks", str(index), "move"), TaskMove, body)
 

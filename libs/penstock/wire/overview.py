@@ -22,7 +22,8 @@ class TaskView(View):
     finished a batch since. `lag_seconds`: backlog over processing rate, and no less than the age of an unfinished
     batch; null: unknown. `watermark_behind_seconds`: how many seconds its watermark is behind the most advanced task
     of the job, if it has read all and keeps state; else null. `load`: the last known mean use over 10 minutes, by
-    dimension; null: never known. A dimension that is missing is unknown.
+    dimension; null: never known. A dimension that is missing is unknown. `avoids`: containers that it was moved away
+    from, as long as it stays away.
     """
 
     task: str
@@ -43,6 +44,7 @@ class TaskView(View):
     lag_seconds: float | None = None
     watermark_behind_seconds: float | None = None
     load: dict[str, float] | None = None
+    avoids: tuple[str, ...] = ()
     reported_at: datetime | None = None
 
 

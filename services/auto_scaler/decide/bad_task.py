@@ -11,14 +11,16 @@ from datetime import timedelta
 
 from penstock.tasks import balance
 from penstock.tasks.spec import key_group_ranges
-from services.auto_scaler.decide.model import Action, Move, ScalingDecision, Situation, Symptom, nothing
+from services.auto_scaler.decide.model import Action, Move, PastMove, ScalingDecision, Situation, Symptom, nothing
 from services.auto_scaler.decide.symptoms import WorstTask
 
 
 def answer_bad_task(case: Situation, lag: str) -> ScalingDecision | None:
-    """None when no single task is bad, or nothing says so for sure."""
+    """None when no single task is bad, nothing says so for sure, or its move was refused a short time ago."""
     worst = case.symptoms.worst
     if worst is None or not _is_alone(case, worst) or not _has_usual_input(case, worst.index):
+        return None
+    if why_refused(case) is not None:
         return None
     reason = (
         f"{lag}; task {worst.index} does {worst.rate_share:.0%} of what the others do, which lag "
@@ -63,10 +65,25 @@ def _own_container(case: Situation, index: int) -> str | None:
 
 
 def _why_not_again(case: Situation, index: int) -> str | None:
-    """Why the task does not move once more: it has moved on this day, and is bad still."""
-    last, update = case.state.last_move, case.state.update
-    if last is None or last.index != index or (update is not None and update.at > last.at):
+    """Why the task does not move once more: a move was asked for on this day, and it is bad still."""
+    last = _standing(case, index, case.policy.stopped_seconds)
+    if last is None or last.refused:
         return None
-    if case.now >= last.at + timedelta(seconds=case.policy.stopped_seconds):
+    return f"it was asked to leave its container at {last.at:%H:%M} UTC, and that did not help"
+
+
+def why_refused(case: Situation) -> str | None:
+    """That the worst task may not move for now, so that lag is answered as if no move were known."""
+    worst = case.symptoms.worst
+    last = None if worst is None else _standing(case, worst.index, case.policy.untriaged_seconds)
+    if last is None or not last.refused:
         return None
-    return f"it has left its container at {last.at:%H:%M} UTC, and that did not help"
+    return f"the move of task {last.index} was refused at {last.at:%H:%M} UTC"
+
+
+def _standing(case: Situation, index: int, seconds: float) -> PastMove | None:
+    """The newest move of the task, if it is recent, and the job has not been updated since."""
+    last, update = next((move for move in case.state.moves if move.index == index), None), case.state.update
+    if last is None or (update is not None and update.at > last.at):
+        return None
+    return last if case.now < last.at + timedelta(seconds=seconds) else None

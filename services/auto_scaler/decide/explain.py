@@ -128,8 +128,9 @@ def _events(inputs: DecisionInputs) -> Iterator[str]:
         yield f"Last change: {tasks} at {change.at:%Y-%m-%d %H:%M} UTC."
     if dealt is not None:
         yield f"Last rebalance: at {dealt.at:%Y-%m-%d %H:%M} UTC, with a lag of {dealt.lag_seconds or 0.0:,.0f} s then."
-    if inputs.state.last_move is not None:
-        yield f"Last move: of task {inputs.state.last_move.index} at {inputs.state.last_move.at:%Y-%m-%d %H:%M} UTC."
+    for move in inputs.state.moves:
+        refused = ", which was refused" if move.refused else ""
+        yield f"Last move: of task {move.index} at {move.at:%Y-%m-%d %H:%M} UTC{refused}."
     if update is not None:
         yield f"Last update: by {update.author or 'somebody'} at {update.at:%Y-%m-%d %H:%M} UTC."
 
@@ -140,9 +141,16 @@ def reason_of(decision: ScalingDecision) -> str:
 
 
 def as_stored(inputs: DecisionInputs, decision: ScalingDecision) -> dict[str, Any]:
-    """The JSON that is kept of a decision: its inputs, and for people its reason and all that was known."""
+    """The JSON that is kept of a decision: its inputs, and for people its reason and all that was known.
+
+    The traffic of each key group, of which there may be thousands, is kept only when the answer depends on it.
+    """
+    kept = inputs
+    if inputs.state.traffic is not None:
+        without = inputs.model_copy(update={"state": inputs.state.model_copy(update={"traffic": None})})
+        kept = without if without.decide() == decision else inputs
     return {
-        **inputs.model_dump(mode="json"),
+        **kept.model_dump(mode="json"),
         REASON: reason_of(decision),
         WHY: sentences(inputs, decision),
     }

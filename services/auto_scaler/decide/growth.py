@@ -6,7 +6,7 @@ import math
 
 from penstock.config.model import JobConfig
 from services.auto_scaler.decide import estimates, patterns, rebalance, untriaged
-from services.auto_scaler.decide.bad_task import answer_bad_task
+from services.auto_scaler.decide.bad_task import answer_bad_task, why_refused
 from services.auto_scaler.decide.model import (
     TASK_COUNT,
     Action,
@@ -30,6 +30,8 @@ def answer_lag(case: Situation) -> ScalingDecision:
     moved = answer_bad_task(case, lag)
     if moved is not None:
         return moved
+    refused = why_refused(case)
+    lag = lag if refused is None else f"{lag}; {refused}"
     broken = untriaged.why_outage(case)
     if broken is not None:
         return nothing(Symptom.LAG, f"{lag}; {broken}", untriaged=case.is_over_slo)

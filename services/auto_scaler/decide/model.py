@@ -143,10 +143,11 @@ class PastRebalance(Model):
 
 
 class PastMove(Model):
-    """The newest move of a single task that was asked for."""
+    """The newest move of a task that was asked for. Unless `refused` it counts as done, also when that is unknown."""
 
     at: datetime
     index: int
+    refused: bool = False
 
 
 class JobUpdate(Model):
@@ -172,7 +173,7 @@ class ScalerState(Model):
     below the scaler's ask for. `pinned`: fields that a layer above sets, so that a change would show no effect.
     `container_memory_bytes`: of the smallest live container, None when there is none. `memory_used_bytes`: of the
     task that uses most. `traffic`: rows per second that come into each key group.
-    `containers`: of each task, None where it is unknown.
+    `containers`: of each task, None where it is unknown. `moves`: of single tasks, of each the newest in the last day.
     """
 
     converged: bool
@@ -191,7 +192,7 @@ class ScalerState(Model):
     last_rebalance: PastRebalance | None = None
     traffic: tuple[float | None, ...] | None = None
     containers: tuple[str | None, ...] | None = None
-    last_move: PastMove | None = None
+    moves: tuple[PastMove, ...] = ()
     update: JobUpdate | None = None
     fleet: Fleet | None = None
     actions_last_hour: int | None = None

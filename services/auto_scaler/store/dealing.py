@@ -13,6 +13,7 @@ from penstock.model.reports import TaskState
 from penstock.store.health import REPORTED_AT, SIGHTINGS
 from penstock.store.rows import read_all, read_first
 from services.auto_scaler.decide.model import Action, PastMove, PastRebalance
+from services.auto_scaler.store.decisions import PENDING, UNAVAILABLE
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +44,14 @@ _LAST_REBALANCE = text(
     ORDER BY id DESC LIMIT 1
     """
 )
-_LAST_MOVE = text(
+# Without an answer a move may have been done.
+_MOVES = text(
     """
-    SELECT at, CAST(change->>'index' AS integer) AS index
-    FROM decisions WHERE job = :job AND at >= CAST(:since AS timestamptz) AND outcome = 'written' AND action = :action
-    ORDER BY id DESC LIMIT 1
+    SELECT DISTINCT ON (index) at, index, outcome LIKE 'refused%' AS refused
+    FROM decisions CROSS JOIN LATERAL (SELECT CAST(change->>'index' AS integer) AS index) moved
+    WHERE job = :job AND at >= CAST(:since AS timestamptz) AND action = :action
+        AND (outcome IN ('written', :pending, :unavailable) OR outcome LIKE 'refused%')
+    ORDER BY index, id DESC
     """
 )
 
@@ -63,10 +67,10 @@ def last_rebalance(connection: Connection, job: str, *, since: datetime) -> Past
     return read_first(connection, PastRebalance, _LAST_REBALANCE, asked)
 
 
-def last_move(connection: Connection, job: str, *, since: datetime) -> PastMove | None:
-    """The newest move of a single task of a job that was asked for."""
+def moves(connection: Connection, job: str, *, since: datetime) -> tuple[PastMove, ...]:
+    """The newest move of each task of a job that was asked for, in order of index."""
     asked = {"job": job, "since": since, "action": Action.MOVE_TASK.value}
-    return read_first(connection, PastMove, _LAST_MOVE, asked)
+    return tuple(read_all(connection, PastMove, _MOVES, {**asked, "pending": PENDING, "unavailable": UNAVAILABLE}))
 
 
 def containers_of(reports: Iterable[TrafficReport], task_count: int) -> tuple[str | None, ...]:

@@ -14,6 +14,8 @@ from penstock.store.json import as_json
 AUTO_SCALER = "auto_scaler"
 # The outcome of a decision that is being carried out. It stays if the process ends meanwhile.
 PENDING = "pending"
+# The outcome of one that nobody answered: whether it was carried out is not known.
+UNAVAILABLE = "job service unavailable"
 
 _INSERT = text(
     """

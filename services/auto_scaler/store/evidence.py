@@ -10,7 +10,7 @@ from sqlalchemy import Connection, Row, text
 from services.auto_scaler.decide.model import Action, JobUpdate, PastChange
 from services.auto_scaler.decide.symptoms import TaskSample
 from services.auto_scaler.evidence import LastDecision, ScaledJob
-from services.auto_scaler.store.decisions import PENDING
+from services.auto_scaler.store.decisions import PENDING, UNAVAILABLE
 
 SCALER_LAYER = "scaler"
 _NEVER_WRITTEN = 0
@@ -44,7 +44,8 @@ _JOBS = """
     LEFT JOIN LATERAL (
         SELECT d.at FROM decisions d
         WHERE d.job = r.job AND d.at >= j.created_at
-            AND (d.outcome IN ('written', :pending) OR d.outcome LIKE 'refused%')
+            AND (d.outcome IN ('written', :pending) OR d.outcome LIKE 'refused%'
+                OR d.outcome = :unavailable AND d.action = :move)
         ORDER BY d.id DESC LIMIT 1
     ) acted ON true
     CROSS JOIN LATERAL (
@@ -107,6 +108,8 @@ def _parameters(now: datetime) -> dict[str, Any]:
     return {
         "layer": SCALER_LAYER,
         "pending": PENDING,
+        "unavailable": UNAVAILABLE,
+        "move": Action.MOVE_TASK.value,
         "counted": _COUNTED_DECISIONS,
         "hour": now - timedelta(hours=1),
         "task_actions": _TASK_ACTIONS,

@@ -19,7 +19,7 @@ from penstock.store.engine import transaction
 from services.auto_scaler.decide.estimates import TaskMinute
 from services.auto_scaler.decide.policy import Policy
 from services.auto_scaler.decide.symptoms import TaskSample
-from services.auto_scaler.evidence import Dealing, Past, ScaledJob, scaler_state
+from services.auto_scaler.evidence import Dealing, Past, ScaledJob, rounded, scaler_state
 from services.auto_scaler.replay.recorded import Known, RecordedJob, recorded_job
 from services.auto_scaler.store import dealing, decisions, evidence, past, replay
 
@@ -66,14 +66,14 @@ class ScalingStore:
             return past.read_recent(connection, job, since=since)
 
     def dealing(self, job: str, config: JobConfig, now: datetime, *, created_at: datetime, policy: Policy) -> Dealing:
-        """What comes into each key group of a job, where its tasks are, its newest rebalance and its newest move."""
+        """What comes into each key group of a job, where its tasks are, its newest rebalance and the last moves."""
         with transaction(self._snapshot) as connection:
             reports = dealing.read_reports(connection, job)
             return Dealing(
-                measured(reports, config, now, min_seconds=policy.traffic_seconds),
+                rounded(measured(reports, config, now, min_seconds=policy.traffic_seconds)),
                 dealing.containers_of(reports, config.task_count),
                 dealing.last_rebalance(connection, job, since=created_at),
-                dealing.last_move(connection, job, since=created_at),
+                dealing.moves(connection, job, since=max(created_at, now - timedelta(seconds=policy.stopped_seconds))),
             )
 
     def past(

@@ -16,6 +16,7 @@ from penstock.config.validate import read_merged
 from penstock.control.errors import InvalidConfig, NotFound
 from penstock.model.jobs import Action, JobState, StoredJob, layer_configs
 from penstock.store import cluster
+from penstock.store.avoided import read_avoided
 from penstock.store.engine import snapshot
 from penstock.store.health import read_moment
 from penstock.store.loads import read_loads
@@ -130,7 +131,7 @@ def job_history(parts: PartsOf, page: PageOf100, job: JobName, layer: requests.O
 
 @router.get("/v1/jobs/{job}/tasks", response_model=Tasks)
 def job_tasks(job: JobName, parts: PartsOf) -> Tasks:
-    """The tasks of a job: where each should run, where it runs, and its state."""
+    """The tasks of a job: where each should run, where it runs, which containers it avoids, and its state."""
     with snapshot(parts.engine) as connection:
         running = overview.running_job(connection, job)
         if running is None:
@@ -140,7 +141,8 @@ def job_tasks(job: JobName, parts: PartsOf) -> Tasks:
         places = views.places(job, running, reported, cluster.read_facts(connection).sharding)
         owners = overview.owners(connection, [place.shard for place in places if place.shard is not None])
         moment = read_moment(connection)
-    shown = views.task_views(places, reported, owners, loads, moment)
+        avoided = read_avoided(connection)
+    shown = views.with_avoided(views.task_views(places, reported, owners, loads, moment), avoided)
     return Tasks(job=job, tasks=with_waiting(shown, None if running is None else running.config))
 
 

@@ -11,7 +11,7 @@ from sqlalchemy import Connection
 from penstock.control.errors import Conflict, NotFound
 from penstock.control.logs import logger
 from penstock.model.cell import CellAction, CellEntry
-from penstock.store.avoided import avoid, moved_lately
+from penstock.store.avoided import avoid, end, moved_lately
 from penstock.store.cell_history import record
 from penstock.store.cluster import read_facts
 from penstock.tasks.ownership import Avoidance
@@ -34,31 +34,37 @@ MoveBody = Annotated[MoveWrite, Body(default_factory=MoveWrite)]
 @requests.needs(access.of_role(access.MAY_MOVE))
 def move_task(job: JobName, index: TaskIndex, body: MoveBody, call: CallOf) -> Response:
     """The task's shard leaves its container, with the other tasks in it, within about a minute, and stays away for
-    `for_seconds`. 409 when nobody runs it, when it is not on the `container` given, and when no other container is
-    open. If no other container may take the shard, by region or labels, it stays. The role `scaler` moves one task of a
-    job in 10 minutes (409, `one_move`), and none while 100 tasks of the cell stay away from a container (`most_moves`).
+    `for_seconds`; 0 ends it. 409 when nobody runs it, when it is not on the `container` given, and when no other
+    container is open. If no other container may take the shard, by region, labels or room, it stays. The role `scaler`
+    moves one task of a job in 10 minutes (409, `one_move`), and none while 100 tasks of the cell stay away from a
+    container (`most_moves`).
     """
 
     def work(connection: Connection) -> Answer:
         container, tasks = _container_of(connection, job, index)
         if call.principal.role == access.SCALER:
             _brake(connection, job, tasks)
-        if body.container not in (None, container):
-            raise Conflict(f"{task_id(job, index)} is on {container} by now", field="container", rule="owner")
-        if not fleet.is_open_beside(connection, container):
-            raise Conflict(f"no other container than {container} is open", field="container", rule="elsewhere")
-        lasts = timedelta(seconds=body.for_seconds)
-        avoid(connection, Avoidance(job, index, container), lasts, author=call.author, reason=body.reason)
+        if body.for_seconds:
+            _leave(connection, Avoidance(job, index, container), body, call.author)
+        else:
+            end(connection, job, index, body.container)
         done = TaskMove(job=job, index=index, container=container, for_seconds=body.for_seconds)
-        entry = CellEntry(
-            call.author, CellAction.TASK_MOVED, task_id(job, index), body.reason, old={"container": container}
-        )
-        record(connection, entry)
+        what = {"old": {"container": container}} if body.for_seconds else {"new": {"container": container}}
+        record(connection, CellEntry(call.author, CellAction.TASK_MOVED, task_id(job, index), body.reason, **what))
         return answer(202, done)
 
     done = call.run(work)
     log.info("move of a task asked for", job=job, index=index, author=call.author, reason=body.reason)
     return respond(done)
+
+
+def _leave(connection: Connection, task: Avoidance, body: MoveWrite, author: str) -> None:
+    name, container = task_id(task.job, task.index), task.container
+    if body.container not in (None, container):
+        raise Conflict(f"{name} is on {container} by now", field="container", rule="owner")
+    if not fleet.is_open_beside(connection, container):
+        raise Conflict(f"no other container than {container} is open", field="container", rule="elsewhere")
+    avoid(connection, task, timedelta(seconds=body.for_seconds), author=author, reason=body.reason)
 
 
 def _brake(connection: Connection, job: str, tasks: int) -> None:

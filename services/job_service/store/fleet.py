@@ -44,7 +44,12 @@ _OPEN_BESIDE = text(
 )
 _FORGET = [
     text(f"DELETE FROM {table} WHERE {column} = :name")
-    for table, column in (("tasks", "container"), ("reports", "container"), ("containers", "name"))
+    for table, column in (
+        ("tasks", "container"),
+        ("reports", "container"),
+        ("avoided", "container"),
+        ("containers", "name"),
+    )
 ]
 
 
@@ -66,7 +71,7 @@ def standing(connection: Connection, name: str) -> Standing | None:
 
 
 def forget(connection: Connection, name: str) -> None:
-    """Removes a container with what it reported."""
+    """Removes a container with what it reported; no task avoids another one of its name."""
     for statement in _FORGET:
         connection.execute(statement, {"name": name})
 

@@ -53,10 +53,11 @@ def problem_of_cell(members: Mapping[str, Member], needs: Needs, home: Mapping[i
     rows = [members[name] for name in sorted(members)]
     count, containers = len(needs.load), _containers(rows, needs.asks.selectors, rules.headroom)
     bound = bind(needs.asks, count, {row.offers() for row in rows if row.availability == OPEN}, members, home)
-    constraint, constraints = _avoiding(bound, needs.avoids, rows)
+    load = np.maximum(needs.load, _idle(containers, count))
+    constraint, constraints = _avoiding(bound, needs.avoids, rows, load, containers.usable)
     shards = Shards(
         ids=np.arange(count),
-        load=np.maximum(needs.load, _idle(containers, count)),
+        load=load,
         constraint=constraint,
         constraints=constraints,
         priority=needs.priority,
@@ -68,14 +69,16 @@ def problem_of_cell(members: Mapping[str, Member], needs: Needs, home: Mapping[i
 
 
 def _avoiding(
-    bound: Bound, avoids: Mapping[int, frozenset[str]], rows: Sequence[Member]
+    bound: Bound, avoids: Mapping[int, frozenset[str]], rows: Sequence[Member], load: Floats, usable: Floats
 ) -> tuple[Ints, tuple[Constraint, ...]]:
-    """The constraint of each shard, with the containers that its tasks avoid. A shard that only these could take avoids
-    none: a slow task is better than none."""
+    """The constraint of each shard, with the containers that its tasks avoid. A shard that only these could take, also
+    by its load [S, D] and what containers have of use [C, D], avoids none: a slow task is better than none, and than
+    one that lacks memory."""
     constraint, constraints = bound.constraint.copy(), list(bound.constraints)
     for shard, names in sorted(avoids.items()):
         asked = constraints[constraint[shard]]._replace(avoids=names)
-        if not any(_may_take(row, asked) for row in rows):
+        is_held = (load[shard] <= usable).all(axis=1)
+        if not any(holds and _may_take(row, asked) for row, holds in zip(rows, is_held.tolist(), strict=True)):
             continue
         if asked not in constraints:
             constraints.append(asked)

@@ -3,13 +3,14 @@
 Capacity less headroom is how far containers are filled by choice. A measurement or estimate that is too large must not
 stop a task or keep it from starting: that would turn a shortage into an outage. So when shards do not fit, all
 containers are assumed to be larger by one factor until the shards fit, and bands spread the excess. An alert names the
-shards without room. Which jobs give way is the Capacity Manager's decision.
+shards without room. Which jobs give way is the Capacity Manager's decision. That shards avoid containers is given up
+before: it must not be what a cell is too small for.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -43,11 +44,41 @@ def place_all(problem: Problem, previous: Mapping[int, str]) -> Placed:
     fullest = max(asked.values(), default=0.0)
     if fullest > 1:
         return Placed(_first_that_fits(problem, previous, fullest), (), {k: v for k, v in asked.items() if v > 1})
-    within = place(problem, previous)
+    within, problem = _avoiding_where_it_fits(problem, previous)
     short = tuple(lack for lack in within.unplaceable if lack.cause in _FOR_WANT_OF_CAPACITY)
     if any(_is_homeless(lack) for lack in short):
         return Placed(_first_that_fits(problem, previous, 1.0), short, {})
     return Placed(within, short, {})
+
+
+def _avoiding_where_it_fits(problem: Problem, previous: Mapping[int, str]) -> tuple[Placement, Problem]:
+    """The placement, and the problem that it solves: shards without room avoid no container; where that is not enough,
+    none does."""
+    placement = place(problem, previous)
+    for of_all in (False, True):
+        homeless = {lack.shard for lack in placement.unplaceable if _is_homeless(lack)}
+        asks_less = _without_avoids(problem, None if of_all else homeless)
+        if not homeless or asks_less is problem:
+            continue
+        problem = asks_less
+        placement = place(problem, previous)
+    return placement, problem
+
+
+def _without_avoids(problem: Problem, only: Collection[int] | None) -> Problem:
+    """The same problem when none of the shards, None: of all, avoids a container."""
+    shards = problem.shards
+    avoiding = np.array([bool(asked.avoids) for asked in shards.constraints], dtype=np.bool_)[shards.constraint]
+    freed = avoiding if only is None else avoiding & np.isin(shards.ids, list(only))
+    if not freed.any():
+        return problem
+    constraints, constraint = list(shards.constraints), shards.constraint.copy()
+    for row in np.flatnonzero(freed).tolist():
+        asked = constraints[constraint[row]]._replace(avoids=frozenset())
+        if asked not in constraints:
+            constraints.append(asked)
+        constraint[row] = constraints.index(asked)
+    return replace(problem, shards=replace(shards, constraint=constraint, constraints=tuple(constraints)))
 
 
 def _first_that_fits(problem: Problem, previous: Mapping[int, str], fullest: float) -> Placement:

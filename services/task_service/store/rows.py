@@ -35,9 +35,9 @@ class Changes(NamedTuple):
 
 class ReportedTask(NamedTuple):
     """What a task reported last. `progress`: JSON of `penstock.model.reports.TaskProgress`, without what is no
-    measurement. `is_of_running`: whether it is of the job's running revision, or a later one. `task_count` and the last
-    two are JSON values as they are stored: of the job's running configuration, and of the newest load, which is no
-    longer known when it is old."""
+    measurement. `is_of_running`: whether it is of the revision that the task should run, or later. `task_count` and the
+    last two are JSON values as they are stored: of the job's running configuration, and of the newest load, which
+    is no longer known when it is old."""
 
     job: str
     number: int

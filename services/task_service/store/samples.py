@@ -28,13 +28,18 @@ _CLAIM = text(
     """
 )
 # Of a task that two containers report (it moves) the newer assignment counts. A container that has not been heard for a
-# minute says nothing about this one. Loads are reported every ten minutes.
+# minute says nothing about this one. Loads are reported every ten minutes. Tasks that a rollout has not upgraded report
+# the revision before it; as JSON a number that another version wrote fails no cast.
 _TASKS = text(
     """
     SELECT page.job, page.index, page.state, page.out_of_memory,
         CASE WHEN jsonb_typeof(page.progress) = 'object'
             THEN CAST(page.progress - CAST(:others AS text[]) AS text) END,
-        page.crashes, running.config->'task_count', page.revision >= running.revision,
+        page.crashes, running.config->'task_count',
+        to_jsonb(page.revision) >= CASE
+            WHEN running.rollout->'revision' = to_jsonb(running.revision)
+                AND to_jsonb(page.index) >= running.rollout->'upgraded' THEN running.rollout->'before'->'revision'
+            ELSE to_jsonb(running.revision) END,
         loads.load->'cpu_cores', loads.load->'memory_bytes'
     FROM (
         SELECT DISTINCT ON (tasks.job, tasks.index) tasks.job, tasks.index, tasks.state, tasks.out_of_memory,

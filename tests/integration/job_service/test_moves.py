@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.control.errors import Conflict, Forbidden, NotFound
+from penstock.control.errors import Conflict, Forbidden, InvalidConfig, NotFound
 from penstock.store.avoided import read_avoided
 from penstock.tasks.ownership import Avoidance
 from penstock.wire.job_client import JobClient
@@ -52,6 +52,31 @@ def test_what_is_over_is_forgotten(client: JobClient, cell: Cell) -> None:
     assert avoided(cell) == []
     client.move_task("etl", 1)
     assert cell.rows("SELECT index FROM avoided") == [{"index": 1}]
+
+
+def test_a_move_is_ended_and_goes_with_its_container_and_its_job(client: JobClient, cell: Cell, shell: Shell) -> None:
+    """1. Of one container, and of all. 2. A forgotten container is avoided no more. 3. Nor is one by a job that is
+    gone: the next one of its name starts anew."""
+    run_on_a(client, cell)
+    client.move_task("etl", 0)
+    client.move_task("etl", 1)
+    client.move_task("etl", 1, for_seconds=0, container="b")
+    assert [(task.task, task.avoids) for task in client.tasks("etl").tasks] == [("etl/0", ("a",)), ("etl/1", ("a",))]
+    assert "etl/1 stays away from a for a while" in shell("tasks", "etl").ok()
+    assert avoided(cell) == [Avoidance("etl", 0, "a"), Avoidance("etl", 1, "a")]
+    with pytest.raises(InvalidConfig, match="at least 60"):
+        client.move_task("etl", 1, for_seconds=59)
+    assert "etl/1 is on a, and stays away from no container" in shell("move", "etl", "1", "--for", "0").ok()
+    assert avoided(cell) == [Avoidance("etl", 0, "a")]
+    client.move_task("etl", 1)
+    cell.do("UPDATE avoided SET container = 'b' WHERE index = 1")
+    cell.do("UPDATE containers SET state = 'lost' WHERE name = 'b'")
+    client.forget_container("b")
+    assert avoided(cell) == [Avoidance("etl", 0, "a")]
+    client.delete_job("etl")
+    cell.rounds(3)
+    assert cell.rows("SELECT name FROM jobs") == []
+    assert cell.rows("SELECT job FROM avoided") == []
 
 
 def test_what_is_refused(service: RunningJobService, client: JobClient, cell: Cell) -> None:

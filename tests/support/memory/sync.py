@@ -276,6 +276,7 @@ def _forget_one(store: MemoryStore, job: str, number: int) -> None:
     store.rollout_orders.pop(job, None)
     store.rollouts_late.discard(job)
     store.clear_rejected(job)
+    store.avoided = [task for task in store.avoided if task.job != job]
     for name, tasks in store.tasks.items():
         if any(task.job == job for task in tasks):
             store.want_full_report(name)

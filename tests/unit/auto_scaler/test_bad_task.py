@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from services.auto_scaler.decide.decision import DecisionInputs
-from services.auto_scaler.decide.explain import sentences
+from services.auto_scaler.decide.decision import DecisionInputs, replay
+from services.auto_scaler.decide.explain import as_stored, sentences
 from services.auto_scaler.decide.model import Action, JobUpdate, PastMove, ScalerState
 from services.auto_scaler.decide.symptoms import JobSymptoms, WorstTask
 from tests.support.auto_scaler import NOW, decided, job, situation, state, symptoms
@@ -53,15 +53,17 @@ def test_a_single_bad_task_moves(found: JobSymptoms, values: ScalerState, moves:
     assert (decision.change == MOVED) is moves
 
 
-def move(minutes_ago: int, index: int = 1) -> PastMove:
-    return PastMove(at=NOW - timedelta(minutes=minutes_ago), index=index)
+def move(minutes_ago: int, index: int = 1, *, refused: bool = False) -> PastMove:
+    return PastMove(at=NOW - timedelta(minutes=minutes_ago), index=index, refused=refused)
 
 
 AGAIN: dict[str, tuple[dict[str, Any], bool]] = {
-    "ten minutes ago": ({"last_move": move(10)}, False),
-    "a day ago": ({"last_move": move(1440)}, True),
-    "another task": ({"last_move": move(10, 2)}, True),
-    "before an update": ({"last_move": move(10), "update": JobUpdate(at=NOW - timedelta(minutes=7), author="a")}, True),
+    "ten minutes ago": ({"moves": (move(10),)}, False),
+    "a day ago": ({"moves": (move(1440),)}, True),
+    "after another one": ({"moves": (move(5, 0), move(20))}, False),
+    "refused an hour ago": ({"moves": (move(60, refused=True),)}, True),
+    "another task": ({"moves": (move(10, 2),)}, True),
+    "before an update": ({"moves": (move(10),), "update": JobUpdate(at=NOW - timedelta(minutes=7), author="a")}, True),
 }
 
 
@@ -73,10 +75,28 @@ def test_a_move_that_did_not_help_is_not_repeated_but_asked_about(values: dict[s
     assert not early.untriaged
 
 
+def test_after_a_refusal_the_job_grows() -> None:
+    decision = decided(slow(), THREE, known(moves=(move(10, refused=True),)))
+    assert decision.action is Action.INCREASE_TASKS
+    assert "the move of task 1 was refused at " in decision.reason
+
+
+@pytest.mark.parametrize(("share", "kept"), [(0.2, EVEN), (0.9, None)])
+def test_traffic_is_stored_when_the_answer_depends_on_it(share: float, kept: tuple[float, ...] | None) -> None:
+    """1. What was decided is decided again from what is stored. 2. People are told of it anyway."""
+    inputs = DecisionInputs(**situation(slow(share=share), THREE, known())._asdict())
+    decision = inputs.decide()
+    stored = as_stored(inputs, decision)
+    assert stored["state"]["traffic"] == (None if kept is None else list(kept))
+    assert replay(stored) == decision
+    assert any(said.startswith("Key groups: 6 of 6 are measured") for said in stored["why"])
+
+
 def test_what_is_said_of_it() -> None:
-    inputs = DecisionInputs(**situation(slow(), THREE, known(last_move=move(1500)))._asdict())
+    inputs = DecisionInputs(**situation(slow(), THREE, known(moves=(move(1500), move(90, 2, refused=True))))._asdict())
     said = sentences(inputs, inputs.decide())
     assert "Last move: of task 1 at 2026-01-09 11:00 UTC." in said
+    assert "Last move: of task 2 at 2026-01-10 10:30 UTC, which was refused." in said
     assert said[-1] == (
         "A task moves to another container: lag of 200 s is over the SLO of 90 s; task 1 does 20% of what the others "
         "do, which lag 0 s at most, and no more comes in to it; it is the only one of them on b, and leaves it."

@@ -39,7 +39,7 @@ class FakeStore:
         return []
 
     def dealing(self, job: str, *given: object, **named: object) -> Dealing:
-        return Dealing((), (), None, None)
+        return Dealing((), (), None, ())
 
     def past(self, job: str, now: object, **given: object) -> Past:
         return Past(QUIET, [], None)
@@ -86,7 +86,7 @@ def test_a_job_that_cannot_be_decided_about_holds_up_no_other(error: Exception) 
     """Its alert stays, since it may lag still."""
     store, jobs = FakeStore({"a": 90_000, "b": 90_000}, {"a": error}), FakeJobs()
     scaler(store, jobs)()
-    assert (jobs.changed, set(store.kept)) == (["b"], {"a"})
+    assert (jobs.changed, set(store.kept)) == (["b"], {"a", "b"})
 
 
 @pytest.mark.parametrize("error", [Unavailable("down"), Fenced("another leads")])

@@ -54,6 +54,25 @@ def test_a_draining_container_keeps_what_would_be_too_much_for_the_others():
     assert [(lack.shard, lack.stays_on) for lack in answer.short] == [(4, "c")]
 
 
+def test_what_a_shard_avoids_makes_no_cell_too_small() -> None:
+    """1. The shard could go to `b`, but what may be nowhere else fills that. 2. It stays, and all others do. 3. With
+    room on `b` it goes."""
+    rows = [Shard(0, {"cpu": 1.5}, Constraint(avoids=frozenset("a")))]
+    west = Constraint(frozenset(["west"]))
+    full = placed(HOSTS, [*rows, Shard(1, {"cpu": 1.0}, west)], {0: "a", 1: "b"})
+    assert (full.placement.assignment, full.short, full.asked) == ({0: "a", 1: "b"}, (), {})
+    assert full.placement.moved.tolist() == []
+    assert placed(HOSTS, [*rows, Shard(1, {"cpu": 0.5}, west)], {0: "a", 1: "b"}).placement.assignment[0] == "b"
+
+
+def test_a_shard_that_avoids_a_container_leaves_no_other_one_without_room() -> None:
+    """The more important shard would take the room on `b`, and the other one may be nowhere else."""
+    avoids = Constraint(avoids=frozenset("a"))
+    rows = [Shard(0, {"cpu": 1.5}, avoids, priority=9), Shard(1, {"cpu": 1.0}, Constraint(frozenset(["west"])))]
+    answer = placed(HOSTS, rows)
+    assert (answer.placement.assignment, answer.short) == ({0: "a", 1: "b"}, ())
+
+
 @pytest.mark.parametrize("state", [State.CORDONED, State.DRAINING])
 def test_what_can_stay_is_no_shortage_though_open_containers_had_no_room_for_it(state: State) -> None:
     """1. One of two containers is closed; both are three quarters full, so one could not hold all. 2. All stays as it

@@ -137,6 +137,18 @@ def test_a_shard_leaves_the_container_that_one_of_its_tasks_avoids():
     assert review(before, cordoned, needs, RULES).violations.misplaced == frozenset()
 
 
+def test_a_shard_stays_on_the_only_container_that_can_hold_it_though_its_task_avoids_it() -> None:
+    """1. The task needs more than any other container has. 2. It stays, limits hold, and nobody is asked anything."""
+    hosts = {"big": member("big", cpu_cores=64.0)} | {f"c{n}": member(f"c{n}", cpu_cores=16.0) for n in range(20)}
+    shard, loads = shard_of("large/0", SHARDS), [reported("large", cpu=40.0)]
+    before = made(hosts=hosts, needs=needs_of([job("large")], loads, SHARDING))
+    assert before.where[shard] == "big"
+    needs = needs_of(with_avoided([job("large")], [Avoidance("large", 0, "big")]), loads, SHARDING)
+    after = made(hosts=hosts, needs=needs, present=before.where)
+    assert (after.where[shard], after.alerts, after.order) == ("big", (), ())
+    assert review(before, hosts, needs, RULES).violations == before.violations
+
+
 def _in_west(name: str) -> int:
     shard = SHARDING.shard_of(f"{name}/0", "west")
     assert shard is not None
