@@ -45,8 +45,7 @@ def apply(
 
     Exit codes: 0 done, or nothing differs; 1 refused, and the others are done; 4 of --dry-run: something differs.
     """
-    if prune and prefix is None and owner is None:
-        raise required("say which jobs may be deleted: --prefix or --owner", field="prune")
+    _require_filters(prefix, owner, prune=prune)
     wanted = dict(read_folder(folder))
     connection = client()
     plan = steps(wanted, _present(connection, wanted), _others(connection, prefix, owner), prune=prune)
@@ -59,6 +58,15 @@ def apply(
     if gone and not yes:
         raise Conflict(f"these jobs would be deleted: {', '.join(gone)}. Add --yes", field="prune", rule="confirmed")
     _write_all(connection, plan, reason, verify=verify)
+
+
+def _require_filters(prefix: str | None, owner: str | None, *, prune: bool) -> None:
+    """Raises UserError for a prune without a filter, and for an empty one, which would name every job of the cell."""
+    if prune and prefix is None and owner is None:
+        raise required("say which jobs may be deleted: --prefix or --owner", field="prune")
+    for field, given in (("prefix", prefix), ("owner", owner)):
+        if given is not None and not given.strip():
+            raise UserError(f"--{field} is empty: it would name every job", field=field, rule="not_empty")
 
 
 def read_folder(folder: Path) -> Iterator[tuple[str, dict[str, Any]]]:

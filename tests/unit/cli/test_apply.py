@@ -1,0 +1,82 @@
+"""What `penstock apply` refuses, and in what order it writes: against a cell that only keeps what it is asked."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from penstock.cli import apply as module
+from penstock.control.errors import InvalidConfig, NotFound
+from penstock.model.states import JobState
+from tests.support.cli.shell import Shell
+
+CONFIG = {"owner": "ann"}
+
+
+class Cell:
+    """Jobs by name, with what they have and the calls that were made. Spark refuses the jobs of `refused`."""
+
+    def __init__(self) -> None:
+        self.jobs = {"old": CONFIG, "other": CONFIG}
+        self.states: dict[str, JobState] = {}
+        self.refused: set[str] = set()
+        self.calls: list[str] = []
+
+    def list_jobs(self, *, prefix: str | None = None, owner: str | None = None, state: Any = None) -> Iterator[Any]:
+        for job in list(self.jobs):
+            its_state = self.states.get(job, JobState.SYNCED)
+            if job.startswith(prefix or "") and state in (None, its_state):
+                yield SimpleNamespace(job=job, state=its_state)
+
+    def get_layer(self, job: str, layer: str) -> Any:
+        if job not in self.jobs:
+            raise NotFound(f"there is no job {job}")
+        return SimpleNamespace(config=self.jobs[job], version=3)
+
+    def plan(self, *_: object, **__: object) -> None:
+        pass
+
+    def put_job(self, job: str, *_: object, **__: object) -> Any:
+        if job in self.refused:
+            raise InvalidConfig("Spark found no table flights", field="query.sql", rule="analysis")
+        self.calls.append(f"put {job}")
+        return job
+
+    def delete_job(self, job: str, **_: object) -> Any:
+        self.calls.append(f"delete {job}")
+        return job
+
+
+@pytest.fixture
+def cell(monkeypatch: pytest.MonkeyPatch) -> Cell:
+    cell = Cell()
+    monkeypatch.setattr(module, "client", lambda: cell)
+    monkeypatch.setattr(module, "say_written", lambda _: None)
+    return cell
+
+
+@pytest.fixture
+def shell(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Shell:
+    return Shell(monkeypatch, capsys)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    folder = tmp_path / "jobs"
+    folder.mkdir()
+    (folder / "new.json").write_text(json.dumps(CONFIG))
+    return folder
+
+
+@pytest.mark.parametrize("option", ["prefix", "owner"])
+def test_an_empty_filter_is_refused(shell: Shell, cell: Cell, folder: Path, option: str) -> None:
+    """It would name every job of the cell."""
+    for more in (("--prune", "--yes"), ()):
+        told = shell("apply", "-f", str(folder), f"--{option}", "", *more).refusal()
+        assert f"(field {option}, rule not_empty)" in told
+    assert cell.calls == []
