@@ -43,6 +43,8 @@ def apply(
     All files are read and checked before the first write: if one is refused, nothing is written. Each write names the
     version that was compared. Jobs that are equal are not written. `${data_dir}` and `${job}` are replaced.
 
+    Deletes come last, and only when no write was refused.
+
     Exit codes: 0 done, or nothing differs; 1 refused, and the others are done; 4 of --dry-run: something differs.
     """
     _require_filters(prefix, owner, prune=prune)
@@ -137,16 +139,28 @@ def _require_allowed(connection: JobClient, plan: Sequence[Step]) -> None:
 
 
 def _write_all(connection: JobClient, plan: Sequence[Step], reason: str, *, verify: bool) -> None:
-    """Writes and deletes. One that is refused does not keep the others; then it ends with exit code 1."""
+    """Writes, then deletes. One that is refused does not keep the others; then it ends with exit code 1. After a
+    refused write nothing is deleted: it may be what replaces a job that has no file any more."""
+    deletes = [step for step in plan if step.kind is Kind.PRUNE]
+    refused = _each(connection, [step for step in plan if step not in deletes], reason, verify=verify)
+    if refused and deletes:
+        told = f"{refused} of {len(plan)} jobs were refused; the other writes are done, and no job was deleted"
+        raise Conflict(told, rule="allowed")
+    refused += _each(connection, deletes, reason, verify=verify)
+    if refused:
+        raise Conflict(f"{refused} of {len(plan)} jobs were refused; the others are done", rule="allowed")
+
+
+def _each(connection: JobClient, todo: Sequence[Step], reason: str, *, verify: bool) -> int:
+    """Does the steps; how many were refused."""
     refused = 0
-    for step in plan:
+    for step in todo:
         try:
             _write(connection, step, reason, verify=verify)
         except UserError as error:
             refused += 1
             note(f"{step.job}: {line(error)}")
-    if refused:
-        raise Conflict(f"{refused} of {len(plan)} jobs were refused; the others are done", rule="allowed")
+    return refused
 
 
 def _write(connection: JobClient, step: Step, reason: str, *, verify: bool) -> None:

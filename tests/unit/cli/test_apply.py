@@ -80,3 +80,17 @@ def test_an_empty_filter_is_refused(shell: Shell, cell: Cell, folder: Path, opti
         told = shell("apply", "-f", str(folder), f"--{option}", "", *more).refusal()
         assert f"(field {option}, rule not_empty)" in told
     assert cell.calls == []
+
+
+def test_nothing_is_deleted_when_a_write_was_refused(shell: Shell, cell: Cell, folder: Path) -> None:
+    """The job without a file may be what the refused one replaces. Else deletes come last."""
+    (folder / "zebra.json").write_text(json.dumps(CONFIG))
+    prune = ("apply", "-f", str(folder), "--prune", "--prefix", "o", "--yes")
+    cell.refused = {"zebra"}
+    told = shell(*prune)
+    assert (told.code, cell.calls) == (1, ["put new"])
+    assert "Spark found no table" in told.err
+    assert "no job was deleted" in told.err
+    cell.refused, cell.calls = set(), []
+    shell(*prune).ok()
+    assert cell.calls == ["put new", "put zebra", "delete old", "delete other"]
