@@ -16,6 +16,7 @@ from penstock.cli.errors import Exit, line, required
 from penstock.cli.output import note, say
 from penstock.cli.parse import name_of
 from penstock.control.errors import Conflict, NotFound, PenstockError, UserError
+from penstock.model.states import JobState
 from penstock.wire.job_client import JobClient
 
 _SUFFIX = ".json"
@@ -87,21 +88,22 @@ def read_folder(folder: Path) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _present(connection: JobClient, jobs: Sequence[str] | dict[str, Any]) -> dict[str, Present]:
+    going = {job.job for job in connection.list_jobs(state=JobState.DELETING)}
     found = {}
     for job in jobs:
         try:
             layer = connection.get_layer(job, "base")
         except NotFound:
             continue
-        if layer.config is not None:
-            found[job] = Present(layer.config, layer.version)
+        if layer.config is not None or job in going:
+            found[job] = Present(layer.config, layer.version, job in going)
     return found
 
 
 def _others(connection: JobClient, prefix: str | None, owner: str | None) -> list[str]:
     if prefix is None and owner is None:
         return []
-    return [job.job for job in connection.list_jobs(prefix=prefix, owner=owner) if job.state != "deleting"]
+    return [job.job for job in connection.list_jobs(prefix=prefix, owner=owner) if job.state is not JobState.DELETING]
 
 
 def _say_report(connection: JobClient, plan: Sequence[Step], *, hidden: bool) -> None:
@@ -125,17 +127,24 @@ def _hidden(connection: JobClient, step: Step) -> Iterator[str]:
 
 
 def _require_allowed(connection: JobClient, plan: Sequence[Step]) -> None:
-    """Raises the first refusal, before anything is written; the others are noted."""
+    """Raises the first refusal, before anything is written; all are noted."""
     refused: list[PenstockError] = []
     for step in plan:
-        if step.content is not None and step.kind is not Kind.SAME:
-            try:
-                connection.plan(step.job, step.content, layer="base", action="put", verify=False)
-            except UserError as error:
-                note(f"{step.job}: {line(error)}")
-                refused.append(error)
+        try:
+            _require_step(connection, step)
+        except UserError as error:
+            note(f"{step.job}: {line(error)}")
+            refused.append(error)
     if refused:
         raise refused[0]
+
+
+def _require_step(connection: JobClient, step: Step) -> None:
+    """Raises UserError when the write would be refused, or the job is being deleted, with or without a change."""
+    if step.kind is Kind.GOING:
+        raise Conflict(f"the job {step.job} is being deleted: wait until it is gone", field="job", rule="deleting")
+    if step.content is not None and step.kind is not Kind.SAME:
+        connection.plan(step.job, step.content, layer="base", action="put", verify=False)
 
 
 def _write_all(connection: JobClient, plan: Sequence[Step], reason: str, *, verify: bool) -> None:

@@ -15,15 +15,17 @@ class Kind(StrEnum):
     CREATE = "create"
     CHANGE = "change"
     SAME = "same"
+    GOING = "being deleted"
     PRUNE = "prune"
     EXTRA = "not in the folder"
 
 
 class Present(NamedTuple):
-    """The base layer of a job that exists."""
+    """The base layer of a job that exists. `going`: the job is being deleted."""
 
     config: Mapping[str, Any] | None
     version: int
+    going: bool = False
 
 
 class Step(NamedTuple):
@@ -49,6 +51,8 @@ def steps(
 def _step(job: str, content: Mapping[str, Any], present: Present | None) -> Step:
     if present is None:
         return Step(job, Kind.CREATE, content=content)
+    if present.going:
+        return Step(job, Kind.GOING)
     lines = tuple(changes(present.config, content))
     return Step(job, Kind.CHANGE if lines else Kind.SAME, lines, content, present.version)
 

@@ -94,3 +94,15 @@ def test_nothing_is_deleted_when_a_write_was_refused(shell: Shell, cell: Cell, f
     cell.refused, cell.calls = set(), []
     shell(*prune).ok()
     assert cell.calls == ["put new", "put zebra", "delete old", "delete other"]
+
+
+def test_a_job_of_the_folder_that_is_being_deleted_is_not_the_same(shell: Shell, cell: Cell, folder: Path) -> None:
+    """It would be gone soon, and nobody would make it again. Nothing is written."""
+    cell.jobs["new"] = CONFIG
+    cell.states["new"] = JobState.DELETING
+    (folder / "zebra.json").write_text(json.dumps(CONFIG))
+    for more in ((), ("--dry-run",)):
+        told = shell("apply", "-f", str(folder), *more)
+        assert (told.code, cell.calls) == (1, [])
+        assert told.out == "being deleted new\ncreate zebra\n1 create, 1 being deleted\n"
+        assert "the job new is being deleted: wait until it is gone" in told.err
