@@ -49,6 +49,8 @@ def apply(
     Exit codes: 0 done, or nothing differs; 1 refused, and the others are done; 4 of --dry-run: something differs.
     """
     _require_filters(prefix, owner, prune=prune)
+    if prune:
+        _require_only_jobs(folder)
     wanted = dict(read_folder(folder))
     connection = client()
     plan = steps(wanted, _present(connection, wanted), _others(connection, prefix, owner), prune=prune)
@@ -70,6 +72,14 @@ def _require_filters(prefix: str | None, owner: str | None, *, prune: bool) -> N
     for field, given in (("prefix", prefix), ("owner", owner)):
         if given is not None and not given.strip():
             raise UserError(f"--{field} is empty: it would name every job", field=field, rule="not_empty")
+
+
+def _require_only_jobs(folder: Path) -> None:
+    """Raises UserError when a folder has what is not read: a job that it does not show must not be deleted."""
+    for found in sorted(folder.iterdir()) if folder.is_dir() else ():
+        if not found.name.startswith(".") and (found.suffix != _SUFFIX or not found.is_file()):
+            told = f"{found} is no file JOB{_SUFFIX}: jobs that it has would be deleted. Move it elsewhere"
+            raise UserError(told, field="prune", rule="only_jobs")
 
 
 def read_folder(folder: Path) -> Iterator[tuple[str, dict[str, Any]]]:

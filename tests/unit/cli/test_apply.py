@@ -106,3 +106,23 @@ def test_a_job_of_the_folder_that_is_being_deleted_is_not_the_same(shell: Shell,
         assert (told.code, cell.calls) == (1, [])
         assert told.out == "being deleted new\ncreate zebra\n1 create, 1 being deleted\n"
         assert "the job new is being deleted: wait until it is gone" in told.err
+
+
+@pytest.mark.parametrize("more", ["team/etl.json", "etl.yaml", "ETL.JSON", "etl", "sub.json/x"])
+def test_a_folder_with_more_than_files_of_jobs_prunes_nothing(
+    shell: Shell, cell: Cell, folder: Path, more: str
+) -> None:
+    """What it does not show is no reason to delete a job. Hidden files are no jobs."""
+    prune = ("apply", "-f", str(folder), "--prune", "--prefix", "o", "--yes")
+    (folder / more).parent.mkdir(exist_ok=True)
+    (folder / more).write_text(json.dumps(CONFIG))
+    (folder / ".git").mkdir()
+    told = shell(*prune).refusal()
+    assert f"{folder / Path(more).parts[0]} is no file JOB.json" in told
+    assert "(field prune, rule only_jobs)" in told
+    assert cell.calls == []
+    (folder / more).unlink()
+    if (folder / more).parent != folder:
+        (folder / more).parent.rmdir()
+    shell(*prune).ok()
+    assert cell.calls == ["put new", "delete old", "delete other"]
