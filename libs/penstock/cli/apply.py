@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -53,7 +53,7 @@ def apply(
         _require_only_jobs(folder)
     wanted = dict(read_folder(folder))
     connection = client()
-    plan = steps(wanted, _present(connection, wanted), _others(connection, prefix, owner), prune=prune)
+    plan = steps(wanted, _present(connection, wanted), _others(connection, wanted, prefix, owner), prune=prune)
     _say_report(connection, plan, hidden=dry_run)
     _require_allowed(connection, plan)
     if dry_run:
@@ -97,7 +97,7 @@ def read_folder(folder: Path) -> Iterator[tuple[str, dict[str, Any]]]:
             raise UserError(f"{file}: {error.detail}", field=error.field, rule=error.rule) from error
 
 
-def _present(connection: JobClient, jobs: Sequence[str] | dict[str, Any]) -> dict[str, Present]:
+def _present(connection: JobClient, jobs: Collection[str]) -> dict[str, Present]:
     going = {job.job for job in connection.list_jobs(state=JobState.DELETING)}
     found = {}
     for job in jobs:
@@ -110,10 +110,13 @@ def _present(connection: JobClient, jobs: Sequence[str] | dict[str, Any]) -> dic
     return found
 
 
-def _others(connection: JobClient, prefix: str | None, owner: str | None) -> list[str]:
+def _others(connection: JobClient, wanted: Collection[str], prefix: str | None, owner: str | None) -> dict[str, int]:
+    """The jobs that the filters name and the folder does not have, with the versions of their base layers."""
     if prefix is None and owner is None:
-        return []
-    return [job.job for job in connection.list_jobs(prefix=prefix, owner=owner) if job.state is not JobState.DELETING]
+        return {}
+    found = connection.list_jobs(prefix=prefix, owner=owner)
+    others = [job.job for job in found if job.job not in wanted and job.state is not JobState.DELETING]
+    return {job: present.version for job, present in _present(connection, others).items() if not present.going}
 
 
 def _say_report(connection: JobClient, plan: Sequence[Step], *, hidden: bool) -> None:
@@ -184,7 +187,7 @@ def _each(connection: JobClient, todo: Sequence[Step], reason: str, *, verify: b
 
 def _write(connection: JobClient, step: Step, reason: str, *, verify: bool) -> None:
     if step.kind is Kind.PRUNE:
-        say_written(connection.delete_job(step.job, reason=reason))
+        say_written(connection.delete_job(step.job, if_match=step.version, reason=reason))
     elif step.kind is Kind.CREATE and step.content is not None:
         say_written(connection.put_job(step.job, step.content, create_only=True, verify=verify, reason=reason))
     elif step.kind is Kind.CHANGE and step.content is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from typing import Any, NamedTuple
 
@@ -39,12 +39,13 @@ class Step(NamedTuple):
 
 
 def steps(
-    wanted: Mapping[str, Mapping[str, Any]], present: Mapping[str, Present], others: Iterable[str], *, prune: bool
+    wanted: Mapping[str, Mapping[str, Any]], present: Mapping[str, Present], others: Mapping[str, int], *, prune: bool
 ) -> list[Step]:
     """What brings the cell to the folder, by name: `wanted` are the jobs of the folder, `present` those of them that
-    exist, `others` those that the filters name and the folder does not have."""
+    exist, `others` the versions of those that the filters name."""
+    kind = Kind.PRUNE if prune else Kind.EXTRA
     found = [_step(job, content, present.get(job)) for job, content in wanted.items()]
-    found += [Step(job, Kind.PRUNE if prune else Kind.EXTRA) for job in others if job not in wanted]
+    found += [Step(job, kind, version=version) for job, version in others.items() if job not in wanted]
     return sorted(found, key=lambda step: step.job)
 
 

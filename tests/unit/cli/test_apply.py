@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from penstock.cli import apply as module
-from penstock.control.errors import InvalidConfig, NotFound
+from penstock.control.errors import InvalidConfig, NotFound, VersionConflict
 from penstock.model.states import JobState
 from tests.support.cli.shell import Shell
 
@@ -47,7 +47,9 @@ class Cell:
         self.calls.append(f"put {job}")
         return job
 
-    def delete_job(self, job: str, **_: object) -> Any:
+    def delete_job(self, job: str, *, if_match: int, **_: object) -> Any:
+        if if_match != 3 or job in self.refused:
+            raise VersionConflict(f"the layer base of {job} is at version 4, not {if_match}", current_version=4)
         self.calls.append(f"delete {job}")
         return job
 
@@ -126,3 +128,10 @@ def test_a_folder_with_more_than_files_of_jobs_prunes_nothing(
         (folder / more).parent.rmdir()
     shell(*prune).ok()
     assert cell.calls == ["put new", "delete old", "delete other"]
+
+
+def test_a_job_that_changed_since_it_was_listed_is_not_deleted(shell: Shell, cell: Cell, folder: Path) -> None:
+    cell.refused = {"old"}
+    told = shell("apply", "-f", str(folder), "--prune", "--prefix", "o", "--yes")
+    assert (told.code, cell.calls) == (1, ["put new", "delete other"])
+    assert "old: the layer base of old is at version 4, not 3" in told.err
