@@ -4,7 +4,10 @@ Two jobs that write by key and do not know of each other silently replace each o
 beside it; one that was dropped and made again has another oid, and so no notes.
 
 Appends of several jobs lose nothing, but a reader gets the rows of all: each job but the first must say that it is
-meant. A new table has its first job in its comment, which needs no right beyond that to create the table.
+meant. A new table has its first job in its comment, which needs no right beyond that to create the table. Whoever
+replaces the comment takes the note away, and the table is anybody's; words after it do no harm.
+
+Both kinds of notes have names of jobs only: two cells with a job of the same name are not told apart.
 """
 
 from __future__ import annotations
