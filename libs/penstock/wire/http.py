@@ -91,8 +91,8 @@ class HttpClient:
     """A synchronous client of one service; safe to share between threads.
 
     Every refusal is raised as the error that the service named; a service that cannot be reached is `Unavailable`.
-    Only reads are tried again, `read_attempts` times in all. `authority`: a file of certificates that are trusted instead of the
-    machine's, such as `authority.crt` of a cell; it is read again when it changes, and no proxy is used.
+    Only reads are tried again, `read_attempts` times in all. `authority`: a file of certificates that are trusted
+    instead of the machine's, such as `authority.crt` of a cell; it is read again when it changes, and no proxy is used.
     """
 
     def __init__(
