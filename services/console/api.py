@@ -56,7 +56,8 @@ def create_console(settings: ConsoleSettings, clock: Clock) -> FastAPI:
     app.state.parts = Parts(
         seal=Seal(secret, timedelta(seconds=settings.console_session_seconds)),
         clock=clock,
-        connect=lambda token: JobClient(settings.job_service_url, token, authority=settings.trusted()),
+        # An open page asks again by itself: what is slow already is not asked three times.
+        connect=lambda token: JobClient(settings.job_service_url, token, authority=settings.trusted(), read_attempts=1),
         refresh_seconds=settings.console_refresh_seconds,
         is_secure=settings.is_secure(),
         runbooks=runbooks(_ALERTS.read_text()),

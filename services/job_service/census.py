@@ -2,20 +2,21 @@
 
 Health is decided in Python, half a millisecond a job, so a count of 10,000 jobs takes seconds. A count begins when
 somebody asks, and the next one not before ten times the duration of the last: at most a tenth of a core is spent.
+A count that failed is told to all who ask, until the next one succeeds.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from concurrent.futures import Future
-from contextlib import suppress
+from concurrent.futures import Future, wait
 from datetime import datetime
 from threading import Lock, Thread
 
 from sqlalchemy import Engine
 
 from penstock.control.clock import Clock
+from penstock.control.logs import logger
 from penstock.model.health import GRAVEST, Health
 from penstock.model.jobs import JobState
 from penstock.store.engine import snapshot
@@ -23,13 +24,22 @@ from penstock.wire.fleet import FleetView
 from penstock.wire.jobs import JobSummary
 from services.job_service.store import jobs, lags
 
+log = logger(__name__)
 MOST_WORST = 50
 PAGE = 500
 REST_TIMES = 9.0
 """So many times the duration of a count nothing is counted after it."""
 LEAST_REST_SECONDS = 1.0
+MOST_REST_AFTER_FAILURE_SECONDS = 60.0
 WAIT_SECONDS = 0.3
 _FINE = (Health.HEALTHY, Health.STOPPED)
+
+
+def rest_seconds(took_seconds: float, failures: int) -> float:
+    """How long nothing is counted after a count; `failures`: how many failed in a row. Pure."""
+    if failures == 0:
+        return max(LEAST_REST_SECONDS, REST_TIMES * took_seconds)
+    return min(MOST_REST_AFTER_FAILURE_SECONDS, LEAST_REST_SECONDS * 2.0 ** min(failures - 1, 30))
 
 
 class Tally:
@@ -77,11 +87,13 @@ class Census:
         self._tally = Tally(clock.now())
         self._last: FleetView | None = None
         self._next_at = float("-inf")
+        self._failure: Exception | None = None
+        self._failures = 0
 
     def count(self) -> FleetView:
         """The figures. Waits a moment for a count that is under way; then those of the last one, or those so far.
 
-        Raises PenstockError when the store cannot be read.
+        Raises what the last count failed with, such as Unavailable when the store cannot be read.
         """
         with self._lock:
             if self._counting is None and self._clock.monotonic() >= self._next_at:
@@ -90,22 +102,28 @@ class Census:
                 Thread(target=self._run, args=(self._counting,), name="census", daemon=True).start()
             counting = self._counting
         if counting is not None:
-            with suppress(TimeoutError):
-                counting.result(WAIT_SECONDS)
+            wait([counting], WAIT_SECONDS)
+        with self._lock:
+            failure = self._failure
+        if failure is not None:
+            raise failure.with_traceback(None)  # it is raised often, and would grow each time
         return self._last or self._tally.view(complete=False)
 
     def _run(self, counting: Future[None]) -> None:
         began = self._clock.monotonic()
+        failure: Exception | None = None
         try:
             self._count()
-            counting.set_result(None)
-        except Exception as error:  # noqa: BLE001 -- it is the caller's: raised in the thread of who asked
-            counting.set_exception(error)
-        finally:
-            took = self._clock.monotonic() - began
-            with self._lock:
-                self._next_at = self._clock.monotonic() + max(LEAST_REST_SECONDS, REST_TIMES * took)
-                self._counting = None
+        except Exception as error:  # noqa: BLE001 -- it is the caller's: raised in the threads of who asks
+            log.warning("the jobs were not counted", error=repr(error))
+            failure = error
+        now = self._clock.monotonic()
+        with self._lock:
+            self._failure = failure
+            self._failures = 0 if failure is None else self._failures + 1
+            self._next_at = now + rest_seconds(now - began, self._failures)
+            self._counting = None
+        counting.set_result(None)
 
     def _count(self) -> None:
         self._tally = tally = Tally(self._clock.now())

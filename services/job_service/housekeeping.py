@@ -45,8 +45,9 @@ class Housekeeping:
 
     def round(self, leader_epoch: int) -> None:
         """The next page of each table that is not through, and of flows. Raises Fenced, Unavailable."""
-        self._note_flows()
-        if not self._after and self._passes.is_due(self._clock.monotonic()):
+        is_due = not self._after and self._passes.is_due(self._clock.monotonic())
+        self._note_flows(anew=is_due)
+        if is_due:
             self._after = dict.fromkeys(self._ages, 0)
             self._passes.done()
         for table, after in list(self._after.items()):
@@ -60,9 +61,11 @@ class Housekeeping:
             else:
                 self._after[table] = page.last
 
-    def _note_flows(self) -> None:
-        """Any process may do this."""
+    def _note_flows(self, *, anew: bool) -> None:
+        """Any process may do this. `anew`: also what a process of an earlier release may have noted since."""
         with transaction(self._engine) as connection:
+            if anew:
+                flows.unnote_tables(connection)
             noted = flows.note(connection, _MOST_FLOWS)
         if noted:
             log.info("flows noted", jobs=noted)

@@ -29,7 +29,7 @@ ON_JOBS = (
     Action.RESUME_ROLLOUT,
     Action.ABORT_ROLLOUT,
 )
-# EXPIRE checks the expiry instead. CREATE may omit If-Match.
+# EXPIRE checks the expiry instead. CREATE and those on jobs may omit If-Match.
 NEED_IF_MATCH = (Action.PUT, Action.PATCH, Action.DROP, Action.REVERT)
 
 
@@ -79,7 +79,10 @@ def decide(write: Write, job: StoredJob | None, layers: Layers, now: datetime) -
     if job.deleting:
         _check_on_deleting(write)
         return None
-    return _job_change(write, job) if write.action in ON_JOBS else _layer_change(write, job, layers, now)
+    if write.action in ON_JOBS:
+        _check_precondition(write, job)
+        return _job_change(write, job)
+    return _layer_change(write, job, layers, now)
 
 
 def unknown_job(name: str) -> StoredJob:

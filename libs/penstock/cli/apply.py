@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,6 +16,7 @@ from penstock.cli.errors import Exit, line, required
 from penstock.cli.output import note, say
 from penstock.cli.parse import name_of
 from penstock.control.errors import Conflict, NotFound, PenstockError, UserError
+from penstock.model.states import JobState
 from penstock.wire.job_client import JobClient
 
 _SUFFIX = ".json"
@@ -52,13 +53,16 @@ def apply(
     Spark refuses, or a job that somebody else wrote meanwhile: that job is left, the others are written. All of these
     end with 1. Jobs that are equal are not written. `${data_dir}` and `${job}` are replaced.
 
+    Deletes come last, and only when no write was refused.
+
     Exit codes: 0 done, or nothing differs; 1 refused; 4 of --dry-run: something differs.
     """
-    if prune and prefix is None and owner is None:
-        raise required("say which jobs may be deleted: --prefix or --owner", field="prune")
+    _require_filters(prefix, owner, prune=prune)
+    if prune:
+        _require_only_jobs(folder)
     wanted = dict(read_folder(folder))
     connection = client()
-    plan = steps(wanted, _present(connection, wanted), _others(connection, prefix, owner), prune=prune)
+    plan = steps(wanted, _present(connection, wanted), _others(connection, wanted, prefix, owner), prune=prune)
     _say_report(connection, plan, hidden=dry_run)
     _require_allowed(connection, plan)
     if dry_run:
@@ -68,6 +72,23 @@ def apply(
     if gone and not yes:
         raise Conflict(f"these jobs would be deleted: {', '.join(gone)}. Add --yes", field="prune", rule="confirmed")
     _write_all(connection, plan, reason, verify=verify)
+
+
+def _require_filters(prefix: str | None, owner: str | None, *, prune: bool) -> None:
+    """Raises UserError for a prune without a filter, and for an empty one, which would name every job of the cell."""
+    if prune and prefix is None and owner is None:
+        raise required("say which jobs may be deleted: --prefix or --owner", field="prune")
+    for field, given in (("prefix", prefix), ("owner", owner)):
+        if given is not None and not given.strip():
+            raise UserError(f"--{field} is empty: it would name every job", field=field, rule="not_empty")
+
+
+def _require_only_jobs(folder: Path) -> None:
+    """Raises UserError when a folder has what is not read: a job that it does not show must not be deleted."""
+    for found in sorted(folder.iterdir()) if folder.is_dir() else ():
+        if not found.name.startswith(".") and (found.suffix != _SUFFIX or not found.is_file()):
+            told = f"{found} is no file JOB{_SUFFIX}: jobs that it has would be deleted. Move it elsewhere"
+            raise UserError(told, field="prune", rule="only_jobs")
 
 
 def read_folder(folder: Path) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -85,22 +106,26 @@ def read_folder(folder: Path) -> Iterator[tuple[str, dict[str, Any]]]:
             raise UserError(f"{file}: {error.detail}", field=error.field, rule=error.rule) from error
 
 
-def _present(connection: JobClient, jobs: Sequence[str] | dict[str, Any]) -> dict[str, Present]:
+def _present(connection: JobClient, jobs: Collection[str]) -> dict[str, Present]:
+    going = {job.job for job in connection.list_jobs(state=JobState.DELETING)}
     found = {}
     for job in jobs:
         try:
             layer = connection.get_layer(job, "base")
         except NotFound:
             continue
-        if layer.config is not None:
-            found[job] = Present(layer.config, layer.version)
+        if layer.config is not None or job in going:
+            found[job] = Present(layer.config, layer.version, job in going)
     return found
 
 
-def _others(connection: JobClient, prefix: str | None, owner: str | None) -> list[str]:
+def _others(connection: JobClient, wanted: Collection[str], prefix: str | None, owner: str | None) -> dict[str, int]:
+    """The jobs that the filters name and the folder does not have, with the versions of their base layers."""
     if prefix is None and owner is None:
-        return []
-    return [job.job for job in connection.list_jobs(prefix=prefix, owner=owner) if job.state != "deleting"]
+        return {}
+    found = connection.list_jobs(prefix=prefix, owner=owner)
+    others = [job.job for job in found if job.job not in wanted and job.state is not JobState.DELETING]
+    return {job: present.version for job, present in _present(connection, others).items() if not present.going}
 
 
 def _say_report(connection: JobClient, plan: Sequence[Step], *, hidden: bool) -> None:
@@ -124,35 +149,54 @@ def _hidden(connection: JobClient, step: Step) -> Iterator[str]:
 
 
 def _require_allowed(connection: JobClient, plan: Sequence[Step]) -> None:
-    """Raises the first refusal, before anything is written; the others are noted."""
+    """Raises the first refusal, before anything is written; all are noted."""
     refused: list[PenstockError] = []
     for step in plan:
-        if step.content is not None and step.kind is not Kind.SAME:
-            try:
-                connection.plan(step.job, step.content, layer="base", action="put", verify=False)
-            except UserError as error:
-                note(f"{step.job}: {line(error)}")
-                refused.append(error)
+        try:
+            _require_step(connection, step)
+        except UserError as error:
+            note(f"{step.job}: {line(error)}")
+            refused.append(error)
     if refused:
         raise refused[0]
 
 
+def _require_step(connection: JobClient, step: Step) -> None:
+    """Raises UserError when the write would be refused, or the job is being deleted, with or without a change."""
+    if step.kind is Kind.GOING:
+        raise Conflict(f"the job {step.job} is being deleted: wait until it is gone", field="job", rule="deleting")
+    if step.content is not None and step.kind is not Kind.SAME:
+        connection.plan(step.job, step.content, layer="base", action="put", verify=False)
+
+
 def _write_all(connection: JobClient, plan: Sequence[Step], reason: str, *, verify: bool) -> None:
-    """Writes and deletes. One that is refused does not keep the others; then it ends with exit code 1."""
+    """Writes, then deletes. One that is refused does not keep the others; then it ends with exit code 1. After a
+    refused write nothing is deleted: it may be what replaces a job that has no file any more."""
+    deletes = [step for step in plan if step.kind is Kind.PRUNE]
+    refused = _each(connection, [step for step in plan if step not in deletes], reason, verify=verify)
+    if refused and deletes:
+        told = f"{refused} of {len(plan)} jobs were refused; the other writes are done, and no job was deleted"
+        raise Conflict(told, rule="allowed")
+    refused += _each(connection, deletes, reason, verify=verify)
+    if refused:
+        raise Conflict(f"{refused} of {len(plan)} jobs were refused; the others are done", rule="allowed")
+
+
+def _each(connection: JobClient, todo: Sequence[Step], reason: str, *, verify: bool) -> int:
+    """Does the steps; how many were refused."""
     refused = 0
-    for step in plan:
+    for step in todo:
         try:
             _write(connection, step, reason, verify=verify)
         except UserError as error:
             refused += 1
             note(f"{step.job}: {line(error)}")
-    if refused:
-        raise Conflict(f"{refused} of {len(plan)} jobs were refused; the others are done", rule="allowed")
+    return refused
 
 
 def _write(connection: JobClient, step: Step, reason: str, *, verify: bool) -> None:
     if step.kind is Kind.PRUNE:
-        say_written(connection.delete_job(step.job, reason=reason))
+        say_written(connection.delete_job(step.job, if_match=step.version, reason=reason))
     elif step.kind is Kind.CREATE and step.content is not None:
         say_written(connection.put_job(step.job, step.content, create_only=True, verify=verify, reason=reason))
     elif step.kind is Kind.CHANGE and step.content is not None:

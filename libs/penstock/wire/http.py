@@ -91,13 +91,20 @@ class HttpClient:
     """A synchronous client of one service; safe to share between threads.
 
     Every refusal is raised as the error that the service named; a service that cannot be reached is `Unavailable`.
-    Only reads are tried again, three times in all. `authority`: a file of certificates that are trusted instead of the
-    machine's, such as `authority.crt` of a cell; it is read again when it changes, and no proxy is used.
+    Only reads are tried again, `read_attempts` times in all. `authority`: a file of certificates that are trusted
+    instead of the machine's, such as `authority.crt` of a cell; it is read again when it changes, and no proxy is used.
     """
 
     def __init__(
-        self, url: str, token: str | None = None, *, timeout_seconds: float = 10.0, authority: Path | None = None
+        self,
+        url: str,
+        token: str | None = None,
+        *,
+        timeout_seconds: float = 10.0,
+        authority: Path | None = None,
+        read_attempts: int = _READ_ATTEMPTS,
     ) -> None:
+        self._read_attempts = read_attempts
         headers = {} if token is None else {"Authorization": f"Bearer {token}"}
         verify = trusted_by(url)
         transport = None if authority is None else _trusting_transport(authority)
@@ -120,7 +127,7 @@ class HttpClient:
         given = {name: value for name, value in query.items() if value is not None}
         for attempt in Retrying(
             retry=retry_if_exception_type(Unavailable),
-            stop=stop_after_attempt(_READ_ATTEMPTS),
+            stop=stop_after_attempt(self._read_attempts),
             wait=wait_exponential_jitter(multiplier=0.1, max=1.0, jitter=0.1),
             reraise=True,
         ):

@@ -55,9 +55,9 @@ class JobClient(CellClient, RolloutCalls, JobLists):
         """A job with its merged configuration."""
         return self._read(jobs.JobView, _job(job))
 
-    def delete_job(self, job: str, **noted: Unpack[Noted]) -> jobs.Written:
-        """Stops the job's tasks, then forgets it."""
-        return self._write("DELETE", _job(job), jobs.Written, noted)
+    def delete_job(self, job: str, *, if_match: int | None = None, **noted: Unpack[Noted]) -> jobs.Written:
+        """Stops the job's tasks, then forgets it. `if_match`: only while its base layer has this version."""
+        return self._write("DELETE", _job(job), jobs.Written, noted, if_match=if_match)
 
     def restart(self, job: str, **noted: Unpack[Noted]) -> jobs.Written:
         """Restarts all tasks of the job."""

@@ -123,8 +123,8 @@ class BatchAction(StrEnum):
 class BatchWrite(Expiring):
     """One write of a batch. `put`, `patch`, `drop` and `revert` need `layer` and `if_match`; `revert` also `version`.
 
-    For `put_job`, `if_match` is the base layer's version; 0: create only; absent: create or replace. `rescale` needs
-    `task_count`, and takes what the call of this name takes.
+    For `put_job`, `if_match` is the base layer's version; 0: create only; absent: create or replace. For actions on the
+    job it may be given, and is that version, too. `rescale` needs `task_count`, and takes what its call takes.
     """
 
     action: BatchAction

@@ -4,13 +4,14 @@
 const page = document.body.dataset;
 
 // Fetches the page again and replaces the parts marked data-live. Nothing is replaced while somebody types in it, has it
-// selected or has a part of it open; and nothing while nobody looks.
+// selected or has a part of it open; and nothing while nobody looks. False: there was no answer.
 async function refresh() {
-  if (document.hidden || document.querySelector("dialog[open]")) return;
+  if (document.hidden || document.querySelector("dialog[open]")) return true;
   const note = document.getElementById("freshness");
   try {
-    const answer = await fetch(location.href, { headers: { "X-Refresh": "1" }, redirect: "manual" });
-    if (answer.type === "opaqueredirect") { location.reload(); return; }
+    const options = { headers: { "X-Refresh": "1" }, redirect: "manual", signal: AbortSignal.timeout(60000) };
+    const answer = await fetch(location.href, options);
+    if (answer.type === "opaqueredirect") { location.reload(); return true; }
     if (!answer.ok) throw new Error("status " + answer.status);
     const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
     for (const part of document.querySelectorAll("[data-live]")) {
@@ -18,8 +19,10 @@ async function refresh() {
       if (next && next.innerHTML !== part.innerHTML && !isInUse(part)) replace(part, next);
     }
     if (note) { note.textContent = ""; note.className = "freshness"; }
+    return true;
   } catch (error) {
     if (note) { note.textContent = "no answer: the figures are old"; note.className = "freshness is-old"; }
+    return false;
   }
 }
 
@@ -38,8 +41,16 @@ function replace(part, next) {
   }
 }
 
+// The next refresh begins some time after the end of the last one, and after each without an answer twice as late.
 const seconds = Number(page.refresh);
-if (seconds > 0 && document.querySelector("[data-live]")) setInterval(refresh, seconds * 1000);
+let failures = 0;
+function refreshLater() {
+  setTimeout(async () => {
+    if (!document.hidden) failures = await refresh() ? 0 : failures + 1;
+    refreshLater();
+  }, 1000 * Math.min(seconds * 2 ** failures, Math.max(seconds, 60)));
+}
+if (seconds > 0 && document.querySelector("[data-live]")) refreshLater();
 
 // Keys: / searches, ? shows the keys, g and then a letter leads to a page.
 let waitsForLetter = false;

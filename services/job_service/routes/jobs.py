@@ -89,9 +89,13 @@ def get_job(job: JobName, parts: PartsOf, response: Response) -> JobView:
 
 @router.delete("/v1/jobs/{job}", response_model=Written, status_code=202)
 @requests.needs(access.of_role(access.MAY_DELETE_JOBS), access.of_layer(BASE))
-def delete_job(job: JobName, call: CallOf, reason: requests.Text = "") -> Response:
-    """Stops the tasks of the job, then deletes it; its history is kept. May be repeated."""
-    return respond(call.write(202, Write(Action.DELETE, job, call.author, reason=reason)))
+def delete_job(
+    job: JobName, call: CallOf, precondition: requests.LayerPrecondition, reason: requests.Text = ""
+) -> Response:
+    """Stops the tasks of the job, then deletes it; its history is kept. May be repeated. `If-Match` is the base's
+    version."""
+    write = Write(Action.DELETE, job, call.author, reason=reason, precondition=precondition)
+    return respond(call.write(202, write))
 
 
 @router.post("/v1/jobs/{job}/restart", response_model=Written, status_code=202)

@@ -31,6 +31,16 @@ _UNNOTED = """
 """
 _ALL_UNNOTED = text(_UNNOTED)
 _SOME_UNNOTED = text(f"{_UNNOTED} LIMIT :most FOR UPDATE OF flows SKIP LOCKED")
+# The releases with migration 0015 noted these without their table.
+_UNNOTE_TABLES = text(
+    """
+    UPDATE flows SET dead_letters = NULL WHERE job IN (
+        SELECT job FROM flows JOIN expected_configs USING (job)
+        WHERE folder IS NULL AND dead_letters IS NOT NULL AND config->'output'->>'type' = 'postgres'
+            AND config->'output'->'allow_other_writers' IS DISTINCT FROM to_jsonb(true)
+        FOR UPDATE OF flows SKIP LOCKED)
+    """
+)
 _WRITE = text(
     f"""
     INSERT INTO flows ({_COLUMNS})
@@ -87,6 +97,12 @@ def note(connection: Connection, most: int) -> int:
     found = [flow_of(*row) for row in connection.execute(_SOME_UNNOTED, {"most": most})]
     _write(connection, found)
     return len(found)
+
+
+def unnote_tables(connection: Connection) -> None:
+    """Lets `note` store the flows anew in which an earlier release left out the Postgres table. Waits for no row."""
+    lock(connection)
+    connection.execute(_UNNOTE_TABLES)
 
 
 def _around(connection: Connection, flows: Sequence[Flow]) -> Flows:

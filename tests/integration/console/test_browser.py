@@ -54,6 +54,17 @@ FAULTS = """(() => {
   return found;
 })()"""
 
+# Timers that the page asks for wait until `next`, and what it fetches until `fail` or `succeed`.
+TIMERS = """
+const waits = [], answers = [];
+window.setTimeout = (work, milliseconds) => waits.push([work, milliseconds]);
+window.setInterval = (work, milliseconds) => waits.push([work, milliseconds]);
+window.fetch = () => new Promise((...ends) => answers.push(ends));
+const next = () => { const [work, milliseconds] = waits.shift(); work(); return milliseconds; };
+const fail = () => { answers.shift()[1](new TypeError('no answer')); };
+const succeed = () => { answers.shift()[0](new Response(document.documentElement.outerHTML)); };
+"""
+
 
 @pytest.fixture
 def browser(service: RunningJobService, console_url: str) -> Iterator[Browser]:
@@ -111,6 +122,26 @@ def test_an_open_page_follows_what_happens_and_leaves_alone_what_is_in_use(
     shows = f"document.getElementById('facts').textContent.includes('revision {revision}')"
     wait_until(lambda: browser.run(shows), 30, "the page to show the new revision", poll_s=0.2)
     assert browser.run("document.querySelector('#measured').dataset.mark") == "same page"
+
+
+def test_an_open_page_waits_for_an_answer_and_asks_less_often_without_one(browser: Browser, console_url: str) -> None:
+    """Timers and answers are the test's. 1. No second refresh while one is under way. 2. Without an answer the next one
+    is later, up to a minute. 3. None while nobody looks."""
+    browser.call("Page.addScriptToEvaluateOnNewDocument", source=TIMERS)
+    browser.open(f"{console_url}/jobs/orders-clean")
+    browser.wait_for("waits.length === 1")
+    asked, delays = [], []
+    for ends in ("fail", "fail", "fail", "fail", "fail", "succeed", "succeed"):
+        delays.append(browser.run("next()"))
+        asked.append(browser.run("[answers.length, waits.length]"))
+        browser.run(f"{ends}()")
+        browser.wait_for("waits.length === 1")
+    assert asked == [[1, 0]] * 7
+    assert delays == [5000, 10000, 20000, 40000, 60000, 60000, 5000]
+    browser.run("Object.defineProperty(document, 'hidden', { value: true })")
+    browser.run("next()")
+    browser.wait_for("waits.length === 1")
+    assert browser.run("answers.length") == 0
 
 
 def test_keys_lead_to_pages_and_to_the_search(browser: Browser, console_url: str) -> None:

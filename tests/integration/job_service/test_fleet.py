@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
-from sqlalchemy import text
+from functools import partial
+from typing import Any
 
+import pytest
+from sqlalchemy import text
+from structlog.testing import capture_logs
+
+from penstock.control.errors import Unavailable
 from penstock.control.process import wait_until
 from penstock.model.health import Health
 from penstock.model.jobs import JobState
@@ -52,11 +58,48 @@ def test_a_count_is_remembered_until_its_rest_is_over(service: RunningJobService
     wait_until(lambda: counts.count().jobs == 4, 20, "the next count")
 
 
+def test_a_count_that_failed_is_told_until_the_next_one_succeeds(
+    service: RunningJobService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also to who asks when it has ended, and although an earlier one succeeded. It rests longer after each failure."""
+    clock = FakeClock()
+    counts = census.Census(service.engine, clock)
+    assert _complete(counts).jobs == 0
+    with monkeypatch.context() as broken, capture_logs() as logged:
+        broken.setattr(census.jobs, "page", _no_answer)
+        clock.seconds += census.rest_seconds(0.0, 0)
+        for failures in range(1, 4):
+            wait_until(partial(_has_failed, counts, logged, failures), 20, "the failure")
+            clock.seconds += census.rest_seconds(0.0, failures) - 0.1
+            assert _fails(counts)
+            assert len(logged) == failures
+            clock.seconds += 0.2
+        assert {each["event"] for each in logged} == {"the jobs were not counted"}
+    wait_until(lambda: not _fails(counts), 20, "the next count")
+    assert counts.count().complete
+
+
 def test_everybody_with_a_token_may_ask(service: RunningJobService, client: JobClient) -> None:
     token = client.create_token("bob", "reader", expires_in_seconds=3600)
     with service.client(token) as reader:
         assert reader.fleet().at
         assert reader.changes().entries == []
+
+
+def _no_answer(*_: object, **__: object) -> None:
+    raise Unavailable("the store does not answer")
+
+
+def _has_failed(counts: census.Census, logged: list[Any], failures: int) -> bool:
+    return _fails(counts) and len(logged) == failures
+
+
+def _fails(counts: census.Census) -> bool:
+    try:
+        counts.count()
+    except Unavailable:
+        return True
+    return False
 
 
 def _complete(counts: census.Census) -> FleetView:

@@ -13,7 +13,9 @@ from penstock.store.engine import transaction
 from penstock.wire.job_client import JobClient
 from penstock.wire.jobs import BatchAction, BatchWrite
 from services.job_service.flows import flow_of
+from services.job_service.housekeeping import Housekeeping
 from services.job_service.store import flows
+from tests.support.control.clock import FakeClock
 from tests.support.job_service.service import CONFIG, RunningJobService
 from tests.support.store.jobs import write_layer
 
@@ -25,6 +27,12 @@ _BEFORE = text(
     ON CONFLICT (job) DO UPDATE SET reads = excluded.reads, writes = excluded.writes, folder = excluded.folder,
         may_loop = excluded.may_loop
     """
+)
+
+# What one writes that knows dead letters, and no tables of Postgres.
+_NOTED_BEFORE = text(
+    "INSERT INTO flows (job, reads, writes, folder, may_loop, dead_letters)"
+    " VALUES (:job, :reads, :writes, :folder, :may_loop, :dead_letters)"
 )
 
 
@@ -111,6 +119,31 @@ def test_a_postgres_table_of_another_job_is_refused_unless_it_is_meant(
         assert (told.value.field, told.value.rule) == ("output.table", "table_taken")
     client.put_job("b", {**CONFIG, "output": {**table, "allow_other_writers": True}})
     client.put_job("a", {**CONFIG, "output": table, "task_count": 2})
+
+
+def test_tables_that_an_earlier_release_noted_without_their_names_are_mended(
+    client: JobClient, service: RunningJobService
+) -> None:
+    """1. Two jobs have one table. 2. Once the next pass has mended them, both can be written, and no third takes it.
+    3. A table that is shared, and another output, are left as they are."""
+    table = {**CONFIG, "output": {"type": "postgres", "table": "sums"}}
+    for job in ("a", "b"):
+        write_layer(service.engine, job, table)
+    client.put_job("shared", {**CONFIG, "output": {**table["output"], "table": "t", "allow_other_writers": True}})
+    client.put_job("etl", CONFIG)
+    with transaction(service.engine) as connection:
+        for job in ("a", "b"):
+            flow = flow_of(job, table)._replace(folder=None)
+            connection.execute(_NOTED_BEFORE, flow._asdict() | {"reads": list(flow.reads)})
+        kept = "SELECT job, xmin::text FROM flows WHERE job IN ('shared', 'etl') ORDER BY job"
+        before = connection.execute(text(kept)).all()
+    Housekeeping(service.engine, FakeClock(), "none", {}).round(1)
+    for job in ("a", "b"):
+        client.put_layer(job, "oncall", {"desired_state": "stopped"}, if_match=0)
+    with pytest.raises(InvalidConfig, match="the job a writes to the table sums"):
+        client.put_job("c", table)
+    with transaction(service.engine) as connection:
+        assert connection.execute(text(kept)).all() == before
 
 
 def test_an_output_among_the_malformed_records_of_another_job_is_refused(client: JobClient) -> None:

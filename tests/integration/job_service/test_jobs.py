@@ -129,6 +129,19 @@ def test_deleting_is_recorded_and_final(client: JobClient) -> None:
     assert (entry.action, entry.layer, entry.reason, entry.revision) == ("delete", None, "retired", deleted.revision)
 
 
+def test_a_job_is_deleted_only_at_the_version_that_was_read(client: JobClient) -> None:
+    """Once it is being deleted the delete may be repeated."""
+    client.put_job("etl", CONFIG)
+    client.put_job("etl", {**CONFIG, "priority": 1})
+    with pytest.raises(VersionConflict) as refused:
+        client.delete_job("etl", if_match=1)
+    assert refused.value.current_version == 2
+    assert client.get_job("etl").state is not JobState.DELETING
+    for _ in range(2):
+        client.delete_job("etl", if_match=2)
+    assert client.get_job("etl").state is JobState.DELETING
+
+
 def test_history_outlives_the_job(service: RunningJobService, client: JobClient) -> None:
     client.put_job("etl", CONFIG)
     execute(service, "DELETE FROM jobs")

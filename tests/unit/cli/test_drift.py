@@ -15,14 +15,14 @@ from penstock.config.patches import patch_between
 def test_each_job_has_one_step_by_name() -> None:
     wanted = {"new": {"a": 1}, "changed": {"a": 2, "b": {"c": 1}}, "same": {"a": 1}}
     present = {"changed": Present({"a": 1, "b": {"c": 1, "d": 2}}, 3), "same": Present({"a": 1}, 1)}
-    found = steps(wanted, present, ["same", "old"], prune=False)
+    found = steps(wanted, present, {"same": 1, "old": 4}, prune=False)
     assert found == [
         Step("changed", Kind.CHANGE, ("a: 1 -> 2", "b.d: 2 -> -"), wanted["changed"], 3),
         Step("new", Kind.CREATE, (), {"a": 1}),
-        Step("old", Kind.EXTRA),
+        Step("old", Kind.EXTRA, version=4),
         Step("same", Kind.SAME, (), {"a": 1}, 1),
     ]
-    assert steps({}, {}, ["old"], prune=True) == [Step("old", Kind.PRUNE)]
+    assert steps({}, {}, {"old": 4}, prune=True) == [Step("old", Kind.PRUNE, version=4)]
 
 
 @pytest.mark.parametrize(

@@ -4,14 +4,20 @@ Two jobs that write by key and do not know of each other silently replace each o
 beside it; one that was dropped and made again has another oid, and so no notes.
 
 Appends of several jobs lose nothing, but a reader gets the rows of all: each job but the first must say that it is
-meant. A new table has its first job in its comment, which needs no right beyond that to create the table.
+meant. A new table has its first job in its comment, which needs no right beyond that to create the table. Whoever
+replaces the comment takes the note away, and the table is anybody's; words after it do no harm.
+
+Both kinds of notes have names of jobs only: two cells with a job of the same name are not told apart.
 """
 
 from __future__ import annotations
 
+import re
+
 import psycopg
 from psycopg import sql
 
+from penstock.config.validate import JOB_NAME
 from penstock.control.errors import BrokenTask
 from penstock.control.texts import first_few
 
@@ -36,6 +42,8 @@ ON CONFLICT (table_oid, job) DO UPDATE SET shared = excluded.shared
 """
 _COMMENT = "SELECT obj_description(%s::regclass, 'pg_class')"
 _APPENDED_BY = "Rows of the Penstock job "
+# What follows the name is no further part of it: a full stop may end a sentence.
+_MAKER = re.compile(rf"{_APPENDED_BY}({JOB_NAME.pattern})(?![A-Za-z0-9_-])")
 
 
 def note_maker(connection: psycopg.Connection, table: str, job: str) -> None:
@@ -44,12 +52,20 @@ def note_maker(connection: psycopg.Connection, table: str, job: str) -> None:
     connection.execute(comment.format(sql.SQL(table), sql.Literal(_APPENDED_BY + job)))
 
 
+def maker_in(comment: str) -> str | None:
+    """The job that a table's comment names as the one that made it; somebody may have added words of their own. Pure.
+
+    None: it names none.
+    """
+    found = _MAKER.match(comment)
+    return None if found is None else found[1]
+
+
 def require_own(connection: psycopg.Connection, table: str, job: str) -> None:
     """Raises BrokenTask when another job made the table to append to it."""
     row = connection.execute(_COMMENT, (table,)).fetchone()
-    comment: str = (row and row[0]) or ""
-    maker = comment.removeprefix(_APPENDED_BY)
-    if maker not in (comment, job):
+    maker = maker_in((row and row[0]) or "")
+    if maker not in (None, job):
         raise BrokenTask(
             f"output.table: the job {maker} made the table {table} and appends to it. Choose another table. If this is "
             f"meant, set output.allow_other_writers. If that job is deleted: COMMENT ON TABLE {table} IS NULL",
