@@ -57,7 +57,7 @@ def test_hosts(on_host: Callable[[int], HostBench]):
 
 
 def test_hosts_stateful(on_host: Callable[[int], HostBench]):
-    figures = hosts_stateful.measure(on_host(2), queries=2, seconds=1.2, settle_s=0.0, trigger_s=0.3)
+    figures = hosts_stateful.measure(on_host(2), queries=2, seconds=3.0, settle_s=0.0, trigger_s=0.3)
     assert unmeasured(figures, may_be_zero={"classes_per_batch", "jit_share"}) == set()
     assert figures["queries"] == 2
 
