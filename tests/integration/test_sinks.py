@@ -239,7 +239,7 @@ class TestKafka:
             writer(feed.frame(spark), sink_task(KafkaOutput(topic=topic, key_groups=4)), _settings(kafka))
 
     def test_no_broker_is_retryable(self, spark: SparkSession, feed: Feed, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("penstock.spark.topics._TIMEOUT_SECONDS", 0.5)
+        monkeypatch.setattr("penstock.spark.topics.ANSWER_SECONDS", 0.5)
         with pytest.raises(Unavailable, match="kafka did not describe the topics out"):
             writer(feed.frame(spark), sink_task(KafkaOutput(topic="out", key_groups=3)), _NOWHERE)
 

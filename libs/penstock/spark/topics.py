@@ -37,13 +37,16 @@ class Topic(NamedTuple):
         return self.partitions is None and self.may_read
 
 
-def described(bootstrap: str, topics: Collection[str], *, within_seconds: float = ANSWER_SECONDS) -> dict[str, Topic]:
-    """Each of the topics. Raises Unavailable when Kafka does not answer, which says nothing about the topics."""
+def described(bootstrap: str, topics: Collection[str], *, within_seconds: float | None = None) -> dict[str, Topic]:
+    """Each of the topics. Raises Unavailable when Kafka does not answer, which says nothing about the topics.
+
+    `within_seconds`: how long it may take, `ANSWER_SECONDS` when absent."""
     if not topics:
         return {}
+    timeout = ANSWER_SECONDS if within_seconds is None else within_seconds
     try:
         asked: dict[str, Future[Any]] = admin(bootstrap).describe_topics(
-            TopicCollection(sorted(topics)), request_timeout=within_seconds, include_authorized_operations=True
+            TopicCollection(sorted(topics)), request_timeout=timeout, include_authorized_operations=True
         )
         return {topic: _topic(answer) for topic, answer in asked.items()}
     except KafkaException as error:

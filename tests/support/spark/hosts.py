@@ -42,6 +42,7 @@ from penstock.spark.host.client import HostProcess
 from penstock.spark.host.exits import ExitReason
 from penstock.spark.packages import pack
 from penstock.spark.settings import SparkSettings
+from penstock.spark.topics import described
 from penstock.tasks.host_request import HostRequest
 from penstock.tasks.host_task import HostTask
 from penstock.tasks.spec import TaskSpec
@@ -210,6 +211,8 @@ def make_topic(bootstrap: str, partitions: int) -> str:
     topic = f"test-{uuid.uuid4().hex[:12]}"
     admin = AdminClient({"bootstrap.servers": bootstrap})
     admin.create_topics([NewTopic(topic, partitions, 1)])[topic].result(30)
+    # The controller knows it now; the broker that clients ask hears of it a moment later.
+    wait_until(lambda: not described(bootstrap, [topic])[topic].is_missing, 10, f"the broker to know {topic}")
     return topic
 
 
