@@ -5,15 +5,16 @@ Task Manager (7100+): POST /v1/analyses  (AnalysisCall -> AnalysisReport; 503 wh
 
 from __future__ import annotations
 
+from functools import partial
+
 import httpx
 from pydantic import Field
 
 from penstock.config.declare import Carried
-from penstock.control.errors import Unavailable
 from penstock.tasks.analysis import AnalysisReport, AnalysisRequest
 from penstock.wire.cluster import as_json
 from penstock.wire.endpoints import read_answer
-from penstock.wire.http import Identity, error_of, internal_client
+from penstock.wire.http import Identity, answered, internal_client
 
 _MARGIN_SECONDS = 2.0
 _CONNECT_SECONDS = 0.5
@@ -36,13 +37,8 @@ class AnalysisClient:
     def analyse(self, url: str, call: AnalysisCall) -> AnalysisReport:
         """The analysis by the container at `url`. Raises Unavailable, and UserError when it refuses the call."""
         timeout = httpx.Timeout(call.wait_seconds + _MARGIN_SECONDS, connect=_CONNECT_SECONDS)
-        try:
-            response = self._http.post(f"{url.rstrip('/')}/v1/analyses", json=as_json(call), timeout=timeout)
-        except (httpx.HTTPError, httpx.InvalidURL) as error:
-            raise Unavailable(f"{url} cannot be reached: {error!r}") from error
-        if response.is_error:
-            raise error_of(response)
-        return read_answer(AnalysisReport, response, url)
+        ask = partial(self._http.post, f"{url.rstrip('/')}/v1/analyses", json=as_json(call), timeout=timeout)
+        return read_answer(AnalysisReport, answered(url, ask), url)
 
     def close(self) -> None:
         """Closes connections."""

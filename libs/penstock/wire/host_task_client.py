@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import httpx
@@ -11,7 +12,7 @@ from penstock.tasks.host_task import HostTask
 from penstock.wire.cluster import as_json
 from penstock.wire.endpoints import read_answer
 from penstock.wire.host_tasks import HostTaskAnswer
-from penstock.wire.http import Identity, error_of, internal_client, path_of
+from penstock.wire.http import Identity, error_of, internal_client, path_of, reached
 
 _MARGIN_SECONDS = 4.0
 _CONNECT_SECONDS = 1.0
@@ -46,10 +47,8 @@ class HostTaskClient:
         self._http.close()
 
     def _call(self, method: str, url: str, key: str, **options: Any) -> httpx.Response:
-        try:
-            response = self._http.request(method, f"{url.rstrip('/')}{path_of('v1', 'host-tasks', key)}", **options)
-        except (httpx.HTTPError, httpx.InvalidURL) as error:
-            raise Unavailable(f"{url} cannot be reached: {error!r}") from error
+        where = f"{url.rstrip('/')}{path_of('v1', 'host-tasks', key)}"
+        response = reached(url, partial(self._http.request, method, where, **options))
         if response.is_server_error:
             raise Unavailable(f"{url}: {response.status_code}")
         if response.is_error:

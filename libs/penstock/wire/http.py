@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import ssl
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any, Protocol, Self
@@ -85,6 +86,22 @@ def internal_client(identity: Identity | None, *, timeout: Any = 5.0) -> httpx.C
         return httpx.Client(timeout=timeout, trust_env=False, verify=certificates(trust_env=False))
     auth, transport = identity.credentials()
     return httpx.Client(timeout=timeout, trust_env=False, auth=auth, transport=transport)
+
+
+def reached(who: str, call: Callable[[], httpx.Response]) -> httpx.Response:
+    """What a process answers, also a refusal. Raises Unavailable, which names `who`, when it cannot be reached."""
+    try:
+        return call()
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
+        raise Unavailable(f"{who} cannot be reached: {error!r}") from error
+
+
+def answered(who: str, call: Callable[[], httpx.Response]) -> httpx.Response:
+    """What a process answers. Raises Unavailable when it cannot be reached, and the error that a refusal stands for."""
+    response = reached(who, call)
+    if response.is_error:
+        raise error_of(response)
+    return response
 
 
 class HttpClient:

@@ -7,6 +7,7 @@ Auto Scaler (7074):   POST /v1/replays             (ReplayCall -> ReplayView), a
 from __future__ import annotations
 
 import threading
+from functools import partial
 
 import httpx
 from pydantic import AwareDatetime, Field
@@ -15,7 +16,7 @@ from penstock.config.declare import Carried, Model, Name
 from penstock.control.errors import Unavailable
 from penstock.wire.cluster import as_json
 from penstock.wire.endpoints import read_answer
-from penstock.wire.http import Identity, error_of, internal_client
+from penstock.wire.http import Identity, answered, internal_client
 from penstock.wire.jobs import JsonObject, View
 
 REPLAY_SECONDS = 120.0
@@ -92,10 +93,5 @@ class ReplayClient:
 
     def _asked(self, url: str, call: ReplayCall) -> ReplayView:
         timeout = httpx.Timeout(REPLAY_SECONDS + _MARGIN_SECONDS, connect=_CONNECT_SECONDS)
-        try:
-            response = self._http.post(f"{url.rstrip('/')}/v1/replays", json=as_json(call), timeout=timeout)
-        except (httpx.HTTPError, httpx.InvalidURL) as error:
-            raise Unavailable(f"the Auto Scaler at {url} cannot be reached: {error!r}") from error
-        if response.is_error:
-            raise error_of(response)
-        return read_answer(ReplayView, response, url)
+        ask = partial(self._http.post, f"{url.rstrip('/')}/v1/replays", json=as_json(call), timeout=timeout)
+        return read_answer(ReplayView, answered(f"the Auto Scaler at {url}", ask), url)

@@ -6,14 +6,14 @@ never in a host here, or the file of its host is gone)
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import httpx
 from pydantic import Field
 
-from penstock.control.errors import Unavailable
 from penstock.wire.endpoints import read_answer
-from penstock.wire.http import Identity, error_of, internal_client, path_of
+from penstock.wire.http import Identity, answered, internal_client, path_of
 from penstock.wire.jobs import View
 
 SMALLEST_PART_BYTES, LARGEST_PART_BYTES = 1024, 256 * 1024
@@ -51,10 +51,4 @@ class TaskLogClient:
         asked: dict[str, Any] = {"host": host, "offset": offset, "limit_bytes": limit_bytes}
         params = {name: value for name, value in asked.items() if value is not None}
         where = f"{url.rstrip('/')}{path_of('v1', 'tasks', job, str(index), 'log')}"
-        try:
-            response = self._http.get(where, params=params)
-        except (httpx.HTTPError, httpx.InvalidURL) as error:
-            raise Unavailable(f"{url} cannot be reached: {error!r}") from error
-        if response.is_error:
-            raise error_of(response)
-        return read_answer(TaskLog, response, url)
+        return read_answer(TaskLog, answered(url, partial(self._http.get, where, params=params)), url)
