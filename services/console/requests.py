@@ -6,6 +6,7 @@ import hashlib
 import re
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Set
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -18,10 +19,11 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from penstock.config.declare import NAME
 from penstock.control.clock import Clock
-from penstock.control.errors import Forbidden, NotFound, RetryableError, Unauthenticated, UserError
+from penstock.control.errors import Forbidden, NotFound, PenstockError, RetryableError, Unauthenticated, UserError
 from penstock.wire.job_client import JobClient
 from services.console.sealed import Seal, Session
 from services.console.views import words
+from services.console.views.forms import WHOLE, Errors, refused
 from services.console.views.subjects import subject_path
 
 _FOLDER = Path(__file__).parent
@@ -159,6 +161,22 @@ FormOf = Annotated[Form, Depends(_form)]
 
 def _foreign() -> Forbidden:
     return Forbidden("a form of another site may not change anything here", field="origin", rule="same_origin")
+
+
+@contextmanager
+def beside_fields(
+    errors: Errors, fields: Mapping[str, str], default: str = WHOLE, *, kind: type[PenstockError] = UserError
+) -> Iterator[None]:
+    """Puts the refusal of what is done inside into `errors`, as `forms.refused` does, for the form to be shown again.
+
+    A refusal that no field of a form can mend goes on: it has a page of its own.
+    """
+    try:
+        yield
+    except NOT_OF_A_FIELD:
+        raise
+    except kind as error:
+        errors.update(refused(error, fields, default))
 
 
 def page(request: Request, template: str, *, status: int = 200, **context: Any) -> HTMLResponse:

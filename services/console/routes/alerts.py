@@ -6,11 +6,10 @@ from collections.abc import Mapping
 
 from fastapi import APIRouter, Request, Response
 
-from penstock.control.errors import UserError
 from penstock.model.alerts import AlertKind
 from penstock.wire.alerts import SilenceWrite
 from penstock.wire.job_client import JobClient
-from services.console.requests import NOT_OF_A_FIELD, ClientOf, Form, FormOf, page, parts_of, see
+from services.console.requests import ClientOf, Form, FormOf, beside_fields, page, parts_of, see
 from services.console.views import forms
 from services.console.views.forms import Errors, Filled
 
@@ -59,13 +58,9 @@ def acknowledge(request: Request, alert: int, client: ClientOf, form: FormOf) ->
     errors: Errors = {}
     reason = forms.reason(form.get("reason", ""), errors)
     if not errors:
-        try:
+        with beside_fields(errors, {"reason": "reason"}):
             client.acknowledge(alert, reason=reason)
             return see(request, "/alerts", f"alert {alert} is acknowledged")
-        except NOT_OF_A_FIELD:
-            raise
-        except UserError as error:
-            errors = forms.refused(error, {"reason": "reason"})
     return _alerts(request, client, {f"alert-{alert}": Filled(form, errors)}, 422)
 
 
@@ -82,13 +77,9 @@ def silence(request: Request, client: ClientOf, form: FormOf) -> Response:
     errors: Errors = {}
     wanted = _silence(form, errors)
     if not errors and wanted is not None:
-        try:
+        with beside_fields(errors, _SILENCE_FIELDS):
             made = client.silence(wanted, idempotency_key=forms.idempotency_key(form))
             return see(request, "/alerts", f"silence {made.id} has begun")
-        except NOT_OF_A_FIELD:
-            raise
-        except UserError as error:
-            errors = forms.refused(error, _SILENCE_FIELDS)
     return _alerts(request, client, {"silence": Filled(form, errors)}, 422)
 
 

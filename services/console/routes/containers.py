@@ -6,10 +6,9 @@ from itertools import islice
 
 from fastapi import APIRouter, Request, Response
 
-from penstock.control.errors import UserError
 from penstock.wire.job_client import JobClient
 from penstock.wire.service_client import Noted
-from services.console.requests import NOT_OF_A_FIELD, ClientOf, Form, FormOf, Name, page, see
+from services.console.requests import ClientOf, Form, FormOf, Name, beside_fields, page, see
 from services.console.views import containers as views
 from services.console.views import forms
 from services.console.views.forms import Errors, Filled
@@ -66,13 +65,9 @@ def change_container(request: Request, name: Name, client: ClientOf, form: FormO
     if form.get("action") not in _ACTIONS:
         errors["action"] = f"choose one of {', '.join(_ACTIONS)}"
     if not errors:
-        try:
+        with beside_fields(errors, {"reason": "reason"}):
             _act(client, name, form, reason)
             return see(request, f"/containers/{name}", f"{form['action']} is recorded")
-        except NOT_OF_A_FIELD:
-            raise
-        except UserError as error:
-            errors = forms.refused(error, {"reason": "reason"})
     return _container(request, client, name, Filled(form, errors), 422)
 
 

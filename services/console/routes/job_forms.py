@@ -13,7 +13,7 @@ from penstock.control.errors import Conflict, PenstockError, UserError
 from penstock.wire.desired import FIELD, start_change
 from penstock.wire.job_client import Expiring, JobClient
 from penstock.wire.service_client import Noted
-from services.console.requests import NOT_OF_A_FIELD, ClientOf, Form, FormOf, Name, SessionOf, page, see
+from services.console.requests import NOT_OF_A_FIELD, ClientOf, Form, FormOf, Name, SessionOf, beside_fields, page, see
 from services.console.views import forms
 from services.console.views.forms import Errors, Filled
 from services.console.views.plans import shown
@@ -113,13 +113,9 @@ def confirm(request: Request, job: Name, client: ClientOf, form: FormOf) -> Resp
     if not errors:
         given = Expiring(reason=reason, expires_in_seconds=expiry, whole_layer=form.get("whole_layer") == "yes")
         given["idempotency_key"] = forms.idempotency_key(form)
-        try:
+        with beside_fields(errors, _FIELDS):
             written = client.patch_layer(job, form.get("layer", ""), patch, if_match=version, **given)
             return see(request, f"/jobs/{job}", f"written to {written.layer} as revision {written.revision}")
-        except NOT_OF_A_FIELD:
-            raise
-        except UserError as error:
-            errors = forms.refused(error, _FIELDS)
     typed = {**form, "changes": json.dumps(patch, indent=2)}
     return _change(request, client, job, {what: Filled(typed, errors)}, 422)
 
@@ -147,16 +143,12 @@ def _noted(request: Request, client: JobClient, job: str, form: Form, what: str)
     errors: Errors = {}
     given = Noted(reason=forms.reason(form.get("reason", ""), errors), idempotency_key=forms.idempotency_key(form))
     if not errors:
-        try:
+        with beside_fields(errors, _NAMES, kind=PenstockError):
             if what == "savepoint":
                 made = client.create_savepoint(job, form.get("name", "").strip() or None, **given)
                 return see(request, f"/jobs/{job}/savepoints", f"savepoint {made.name} is asked for")
             call = client.restart if what == "restart" else client.release
             return see(request, f"/jobs/{job}", f"{what} is revision {call(job, **given).revision}")
-        except NOT_OF_A_FIELD:
-            raise
-        except PenstockError as error:
-            errors = forms.refused(error, _NAMES)
     return _change(request, client, job, {what: Filled(form, errors)}, 422)
 
 
