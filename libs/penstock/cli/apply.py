@@ -11,16 +11,16 @@ import typer
 
 from penstock.cli.arguments import Reason, Verify
 from penstock.cli.connection import client, definition, say_written
-from penstock.cli.drift import Kind, Present, Step, fields_of, steps
+from penstock.cli.drift import Kind, Present, Step, steps
 from penstock.cli.errors import Exit, line, required
 from penstock.cli.output import note, say
 from penstock.cli.parse import name_of
+from penstock.config.merge import leaves
 from penstock.control.errors import Conflict, NotFound, PenstockError, UserError
 from penstock.model.states import JobState
 from penstock.wire.job_client import JobClient
 
 _SUFFIX = ".json"
-_ABOVE_BASE = ("provisioner", "scaler", "oncall", "rollback")
 
 
 def apply(
@@ -130,8 +130,10 @@ def _others(connection: JobClient, wanted: Collection[str], prefix: str | None, 
 
 def _say_report(connection: JobClient, plan: Sequence[Step], *, hidden: bool) -> None:
     """What is to be done with each job and why; `hidden`: also values of the folder that higher layers hide."""
+    present = [step for step in plan if hidden and step.kind in (Kind.CHANGE, Kind.SAME)]
+    above = _above_base(connection) if present else frozenset()
     for step in plan:
-        over = list(_hidden(connection, step)) if hidden and step.kind in (Kind.CHANGE, Kind.SAME) else []
+        over = list(_hidden(connection, step, above)) if step in present else []
         if step.kind is not Kind.SAME or over:
             say(f"{step.kind} {step.job}", style="bold")
             for text in (*step.lines, *over):
@@ -140,11 +142,16 @@ def _say_report(connection: JobClient, plan: Sequence[Step], *, hidden: bool) ->
     say(", ".join(f"{counts[kind]} {kind}" for kind in Kind if counts[kind]))
 
 
-def _hidden(connection: JobClient, step: Step) -> Iterator[str]:
-    set_here = set(fields_of(step.content or {}))
+def _above_base(connection: JobClient) -> frozenset[str]:
+    """The layers of the cell that override what the folder sets, those that it has made itself too."""
+    ranks = {layer.name: layer.rank for layer in connection.layers()}
+    return frozenset(name for name, rank in ranks.items() if rank > ranks["base"])
+
+
+def _hidden(connection: JobClient, step: Step, above: Collection[str]) -> Iterator[str]:
+    set_here = {path for path, _ in leaves(step.content or {})}
     for leaf in connection.explain(step.job).leaves:
-        is_above = leaf.layer in _ABOVE_BASE or any(each.layer == "base" for each in leaf.hides)
-        if is_above and leaf.field in set_here:
+        if leaf.layer in above and tuple(leaf.path) in set_here:
             yield f"{leaf.field}: the layer {leaf.layer} of {leaf.author or 'nobody'} hides it with {leaf.value}"
 
 

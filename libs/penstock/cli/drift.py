@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any, NamedTuple
 
@@ -56,13 +56,3 @@ def _step(job: str, content: Mapping[str, Any], present: Present | None) -> Step
         return Step(job, Kind.GOING)
     lines = tuple(changes(present.config, content))
     return Step(job, Kind.CHANGE if lines else Kind.SAME, lines, content, present.version)
-
-
-def fields_of(content: Mapping[str, Any], path: str = "") -> Iterator[str]:
-    """The dotted names of all values of a layer's content."""
-    for key, value in content.items():
-        name = f"{path}.{key}" if path else key
-        if isinstance(value, Mapping) and value:
-            yield from fields_of(value, name)
-        else:
-            yield name
