@@ -110,19 +110,20 @@ def _view(
     go_on: GoOn,
 ) -> ReplayView:
     compared = replay.compare_decisions(recorded, proposed, go_on)
+    minutes, known = (until - since) // MINUTE, replay.known_minutes(recorded)
     return ReplayView(
         job=recorded.job,
         since=since,
         until=until,
-        minutes=(until - since) // MINUTE,
-        minutes_known=replay.known_minutes(recorded),
+        minutes=minutes,
+        minutes_known=known,
         measured=_totals(replay.measured(recorded)),
         model_of_measured=_totals(replay.model_of_what_ran(recorded, go_on)),
         in_force=_totals(replay.model_of(recorded, in_force, go_on)),
         proposed=_totals(replay.model_of(recorded, proposed, go_on)),
         decisions=len(recorded.decisions),
         decisions_otherwise=compared.otherwise,
-        notes=[*notes, *_notes(recorded, (until - since) // MINUTE, compared, in_force)],
+        notes=[*notes, *_notes(recorded, minutes - known, minutes, compared, in_force)],
     )
 
 
@@ -130,11 +131,10 @@ def _totals(found: replay.Totals) -> ReplayTotals:
     return ReplayTotals(**found._replace(task_hours=round(found.task_hours, 2))._asdict())
 
 
-def _notes(recorded: RecordedJob, minutes: int, compared: replay.Compared, in_force: Policy) -> list[str]:
-    known = replay.known_minutes(recorded)
+def _notes(recorded: RecordedJob, unknown: int, minutes: int, compared: replay.Compared, in_force: Policy) -> list[str]:
     not_understood = len(recorded.decisions) - compared.understood
     found = {
-        f"{minutes - known} of {minutes} minutes are not known and do not count": known < minutes,
+        f"{unknown} of {minutes} minutes are not known and do not count": unknown > 0,
         f"{not_understood} decisions were stored by another release, and are not compared": not_understood > 0,
         "no decision of this time is stored: limits and layers are those of now": not recorded.decisions,
         f"the job was never rescaled: a change is taken to stop it for {USUAL_COST.down_seconds:g} s": (

@@ -235,6 +235,7 @@ def in_path(what: str) -> Any:
 JobName = Annotated[str, is_name("job"), in_path("job")]
 LayerName = Annotated[str, is_name("layer"), in_path("layer")]
 TokenName = Annotated[str, is_name("token"), in_path("token")]
+TaskIndex = Annotated[int, Path(ge=0, le=9_999, description="the task's index")]
 Limit = Annotated[int, Query(ge=1, le=1000, description="most items of the page")]
 Cursor = Annotated[str | None, Query(max_length=1000, description="`next` of the page before")]
 Text = Annotated[str, Query(max_length=2000, pattern=_NO_NUL)]

@@ -79,12 +79,12 @@ def model_of(recorded: RecordedJob, policy: Policy, go_on: GoOn = _always) -> To
 
     def decide(minute: RecordedMinute, passed: ModelMinute, started_at: datetime, is_changing: bool) -> int | None:
         known = recorded.known_at(minute.at)
-        config = known.config.model_copy(update={"task_count": passed.tasks})
+        config = known.config.model_copy(update={TASK_COUNT: passed.tasks})
         state = known.state.model_copy(update={"converged": not is_changing, "fleet": _fleet(known)})
         found = rounds.decide(_seen(known, minute, passed, started_at), config, state)
         if found is None or found.change is None or policy.mode is not Mode.ACT:
             return None
-        wanted = found.change.get("task_count")
+        wanted = found.change.get(TASK_COUNT)
         return None if wanted is None else int(wanted)
 
     return _run(recorded, decide, go_on, as_recorded=False)

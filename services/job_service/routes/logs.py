@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Path, Query
+from fastapi import APIRouter, Query
 
 from penstock.config.declare import Name
 from penstock.store.engine import snapshot
 from penstock.wire.task_logs import DEFAULT_PART_BYTES, LARGEST_PART_BYTES, SMALLEST_PART_BYTES, TaskLog
 from services.job_service import access, requests
-from services.job_service.requests import JobName, PartsOf, known_job
+from services.job_service.requests import JobName, PartsOf, TaskIndex, known_job
 
 router = APIRouter(tags=["one job"], route_class=requests.StrictRoute)
-TaskIndex = Annotated[int, Path(ge=0, le=9_999)]
 Host = Annotated[Name | None, Query()]
 Offset = Annotated[int | None, Query(ge=0, le=2**53)]
 Limit = Annotated[int, Query(ge=SMALLEST_PART_BYTES, le=LARGEST_PART_BYTES)]

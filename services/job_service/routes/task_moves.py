@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Annotated
 
-from fastapi import APIRouter, Body, Path, Response
+from fastapi import APIRouter, Body, Response
 from sqlalchemy import Connection
 
 from penstock.control.errors import Conflict, NotFound
@@ -19,14 +19,13 @@ from penstock.tasks.spec import task_id
 from penstock.wire.moves import MoveWrite, TaskMove
 from services.job_service import access, requests, views
 from services.job_service.answers import Answer, answer
-from services.job_service.requests import CallOf, JobName, known_job, respond
+from services.job_service.requests import CallOf, JobName, TaskIndex, known_job, respond
 from services.job_service.store import fleet, overview
 
 log = logger(__name__)
 router = APIRouter(tags=["jobs"], route_class=requests.StrictRoute)
 MOST_AVOIDED = 100
 _PAUSE = timedelta(minutes=10)
-TaskIndex = Annotated[int, Path(ge=0, le=9_999, description="the task's index")]
 MoveBody = Annotated[MoveWrite, Body(default_factory=MoveWrite)]
 
 
