@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,37 +22,12 @@ from penstock.tasks.spec import task_id
 from services.shard_manager.store.members import register
 from services.shard_manager.store.owners import Change, ensure_shards, read_owners, record_owners
 from services.task_service.store.reports import save_report
-from tests.support.cli.shell import Shell, lone
-from tests.support.job_service.service import CONFIG, RunningJobService, as_new, standing_job_service
+from tests.support.cli.shell import Shell
+from tests.support.job_service.service import CONFIG, RunningJobService
 from tests.support.store.running import commit_job
 
 SHARDS = 4
 COLUMNS = 120
-
-
-@pytest.fixture(scope="module")
-def standing(postgres_url: str, template_database: str) -> Iterator[RunningJobService]:
-    with standing_job_service(postgres_url, template_database) as running:
-        yield running
-
-
-@pytest.fixture
-def service(standing: RunningJobService) -> RunningJobService:
-    return as_new(standing)
-
-
-@pytest.fixture
-def lone_shell(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Iterator[Shell]:
-    with lone(monkeypatch, capsys, tmp_path) as shell:
-        yield shell
-
-
-@pytest.fixture
-def shell(lone_shell: Shell, monkeypatch: pytest.MonkeyPatch, service: RunningJobService) -> Shell:
-    """A shell of the service's admin."""
-    monkeypatch.setenv("PENSTOCK_URL", service.url)
-    monkeypatch.setenv("PENSTOCK_TOKEN", service.admin)
-    return lone_shell
 
 
 @pytest.fixture

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from datetime import UTC, datetime
-from pathlib import Path
 
 import pytest
 from sqlalchemy import text
@@ -17,32 +15,10 @@ from penstock.store.engine import connect, transaction
 from penstock.wire.alerts import SilenceWrite
 from services.auto_scaler.store.decisions import AUTO_SCALER, NewDecision, insert_decisions
 from services.job_service.metrics import OpenAlerts
-from tests.support.cli.shell import Shell, lone
+from tests.support.cli.shell import Shell
 from tests.support.control.clock import FakeClock
-from tests.support.job_service.service import RunningJobService, as_new, standing_job_service
+from tests.support.job_service.service import RunningJobService
 from tests.support.store.jobs import make_layer, write_layer
-
-
-@pytest.fixture(scope="module")
-def standing(postgres_url: str, template_database: str) -> Iterator[RunningJobService]:
-    with standing_job_service(postgres_url, template_database) as running:
-        yield running
-
-
-@pytest.fixture
-def service(standing: RunningJobService) -> RunningJobService:
-    return as_new(standing)
-
-
-@pytest.fixture
-def shell(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path, service: RunningJobService
-) -> Iterator[Shell]:
-    """A shell of the service's admin."""
-    with lone(monkeypatch, capsys, tmp_path) as made:
-        monkeypatch.setenv("PENSTOCK_URL", service.url)
-        monkeypatch.setenv("PENSTOCK_TOKEN", service.admin)
-        yield made
 
 
 def test_an_alert_is_acknowledged_and_silenced(shell: Shell, service: RunningJobService) -> None:

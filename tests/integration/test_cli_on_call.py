@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from subprocess import CompletedProcess
 
@@ -17,32 +16,16 @@ from penstock.tasks.ownership import Member
 from services.shard_manager.store.members import register
 from services.shard_manager.store.owners import Change, ensure_shards, read_owners, record_owners
 from services.task_service.store.reports import save_report
-from tests.support.cli.shell import Shell, lone
-from tests.support.job_service.service import CONFIG, RunningJobService, as_new, standing_job_service
+from tests.support.cli.shell import Shell
+from tests.support.job_service.service import CONFIG, RunningJobService
 from tests.support.store.running import commit_job
 
 
-@pytest.fixture(scope="module")
-def standing(postgres_url: str, template_database: str) -> Iterator[RunningJobService]:
-    with standing_job_service(postgres_url, template_database) as running:
-        yield running
-
-
 @pytest.fixture
-def service(standing: RunningJobService) -> RunningJobService:
-    return as_new(standing)
-
-
-@pytest.fixture
-def shell(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path, service: RunningJobService
-) -> Iterator[Shell]:
+def shell(shell: Shell) -> Shell:
     """A shell of the service's admin, with a job `etl`."""
-    with lone(monkeypatch, capsys, tmp_path) as made:
-        monkeypatch.setenv("PENSTOCK_URL", service.url)
-        monkeypatch.setenv("PENSTOCK_TOKEN", service.admin)
-        made("jobs", "apply", "etl", json.dumps(CONFIG), "--reason", "first release").ok()
-        yield made
+    shell("jobs", "apply", "etl", json.dumps(CONFIG), "--reason", "first release").ok()
+    return shell
 
 
 def _run_its_task(service: RunningJobService) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import uuid
-from collections.abc import Iterator
 from pathlib import Path
 
 import psycopg
@@ -16,13 +15,7 @@ from penstock.local.kafka import EmbeddedKafka
 from penstock.local.records import partition_of
 from penstock.store.address import libpq_url
 from penstock.store.roles import TASK_MANAGER, url_for
-from tests.support.cli.shell import Shell, lone
-
-
-@pytest.fixture
-def lone_shell(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Iterator[Shell]:
-    with lone(monkeypatch, capsys, tmp_path) as shell:
-        yield shell
+from tests.support.cli.shell import Shell
 
 
 def test_a_package_is_packed(lone_shell: Shell, tmp_path: Path) -> None:

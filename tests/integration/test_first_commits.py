@@ -27,17 +27,11 @@ from services.job_service.writes import Write
 from services.state_syncer.store import states
 from services.state_syncer.store.port import Batch
 from services.state_syncer.store.simple import commit_simple
-from tests.support.job_service.service import RunningJobService, as_new, standing_job_service
+from tests.support.job_service.service import RunningJobService, as_new
 from tests.support.state_syncer.cell import Cell, Interfering
 from tests.support.store.jobs import make_layer, write_layer
 
 REFUSED = "key_groups cannot change"
-
-
-@pytest.fixture(scope="module")
-def standing(postgres_url: str, template_database: str) -> Iterator[RunningJobService]:
-    with standing_job_service(postgres_url, template_database) as running:
-        yield running
 
 
 @pytest.fixture

@@ -10,22 +10,11 @@ from structlog.testing import capture_logs
 from penstock.control.errors import Conflict, Forbidden, InvalidConfig, NotFound
 from penstock.wire.job_client import JobClient
 from tests.support.cli.shell import Shell
-from tests.support.job_service.service import RunningJobService, as_new, standing_job_service
+from tests.support.job_service.service import RunningJobService
 from tests.support.state_syncer.cell import Interfering, Killed, depose, die, elect
 from tests.support.state_syncer.rollouts import RolloutCell
 
 NEVER_ENDING = 60
-
-
-@pytest.fixture(scope="module")
-def standing(postgres_url: str, template_database: str) -> Iterator[RunningJobService]:
-    with standing_job_service(postgres_url, template_database) as running:
-        yield running
-
-
-@pytest.fixture
-def service(standing: RunningJobService) -> RunningJobService:
-    return as_new(standing)
 
 
 @pytest.fixture

@@ -16,17 +16,11 @@ from penstock.wire.job_client import JobClient
 from services.job_service.store import jobs
 from services.state_syncer.decide.budget import Budget
 from services.state_syncer.store.port import SyncStore
-from tests.support.job_service.service import RunningJobService, as_new, standing_job_service
+from tests.support.job_service.service import RunningJobService, as_new
 from tests.support.state_syncer.cell import Interfering, Killed, depose, die, elect
 from tests.support.state_syncer.rollouts import Away, Racing, RolloutCell
 
 SYNCER = "syncer"
-
-
-@pytest.fixture(scope="module")
-def standing(postgres_url: str, template_database: str) -> Iterator[RunningJobService]:
-    with standing_job_service(postgres_url, template_database) as running:
-        yield running
 
 
 @pytest.fixture

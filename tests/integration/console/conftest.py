@@ -9,7 +9,7 @@ import pytest
 from penstock.model.jobs import Role
 from penstock.wire.job_client import JobClient
 from tests.support.console.service import User, console
-from tests.support.job_service.service import RunningJobService, as_new, standing_job_service
+from tests.support.job_service.service import RunningJobService, standing_job_service
 
 SignedIn = Callable[[Role], User]
 
@@ -24,17 +24,6 @@ def standing(postgres_url: str, template_database: str) -> Iterator[RunningJobSe
 def console_url(standing: RunningJobService) -> Iterator[str]:
     with console(standing.url, console_key="a key of the tests, long enough for them") as url:
         yield url
-
-
-@pytest.fixture
-def service(standing: RunningJobService) -> RunningJobService:
-    return as_new(standing)
-
-
-@pytest.fixture
-def client(service: RunningJobService) -> Iterator[JobClient]:
-    with service.client() as admin:
-        yield admin
 
 
 @pytest.fixture

@@ -7,9 +7,8 @@ from collections.abc import Iterator
 import pytest
 from structlog.testing import capture_logs
 
-from penstock.wire.job_client import JobClient
 from tests.support.cli.shell import Shell
-from tests.support.job_service.service import RunningJobService, as_new, standing_job_service
+from tests.support.job_service.service import RunningJobService, standing_job_service
 from tests.support.state_syncer.cell import Cell
 
 
@@ -17,17 +16,6 @@ from tests.support.state_syncer.cell import Cell
 def standing(postgres_url: str, template_database: str) -> Iterator[RunningJobService]:
     with standing_job_service(postgres_url, template_database) as running:
         yield running
-
-
-@pytest.fixture
-def service(standing: RunningJobService) -> RunningJobService:
-    return as_new(standing)
-
-
-@pytest.fixture
-def client(service: RunningJobService) -> Iterator[JobClient]:
-    with service.client() as admin:
-        yield admin
 
 
 @pytest.fixture
