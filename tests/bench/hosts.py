@@ -16,7 +16,7 @@ import shutil
 import statistics
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -41,6 +41,7 @@ from tests.support.stack.feeding import feeding
 
 JOB, TRIGGER_S = "copies", 10.0
 SETTLE_S = 45.0
+ENOUGH_S = 120.0
 WARM_STARTS = 9
 SINK_PARTITIONS = 8
 ROWS_PER_SECOND_AND_PARTITION = 20
@@ -82,13 +83,16 @@ class HostBench:
                 producer.produce(self.topic, value=row, partition=partition)
         producer.flush(10)
 
-    def steady(self, seconds: float) -> dict[str, float]:
-        """`cores` that the host uses from now on for so long, and `rss_mb` at the end."""
+    def steady(self, seconds: float, enough: Callable[[], bool] = lambda: True) -> dict[str, float]:
+        """`cores` that the host uses from now on for so long, and until `enough`; `steady_s` and `rss_mb` at the end."""
         family = [psutil.Process(self.host.host.pid), *psutil.Process(self.host.host.pid).children(recursive=True)]
         before, began = cpu_seconds(family), time.perf_counter()
         let_pass(seconds)
-        cores = (cpu_seconds(family) - before) / (time.perf_counter() - began)
-        return {"cores": cores, "rss_mb": sum(process.memory_info().rss for process in family) / 1e6}
+        wait_until(enough, ENOUGH_S, "enough batches to measure")
+        passed = time.perf_counter() - began
+        cores = (cpu_seconds(family) - before) / passed
+        rss_mb = sum(process.memory_info().rss for process in family) / 1e6
+        return {"steady_s": passed, "cores": cores, "rss_mb": rss_mb}
 
     def batch_p50_ms(self) -> float:
         """The median of the last batch of each task; prints the slower ones, too."""

@@ -66,17 +66,17 @@ def measure(
                 raise RuntimeError(reply.error)
         wait_until(lambda: _counting(bench, queries), _START_S, "all queries to make progress")
         let_pass(settle_s)
-        before, batches = jvm_state(bench.jvm_pid, most_collections=0), _batches(bench)
-        steady = bench.steady(seconds)
-        after, batches = jvm_state(bench.jvm_pid, most_collections=1), _batches(bench) - batches
+        before, counted = jvm_state(bench.jvm_pid, most_collections=0), _batches(bench)
+        steady = bench.steady(seconds, lambda: _batches(bench) > counted)
+        after, batches = jvm_state(bench.jvm_pid, most_collections=1), _batches(bench) - counted
     say(f"{len(set(statements))} different queries, {batches} batches: {after}")
     return {
         "queries": queries,
         "batches": batches,
         **steady,
         "batch_p50_ms": bench.batch_p50_ms(),
-        "classes_per_batch": (after.classes_loaded - before.classes_loaded) / max(1, batches),
-        "jit_share": (after.jit_s - before.jit_s) / (steady["cores"] * seconds),
+        "classes_per_batch": (after.classes_loaded - before.classes_loaded) / batches,
+        "jit_share": (after.jit_s - before.jit_s) / (steady["cores"] * steady["steady_s"]),
         "metaspace_mb": after.metaspace_mb,
         "heap_mb": after.heap_mb,
     }
