@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import structlog
 from hypothesis import settings
 from sqlalchemy import Engine
 from xdist.scheduler import LoadScopeScheduling
@@ -43,9 +44,17 @@ def pytest_configure(config: pytest.Config) -> None:
         gc.disable()  # until all tests are collected, which xdist's own process never does
     settings.register_profile("penstock", deadline=None)
     settings.load_profile("penstock")
+    _log_plain_tracebacks()
     if "TMPDIR" not in os.environ and _has_room_for_programs(_MEMORY):
         os.environ["TMPDIR"] = tempfile.tempdir = str(_MEMORY)
     os.environ[identity.VARIABLE] = str(identity.session_folder())
+
+
+def _log_plain_tracebacks() -> None:
+    """Where a test configures no logs, structlog has rich draw each traceback, for half a second of CPU."""
+    *before, _ = structlog.get_config()["processors"]
+    renderer = structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
+    structlog.configure(processors=[*before, renderer])
 
 
 def _has_room_for_programs(folder: Path) -> bool:
