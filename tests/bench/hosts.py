@@ -84,7 +84,7 @@ class HostBench:
         producer.flush(10)
 
     def steady(self, seconds: float, enough: Callable[[], bool] = lambda: True) -> dict[str, float]:
-        """`cores` that the host uses from now on for so long, and until `enough`; `steady_s` and `rss_mb` at the end."""
+        """`cores` that the host uses from now on for so long and until `enough`; `steady_s`; `rss_mb` at the end."""
         family = [psutil.Process(self.host.host.pid), *psutil.Process(self.host.host.pid).children(recursive=True)]
         before, began = cpu_seconds(family), time.perf_counter()
         let_pass(seconds)

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
 from penstock.control.process import wait_until
 from penstock.local.stack import LocalStack
+from penstock.wire.job_client import JobClient
 from penstock.wire.jobs import BatchAction, BatchWrite
 from tests.bench.report import finish, percentile, say, temporary_stack
 from tests.support.config.jobs import job
@@ -38,7 +39,7 @@ def main() -> None:
 def measure(stack: LocalStack, count: int, **config: Any) -> dict[str, float]:
     """Submits `2 * count` jobs, all converged at the end. `config` is merged into each (`desired_state`, say)."""
     tables = {"planes": {"path": f"{stack.data_dir}/outputs/planes"}}
-    make = partial(_config, {"tables": tables, **config})
+    make = partial(config_of, {"tables": tables, **config})
     _submit_one_by_one(stack, "warm", min(20, count), make)
     single_s, accepted_s, latencies = _submit_one_by_one(stack, "single", count, make)
     say(f"{count} calls of {CLIENTS} clients: accepted in {accepted_s:.1f} s, converged in {single_s:.1f} s")
@@ -64,7 +65,7 @@ def _submit_one_by_one(stack: LocalStack, prefix: str, count: int, make: Make) -
     with ThreadPoolExecutor(CLIENTS) as pool:
         latencies = list(pool.map(submit, range(count)))
     accepted = time.perf_counter() - started
-    _wait_converged(stack, prefix, count)
+    wait_converged(stack, prefix, count)
     return time.perf_counter() - started, accepted, latencies
 
 
@@ -73,27 +74,32 @@ def _submit_in_batches(stack: LocalStack, prefix: str, count: int, make: Make) -
     with stack.client() as client:
         for first in range(0, count, BATCH):
             numbers = range(first, min(first + BATCH, count))
-            writes = [BatchWrite(action=BatchAction.PUT_JOB, job=f"{prefix}-{n}", config=make(n)) for n in numbers]
-            results = client.batch(writes)
-            refused = [result for result in results if result.written is None]
-            if refused:
-                raise RuntimeError(f"refused: {refused[0]}")
-    _wait_converged(stack, prefix, count)
+            submit_batch(client, {f"{prefix}-{n}": make(n) for n in numbers})
+    wait_converged(stack, prefix, count)
     return time.perf_counter() - started
 
 
-def _config(more: dict[str, Any], number: int) -> dict[str, Any]:
+def submit_batch(client: JobClient, jobs: Mapping[str, Mapping[str, Any]]) -> None:
+    """Writes so many configurations in one call. Raises RuntimeError when one is refused."""
+    writes = [BatchWrite(action=BatchAction.PUT_JOB, job=name, config=dict(config)) for name, config in jobs.items()]
+    if refused := [result for result in client.batch(writes) if result.written is None]:
+        raise RuntimeError(f"refused: {refused[0]}")
+
+
+def config_of(more: Mapping[str, Any], number: int) -> dict[str, Any]:
+    """A configuration with a topic of its own."""
     return job({"inputs": {"flights": {"topic": f"topic-{number}"}}, **more})
 
 
-def _wait_converged(stack: LocalStack, prefix: str, count: int) -> None:
+def wait_converged(stack: LocalStack, prefix: str, count: int, within_s: float = 120.0) -> None:
+    """Returns once so many jobs of this prefix run their newest revision."""
     with stack.client() as client:
 
         def all_run() -> bool:
             jobs = list(client.list_jobs(prefix=f"{prefix}-"))
             return len(jobs) == count and all(job.running_revision == job.revision for job in jobs)
 
-        wait_until(all_run, 120, f"{count} jobs to converge", poll_s=0.1)
+        wait_until(all_run, within_s, f"{count} jobs to converge", poll_s=0.1)
 
 
 if __name__ == "__main__":

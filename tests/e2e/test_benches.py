@@ -6,7 +6,7 @@ import pytest
 
 from penstock.local.jars import share_dir
 from penstock.local.stack import LocalStack
-from tests.bench import change_latency, overhead, rescale_busy, rescale_many, submissions
+from tests.bench import api, change_latency, overhead, rescale_busy, rescale_many, submissions
 from tests.support.bench.figures import unmeasured
 from tests.support.spark.hosts import INTERPRETED
 from tests.support.spark.session import CHECKPOINTS, quick_jvm_settings
@@ -21,6 +21,12 @@ def test_change_latency(stack: LocalStack):
 def test_submissions(stack: LocalStack):
     """Stopped jobs, for the containers of the tests are not to run them."""
     assert unmeasured(submissions.measure(stack, 20, desired_state="stopped")) == set()
+
+
+def test_api(stack: LocalStack):
+    figures = api.measure(stack, 20, seconds=0.5)
+    assert unmeasured(figures) == set()
+    assert figures["jobs"] == 20
 
 
 def test_overhead(stack: LocalStack):

@@ -34,7 +34,18 @@ LOOKS = 3
 CONTAINER, OTHER = "task_manager_1", "task_manager_2"
 HUGE = 2**62
 INTERNAL = ("state_syncer", "task_service", "shard_manager", "auto_scaler", CONTAINER)
-VOLATILE = ("leases", "loop_rounds", "task_loads", "reports", "tasks", "containers", "decisions", "alerts", "flows", "sampled")
+VOLATILE = (
+    "leases",
+    "loop_rounds",
+    "task_loads",
+    "reports",
+    "tasks",
+    "containers",
+    "decisions",
+    "alerts",
+    "flows",
+    "sampled",
+)
 """Tables that change by themselves, as samples do; of two of them the columns that do not are looked at."""
 STEADY = (
     "SELECT name, incarnation, url FROM containers ORDER BY name",
