@@ -26,7 +26,7 @@ from tests.support.job_service.service import CONFIG, RunningJobService, job_ser
 if TYPE_CHECKING:
     from schemathesis import BaseSchema, Case
 
-FEW, MANY = 2, pytest.param(30, marks=pytest.mark.long)
+FEW, MANY = 2, pytest.param(10, marks=pytest.mark.long)
 """Examples of each call."""
 BOUNDED = settings(
     deadline=None,

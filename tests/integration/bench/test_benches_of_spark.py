@@ -1,7 +1,7 @@
 """Small forms of the benches that need Spark and Kafka: all that they measure is reached, and figures come out.
 
-In `make test` are those of a host and of what stopped queries leave in it. The others are long, for each costs some
-ten CPU seconds: what they measure has tests of its own (`redistribute`, `kafka_source`, `kafka_sink`, `spark`), and
+In `make test` are those of a host and of what stopped queries leave in it. The others are long, for each costs up to
+twenty CPU seconds: what they measure has tests of its own (`redistribute`, `kafka_source`, `kafka_sink`, `spark`), and
 `test_usage` imports them all.
 """
 
