@@ -24,7 +24,6 @@ from tests.support.store.database import fresh_database, make_template
 
 # Where two processes share the tests one does all of e2e, which mostly waits: the other does what follows meanwhile.
 _ORDER = ["unit", "tidy", "contract", "e2e", "integration", "simulation"]
-_TESTS = Path(__file__).parent
 _BROKER = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "allow.everyone.if.no.acl.found": "true",
@@ -106,7 +105,7 @@ def _rank(item: pytest.Item) -> int:
 
 
 def _folder(item: pytest.Item) -> str:
-    return item.path.relative_to(_TESTS).parts[0]
+    return item.nodeid.split("/", 2)[1]
 
 
 @pytest.fixture(scope="session")

@@ -4,18 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 import pytest
-import schemathesis
 from hypothesis import HealthCheck, Phase, given, settings
-from schemathesis import BaseSchema, Case
-from schemathesis.checks import not_a_server_error
-from schemathesis.generation import GenerationMode
-from schemathesis.specs.openapi.checks import (
-    content_type_conformance,
-    response_schema_conformance,
-    status_code_conformance,
-)
 from sqlalchemy import text
 
 from penstock.control.clock import SystemClock
@@ -30,9 +23,12 @@ from tests.support import identity
 from tests.support.control.serving import serving
 from tests.support.job_service.service import CONFIG, RunningJobService, job_service
 
-CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
+if TYPE_CHECKING:
+    from schemathesis import BaseSchema, Case
+
+FEW, MANY = 2, pytest.param(10, marks=pytest.mark.long)
+"""Examples of each call."""
 BOUNDED = settings(
-    max_examples=3,
     deadline=None,
     derandomize=True,
     database=None,
@@ -57,23 +53,27 @@ def service(database_url: str) -> Iterator[RunningJobService]:
 
 @pytest.fixture
 def document(service: RunningJobService) -> BaseSchema:
-    return schemathesis.openapi.from_url(f"{service.url}/openapi.json")
+    """Schemathesis is imported only where it is used: each process of `make test` would need 0.6 s for it."""
+    found: BaseSchema = import_module("schemathesis").openapi.from_url(f"{service.url}/openapi.json")
+    return found
 
 
-def test_any_call_is_answered_as_documented(document: BaseSchema, service: RunningJobService) -> None:
-    answers = _try_all(document, service, known=False)
+@pytest.mark.parametrize("examples", [FEW, MANY])
+def test_any_call_is_answered_as_documented(document: BaseSchema, service: RunningJobService, examples: int) -> None:
+    answers = _try_all(document, service, examples, known=False)
     assert answers.keys() == _labels(document)
     assert answers.total() > 100
 
 
-@pytest.mark.parametrize("mode", [GenerationMode.POSITIVE, GenerationMode.NEGATIVE], ids=["as asked", "not as asked"])
+@pytest.mark.parametrize("examples", [FEW, MANY])
+@pytest.mark.parametrize("mode", ["POSITIVE", "NEGATIVE"], ids=["as asked", "not as asked"])
 def test_any_call_about_a_known_job_is_answered_as_documented(
-    document: BaseSchema, service: RunningJobService, mode: GenerationMode
+    document: BaseSchema, service: RunningJobService, mode: str, examples: int
 ) -> None:
     """The same with names that exist and with the version that the layer has, so that calls get far; and the same
     with what the document forbids."""
     calls = document.include(path_regex="^/v1/").exclude(method="DELETE", path="/v1/jobs/{job}")
-    answers = _try_all(calls, service, known=True, mode=mode)
+    answers = _try_all(calls, service, examples, known=True, mode=mode)
     assert answers.keys() == _labels(calls)
     assert answers.total() > 100
 
@@ -115,24 +115,32 @@ def _labels(document: BaseSchema) -> set[str]:
 
 
 def _try_all(
-    document: BaseSchema, service: RunningJobService, *, known: bool, mode: GenerationMode = GenerationMode.POSITIVE
+    document: BaseSchema, service: RunningJobService, examples: int, *, known: bool, mode: str = "POSITIVE"
 ) -> Counter[str]:
     """Sends what hypothesis makes of every call of the document; how many answers of each call were checked."""
+    generation, checks = import_module("schemathesis.generation").GenerationMode[mode], _checks()
     headers = {"Authorization": f"Bearer {service.admin}"}
     answers: Counter[str] = Counter()
 
     for found in document.get_all_operations():
 
-        @BOUNDED
-        @given(case=found.ok().as_strategy(generation_mode=mode))
-        def try_one(case: Case) -> None:
+        @settings(BOUNDED, max_examples=examples)
+        @given(case=found.ok().as_strategy(generation_mode=generation))
+        def try_one(case: Any) -> None:
             if known:
                 _make_known(case, service)
-            case.call_and_validate(headers=headers, checks=CHECKS)
+            case.call_and_validate(headers=headers, checks=checks)
             answers[case.operation.label] += 1
 
         try_one()
     return answers
+
+
+def _checks() -> list[Any]:
+    documented = import_module("schemathesis.specs.openapi.checks")
+    names = ("status_code_conformance", "content_type_conformance", "response_schema_conformance")
+    anywhere = import_module("schemathesis.checks").not_a_server_error
+    return [anywhere, *(getattr(documented, name) for name in names)]
 
 
 def _make_known(case: Case, service: RunningJobService) -> None:

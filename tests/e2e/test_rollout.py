@@ -1,4 +1,8 @@
-"""A package that fails at start disrupts one task and is rolled back; the next one goes out by itself."""
+"""A package that fails at start disrupts one task and is rolled back; the next one goes out by itself.
+
+Long, for each version has a Spark host of its own. In `make test` `tests.integration.test_rollouts` has the same story
+on a real Postgres and a real Job Service, and `tests.unit.task_manager` a host for each version.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +23,7 @@ def rows(stack: LocalStack) -> Iterator[PackagedJob]:
     job.delete()
 
 
+@pytest.mark.long
 def test_a_bad_package_is_rolled_back(stack: LocalStack, rows: PackagedJob) -> None:
     """1. Version 2 raises an error: the first task crashes, the other runs on. 2. The layer `rollback`
     has version 1 again, written by the State Syncer. 3. Every row is there once."""

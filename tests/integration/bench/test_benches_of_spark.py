@@ -1,4 +1,9 @@
-"""Small forms of the benches that need Spark and Kafka: all that they measure is reached, and figures come out."""
+"""Small forms of the benches that need Spark and Kafka: all that they measure is reached, and figures come out.
+
+In `make test` are those of a host and of what stopped queries leave in it. The others are long, for each costs up to
+twenty CPU seconds: what they measure has tests of its own (`redistribute`, `kafka_source`, `kafka_sink`, `spark`), and
+`test_usage` imports them all.
+"""
 
 from __future__ import annotations
 
@@ -56,6 +61,7 @@ def test_hosts(on_host: Callable[[int], HostBench]):
     assert figures["queries"] == 3
 
 
+@pytest.mark.long
 def test_hosts_stateful(on_host: Callable[[int], HostBench]):
     figures = hosts_stateful.measure(on_host(2), queries=2, seconds=3.0, settle_s=0.0, trigger_s=0.3)
     assert unmeasured(figures, may_be_zero={"classes_per_batch", "jit_share"}) == set()
@@ -78,6 +84,7 @@ def test_hosts_turnover(on_host: Callable[[int], HostBench]):
     assert grown["pool"] == 0
 
 
+@pytest.mark.long
 def test_host_day(on_host: Callable[[int], HostBench]):
     """A job is started and changes its size, another is started and crashes."""
     kinds = [KINDS[1], FRAGILE]
@@ -102,6 +109,7 @@ def test_a_day_of_a_host_in_half_an_hour():
     assert figures["cores_growth"] < 0.03
 
 
+@pytest.mark.long
 def test_rescale(on_host: Callable[[int], HostBench], spark: SparkSession):
     on = on_host(1)
     bench = rescale.Bench(on.settings)
@@ -112,6 +120,7 @@ def test_rescale(on_host: Callable[[int], HostBench], spark: SparkSession):
     assert rescale.spark_own(spark.newSession(), checkpoint) > 0
 
 
+@pytest.mark.long
 def test_connectors(own_session: SparkSession, kafka: EmbeddedKafka, tmp_path: Path):
     one_of_each = connectors.Sizes(
         rows=200, large_batch=200, small_batches=2, partitions=(1,), warm_up=False, queries=2
@@ -124,6 +133,7 @@ def test_connectors(own_session: SparkSession, kafka: EmbeddedKafka, tmp_path: P
     assert figures.keys() == {"sink_rows_ratio", "sink_cpu_ratio", "source_rows_ratio", "hosts_cores_ratio"}
 
 
+@pytest.mark.long
 def test_many_series(own_session: SparkSession, kafka: EmbeddedKafka, tmp_path: Path):
     broker = psutil.Process().pid
     figures = many_series.measure(own_session, kafka.bootstrap, broker, tmp_path, series=3, batches=2)
@@ -131,6 +141,7 @@ def test_many_series(own_session: SparkSession, kafka: EmbeddedKafka, tmp_path: 
     assert (figures["missing"], figures["repeated"]) == (0, 0)
 
 
+@pytest.mark.long
 def test_loss_table(spark: SparkSession, kafka: EmbeddedKafka, tmp_path: Path):
     """Rows of one shape that are lost with Spark's source, and are not with Penstock's."""
     figures = loss_table.measure(spark, kafka.bootstrap, tmp_path, [Case(SHAPES["daily"], 10, 2000, 12_000)])
@@ -140,6 +151,7 @@ def test_loss_table(spark: SparkSession, kafka: EmbeddedKafka, tmp_path: Path):
     assert figures["own_batches"] <= 1.5 * figures["spark_batches"] + 2
 
 
+@pytest.mark.long
 def test_hops(spark: SparkSession, kafka: EmbeddedKafka, tmp_path: Path):
     """Rows of a task that is behind are lost with Spark's source, and are not with Penstock's."""
     figures = hops.measure(spark, kafka.bootstrap, tmp_path, rows=2_400, rounds=1, batches=3)
@@ -148,6 +160,7 @@ def test_hops(spark: SparkSession, kafka: EmbeddedKafka, tmp_path: Path):
     assert figures["lost_rows_spark"] > 0.1 * 2_400
 
 
+@pytest.mark.long
 def test_decoding(own_session: SparkSession, kafka: EmbeddedKafka):
     figures = decoding.measure(own_session, kafka.bootstrap, rows=2_000, rounds=1)
     assert unmeasured(figures, may_be_zero={name for name in figures if "cpu" in name}) == set()
