@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-import pytest
 from sqlalchemy import Engine, text
 
 from penstock.control.process import kill_group, start_child, stop_group, wait_until
@@ -22,6 +21,7 @@ from tests.support import calls, identity
 from tests.support.store.jobs import make_layer, write_layer
 
 START_TIMEOUT_SECONDS = 60.0
+PUBLIC_URL = "http://leader.example:7071"
 
 
 class ServiceProcess:
@@ -62,16 +62,24 @@ def committed_revision(engine: Engine, job: str) -> int | None:
         return found.scalar_one_or_none()
 
 
+def address_of_leader(engine: Engine, name: str) -> str | None:
+    """Where others look for the leader of this service."""
+    with transaction(engine) as connection:
+        found = connection.execute(text("SELECT url FROM leases WHERE name = :name"), {"name": name})
+        return found.scalar_one_or_none()
+
+
 def test_a_standby_takes_over_from_a_leader_that_was_killed(database_url: str, tmp_path: Path) -> None:
-    """1. One leads, one stands by. 2. A write is committed at once. 3. `kill -9`: the standby commits the next."""
+    """1. One leads, at its public address, one stands by. 2. It commits a write. 3. `kill -9`: the standby commits."""
     engine = connect(database_url)
     times = {"PENSTOCK_STATE_SYNCER_LEASE_SECONDS": "2", "PENSTOCK_STATE_SYNCER_RENEW_SECONDS": "0.5"}
     times["PENSTOCK_STATE_SYNCER_PERIOD_SECONDS"] = "3600"
     with ExitStack() as stack:
         syncer = partial(service, "services.state_syncer", database_url, **times)
-        first = stack.enter_context(syncer(log_path=tmp_path / "first.log"))
+        first = stack.enter_context(syncer(log_path=tmp_path / "first.log", PENSTOCK_PUBLIC_URL=PUBLIC_URL))
         wait_until(lambda: first.is_ready_as("leader"), START_TIMEOUT_SECONDS, "the first to lead")
         epoch = first.ready()["epoch"]
+        assert address_of_leader(engine, "state_syncer") == PUBLIC_URL
         second = stack.enter_context(syncer(log_path=tmp_path / "second.log"))
         wait_until(lambda: second.is_ready_as("standby"), START_TIMEOUT_SECONDS, "the second to stand by")
         revision = write_layer(engine, "j", make_layer())
@@ -88,10 +96,11 @@ def test_a_standby_takes_over_from_a_leader_that_was_killed(database_url: str, t
 
 
 def test_the_auto_scaler_leads_and_ends_cleanly(database_url: str, tmp_path: Path) -> None:
-    """1. It leads. 2. SIGTERM: it exits with 0 and gives its lease up, so that a successor need not wait."""
+    """1. It leads, found at its public address. 2. SIGTERM: it exits with 0 and gives up its lease, for a successor."""
     engine = connect(database_url)
-    with service("services.auto_scaler", database_url, tmp_path / "log") as scaler:
+    with service("services.auto_scaler", database_url, tmp_path / "log", PENSTOCK_PUBLIC_URL=PUBLIC_URL) as scaler:
         wait_until(lambda: scaler.is_ready_as("leader"), START_TIMEOUT_SECONDS, "it to lead")
+        assert address_of_leader(engine, "auto_scaler") == PUBLIC_URL
         assert "penstock_scaler_round_seconds_count" in calls.get(f"{scaler.url}/metrics").text
         assert calls.get(f"{scaler.url}/healthz").json() == {"service": "auto_scaler", "status": "alive"}
         exit_code = stop_group(scaler.process, 20)
@@ -99,15 +108,4 @@ def test_the_auto_scaler_leads_and_ends_cleanly(database_url: str, tmp_path: Pat
         expired = connection.execute(text("SELECT expires_at < now() FROM leases WHERE name = 'auto_scaler'"))
         assert expired.scalars().all() == [True]
     assert exit_code == 0
-    engine.dispose()
-
-
-@pytest.mark.parametrize("name", ["state_syncer", "auto_scaler"])
-def test_a_leader_is_found_at_its_public_address(name: str, database_url: str, tmp_path: Path) -> None:
-    engine, url = connect(database_url), "http://leader.example:7071"
-    with service(f"services.{name}", database_url, tmp_path / "log", PENSTOCK_PUBLIC_URL=url) as process:
-        wait_until(lambda: process.is_ready_as("leader"), START_TIMEOUT_SECONDS, "it to lead")
-        with transaction(engine) as connection:
-            found = connection.execute(text("SELECT url FROM leases WHERE name = :name"), {"name": name})
-            assert found.scalars().all() == [url]
     engine.dispose()

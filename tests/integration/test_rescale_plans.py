@@ -6,6 +6,7 @@ Containers are the test's own; what they do is in `test_rescale` of the end-to-e
 from __future__ import annotations
 
 from datetime import timedelta
+from itertools import product
 
 import pytest
 from sqlalchemy import Engine
@@ -153,8 +154,13 @@ def test_a_stopped_job_that_was_started_is_rescaled_too(cell: Cell, desired_stat
 ROUNDS_OF_A_RESCALE = 4
 
 
-@pytest.mark.parametrize("after_write", [False, True])
-@pytest.mark.parametrize("round_", range(ROUNDS_OF_A_RESCALE))
+@pytest.mark.parametrize(
+    ("round_", "after_write"),
+    [
+        pytest.param(round_, after_write, marks=[] if after_write == (round_ % 2 == 0) else [pytest.mark.long])
+        for round_, after_write in product(range(ROUNDS_OF_A_RESCALE), (False, True))
+    ],
+)
 def test_a_syncer_that_dies_in_any_round_is_carried_on_by_the_next(
     cell: Cell, round_: int, *, after_write: bool
 ) -> None:

@@ -87,6 +87,7 @@ def test_two_servers_change_places_again_and_again(servers_dir: Path) -> None:
         assert lost(cell.engine, cell.writer.confirmed) == []
 
 
+@pytest.mark.long
 def test_without_synchronous_replication_a_confirmed_write_can_be_lost(servers_dir: Path) -> None:
     """1. The replica stops to apply and to receive. 2. Writes are confirmed. 3. The primary dies, the replica is
     promoted: those writes are gone. This is why the runbook asks for `penstock restored` then."""

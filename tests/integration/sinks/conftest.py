@@ -1,4 +1,4 @@
-"""Two small batches and a way out of them into Kafka."""
+"""What tests of the Kafka sink share: two small batches and a way out of them into Kafka."""
 
 from __future__ import annotations
 
