@@ -17,6 +17,8 @@ from functools import partial
 
 from tests.simulation.world import Result, Size, simulate
 
+PROGRESS_SEEDS = 250
+
 
 def main() -> None:
     """See the module."""
@@ -73,6 +75,8 @@ def _untold(seed: int, size: Size) -> Result:
 def _told(result: Result) -> Result:
     if not result.is_good:
         print(f"seed {result.seed}: {'; '.join(result.complaints)}", flush=True)
+    elif (result.seed + 1) % PROGRESS_SEEDS == 0:
+        print(f"up to seed {result.seed}", flush=True)
     return result
 
 

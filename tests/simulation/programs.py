@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from itertools import count
 from random import Random
 from typing import Any
@@ -106,6 +106,11 @@ class Surroundings:
     containers: dict[str, Container] = field(default_factory=dict)
     hosts: dict[str, list[SimulatedHost]] = field(default_factory=dict)
 
+    @cached_property
+    def shard_manager_settings(self) -> ShardManagerSettings:
+        """Read once: that takes milliseconds, and Shard Managers begin anew all the time."""
+        return ShardManagerSettings(gather_seconds=1.0, **self.ground.terrain.placement)
+
 
 Program = Callable[[Surroundings, Process], None]
 
@@ -113,7 +118,7 @@ Program = Callable[[Surroundings, Process], None]
 def shard_manager(around: Surroundings, process: Process) -> None:
     """As `services.shard_manager.wiring`."""
     name, clock, database = process.machine.name, process.machine.clock, around.database
-    settings = ShardManagerSettings(gather_seconds=1.0, **around.ground.terrain.placement)
+    settings = around.shard_manager_settings
     holder, url = f"{name}:{next(around.lives)}", f"http://{name}"
     election = MemoryElection(database.memory, LEASE, holder, lease_seconds=LEADER_LEASE_SECONDS, url=url)
     leadership = Leadership(LEASE, database.port(election, process), LEADER_LEASE_SECONDS, clock.monotonic)

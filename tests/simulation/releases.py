@@ -30,9 +30,13 @@ class Evidence:
         self._seen: dict[str, ReportEntry] = {}
         self._against: defaultdict[str, dict[int, float]] = defaultdict(dict)
         self._rejected: dict[str, Any] = {}
+        self._transactions = -1
 
     def look(self) -> Iterator[str]:
         """Notes the reports that came with the last event, and complains of a rejection that nothing speaks for."""
+        if self._memory.transactions == self._transactions:
+            return
+        self._transactions = self._memory.transactions
         if self._memory.plans:
             for container, entry in self._memory.reports.items():
                 if self._seen.get(container) is not entry:

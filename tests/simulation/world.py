@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -37,6 +39,7 @@ LARGE_CELL = 200
 """From so many containers on the State Syncer does more at a time, and more is gathered before its rounds and between
 deltas: in truth a round over so many jobs, and what a container does with a delta, take time themselves."""
 CLOCK_DRIFT = 0.03
+YOUNG_OBJECTS = 50_000
 
 
 @dataclass(frozen=True)
@@ -266,4 +269,16 @@ class World:
 
 def simulate(seed: int, size: Size | None = None, *, is_brief: bool = False) -> Result:
     """Runs a seed; a brief one only until something does not hold."""
-    return World(seed, size or Size(), is_brief=is_brief).run()
+    with _seldom_searching_for_cycles():
+        return World(seed, size or Size(), is_brief=is_brief).run()
+
+
+@contextmanager
+def _seldom_searching_for_cycles() -> Iterator[None]:
+    """A seed makes few cycles and very many objects: the collector's usual thresholds cost some of its time."""
+    before = gc.get_threshold()
+    gc.set_threshold(YOUNG_OBJECTS, *before[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)

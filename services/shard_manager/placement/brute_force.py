@@ -8,7 +8,7 @@ import numpy as np
 
 from services.shard_manager.placement.evenness import EDGE, Measure, deviation_by, measure_of
 from services.shard_manager.placement.frame import Frame, budget_left, moves_away, totals
-from services.shard_manager.placement.problem import NO_GROUP, Flags, Ints
+from services.shard_manager.placement.problem import NO_GROUP, Flags, Floats, Ints
 
 _MOST = 1 << 16
 
@@ -44,24 +44,32 @@ def _best(frame: Frame, holder: Ints, measure: Measure, containers: Ints, rows: 
 def _good_ways(frame: Frame, measure: Measure, containers: Ints, rows: Ints) -> Ints:
     """The ways [ways, shards] that keep every container within capacity and band, in order: the place among
     `containers` of each shard. Sets of shards are numbers, with a bit for each shard."""
-    has = np.arange(1 << len(rows))[:, None] >> np.arange(len(rows)) & 1
-    every_shard, taken, ways = len(has) - 1, np.zeros(1, dtype=np.int64), np.zeros((1, len(rows)), dtype=np.int64)
+    load, bits = _of_sets(frame.columns[:, rows]), np.arange(len(rows))
+    counted = load if measure.columns is frame.columns else _of_sets(measure.columns[:, rows])
+    every_shard, taken, ways = load.shape[1] - 1, np.zeros(1, dtype=np.int64), np.zeros((1, len(rows)), dtype=np.int64)
     for place, container in enumerate(containers[:-1]):
-        sets = np.flatnonzero(_within(frame, measure, container, rows, has))
+        sets = np.flatnonzero(_within(frame, measure, container, load, counted))
         way, chosen = np.nonzero(taken[:, None] & sets == 0)
-        taken, ways = taken[way] | sets[chosen], ways[way] + place * has[sets[chosen]]
+        taken, ways = taken[way] | sets[chosen], ways[way] + place * (sets[chosen, None] >> bits & 1)
     left = every_shard - taken
-    ways += (len(containers) - 1) * has[left]
-    ways = ways[_within(frame, measure, containers[-1], rows, has)[left]]
-    return ways[np.lexsort(ways.T[::-1])]
+    is_good = _within(frame, measure, containers[-1], load, counted)[left]
+    ways = ways[is_good] + (len(containers) - 1) * (left[is_good, None] >> bits & 1)
+    return np.asarray(ways[np.lexsort(ways.T[::-1])])
 
 
-def _within(frame: Frame, measure: Measure, container: int, rows: Ints, has: Ints) -> Flags:
-    """The sets of shards [sets, shards] that keep a container within capacity and band."""
-    scale = measure.scale[container]
-    off = np.abs(has @ measure.columns[:, rows].T * scale - (scale > 0))
-    fits = (has @ frame.load[rows] <= frame.limit[container]).all(axis=1)
-    return np.asarray(fits & (off <= frame.problem.band + EDGE).all(axis=1))
+def _of_sets(columns: Floats) -> Floats:
+    """The sums [D, sets] of `columns` [D, shards] over every set of shards: each shard doubles the sets."""
+    sums = np.zeros((len(columns), 1))
+    for column in columns.T:
+        sums = np.concatenate([sums, sums + column[:, None]], axis=1)
+    return sums
+
+
+def _within(frame: Frame, measure: Measure, container: int, load: Floats, counted: Floats) -> Flags:
+    """The sets of shards that keep a container within capacity, by `load` [D, sets], and band, by `counted`."""
+    scale = measure.scale[container][:, None]
+    fits = (load <= frame.limit[container][:, None]).all(axis=0)
+    return np.asarray(fits & (np.abs(counted * scale - (scale > 0)) <= frame.problem.band + EDGE).all(axis=0))
 
 
 def _crowded(frame: Frame, rows: Ints, ways: Ints) -> Ints:

@@ -42,7 +42,7 @@ def measure_of(frame: Frame, holder: Ints) -> Measure:
     columns, tier = frame.columns.copy(), np.where(holder == NOBODY, -1, frame.tier[holder])
     for number in range(int(frame.tier.max()) + 1):
         usable, rows = frame.usable[frame.tier == number], np.flatnonzero(tier == number)
-        for dimension in range(len(columns)):
+        for dimension in _with_oversized(frame, rows, usable):
             oversized, level = _oversized(frame, rows, usable[:, dimension], dimension)
             columns[dimension, oversized] = COUNTED * level * usable[:, dimension].mean()
     return Measure(columns, band_scale(frame, column_totals(columns, holder, len(frame.usable))))
@@ -77,6 +77,14 @@ def band_scale(frame: Frame, total: Floats) -> Floats:
         members = frame.tier == tier
         scale[members] = even_scale(frame.usable[members], total[members].sum(axis=0))
     return scale
+
+
+def _with_oversized(frame: Frame, rows: Ints, usable: Floats) -> list[int]:
+    """The dimensions in which a tier has any oversized shard."""
+    load = frame.load[rows]
+    largest = load.max(axis=0, initial=0.0) * usable.sum(axis=0)
+    most = load.sum(axis=0) * usable.max(axis=0, initial=0.0) * (1 + frame.problem.band)
+    return [int(dimension) for dimension in np.flatnonzero(largest > most * (1 - EDGE))]
 
 
 def _oversized(frame: Frame, rows: Ints, usable: Floats, dimension: int) -> tuple[Ints, float]:

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
@@ -131,6 +130,7 @@ class MemoryStore:
         self.placements: dict[str, Mapping[str, Any]] = {}
         self.alerts: dict[tuple[str, str], AlertEntry] = {}
         self.set_aside: set[str] = set()
+        self.transactions = 0
 
     def wall_time(self) -> datetime:
         """The store's own clock as people read it."""
@@ -268,10 +268,23 @@ class MemoryPort:
         self._store = store
         self.down = False
 
-    @contextmanager
-    def _transaction(self) -> Iterator[MemoryStore]:
+    def _transaction(self) -> Transaction:
         """The store, for one caller at a time. Raises Unavailable."""
         if self.down:
             raise Unavailable("the job store cannot be reached")
-        with self._store.news:
-            yield self._store
+        return Transaction(self._store)
+
+
+class Transaction:
+    """A block in which one caller has the store. Blocks are counted: between two of them ports change nothing."""
+
+    def __init__(self, store: MemoryStore) -> None:
+        self._store = store
+
+    def __enter__(self) -> MemoryStore:
+        self._store.news.__enter__()
+        return self._store
+
+    def __exit__(self, *_: object) -> None:
+        self._store.transactions += 1
+        self._store.news.__exit__(None, None, None)
