@@ -9,11 +9,12 @@ import pytest
 
 from penstock.tasks.ownership import CORDONED
 from penstock.tasks.selectors import parts
+from penstock.tasks.taking import ANYWHERE
 from services.shard_manager.leader import move_planner
 from services.shard_manager.moves.planner import plan
 from services.shard_manager.placement import balance, binding, brute_force, cell, rebalance_tiers, target
 from services.shard_manager.placement.binding import Bound
-from services.shard_manager.placement.problem import ANYWHERE, State
+from services.shard_manager.placement.problem import State
 from services.shard_manager.placement.shortage import _larger, place_all
 
 

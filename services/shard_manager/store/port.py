@@ -25,7 +25,7 @@ from services.shard_manager.store import members, owners, sharding
 from services.shard_manager.store.jobs import RunningJobs
 from services.shard_manager.store.owners import Change
 
-LEASE = "shard_manager"
+LEASE = leases.SHARD_MANAGER
 
 _SAVE_HEARTBEATS = text(
     """
