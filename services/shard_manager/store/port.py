@@ -122,6 +122,12 @@ class ShardStore:
             commit = present_number(connection, RUNNING_COMMIT, hold=True)
             return Registered(decided, changed, commit, facts, _unasked_stop(connection))
 
+    def silent(self, candidates: Mapping[str, str], interval_seconds: float) -> set[str]:
+        """The candidates (name to incarnation) that `fail_over` would declare lost now. The others renewed their own
+        lease in the store, or are another incarnation by now: nobody needs to choose heirs for them."""
+        with transaction(self._engine) as connection:
+            return members.silent(connection, candidates, interval_seconds)
+
     def fail_over(
         self,
         candidates: Mapping[str, str],
