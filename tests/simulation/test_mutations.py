@@ -30,12 +30,12 @@ def _under(*kinds: str, every: float, at: str | tuple[str, ...] = "", changes: t
 
 
 CASES: dict[Mutation, Case] = {
-    mutations.no_fence: Case(3, _under("stop a machine", "habits", every=5.0, at="c")),
+    mutations.no_fence: Case(4, _under("stop a machine", "habits", every=5.0, at="c")),
     mutations.move_before_drop_is_answered: Case(2),
     mutations.no_answer_is_a_yes: Case(1, _under("switch off", "weather", "stop", every=6.0, at="c")),
     mutations.unknown_is_gone: Case(8, _under("switch off", "stop", every=5.0, at="tasks", changes=("rescale",))),
     mutations.silent_owner_counts_as_told: Case(
-        3, _under("switch off", "cut a service", every=6.0, at="c", changes=("rescale",))
+        8, _under("switch off", "cut a service", every=6.0, at="c", changes=("rescale",))
     ),
     mutations.everybody_leads: Case(1),
     mutations.no_wait_after_an_election: Case(
@@ -55,10 +55,10 @@ CASES: dict[Mutation, Case] = {
         4, _under("cut a service", every=6.0, at="c", changes=("release",))
     ),
     mutations.releases_interleave: Case(0),
-    mutations.late_host_task_runs: Case(2, _under("habits", "stop", every=5.0, at="c", changes=("rescale",))),
+    mutations.late_host_task_runs: Case(9, _under("habits", "stop", every=5.0, at="c", changes=("rescale",))),
     mutations.forged_report: Case(0, _under(FORGERY, every=0.3, changes=("rescale",))),
     mutations.older_snapshot_accepted: Case(
-        13, _under("cut", "cut a service", "stop", "store in trouble", every=3.0, at=("tasks", "c"))
+        11, _under("cut", "cut a service", "stop", "store in trouble", every=3.0, at=("tasks", "c"))
     ),
     placement_mutations.capacity_is_ignored: Case(2),
     placement_mutations.the_budget_is_ignored: Case(3),
