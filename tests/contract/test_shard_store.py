@@ -115,8 +115,10 @@ def test_the_shards_of_a_lost_container_go_to_its_heirs(form: Any) -> None:
     form.renew_by_itself("c2", "one")
     heirs = {f"c{shard + 1}": {shard: Change("heir", recorded[shard].epoch)} for shard in range(3)}
     candidates = {"c1": "one", "c2": "one", "c3": "zero"}
+    assert form.store.silent(candidates, FAIL_OVER_SECONDS) == {"c1"}
     lost, inherited, _ = form.store.fail_over(candidates, heirs, FAIL_OVER_SECONDS, epoch)
     assert lost == {"c1"}
+    assert form.store.silent(candidates, FAIL_OVER_SECONDS) == set()
     assert {shard: owner.container for shard, owner in inherited.items()} == {0: "heir"}
     _, members, found, *_ = form.store.read(-1)
     assert [name for name, each in sorted(members.items()) if not each.live] == ["c1"]
@@ -168,6 +170,7 @@ def test_a_store_that_is_away_is_unavailable(form: Any) -> None:
         lambda: form.away.read(-1),
         lambda: form.away.register(member("c1"), empty=True, above=-1, leader_epoch=epoch),
         lambda: form.away.fail_over({}, {}, 0.0, epoch),
+        lambda: form.away.silent({}, 0.0),
         lambda: form.away.record({}, epoch),
         lambda: form.away.save_heartbeats({}, epoch),
         lambda: form.away.reshard(SHARDS, epoch),

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from penstock.tasks.ownership import CORDONED
-from penstock.tasks.selectors import parts
+from penstock.tasks.taking import ANYWHERE, constraint_of
 from services.shard_manager.leader import move_planner
 from services.shard_manager.moves.planner import plan
 from services.shard_manager.placement import balance, binding, brute_force, cell, rebalance_tiers, target
 from services.shard_manager.placement.binding import Bound
-from services.shard_manager.placement.problem import ANYWHERE, State
+from services.shard_manager.placement.problem import State
 from services.shard_manager.placement.shortage import _larger, place_all
 
 
@@ -44,7 +44,7 @@ def regions_are_ignored(patch: pytest.MonkeyPatch) -> None:
 
 def labels_are_ignored(patch: pytest.MonkeyPatch) -> None:
     """Shards go to the region that their jobs ask for, whatever labels these ask for."""
-    patch.setattr(binding, "parts", lambda selector: (parts(selector)[0], frozenset()))
+    patch.setattr(binding, "constraint_of", lambda selector: constraint_of(selector)._replace(labels=frozenset()))
 
 
 def all_moves_at_once(patch: pytest.MonkeyPatch) -> None:

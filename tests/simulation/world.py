@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -80,15 +81,16 @@ class Result:
 
 
 class Noticed(Exception):
-    """Something did not hold, and nobody wants to know what comes after it."""
+    """Nobody wants to know what comes after it: something did not hold, or the time is over."""
 
 
 class World:
-    """All of one simulation. `is_brief`: it ends as soon as something does not hold."""
+    """All of one simulation. `is_brief`: it ends as soon as something does not hold; `ends_at`: a brief one ends at
+    this virtual time if all held until then."""
 
-    def __init__(self, seed: int, size: Size, *, is_brief: bool = False) -> None:
+    def __init__(self, seed: int, size: Size, *, is_brief: bool = False, ends_at: float = math.inf) -> None:
         self.seed, self.size = seed, size
-        self._is_brief = is_brief
+        self._is_brief, self._ends_at = is_brief, ends_at
         self.story = Story()
         self.scheduler = Scheduler(f"penstock {seed}", self._on_crash)
         self.story.now = lambda: self.scheduler.now
@@ -198,7 +200,7 @@ class World:
 
     def _look(self) -> None:
         self.checkers.look()
-        if self.checkers.complaints or self.story.bugs:
+        if self.checkers.complaints or self.story.bugs or self.scheduler.now > self._ends_at:
             raise Noticed
 
     def _change(self) -> None:
@@ -267,10 +269,10 @@ class World:
         )
 
 
-def simulate(seed: int, size: Size | None = None, *, is_brief: bool = False) -> Result:
-    """Runs a seed; a brief one only until something does not hold."""
+def simulate(seed: int, size: Size | None = None, *, is_brief: bool = False, ends_at: float = math.inf) -> Result:
+    """Runs a seed; a brief one only until something does not hold, or until a virtual time."""
     with _seldom_searching_for_cycles():
-        return World(seed, size or Size(), is_brief=is_brief).run()
+        return World(seed, size or Size(), is_brief=is_brief, ends_at=ends_at).run()
 
 
 @contextmanager

@@ -89,6 +89,8 @@ def move(
         say(f"{job}/{index} is on {done.container}, and stays away from no container")
         return
     say(f"{job}/{index} leaves {done.container}, and stays away from it for {for_}")
+    if done.unknown is not None:
+        say(f"unknown: {done.unknown}; if no other container may take it, it stays")
 
 
 def uncordon(container: Container, reason: Reason = "") -> None:

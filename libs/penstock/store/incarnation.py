@@ -20,7 +20,7 @@ from sqlalchemy import Connection, text
 from penstock.store.cluster import INCARNATION, write_fact
 from penstock.store.engine import CHANGED_EXPECTED, CHANGED_RUNNING, notify
 from penstock.store.json import as_json, as_jsonb
-from penstock.store.leases import EPOCH_NOW
+from penstock.store.leases import EPOCH_NOW, SHARD_MANAGER
 from penstock.store.running import RUNNING_COMMIT, STATE_SYNCER
 from penstock.store.shards import ASSIGNMENT_COUNTER
 
@@ -43,7 +43,7 @@ _NOBODY_LEADS = text(
         epoch = GREATEST(held.epoch + :raised, excluded.epoch), expires_at = excluded.expires_at
     """
 )
-_LOOPS = [STATE_SYNCER, "shard_manager", "auto_scaler"]
+_LOOPS = [STATE_SYNCER, SHARD_MANAGER, "auto_scaler"]
 _RAISE_VERSIONS = text("UPDATE expected_layers SET version = version + :raised")
 _RAISE_GENERATIONS = text(
     """

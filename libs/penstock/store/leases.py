@@ -21,6 +21,9 @@ from penstock.control.errors import Fenced
 from penstock.store.engine import transaction
 from penstock.store.rows import read_first
 
+SHARD_MANAGER = "shard_manager"
+"""The loop that says which containers are live."""
+
 # The lock modes matter. A checked transaction has the row FOR KEY SHARE. A renewal changes no key column, so it never
 # waits for one: a long transaction of the leader cannot cost the leader its lease. A take-over waits, since it first
 # locks the row FOR UPDATE.
@@ -51,6 +54,7 @@ _CREATE = text(
 )
 _RELEASE = text("UPDATE leases SET expires_at = '-infinity' WHERE name = :name AND holder = :holder")
 _CHECK = text("SELECT epoch FROM leases WHERE name = :name FOR KEY SHARE")
+_HAS_LEADER = text("SELECT EXISTS (SELECT FROM leases WHERE name = :name AND expires_at > clock_timestamp())")
 _READ = text("SELECT holder, epoch, url FROM leases WHERE name = :name")
 
 
@@ -99,3 +103,8 @@ def fenced(engine: Engine, name: str, epoch: int) -> Iterator[Connection]:
 def read(connection: Connection, name: str) -> LeaseRow | None:
     """The newest lease row of a loop, expired or not."""
     return read_first(connection, LeaseRow, _READ, {"name": name})
+
+
+def has_leader(connection: Connection, name: str) -> bool:
+    """Whether some process leads a loop now, by the store's clock."""
+    return bool(connection.execute(_HAS_LEADER, {"name": name}).scalar_one())

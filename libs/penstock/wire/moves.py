@@ -28,9 +28,12 @@ class MoveWrite(WithReason):
 
 
 class TaskMove(View):
-    """A move that was asked for: `container` is the one that the task leaves; when moves are ended, where it is."""
+    """A move that was asked for: `container` is the one that the task leaves; when moves are ended, where it is.
+
+    `unknown`: why it is not known whether another container may take the task; null: one may, or the move was ended."""
 
     job: str
     index: int
     container: str
     for_seconds: int
+    unknown: str | None = None

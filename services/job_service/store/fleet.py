@@ -10,8 +10,9 @@ from sqlalchemy import Connection, text
 
 from penstock.store.rows import read_first
 from penstock.tasks.dimensions import CPU, DISK, MEMORY
-from penstock.tasks.ownership import OPEN
+from penstock.tasks.ownership import Member
 from penstock.wire.containers import ContainerView, PlacementView
+from services.job_service.takers import Offer
 
 _ROWS = """
     WITH page AS (SELECT * FROM containers WHERE {chosen}),
@@ -39,9 +40,7 @@ _STANDING = text(
     FROM containers WHERE name = :name FOR UPDATE
     """
 )
-_OPEN_BESIDE = text(
-    "SELECT EXISTS (SELECT FROM containers WHERE name <> :name AND state = 'live' AND availability = :open)"
-)
+_LIVE = text("SELECT *, true AS live FROM containers WHERE state = 'live' ORDER BY name")
 _FORGET = [
     text(f"DELETE FROM {table} WHERE {column} = :name")
     for table, column in (
@@ -76,9 +75,14 @@ def forget(connection: Connection, name: str) -> None:
         connection.execute(statement, {"name": name})
 
 
-def is_open_beside(connection: Connection, name: str) -> bool:
-    """Whether a live container other than this one takes shards."""
-    return bool(connection.execute(_OPEN_BESIDE, {"name": name, "open": OPEN}).scalar_one())
+def offers(connection: Connection) -> list[Offer]:
+    """The live containers by name, with what is usable of them where the newest placement tells it."""
+    rows = connection.execute(_LIVE).all()
+    placed = [_placement(row.placement) for row in rows]
+    return [
+        Offer(Member(*(getattr(row, name) for name in Member._fields)), {} if found is None else found.usable)
+        for row, found in zip(rows, placed, strict=True)
+    ]
 
 
 def containers_page(connection: Connection, *, limit: int, after: str = "") -> list[ContainerView]:

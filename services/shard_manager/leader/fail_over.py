@@ -20,7 +20,7 @@ def fail_over(parts: Parts, leader_epoch: int) -> list[Order]:
 
     From the choice of the silent containers until the store has decided, their heartbeats are not answered.
     """
-    candidates = _choose_silent(parts)
+    candidates = _without_renewal(parts, _choose_silent(parts))
     if not candidates:
         return []
     heirs, view = _choose_heirs(parts, candidates), parts.view
@@ -52,6 +52,17 @@ def _choose_silent(parts: Parts) -> dict[str, str]:
         )
         view.failing_over = frozenset(names)
     return {name: live[name].incarnation for name in names}
+
+
+def _without_renewal(parts: Parts, candidates: Mapping[str, str]) -> dict[str, str]:
+    """The candidates that did not renew their own lease. A container may do so for hours, because it reaches the store
+    and not this leader: no round places shards for its sake."""
+    if not candidates:
+        return {}
+    silent, view = parts.store.silent(candidates, parts.settings.fail_over_seconds), parts.view
+    with view.lock:
+        view.failing_over &= silent
+    return {name: life for name, life in candidates.items() if name in silent}
 
 
 def _choose_heirs(parts: Parts, candidates: Collection[str]) -> dict[str, dict[int, Change]]:

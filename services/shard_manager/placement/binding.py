@@ -13,10 +13,11 @@ from typing import NamedTuple
 import numpy as np
 
 from penstock.tasks.ownership import Member
-from penstock.tasks.selectors import in_words, meets, parts
+from penstock.tasks.selectors import in_words, meets
 from penstock.tasks.shards import SLOTS
+from penstock.tasks.taking import ANYWHERE, Constraint, constraint_of
 from services.shard_manager.placement.needs import Asks, Needs
-from services.shard_manager.placement.problem import ANYWHERE, Constraint, Ints
+from services.shard_manager.placement.problem import Ints
 
 _NO_SLOT_LEFT = f"all {SLOTS} selector slots of the cell are taken by other regions and sets of labels"
 
@@ -57,7 +58,7 @@ def bind(
     chosen = rows[np.unique(asks.shard[rows], return_index=True)[1]]
     constraint = np.zeros(shard_count, dtype=np.int64)
     constraint[asks.shard[chosen]] = asks.selector[chosen] + 1
-    constraints = (ANYWHERE, *map(_constraint, asks.selectors))
+    constraints = (ANYWHERE, *map(constraint_of, asks.selectors))
     refused = np.flatnonzero(constraint[asks.shard] != asks.selector + 1)
     leading = np.full(shard_count, -1)
     leading[asks.shard[chosen]] = asks.job[chosen]
@@ -78,11 +79,6 @@ def without_slot(needs: Needs, offers: Iterable[frozenset[str]]) -> tuple[Unmet,
         elif is_full:
             found.append(Unmet(job, selector, _NO_SLOT_LEFT, ()))
     return tuple(found)
-
-
-def _constraint(selector: str) -> Constraint:
-    region, labels = parts(selector)
-    return Constraint(frozenset() if region is None else frozenset([region]), labels)
 
 
 def _unmet(asks: Asks, refused: Ints, is_possible: np.ndarray, leading: Ints) -> tuple[Unmet, ...]:

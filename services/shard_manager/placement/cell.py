@@ -12,12 +12,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from penstock.tasks.dimensions import DIMENSIONS, NAMES
+from penstock.tasks.dimensions import DIMENSIONS, NAMES, Amounts
 from penstock.tasks.ownership import CORDONED, DRAINING, OPEN, Member
 from penstock.tasks.selectors import parts
+from penstock.tasks.taking import Constraint, obstacle
 from services.shard_manager.placement.binding import Bound, Unmet, bind, without_slot
 from services.shard_manager.placement.needs import Needs
-from services.shard_manager.placement.problem import Constraint, Containers, Floats, Ints, Problem, Shards, State
+from services.shard_manager.placement.problem import Containers, Floats, Ints, Problem, Shards, State
 
 IDLE_SHARE = 0.05
 """Every shard counts at least its equal part of this share of the cell. So shards without tasks are spread by count and
@@ -75,10 +76,11 @@ def _avoiding(
     by its load [S, D] and what containers have of use [C, D], avoids none: a slow task is better than none, and than
     one that lacks memory."""
     constraint, constraints = bound.constraint.copy(), list(bound.constraints)
+    offered = [_by_name(has) for has in usable] if avoids else []
     for shard, names in sorted(avoids.items()):
         asked = constraints[constraint[shard]]._replace(avoids=names)
-        is_held = (load[shard] <= usable).all(axis=1)
-        if not any(holds and _may_take(row, asked) for row, holds in zip(rows, is_held.tolist(), strict=True)):
+        of_shard = _by_name(load[shard])
+        if all(obstacle(row, asked, of_shard, has) for row, has in zip(rows, offered, strict=True)):
             continue
         if asked not in constraints:
             constraints.append(asked)
@@ -86,9 +88,8 @@ def _avoiding(
     return constraint, tuple(constraints)
 
 
-def _may_take(row: Member, asked: Constraint) -> bool:
-    is_there = not asked.regions or row.region in asked.regions
-    return row.availability == OPEN and row.name not in asked.avoids and is_there and asked.labels <= row.offers()
+def _by_name(amounts: Floats) -> Amounts:
+    return dict(zip(NAMES, amounts.tolist(), strict=True))
 
 
 def _containers(rows: Sequence[Member], selectors: Collection[str], headroom: float) -> Containers:

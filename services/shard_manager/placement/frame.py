@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from penstock.tasks.taking import Constraint
 from services.shard_manager.placement.problem import (
     NO_GROUP,
     NOBODY,
-    Constraint,
     Containers,
     Flags,
     Floats,

@@ -8,13 +8,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import IntEnum
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from penstock.control.errors import UserError
 from penstock.tasks.dimensions import NAMES
+from penstock.tasks.taking import Constraint
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -30,18 +31,6 @@ class State(IntEnum):
     OPEN = 0
     CORDONED = 1
     DRAINING = 2
-
-
-class Constraint(NamedTuple):
-    """Where a shard may be: in one of `regions` (empty: in any region), on a container that has all `labels`, and on
-    none of those that it `avoids`, by name."""
-
-    regions: frozenset[str] = frozenset()
-    labels: frozenset[str] = frozenset()
-    avoids: frozenset[str] = frozenset()
-
-
-ANYWHERE = Constraint()
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ first wins. The caller checks the leader epoch in the same transaction.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from sqlalchemy import Connection, text
 
@@ -41,16 +42,14 @@ _DELETE_TASKS = text("DELETE FROM tasks WHERE container = ANY(:containers)")
 _DELETE_REPORTS = text("DELETE FROM reports WHERE container = ANY(:containers)")
 
 # A container that renewed its own lease within the interval stays live. The times are of the store's clock.
-_DECLARE_LOST = text(
-    """
-    UPDATE containers SET state = 'lost'
-    FROM unnest(CAST(:names AS text[]), CAST(:incarnations AS text[])) AS candidate (name, incarnation)
-    WHERE containers.name = candidate.name AND containers.incarnation = candidate.incarnation
+_CANDIDATES = "unnest(CAST(:names AS text[]), CAST(:incarnations AS text[])) AS candidate (name, incarnation)"
+_IS_SILENT = """containers.name = candidate.name AND containers.incarnation = candidate.incarnation
       AND containers.state = 'live'
       AND (containers.lease_renewed_at IS NULL
-           OR containers.lease_renewed_at < clock_timestamp() - make_interval(secs => :seconds))
-    RETURNING containers.name
-    """
+           OR containers.lease_renewed_at < clock_timestamp() - make_interval(secs => :seconds))"""
+_SILENT = text(f"SELECT containers.name FROM containers, {_CANDIDATES} WHERE {_IS_SILENT}")
+_DECLARE_LOST = text(
+    f"UPDATE containers SET state = 'lost' FROM {_CANDIDATES} WHERE {_IS_SILENT} RETURNING containers.name"
 )
 _REMOVE_LOST = text(
     """
@@ -87,19 +86,19 @@ def register(connection: Connection, member: Member, *, empty: bool) -> Membersh
     return decided
 
 
+def silent(connection: Connection, candidates: Mapping[str, str], interval_seconds: float) -> set[str]:
+    """The candidates that `declare_lost` would declare lost now."""
+    return set(connection.execute(_SILENT, _of_candidates(candidates, interval_seconds)).scalars())
+
+
 def declare_lost(connection: Connection, candidates: Mapping[str, str], interval_seconds: float) -> set[str]:
     """Declares containers (name to incarnation) lost; returns the names of those that are lost now.
 
     A container that renewed its own lease during the last `interval_seconds` stays live. The reported tasks of a lost
     container are deleted: its lease ran out, so none of them runs any more.
     """
-    values = {
-        "names": list(candidates.keys()),
-        "incarnations": list(candidates.values()),
-        "seconds": interval_seconds,
-    }
     lock_containers(connection, candidates)
-    lost = set(connection.execute(_DECLARE_LOST, values).scalars())
+    lost = set(connection.execute(_DECLARE_LOST, _of_candidates(candidates, interval_seconds)).scalars())
     want_full_reports(connection, containers=lost)
     connection.execute(_DELETE_TASKS, {"containers": list(lost)})
     return lost
@@ -115,3 +114,8 @@ def remove_lost(connection: Connection, older_than_seconds: float) -> set[str]:
         connection.execute(_DELETE_REPORTS, {"containers": list(removed)})
         connection.execute(_DELETE_TASKS, {"containers": list(removed)})
     return removed
+
+
+def _of_candidates(candidates: Mapping[str, str], interval_seconds: float) -> dict[str, Any]:
+    names, incarnations = list(candidates.keys()), list(candidates.values())
+    return {"names": names, "incarnations": incarnations, "seconds": interval_seconds}

@@ -25,7 +25,7 @@ from services.shard_manager.store import members, owners, sharding
 from services.shard_manager.store.jobs import RunningJobs
 from services.shard_manager.store.owners import Change
 
-LEASE = "shard_manager"
+LEASE = leases.SHARD_MANAGER
 
 _SAVE_HEARTBEATS = text(
     """
@@ -121,6 +121,12 @@ class ShardStore:
             changed = owners.read_owners(connection, above=above)
             commit = present_number(connection, RUNNING_COMMIT, hold=True)
             return Registered(decided, changed, commit, facts, _unasked_stop(connection))
+
+    def silent(self, candidates: Mapping[str, str], interval_seconds: float) -> set[str]:
+        """The candidates (name to incarnation) that `fail_over` would declare lost now. The others renewed their own
+        lease in the store, or are another incarnation by now: nobody needs to choose heirs for them."""
+        with transaction(self._engine) as connection:
+            return members.silent(connection, candidates, interval_seconds)
 
     def fail_over(
         self,

@@ -6,12 +6,16 @@ import pytest
 
 from penstock.control.errors import Conflict, Forbidden, InvalidConfig, NotFound
 from penstock.store.avoided import read_avoided
+from penstock.store.cluster import SELECTORS, write_fact
+from penstock.store.engine import transaction
+from penstock.store.json import as_json
+from penstock.store.leases import SHARD_MANAGER
 from penstock.tasks.ownership import Avoidance
 from penstock.wire.job_client import JobClient
 from services.job_service.routes.task_moves import MOST_AVOIDED
 from tests.support.cli.shell import Shell
 from tests.support.job_service.service import CONFIG, RunningJobService
-from tests.support.state_syncer.cell import Cell
+from tests.support.state_syncer.cell import Cell, depose, elect
 
 
 def avoided(cell: Cell) -> list[Avoidance]:
@@ -19,14 +23,22 @@ def avoided(cell: Cell) -> list[Avoidance]:
         return read_avoided(connection)
 
 
-def run_on_a(client: JobClient, cell: Cell) -> None:
-    """A job of two tasks, all shards of which the container `a` owns; `b` is open, too."""
-    client.put_job("etl", {**CONFIG, "task_count": 2})
+def run_on_a(client: JobClient, cell: Cell, **asked: object) -> None:
+    """A job of two tasks, all shards of which the container `a` owns; `b` is open, too, and a Shard Manager leads."""
+    elect(cell.engine, "leader", loop=SHARD_MANAGER)
+    offers(cell, memory_bytes=2e9)
+    client.put_job("etl", {**CONFIG, "task_count": 2, **asked})
     cell.rounds(1)
     cell.do(
         "INSERT INTO assignment (shard, container, epoch) SELECT shard, 'a', 1 FROM generate_series(0, 4095) shard"
         " ON CONFLICT (shard) DO UPDATE SET container = 'a'"
     )
+
+
+def offers(cell: Cell, *, memory_bytes: float) -> None:
+    """What the newest placement told of the containers."""
+    figures = {"at": "2026-01-01T00:00:00Z", "load": {}, "usable": {"memory_bytes": memory_bytes}, "deviation": {}}
+    cell.do("UPDATE containers SET placement = CAST(:placement AS jsonb)", placement=as_json(figures))
 
 
 def test_a_slow_task_leaves_its_container_for_a_while(
@@ -85,6 +97,7 @@ def test_what_is_refused(service: RunningJobService, client: JobClient, cell: Ce
     with pytest.raises(Conflict) as alone:
         client.move_task("etl", 0)
     assert (alone.value.field, alone.value.rule) == ("container", "elsewhere")
+    assert alone.value.detail.endswith("where etl/0 is: b (cordoned)")
     client.uncordon("b")
     with pytest.raises(Conflict, match="etl/0 is on a by now") as moved:
         client.move_task("etl", 0, container="b")
@@ -99,6 +112,46 @@ def test_what_is_refused(service: RunningJobService, client: JobClient, cell: Ce
     with pytest.raises(Conflict, match="no container runs etl/0"):
         client.move_task("etl", 0)
     assert avoided(cell) == []
+
+
+@pytest.mark.parametrize(
+    ("asked", "change", "why"),
+    [
+        ({"resources": {"memory_bytes": 10**9}}, "", ""),
+        ({"resources": {"memory_bytes": 3 * 10**9}}, "", "b (too small in memory_bytes)"),
+        ({"region": "r"}, "region = 'west'", "b (not in region r)"),
+        ({"container_labels": {"disk": "ssd"}}, "labels = '{}'", "b (without disk=ssd)"),
+        ({}, "availability = 'draining'", "b (draining)"),
+        ({}, "state = 'lost'", "no other one is live"),
+    ],
+    ids=["fits", "too small", "region", "labels", "drains", "lost"],
+)
+def test_a_move_that_no_container_may_take_is_refused(
+    client: JobClient, cell: Cell, asked: dict[str, object], change: str, why: str
+) -> None:
+    run_on_a(client, cell, **asked)
+    with transaction(cell.engine) as connection:
+        write_fact(connection, SELECTORS, ["r", "disk=ssd"])
+    cell.do(f"UPDATE containers SET {change or 'state = state'} WHERE name = 'b'")
+    if not why:
+        assert client.move_task("etl", 0).unknown is None
+        return
+    with pytest.raises(Conflict) as refused:
+        client.move_task("etl", 0)
+    assert (refused.value.field, refused.value.rule) == ("container", "elsewhere")
+    assert refused.value.detail.endswith(why)
+    assert avoided(cell) == []
+
+
+def test_what_is_not_known_refuses_no_move(client: JobClient, cell: Cell, shell: Shell) -> None:
+    """1. No placement has told of `b`. 2. No Shard Manager says that it is lost."""
+    run_on_a(client, cell, resources={"memory_bytes": 3 * 10**9})
+    cell.do("UPDATE containers SET placement = NULL")
+    assert client.move_task("etl", 0).unknown == "no placement has told yet what b has room for"
+    depose(cell.engine)
+    cell.do("UPDATE containers SET state = 'lost' WHERE name = 'b'")
+    assert "unknown: no Shard Manager leads" in shell("move", "etl", "1").ok()
+    assert avoided(cell) == [Avoidance("etl", 0, "a"), Avoidance("etl", 1, "a")]
 
 
 def test_a_scaler_moves_one_task_of_a_job_in_ten_minutes(

@@ -40,6 +40,10 @@ class MemoryShardStore(MemoryPort):
             decided = register(store, member, empty=empty)
             return Registered(decided, _owners(store, above), _commit(store), store.facts, _unasked(store))
 
+    def silent(self, candidates: Mapping[str, str], interval_seconds: float) -> set[str]:
+        with self._transaction() as store:
+            return store.silent(candidates, interval_seconds)
+
     def fail_over(
         self,
         candidates: Mapping[str, str],

@@ -196,9 +196,13 @@ class MemoryStore:
         if sharding != before:
             self.facts = ShardingFacts(sharding, self.next_number("assignment"), wanted)
 
+    def silent(self, candidates: Mapping[str, str], interval_seconds: float) -> set[str]:
+        """As `services.shard_manager.store.members.silent`: all but those that renewed their lease since."""
+        return {name for name, life in candidates.items() if self._may_be_lost(name, life, interval_seconds)}
+
     def declare_lost(self, candidates: Mapping[str, str], interval_seconds: float) -> set[str]:
-        """As `services.shard_manager.store.members.declare_lost`: all but those that renewed their lease since."""
-        lost = {name for name, life in candidates.items() if self._may_be_lost(name, life, interval_seconds)}
+        """As `services.shard_manager.store.members.declare_lost`."""
+        lost = self.silent(candidates, interval_seconds)
         for name in lost:
             self.members[name] = self.members[name]._replace(live=False)
             self.tasks.pop(name, None)

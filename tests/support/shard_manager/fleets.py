@@ -6,16 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from services.shard_manager.placement.problem import (
-    ANYWHERE,
-    NO_GROUP,
-    Constraint,
-    Containers,
-    Floats,
-    Problem,
-    Shards,
-    State,
-)
+from penstock.tasks.taking import ANYWHERE, Constraint
+from services.shard_manager.placement.problem import NO_GROUP, Containers, Floats, Problem, Shards, State
 
 REGIONS = ("east", "north", "west")
 CORES = (48, 56)

@@ -8,18 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from penstock.tasks.dimensions import NAMES
+from penstock.tasks.taking import ANYWHERE, Constraint
 from services.shard_manager.placement.needs import STATE_BYTES_PER_SECOND
-from services.shard_manager.placement.problem import (
-    ANYWHERE,
-    NO_GROUP,
-    Constraint,
-    Containers,
-    Floats,
-    Ints,
-    Problem,
-    Shards,
-    State,
-)
+from services.shard_manager.placement.problem import NO_GROUP, Containers, Floats, Ints, Problem, Shards, State
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,9 @@ from itertools import product
 
 import hypothesis.strategies as st
 
+from penstock.tasks.taking import Constraint
 from services.shard_manager.placement.place import Placement
-from services.shard_manager.placement.problem import Constraint, State
+from services.shard_manager.placement.problem import State
 from services.shard_manager.placement.reasons import Cause
 from tests.support.shard_manager.placement_problems import Container, Shard
 

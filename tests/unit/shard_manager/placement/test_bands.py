@@ -7,8 +7,9 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from penstock.tasks.taking import Constraint
 from services.shard_manager.placement.place import Placement, place
-from services.shard_manager.placement.problem import Constraint, Problem
+from services.shard_manager.placement.problem import Problem
 from tests.support.shard_manager.fleets import changed, constrained, fleet, without
 from tests.support.shard_manager.placement_problems import Container, Shard, problem_of
 from tests.support.shard_manager.placements import DIMENSIONS, best_possible, worst_deviation

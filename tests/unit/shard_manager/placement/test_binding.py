@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from penstock.tasks.shards import Sharding
+from penstock.tasks.taking import ANYWHERE, Constraint
 from services.shard_manager.placement.binding import Unmet, bind
 from services.shard_manager.placement.needs import needs_of
-from services.shard_manager.placement.problem import ANYWHERE, Constraint
 from tests.support.shard_manager.facts import job, member
 
 

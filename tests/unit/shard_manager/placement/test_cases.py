@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from penstock.control.errors import UserError
+from penstock.tasks.taking import Constraint
 from services.shard_manager.placement.place import place
-from services.shard_manager.placement.problem import Constraint, State
+from services.shard_manager.placement.problem import State
 from services.shard_manager.placement.reasons import Cause
 from tests.support.shard_manager.placement_problems import Container, Shard, problem_of
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from penstock.tasks.taking import Constraint
 from services.shard_manager.placement.place import place
-from services.shard_manager.placement.problem import Constraint
 from tests.support.shard_manager.fleets import constrained, fleet, without
 from tests.support.shard_manager.placement_problems import Container, Shard, problem_of
 from tests.support.shard_manager.placements import used

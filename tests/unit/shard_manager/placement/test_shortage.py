@@ -8,8 +8,9 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 
+from penstock.tasks.taking import Constraint
 from services.shard_manager.placement.place import place
-from services.shard_manager.placement.problem import Constraint, State
+from services.shard_manager.placement.problem import State
 from services.shard_manager.placement.reasons import Cause
 from services.shard_manager.placement.shortage import Placed, place_all
 from tests.support.shard_manager.placement_problems import Container, Shard, problem_of
