@@ -9,8 +9,8 @@ first hour needs, may have 32 tasks, and change jobs by Penstock's own rescale, 
 `slo_minutes_missed`: minutes in which the newest row of the worst task has to wait for more than 90 s; a job that its
 owner has stopped misses none. `resource_hours`: hours of tasks, of one core each. `wrong_way_actions`: see
 `tests/support/autoscaling/score.py`. `model_error`: the model is fitted on recorded real runs and predicts the minutes
-of others (`autoscaling_runs.json`, by `autoscaling_record`); of each quantity the sum of the errors in parts of the sum
-of what was measured. `downtime_error` is the mean error of the modelled downtimes against the recorded ones.
+of others (`autoscaling_runs.json`, by `tests.support.autoscaling.record`); of each quantity the sum of the errors in
+parts of the sum measured. `downtime_error` is the mean error of the modelled downtimes against the recorded ones.
 """
 
 from __future__ import annotations

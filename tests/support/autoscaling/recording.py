@@ -1,4 +1,4 @@
-"""Real runs as `tests.bench.autoscaling_record` writes them: rows that came, tasks, and what the job measured."""
+"""Real runs as `tests.support.autoscaling.record` writes them: rows that came, tasks, and what the job measured."""
 
 from __future__ import annotations
 

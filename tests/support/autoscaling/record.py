@@ -1,6 +1,7 @@
 """Records real runs, against which `tests.bench.autoscaling` holds its model:
 
-`python -m tests.bench.autoscaling_record --part fit --into tests/bench/autoscaling_runs.json`, then `--part held_out`.
+`python -m tests.support.autoscaling.record --part fit --into tests/bench/autoscaling_runs.json`, and
+`--part held_out`.
 
 Three jobs run side by side on a stack with real Kafka, Postgres and Spark: `tests.support.scaling.slow`, a stateful
 count that takes 50 ms for each row. A timetable changes their input and, by an override, their tasks. A step is a
