@@ -16,6 +16,7 @@ from services.auto_scaler.decide.estimates import TaskMinute, estimate_load, est
 from services.auto_scaler.decide.model import DayHistory, JobUpdate, PastChange, PastMove, PastRebalance, ScalerState
 from services.auto_scaler.decide.patterns import JobMinute, arrivals, workload
 from services.auto_scaler.decide.policy import Policy
+from services.auto_scaler.decide.state_size import estimate_state
 
 
 class LastDecision(NamedTuple):
@@ -121,6 +122,7 @@ def with_recent(
         update={
             "rate": estimate_rate(minutes, policy),
             "load": estimate_load(present, task_count, policy),
+            "state_size": estimate_state(present),
         }
     )
 

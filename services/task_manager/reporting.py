@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from penstock.model.reports import TaskProgress, TaskReport, TaskReportBatch, TaskState
+from penstock.model.reports import ErrorClass, TaskProgress, TaskReport, TaskReportBatch, TaskState
 from penstock.tasks.dimensions import Amounts
 from penstock.tasks.spec import TaskSpec
 from penstock.tasks.spec import task_id as name_of
@@ -114,13 +114,20 @@ def _of_waiting(task: DesiredTask, observed: Observed) -> TaskReport | None:
     if failure is None:
         return None
     error = f"its Spark host did not start: {failure.error}"
-    return _report(task.spec, task.epoch, TaskState.CRASHED, crashes=failure.count, error=error)
+    return _report(
+        task.spec, task.epoch, TaskState.CRASHED, crashes=failure.count, error=error, error_class=ErrorClass.HOST
+    )
 
 
 def _of_crash(crash: Crash | None) -> dict[str, Any]:
     if crash is None:
         return {}
-    return {"crashes": crash.count, "error": crash.error, "out_of_memory": crash.out_of_memory}
+    return {
+        "crashes": crash.count,
+        "error": crash.error,
+        "error_class": crash.error_class,
+        "out_of_memory": crash.out_of_memory,
+    }
 
 
 def _report(spec: TaskSpec, epoch: int, state: TaskState, **more: Any) -> TaskReport:

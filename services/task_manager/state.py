@@ -269,7 +269,8 @@ class State:
         if host.phase is HostPhase.STARTING:
             self._failures.host_failed(host.key, how.reason, now)
         # On a shared host it is unknown which task took the memory, so no task is reported as out of memory.
-        failure = Failure(f"host {name} ended: {how.reason}", "retryable", how.out_of_memory and len(lost) == 1)
+        out_of_memory = how.out_of_memory and len(lost) == 1
+        failure = Failure(f"host {name} ended: {how.reason}", "retryable", out_of_memory, of_host=True)
         for task in lost:
             self._task_failed(task, failure, now)
         starts = {task.start_id for task in lost}

@@ -6,12 +6,12 @@ None is unknown; unknown never becomes zero.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 
 from pydantic import ValidationError
 
-from penstock.model.reports import TaskProgress, TaskState
+from penstock.model.reports import ErrorClass, TaskProgress, TaskState
 from penstock.tasks.lag import lag_of
 from services.task_service.store.rows import ReportedTask, TaskSample
 
@@ -43,8 +43,24 @@ def sample(task: ReportedTask) -> TaskSample:
         running=is_running,
         crashes=task.crashes,
         task_count=task_count(task.task_count),
+        key_group_backlog_records=_greatest(progress.key_group_backlogs),
+        **{f"errors_{each}": count for each, count in _by_class(task.errors).items()},
         **{name: getattr(progress, name) for name in _MEASURED},
     )
+
+
+def _by_class(errors: Mapping[str, int]) -> dict[ErrorClass, int]:
+    """Of every class; one that is not told, or that a newer release knows, is another one."""
+    counts = dict.fromkeys(ErrorClass, 0)
+    for name, count in errors.items():
+        known = ErrorClass(name) if name in set(ErrorClass) else ErrorClass.OTHER
+        counts[known] += count
+    return counts
+
+
+def _greatest(backlogs: Mapping[str, int] | None) -> int | None:
+    """The backlog of the key group that has most; 0 when it is known that none has any."""
+    return None if backlogs is None else max(backlogs.values(), default=0)
 
 
 def _read(progress: str) -> TaskProgress:

@@ -42,12 +42,13 @@ _JOBS = """
 _HOUR = """
     INSERT INTO task_metrics (job, index, minute, input_rows_per_second, processed_rows_per_second,
         input_bytes_per_second, busy_share, batch_seconds, backlog_records, lag_seconds, state_rows, state_memory_bytes,
-        late_rows_per_second, cpu_cores, memory_bytes, running, crashes, task_count)
+        late_rows_per_second, cpu_cores, memory_bytes, running, crashes, task_count, key_group_backlog_records,
+        errors_out_of_memory, errors_configuration, errors_fenced, errors_host, errors_other)
     SELECT job, index, minute, rate, 3 * rate * (0.9 + 0.2 * random()), rate * (200 + 20 * random()),
         round(CAST(0.3 * tide + 0.05 * random() AS numeric), 3), 0.8 + 0.4 * random(), backlog,
         coalesce(backlog / (3 * rate), 0), CASE WHEN keeps THEN CAST(1e6 * tide + 1e4 * random() AS bigint) END,
         CASE WHEN keeps THEN CAST(1e8 * tide + 1e6 * random() AS bigint) END, CASE WHEN keeps THEN 0 END,
-        0.3 + 0.01 * (report % 13), 4e8 + 1e6 * (report % 7), true, 0, :tasks
+        0.3 + 0.01 * (report % 13), 4e8 + 1e6 * (report % 7), true, 0, :tasks, backlog / 3, 0, 0, 0, 0, 0
     FROM (
         SELECT running.job, index, minute, tide, CAST(extract(epoch FROM minute) AS bigint) / 600 AS report,
             500 * tide * (0.9 + 0.2 * random()) AS rate,

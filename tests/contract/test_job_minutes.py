@@ -10,6 +10,7 @@ import pytest
 from sqlalchemy import Engine, text
 
 from penstock.model.job_metrics import HOUR, METRICS_BY_NAME, MINUTE, Values
+from penstock.model.reports import ErrorClass
 from penstock.store.engine import snapshot, transaction
 from penstock.store.job_minutes import read_job_minutes
 from services.task_service.store.hours import HourStore
@@ -18,6 +19,7 @@ from tests.support.store.running import commit_job
 NOW = datetime.now(UTC)
 THIS_HOUR = NOW.replace(minute=0, second=0, microsecond=0)
 FIRST = THIS_HOUR - 3 * HOUR
+NO_ERRORS = {f"errors_{each}": 0 for each in ErrorClass}
 Roll = Callable[[], None]
 
 
@@ -80,6 +82,12 @@ def roll(engine: Engine, request: pytest.FixtureRequest) -> Roll:
         ("tasks_running", [{"running": True}, {"running": None}], None),
         ("crashes", [{"crashes": 0}, {"crashes": 3}], 3.0),
         ("out_of_memory", [{"out_of_memory": True}, {"out_of_memory": False}], 1.0),
+        ("key_group_backlog_records", [{"key_group_backlog_records": 3}, {"key_group_backlog_records": 4}], 4.0),
+        ("key_group_backlog_records", [{}, {}], None),
+        ("errors_host", [{"errors_host": 2}, {"errors_host": 1}], 3.0),
+        ("errors_host", [{"errors_host": 2}, {}], None),
+        ("restarts", [{**NO_ERRORS, "errors_host": 2}, {**NO_ERRORS, "errors_other": 1}], 3.0),
+        ("restarts", [NO_ERRORS, {"errors_other": 1}], None),
     ],
 )
 def test_what_the_tasks_of_a_job_make_of_a_minute(

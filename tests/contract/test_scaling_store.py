@@ -55,11 +55,14 @@ class PostgresForm:
         backlog: int | None = None,
         task_count: int | None = None,
         running: bool | None = True,
+        state: tuple[int, int] | None = None,
     ) -> None:
         self._do(
             "INSERT INTO task_metrics (job, index, minute, lag_seconds, processed_rows_per_second,"
-            " input_rows_per_second, backlog_records, task_count, running)"
-            " VALUES (:job, :index, :minute, :lag, 7, :input, :backlog, :task_count, :running)",
+            " input_rows_per_second, backlog_records, task_count, running, state_rows, state_memory_bytes)"
+            " VALUES (:job, :index, :minute, :lag, 7, :input, :backlog, :task_count, :running, :rows, :bytes)",
+            rows=state and state[0],
+            bytes=state and state[1],
             running=running,
             task_count=task_count,
             job=job,
@@ -210,6 +213,12 @@ def test_the_recent_minutes_are_those_of_each_task(form: PostgresForm) -> None:
         form.measure("j", minutes_ago, input_rows=3.0)
     found = form.store.recent("j", NOW - timedelta(minutes=5))
     assert found == [TaskMinute(minute(ago), 0, 3.0, 7.0, None) for ago in (2, 1)]
+
+
+def test_the_recent_minutes_tell_the_state_of_each_task(form: PostgresForm) -> None:
+    form.measure("j", 1, input_rows=3.0, state=(40, 9_000))
+    (found,) = form.store.recent("j", NOW - timedelta(minutes=5))
+    assert (found.state_rows, found.state_bytes) == (40, 9_000)
 
 
 def test_the_memory_of_a_job_is_that_of_its_largest_task_once_all_are_known(form: PostgresForm) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from alembic import command
 from sqlalchemy import Engine, text
@@ -30,7 +32,7 @@ _ADD_DAY = """
 _INSERT = "INSERT INTO task_metrics (job, index, minute, backlog_records) VALUES ('a', 0, {minute}, {backlog})"
 
 
-def report(engine: Engine, container: str, epoch: int, *indices: int, backlog: int = 5) -> None:
+def report(engine: Engine, container: str, epoch: int, *indices: int, backlog: int = 5, **more: Any) -> None:
     tasks = tuple(
         TaskReport(
             job="a",
@@ -41,6 +43,7 @@ def report(engine: Engine, container: str, epoch: int, *indices: int, backlog: i
             restarts=0,
             epoch=epoch,
             progress=TaskProgress(batch_id=1, backlog_records=backlog),
+            **more,
         )
         for index in indices
     )
@@ -71,6 +74,29 @@ def test_one_process_takes_the_samples_of_a_minute(engine: Engine) -> None:
     )
     assert (taken, again) == (3, None) or before != after
     assert run(engine, "SELECT backlog_records FROM task_metrics ORDER BY index") == [1, 2, 2]
+
+
+def test_each_error_is_counted_in_one_minute(engine: Engine) -> None:
+    """1. Two errors, told twice. 2. Nothing since. 3. One more, of another class, while it runs again."""
+    found = "SELECT ARRAY[errors_host, errors_other, errors_fenced] FROM task_metrics ORDER BY minute DESC LIMIT 1"
+    counts = []
+    for crashes, error_class, times in ((2, "host", 2), (2, "host", 1), (3, None, 1)):
+        for _ in range(times):
+            report(engine, "x", 1, 0, crashes=crashes, error_class=error_class)
+        take_samples(engine)
+        counts += run(engine, found)
+    assert counts == [[2, 0, 0], [0, 0, 0], [0, 1, 0]]
+
+
+def test_samples_do_not_wait_for_a_report_that_counts_errors(engine: Engine) -> None:
+    """1. A report holds the count of a task. 2. Samples leave it. 3. The next ones have it."""
+    report(engine, "x", 1, 0, crashes=1, error_class="host")
+    with engine.begin() as other:
+        other.execute(text("SELECT FROM unsampled_errors FOR UPDATE"))
+        take_samples(engine)
+        assert run(engine, "SELECT errors_host FROM task_metrics") == [0]
+    take_samples(engine)
+    assert run(engine, "SELECT errors_host FROM task_metrics") == [1]
 
 
 @pytest.mark.parametrize(("running", "counts"), [(1, True), (2, False)])

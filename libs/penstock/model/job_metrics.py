@@ -8,6 +8,8 @@ from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import NamedTuple
 
+from penstock.model.reports import ErrorClass
+
 MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)
 HOUR_MINUTES = 60
 Values = tuple[float | None, ...]
@@ -18,13 +20,15 @@ class Over(StrEnum):
 
     SUM, MEAN: of all tasks of the job, unknown unless each was measured; the mean of the minutes that are known.
     WORST: the greatest that was measured, over tasks and over minutes. COUNT: a sum over the tasks that were heard,
-    unknown unless each of them said it; the greatest of the minutes.
+    unknown unless each of them said it; the greatest of the minutes. EVENTS: as COUNT; the sum of the minutes that are
+    known.
     """
 
     SUM = "sum"
     MEAN = "mean"
     WORST = "worst"
     COUNT = "count"
+    EVENTS = "events"
 
 
 class JobMetric(NamedTuple):
@@ -51,6 +55,13 @@ JOB_METRICS = (
     JobMetric("busy_share", "", Over.MEAN, "busy_share", "share of the time in which batches ran, mean of the tasks"),
     JobMetric("batch_seconds", "s", Over.WORST, "batch_seconds", "duration of a batch, of the slowest task"),
     JobMetric("backlog_records", "records", Over.SUM, "backlog_records", "records that are not read yet"),
+    JobMetric(
+        "key_group_backlog_records",
+        "records",
+        Over.WORST,
+        "key_group_backlog_records",
+        "records that are not read yet of the key group that has most",
+    ),
     JobMetric("backlog_bytes", "bytes", Over.SUM, "backlog_bytes", "bytes that are not read yet"),
     JobMetric("lag_seconds", "s", Over.WORST, "lag_seconds", "how far the worst task is behind its input"),
     JobMetric("state_rows", "rows", Over.SUM, "state_rows", "rows of state"),
@@ -66,6 +77,23 @@ JOB_METRICS = (
         Over.COUNT,
         "CAST(out_of_memory AS integer)",
         "tasks whose newest crash was for lack of memory and that are not healthy again",
+    ),
+    JobMetric(
+        "restarts",
+        "restarts",
+        Over.EVENTS,
+        " + ".join(f"errors_{each}" for each in ErrorClass),
+        "how often tasks ended by themselves or did not start; each time they are started again",
+    ),
+    *(
+        JobMetric(f"errors_{each}", "errors", Over.EVENTS, f"errors_{each}", meaning)
+        for each, meaning in (
+            (ErrorClass.OUT_OF_MEMORY, "restarts for lack of memory"),
+            (ErrorClass.CONFIGURATION, "restarts because a task cannot run as it is configured"),
+            (ErrorClass.FENCED, "restarts because another owner of the checkpoint took over"),
+            (ErrorClass.HOST, "restarts because the Spark host ended or did not start"),
+            (ErrorClass.OTHER, "all other restarts, such as for exceptions of a query, source or sink"),
+        )
     ),
 )
 METRICS_BY_NAME = {metric.name: metric for metric in JOB_METRICS}
@@ -104,4 +132,10 @@ def minute_of(moment: datetime) -> datetime:
 def _of_step(metric: JobMetric, known: Sequence[float]) -> float | None:
     if not known:
         return None
-    return sum(known) / len(known) if metric.over in (Over.SUM, Over.MEAN) else max(known)
+    match metric.over:
+        case Over.SUM | Over.MEAN:
+            return sum(known) / len(known)
+        case Over.EVENTS:
+            return sum(known)
+        case Over.WORST | Over.COUNT:
+            return max(known)

@@ -27,6 +27,11 @@ def _or_unknown(value: Any, validate: ValidatorFunctionWrapHandler) -> Any:
         return None
 
 
+def _is_default(value: Any) -> bool:
+    """0 is no default: it is known."""
+    return value is None or value is False
+
+
 OrUnknown = WrapValidator(_or_unknown)
 """None, which is unknown, for a value that is not valid or that no column holds: what a query measured must not refuse
 the report that it is in."""
@@ -45,6 +50,19 @@ class TaskState(StrEnum):
     HELD = "held"
 
 
+class ErrorClass(StrEnum):
+    """Why a task ended by itself, or did not start. CONFIGURATION: it cannot run as it is configured. FENCED: another
+    owner of its checkpoint has taken over. HOST: its Spark host ended or did not start. OTHER: all else, such as an
+    exception of its query or of a system that it reads from or writes to.
+    """
+
+    OUT_OF_MEMORY = "out_of_memory"
+    CONFIGURATION = "configuration"
+    FENCED = "fenced"
+    HOST = "host"
+    OTHER = "other"
+
+
 class KeyGroupRates(Carried):
     """Records per second into each of a task's key groups, from `first` on, over the last `seconds`.
 
@@ -59,7 +77,7 @@ class KeyGroupRates(Carried):
 _NEW_FIELDS = frozenset(
     [
         *("quiesced", "level_ms", "watermark_ms", "caught_up", "silent_seconds"),
-        *("busy_share", "late_rows_per_second", "phase_seconds"),
+        *("busy_share", "late_rows_per_second", "phase_seconds", "key_group_backlogs"),
     ]
 )
 
@@ -114,17 +132,14 @@ class TaskProgress(Carried):
     late_rows_per_second: Real = None
     phase_seconds: Annotated[dict[Text, float] | None, OrUnknown] = None
     """Of the last batch, the phases that took a good part of it, by Spark's names (`addBatch`: the work itself)."""
+    key_group_backlogs: Annotated[dict[Text, int] | None, OrUnknown] = None
+    """Rows that are not read yet by the number of their key group. Key groups that are not named have none."""
 
     @model_serializer(mode="wrap")
     def _without_defaults(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """A Task Service of the release before refuses a field that it does not know."""
         fields: dict[str, Any] = handler(self)
         return {name: each for name, each in fields.items() if name not in _NEW_FIELDS or not _is_default(each)}
-
-
-def _is_default(value: Any) -> bool:
-    """0 is no default: it is known."""
-    return value is None or value is False
 
 
 class TaskReport(Carried):
@@ -143,6 +158,8 @@ class TaskReport(Carried):
     epoch: Counted
     crashes: Count = 0
     error: Text | None = None
+    error_class: Text | None = Field(None, exclude_if=_is_default)
+    """An `ErrorClass`, or one that a newer release knows; None: not told."""
     out_of_memory: bool = False
     progress: TaskProgress | None = None
     load: Annotated[dict[Text, float] | None, OrUnknown] = None

@@ -15,11 +15,13 @@ from penstock.model.job_metrics import JOB_METRICS, JobMetric, JobMinutes, Over,
 _REAL = "CASE WHEN abs({0}) < 1e-30 THEN 0 WHEN abs({0}) < 1e30 THEN CAST({0} AS real) END"
 # As many as the job should have, where that is known.
 _ALL_HEARD = "count(*) = coalesce(max(task_count), count(*))"
+_OF_HEARD = "CASE WHEN count({0}) = count(*) THEN sum({0}) END"
 _OVER_TASKS = {
     Over.SUM: f"CASE WHEN {_ALL_HEARD} AND count({{0}}) = count(*) THEN sum({{0}}) END",
     Over.MEAN: f"CASE WHEN {_ALL_HEARD} AND count({{0}}) = count(*) THEN avg({{0}}) END",
     Over.WORST: "max({0})",
-    Over.COUNT: "CASE WHEN count({0}) = count(*) THEN sum({0}) END",
+    Over.COUNT: _OF_HEARD,
+    Over.EVENTS: _OF_HEARD,
 }
 
 

@@ -28,6 +28,8 @@ class TaskMinute(NamedTuple):
     input_rows: float | None = None
     processed_rows: float | None = None
     backlog: float | None = None
+    state_rows: float | None = None
+    state_bytes: float | None = None
 
 
 def estimate_rate(minutes: Iterable[TaskMinute], policy: Policy) -> RateEstimate | None:

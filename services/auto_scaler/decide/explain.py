@@ -17,6 +17,7 @@ from services.auto_scaler.decide.model import (
     Load,
     RateEstimate,
     ScalingDecision,
+    StateSize,
     Symptom,
     Workload,
     tasks_in_words,
@@ -41,6 +42,7 @@ def sentences(inputs: DecisionInputs, decision: ScalingDecision) -> list[str]:
         _symptom(inputs, decision),
         _load(state.load),
         _rate(state.rate),
+        *_state(state.state_size),
         *_traffic(inputs),
         _past(state.workload, inputs),
         *_events(inputs),
@@ -86,6 +88,19 @@ def _rate(rate: RateEstimate | None) -> str:
     lately = rate.latest_rows_per_second
     latest = "" if lately is None else f", and lately {lately:,.0f}"
     return f"Estimate: a task does {rate.rows_per_second:,.0f} rows/s{latest}, measured in {busy}."
+
+
+def _state(size: StateSize | None) -> Iterator[str]:
+    """Of jobs whose state is estimated."""
+    if size is None:
+        return
+    kept = ""
+    if size.seconds_kept is not None:
+        kept = f", and {size.seconds_kept:,.0f} more for each row/s that comes in"
+    yield (
+        f"State: a row takes {size.bytes_per_row:,.0f} bytes, by {size.minutes} minutes of tasks. "
+        f"The task that has most has {size.rows:,.0f} rows{kept}."
+    )
 
 
 def _traffic(inputs: DecisionInputs) -> Iterator[str]:

@@ -88,6 +88,20 @@ class RateEstimate(Model):
         return min(self.rows_per_second, self.latest_rows_per_second or self.rows_per_second)
 
 
+class StateSize(Model):
+    """What the state of a task takes, learned from `minutes` minutes of tasks.
+
+    `rows`: of the task that has most. `seconds_kept`: rows of state for each row per second that comes in, which is how
+    long a window or a join keeps a row, times what matches; None when the rows do not depend on the input, as those of
+    an aggregation by keys, or when that is not known.
+    """
+
+    bytes_per_row: float
+    rows: float
+    minutes: int
+    seconds_kept: float | None = None
+
+
 class Load(Model):
     """What comes in (X of the paper), in rows per second; what waits (B), and how fast that grows.
 
@@ -187,6 +201,7 @@ class ScalerState(Model):
     day: DayHistory | None = None
     rate: RateEstimate | None = None
     load: Load | None = None
+    state_size: StateSize | None = None
     workload: Workload | None = None
     last_change: PastChange | None = None
     last_rebalance: PastRebalance | None = None

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 
-from services.auto_scaler.decide import estimates, guards, patterns, untriaged
+from services.auto_scaler.decide import estimates, guards, patterns, state_size, untriaged
 from services.auto_scaler.decide.model import (
     MEMORY,
     TASK_COUNT,
@@ -176,21 +176,25 @@ def _why_fewer(case: Situation, needed: int) -> str:
 
 
 def _needed_for_memory(case: Situation) -> int:
-    used = case.state.memory_used_bytes
+    used, size, memory = case.state.memory_used_bytes, case.state.state_size, case.config.resources.memory_bytes
     if used is None:
         return 1
-    return estimates.tasks_for_memory(used, case.tasks, case.config.resources.memory_bytes, case.policy)
+    if size is None:
+        return estimates.tasks_for_memory(used, case.tasks, memory, case.policy)
+    return state_size.tasks_for_state(used, size, case.tasks, memory, case.policy)
 
 
 def _less_memory(case: Situation, otherwise: ScalingDecision) -> ScalingDecision:
     now_bytes, used = case.config.resources.memory_bytes, case.state.memory_used_bytes
     if used is None:
         return _with_limit(otherwise, "what a task uses is not known, so its memory stays")
-    needed = estimates.memory_needed(used, case.policy)
+    expected = _expected_use(case, used)
+    needed = estimates.memory_needed(expected, case.policy)
     step = max(case.state.declared_memory_bytes, int(now_bytes * case.policy.shrink_factor))
     wanted = max(step, needed)
     if wanted >= now_bytes:
-        return _with_limit(otherwise, f"a task uses {used} bytes, so it needs {needed}")
+        ahead = "" if expected == used else f", and would use {expected} with what past days had in the next hours"
+        return _with_limit(otherwise, f"a task uses {used} bytes{ahead}, so it needs {needed}")
     return ScalingDecision(
         symptom=_HEALTHY,
         action=Action.DECREASE_MEMORY,
@@ -198,6 +202,16 @@ def _less_memory(case: Situation, otherwise: ScalingDecision) -> ScalingDecision
         change={"resources": {"memory_bytes": wanted}},
         limits=otherwise.limits,
     )
+
+
+def _expected_use(case: Situation, used: int) -> int:
+    """Bytes of the largest task when as much comes in as past days had in the next hours, where its state tells it."""
+    size, load, found = case.state.state_size, case.state.load, case.state.workload
+    ahead = patterns.worst_ahead(found, case.policy) if found is not None else None
+    if size is None or load is None or ahead is None:
+        return used
+    uneven = estimates.skew(load, case.tasks)
+    return state_size.bytes_with_input(used, size, uneven * (ahead - load.rows_per_second) / case.tasks)
 
 
 def _with_limit(decision: ScalingDecision, limit: str) -> ScalingDecision:

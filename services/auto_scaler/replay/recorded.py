@@ -37,7 +37,7 @@ METRICS = (
 # Of a job that has no rescale of its own: the small ones of `rescale` in tests/bench/README.md.
 USUAL_COST = RescaleCost(lead_seconds=2.0, down_seconds=2.0)
 _MOST_SHARE = 0.9
-_MEASURED_THEN = {"rate": None, "load": None, "workload": None, "day": None}
+_MEASURED_THEN = {"rate": None, "load": None, "state_size": None, "workload": None, "day": None}
 _BUSY_BACKLOG_SECONDS = 30.0
 
 

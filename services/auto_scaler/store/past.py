@@ -22,7 +22,8 @@ _OF_PAST_DAYS = tuple(METRICS_BY_NAME[name] for name in ("input_rows_per_second"
 
 _RECENT = text(
     """
-    SELECT minute, index, input_rows_per_second, processed_rows_per_second, backlog_records
+    SELECT minute, index, input_rows_per_second, processed_rows_per_second, backlog_records, state_rows,
+        state_memory_bytes
     FROM task_metrics WHERE job = :job AND minute >= CAST(:since AS timestamptz)
     ORDER BY minute, index
     """

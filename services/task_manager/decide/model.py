@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from penstock.model.reports import TaskState
+from penstock.model.reports import ErrorClass, TaskState
 from penstock.tasks.host_task import POLICIES
 from penstock.tasks.spec import TaskSpec
 
@@ -135,7 +135,8 @@ class TaskView:
 
 @dataclass(frozen=True, slots=True)
 class Crash:
-    """The newest crash of a task that has not been healthy since. `count`: crashes in a row."""
+    """The newest crash of a task that has not been healthy since. `count`: crashes in a row. `of_host`: the task went
+    with its host."""
 
     spec: TaskSpec
     epoch: int
@@ -144,6 +145,22 @@ class Crash:
     error_kind: ErrorKind
     out_of_memory: bool
     retry_at: float
+    of_host: bool = False
+
+    @property
+    def error_class(self) -> ErrorClass:
+        """The class that is reported."""
+        if self.out_of_memory:
+            return ErrorClass.OUT_OF_MEMORY
+        if self.of_host:
+            return ErrorClass.HOST
+        match self.error_kind:
+            case "broken_task":
+                return ErrorClass.CONFIGURATION
+            case "fenced":
+                return ErrorClass.FENCED
+            case "retryable":
+                return ErrorClass.OTHER
 
 
 @dataclass(frozen=True, slots=True)

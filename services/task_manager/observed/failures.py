@@ -19,11 +19,12 @@ _LARGEST_EXPONENT = 32
 
 
 class Failure(NamedTuple):
-    """Why a task ended by itself or did not start."""
+    """Why a task ended by itself or did not start. `of_host`: it went with its host."""
 
     error: str
     kind: ErrorKind
     out_of_memory: bool = False
+    of_host: bool = False
 
 
 class Failures:
@@ -52,7 +53,16 @@ class Failures:
         before = self.crashes.get(task.task_id)
         in_a_row = 1 if before is None or self._is_healthy(task, now) else before.count + 1
         retry_at = now + retry_seconds(task.task_id, in_a_row, failure.kind, self._limits)
-        crash = Crash(task.spec, task.epoch, in_a_row, failure.error, failure.kind, failure.out_of_memory, retry_at)
+        crash = Crash(
+            task.spec,
+            task.epoch,
+            in_a_row,
+            failure.error,
+            failure.kind,
+            failure.out_of_memory,
+            retry_at,
+            failure.of_host,
+        )
         self.crashes[task.task_id] = crash
         return crash
 

@@ -22,6 +22,7 @@ _OF_A_MOMENT = (
     "busy_share",
     "late_rows_per_second",
     "key_group_rates",
+    "key_group_backlogs",
 )
 
 

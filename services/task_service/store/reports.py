@@ -124,18 +124,24 @@ _WRITE_LOADS = text(
 # begins a new series. In order of key, as the loads.
 _WRITE_CRASHES = text(
     """
+    WITH told AS (
+        SELECT new.job, new.index, new.revision, coalesce(new.error, '') AS error, new.error_class,
+            new.crashes - CASE WHEN before.crashes <= new.crashes THEN before.crashes ELSE 0 END AS crashes
+        FROM json_to_recordset(CAST(:rows AS json))
+            AS new(job text, index int, revision bigint, crashes int, error text, error_class text)
+            LEFT JOIN tasks AS before
+                ON before.job = new.job AND before.index = new.index AND before.container = :container
+    ), fresh AS MATERIALIZED (
+        SELECT * FROM told WHERE crashes > 0 ORDER BY job, index
+    ), counted AS (
+        INSERT INTO unsampled_errors AS known (job, index, class, count)
+        SELECT job, index, coalesce(error_class, 'other'), crashes FROM fresh ORDER BY job, index
+        ON CONFLICT (job, index, class) DO UPDATE SET count = known.count + excluded.count
+    )
     INSERT INTO task_crashes AS known (job, index, crashed_at, newest_at, revision, error, task_run)
     SELECT job, index, array_fill(clock_timestamp(), ARRAY[LEAST(crashes, :kept)]), clock_timestamp(), revision, error,
         (SELECT task_run FROM running WHERE running.job = fresh.job AND running.revision = fresh.revision)
-    FROM (
-        SELECT new.job, new.index, new.revision, coalesce(new.error, '') AS error,
-            new.crashes - CASE WHEN before.crashes <= new.crashes THEN before.crashes ELSE 0 END AS crashes
-        FROM json_to_recordset(CAST(:rows AS json))
-            AS new(job text, index int, revision bigint, crashes int, error text)
-            LEFT JOIN tasks AS before
-                ON before.job = new.job AND before.index = new.index AND before.container = :container
-    ) AS fresh
-    WHERE crashes > 0
+    FROM fresh
     ORDER BY job, index
     ON CONFLICT (job, index) DO UPDATE SET
         crashed_at = CASE WHEN known.task_run <> excluded.task_run THEN excluded.crashed_at
@@ -247,7 +253,7 @@ def save_loads(connection: Connection, tasks: Sequence[TaskReport]) -> None:
 def save_crashes(connection: Connection, container: str, tasks: Sequence[TaskReport]) -> None:
     """Notes the crashes that the container reports and has not reported before."""
     rows = [
-        {"job": task.job, "index": task.index, "revision": task.revision, "crashes": task.crashes, "error": task.error}
+        task.model_dump(include={"job", "index", "revision", "crashes", "error", "error_class"})
         for task in tasks
         if task.crashes
     ]

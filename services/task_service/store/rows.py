@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import NamedTuple
 
 
@@ -37,7 +39,7 @@ class ReportedTask(NamedTuple):
     """What a task reported last. `progress`: JSON of `penstock.model.reports.TaskProgress`, without what is no
     measurement. `is_of_running`: whether it is of the revision that the task should run, or later. `task_count` and the
     last two are JSON values as they are stored: of the job's running configuration, and of the newest load, which
-    is no longer known when it is old."""
+    is no longer known when it is old. `errors`: how often it ended by itself since the last samples, by class."""
 
     job: str
     number: int
@@ -49,6 +51,7 @@ class ReportedTask(NamedTuple):
     is_of_running: bool | None = None
     cpu_cores: object = None
     memory_bytes: object = None
+    errors: Mapping[str, int] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,3 +77,9 @@ class TaskSample:
     running: bool
     crashes: int
     task_count: int | None
+    key_group_backlog_records: int | None
+    errors_out_of_memory: int
+    errors_configuration: int
+    errors_fenced: int
+    errors_host: int
+    errors_other: int

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import astuple, fields
 
 from psycopg import Cursor, OperationalError, errors
@@ -17,6 +18,8 @@ from services.task_service.store.rows import ReportedTask, TaskSample
 
 log = logger(__name__)
 DAYS_AHEAD = 7
+Errors = Mapping[tuple[str, int], Mapping[str, int]]
+"""How often a task ended by itself, by class."""
 _PAGE = 5_000
 # Two processes that ask at the same time ask one after the other, and the second finds the minute set. A minute far
 # ahead is of a clock that was wrong, and holds nobody up.
@@ -55,6 +58,16 @@ _TASKS = text(
     ORDER BY page.job, page.index
     """
 )
+# They are counted once. What a report counts meanwhile is of the next minute, and what it holds is left to it.
+_TAKE_ERRORS = text(
+    """
+    DELETE FROM unsampled_errors USING (
+        SELECT job, index, class FROM unsampled_errors ORDER BY job, index, class FOR UPDATE SKIP LOCKED
+    ) AS free
+    WHERE (unsampled_errors.job, unsampled_errors.index, unsampled_errors.class) = (free.job, free.index, free.class)
+    RETURNING unsampled_errors.job, unsampled_errors.index, unsampled_errors.class, unsampled_errors.count
+    """
+)
 _NO_MEASUREMENTS = ["offsets", "key_group_rates", "input_problems", "phase_seconds"]
 _COLUMNS = ", ".join(field.name for field in fields(TaskSample))
 _COPY = f"COPY task_metrics ({_COLUMNS}, minute) FROM STDIN".encode()
@@ -82,7 +95,8 @@ class SampleStore:
                 minute = connection.execute(_CLAIM).scalar_one_or_none()
                 if minute is None:
                     return None
-                return sum(_copy(connection, page, minute) for page in _pages(connection))
+                errors_by_task = _take_errors(connection)
+                return sum(_copy(connection, page, minute) for page in _pages(connection, errors_by_task))
         except errors.UniqueViolation:
             log.warning("samples not stored: a Task Service of another release stores them")
             return None
@@ -123,11 +137,20 @@ def bound_locks(connection: Connection) -> None:
     connection.execute(text("SET LOCAL lock_timeout = '1s'"))
 
 
-def _pages(connection: Connection) -> Iterator[Sequence[TaskSample]]:
+def _take_errors(connection: Connection) -> Errors:
+    """Those of a task that nobody reports any more are not counted."""
+    found: dict[tuple[str, int], dict[str, int]] = defaultdict(dict)
+    for job, index, error_class, count in connection.execute(_TAKE_ERRORS).all():
+        found[job, index][error_class] = count
+    return found
+
+
+def _pages(connection: Connection, errors_by_task: Errors) -> Iterator[Sequence[TaskSample]]:
     after = {"job": "", "index": -1}
     while True:
         rows = connection.execute(_TASKS, {**after, "others": _NO_MEASUREMENTS, "most": _PAGE}).all()
-        yield [sample(ReportedTask(*row)) for row in rows]
+        reported = [ReportedTask(*row) for row in rows]
+        yield [sample(one._replace(errors=errors_by_task.get((one.job, one.number), {}))) for one in reported]
         if len(rows) < _PAGE:
             return
         after = {"job": rows[-1].job, "index": rows[-1].index}

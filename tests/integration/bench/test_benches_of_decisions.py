@@ -29,7 +29,7 @@ def test_placement():
 def test_autoscaling():
     """A job that is stopped for most of a day, under every policy."""
     figures = autoscaling.measure(0, 1, seed=1, kinds=["stop"], sizes=[3.0])
-    assert figures.pop("model_error") is None
+    assert all(0 < error < 1 for error in figures.pop("model_error").values())
     assert 0 < figures.pop("downtime_error") < 1
     assert figures.keys() >= {"penstock", "static_peak", "hpa", "keda", "dhalion", "ds2", "flink_autoscaler"}
     for score in figures.values():

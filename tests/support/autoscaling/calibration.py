@@ -1,9 +1,8 @@
 """Figures of the model, each with its source. "Measured" names a heading of `tests/bench/README.md`.
 
-Not calibrated, since no run of Penstock recorded it: the noise of a task's rate (`RATE_NOISE`, `HOST_NOISE`), the slow
-first minute after a change (`WARM_UP_SHARE`), what an out-of-memory loop costs (`OUT_OF_MEMORY_SHARE`), and how a
-job's rate grows with its tasks beyond one machine (taken as linear), and the memory of a task and of its state. So the
-error of the whole model is unknown; only that of its downtimes is computed (`downtime_error`).
+Not calibrated, since no run of Penstock recorded it: the noise of a task's rate (`rate_noise`, `host_noise`), what an
+out-of-memory loop costs (`OUT_OF_MEMORY_SHARE`), how a job's rate grows with its tasks beyond one machine (taken as
+linear), and the memory of a task and of its state. `fitting.py` holds the rest of the model against recorded runs.
 """
 
 from __future__ import annotations
@@ -29,13 +28,33 @@ COPY_SECONDS_PER_MILLION_ROWS = {"heap": 7.0, "rocksdb": 4.4}
 # Measured, `hosts`: a driver of its own starts in 18.5 s.
 ISOLATED_START_SECONDS = 18.5
 
-WARM_UP_SHARE = 0.8
-RATE_NOISE = 0.05
-HOST_NOISE = 0.03
 OUT_OF_MEMORY_SHARE = 0.5
 
 BASE_MEMORY_BYTES = 150 * 2**20
 STATE_BYTES_PER_MILLION_ROWS = 300e6
+
+
+class Figures(NamedTuple):
+    """What a task does, and what a change costs. `fitting.py` takes these from real runs instead.
+
+    `warm_up_share`: of its rate, in the first minute after a change. Noise is relative, of a minute and of a host.
+    `down_seconds`: of a change without state.
+    """
+
+    rows_per_core_second: float = ROWS_PER_CORE_SECOND
+    batch_overhead_seconds: float = BATCH_OVERHEAD_SECONDS
+    down_seconds: float = DOWN_SECONDS
+    warm_up_share: float = 0.8
+    rate_noise: float = 0.05
+    host_noise: float = 0.03
+
+    def stands_still(self, millions: float, backend: str, isolated: bool = False) -> float:
+        """Seconds in which a job has no tasks while they change; with drivers of their own, while these start, too."""
+        loading = DOWN_SECONDS_PER_MILLION_HEAP_ROWS * millions if backend == "heap" else 0.0
+        return self.down_seconds + loading + (ISOLATED_START_SECONDS if isolated else 0.0)
+
+
+USUAL = Figures()
 
 
 class Rescale(NamedTuple):
@@ -60,12 +79,6 @@ RECORDED: tuple[Rescale, ...] = (
 )
 
 
-def down_seconds(millions: float, backend: str, isolated: bool = False) -> float:
-    """How long a job stands still while its tasks change; with drivers of their own, while these start, too."""
-    loading = DOWN_SECONDS_PER_MILLION_HEAP_ROWS * millions if backend == "heap" else 0.0
-    return DOWN_SECONDS + loading + (ISOLATED_START_SECONDS if isolated else 0.0)
-
-
 def lead_seconds(millions: float, backend: str) -> float:
     """From the decision to the stop of the old tasks, which go on meanwhile."""
     return ORDER_SECONDS + COPY_SECONDS_PER_MILLION_ROWS[backend] * millions
@@ -73,4 +86,4 @@ def lead_seconds(millions: float, backend: str) -> float:
 
 def downtime_error(recorded: Sequence[Rescale] = RECORDED) -> float:
     """Mean of |model - measured| / measured over the recorded rescales, from which its figures were taken, too."""
-    return fmean(abs(down_seconds(one.millions, one.backend) / one.down_seconds - 1) for one in recorded)
+    return fmean(abs(USUAL.stands_still(one.millions, one.backend) / one.down_seconds - 1) for one in recorded)

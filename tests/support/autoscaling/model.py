@@ -13,7 +13,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tests.support.autoscaling import calibration as figures
+from tests.support.autoscaling import calibration
+from tests.support.autoscaling.calibration import USUAL, Figures
 from tests.support.autoscaling.jobs import KEY_GROUPS, MAX_TASKS, Floats, Job, Size, shares, task_of_group
 from tests.support.autoscaling.seen import Wanted
 
@@ -47,12 +48,19 @@ class Minute(NamedTuple):
 class Fleet:
     """A row of each job for each size in which it begins, beside each other."""
 
-    def __init__(self, jobs: Sequence[Job], sizes: Sequence[Sequence[Size]], rng: np.random.Generator) -> None:
+    def __init__(
+        self,
+        jobs: Sequence[Job],
+        sizes: Sequence[Sequence[Size]],
+        rng: np.random.Generator,
+        figures: Figures = USUAL,
+    ) -> None:
         self.jobs = jobs
+        self._figures = figures
         self.policies = len(sizes[0])
         rows = len(jobs) * self.policies
         self._rng = rng
-        self._hosts = rng.lognormal(0.0, figures.HOST_NOISE, (len(jobs), MAX_TASKS))
+        self._hosts = rng.lognormal(0.0, figures.host_noise, (len(jobs), MAX_TASKS))
         self.tasks, self.memory = np.array(sizes, dtype=np.int64).reshape(rows, 2).T.copy()
         self.started = np.zeros(rows, dtype=np.int64)
         self.bounds: list[tuple[int, ...] | None] = [None] * rows
@@ -90,8 +98,8 @@ class Fleet:
         job = self.job(row)
         millions = job.state_millions * float(self._state[minute, row // self.policies])
         self.pending[row] = wanted
-        self._lead[row] = figures.lead_seconds(millions, job.backend)
-        return figures.down_seconds(millions, job.backend, job.isolated)
+        self._lead[row] = calibration.lead_seconds(millions, job.backend)
+        return self._figures.stands_still(millions, job.backend, job.isolated)
 
     def step(self, minute: int) -> Minute:
         """Lets a minute pass."""
@@ -107,7 +115,7 @@ class Fleet:
         memory = self._memory_needed(minute)
         short = memory > self.memory[:, None]
         speed = self._speeds(minute, short)
-        usual = np.maximum(self._per_row(self._speed[minute]), 1e-6) * figures.ROWS_PER_CORE_SECOND
+        usual = np.maximum(self._per_row(self._speed[minute]), 1e-6) * self._figures.rows_per_core_second
         done = np.minimum(work, speed * self._time_for_rows(up)[:, None])
         share = np.divide(done, work, out=np.zeros_like(done), where=work > 0)
         self._backlog = waiting * (1.0 - share.reshape(-1)[self._place])
@@ -136,7 +144,7 @@ class Fleet:
             slowest_rate=np.where(self._active, done, np.inf).min(axis=1) / MINUTE,
             fastest_rate=done.max(axis=1) / MINUTE,
             backlog=backlog,
-            broker_lag=backlog + input_rate * figures.TRIGGER_SECONDS * (0.5 + busy),
+            broker_lag=backlog + input_rate * calibration.TRIGGER_SECONDS * (0.5 + busy),
             out_of_memory=(short & self._active).any(axis=1),
             memory_used=np.minimum((memory * self._active).max(axis=1), self.memory),
             group_rates=arriving / MINUTE,
@@ -156,7 +164,7 @@ class Fleet:
         millions = job.state_millions * float(self._state[minute, row // self.policies])
         self.tasks[row], self.memory[row], self.started[row] = wanted.tasks, wanted.memory_bytes, minute
         self.bounds[row] = wanted.bounds
-        self._down[row] = figures.down_seconds(millions, job.backend, job.isolated)
+        self._down[row] = self._figures.stands_still(millions, job.backend, job.isolated)
         self._deal(row, wanted.bounds)
 
     def _per_row(self, by_job: np.ndarray) -> np.ndarray:
@@ -177,17 +185,19 @@ class Fleet:
 
     def _speeds(self, minute: int, short: np.ndarray) -> Floats:
         """Rows a second of each task while it is busy."""
-        noise = self._hosts * np.clip(self._rng.normal(1.0, figures.RATE_NOISE, self._hosts.shape), 0.7, 1.3)
-        by_job = noise * (self._speed[minute] * figures.ROWS_PER_CORE_SECOND)[:, None]
-        cold = np.where(self.started == minute, figures.WARM_UP_SHARE, 1.0) if minute else np.ones(len(self.tasks))
-        slow = np.where(short, figures.OUT_OF_MEMORY_SHARE, 1.0)
+        noise = self._hosts * np.clip(self._rng.normal(1.0, self._figures.rate_noise, self._hosts.shape), 0.7, 1.3)
+        by_job = noise * (self._speed[minute] * self._figures.rows_per_core_second)[:, None]
+        cold = (
+            np.where(self.started == minute, self._figures.warm_up_share, 1.0) if minute else np.ones(len(self.tasks))
+        )
+        slow = np.where(short, calibration.OUT_OF_MEMORY_SHARE, 1.0)
         return np.repeat(by_job, self.policies, axis=0) * cold[:, None] * slow * self._active
 
     def _time_for_rows(self, up: Floats) -> Floats:
         """What the fixed part of the batches leaves of a minute."""
-        return up * (1.0 - figures.BATCH_OVERHEAD_SECONDS / figures.TRIGGER_SECONDS)
+        return up * (1.0 - self._figures.batch_overhead_seconds / calibration.TRIGGER_SECONDS)
 
     def _memory_needed(self, minute: int) -> Floats:
-        state = self._millions * self._state[minute] * figures.STATE_BYTES_PER_MILLION_ROWS
+        state = self._millions * self._state[minute] * calibration.STATE_BYTES_PER_MILLION_ROWS
         by_group = np.repeat(self._weights * state[:, None], self.policies, axis=0)
-        return figures.BASE_MEMORY_BYTES + self._by_task(by_group)
+        return calibration.BASE_MEMORY_BYTES + self._by_task(by_group)

@@ -75,6 +75,7 @@ _PROGRESS = TaskProgress(
     busy_share=0.5,
     late_rows_per_second=0.0,
     phase_seconds={"addBatch": 0.5},
+    key_group_backlogs={"0": 7},
 )
 _REPORT = TaskReport(
     job="a",
@@ -84,6 +85,7 @@ _REPORT = TaskReport(
     generation=1,
     restarts=0,
     epoch=4,
+    error_class="host",
     progress=_PROGRESS,
     load={"c": 1.0},
 )

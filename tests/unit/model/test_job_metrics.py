@@ -34,7 +34,13 @@ def test_a_series_has_every_minute_and_what_is_not_known_is_none(
 
 @pytest.mark.parametrize(
     ("metric", "expected"),
-    [("input_rows_per_second", [2.0, None, 5.0]), ("busy_share", [2.0, None, 5.0]), ("lag_seconds", [3.0, None, 5.0])],
+    [
+        ("input_rows_per_second", [2.0, None, 5.0]),
+        ("busy_share", [2.0, None, 5.0]),
+        ("lag_seconds", [3.0, None, 5.0]),
+        ("tasks_running", [3.0, None, 5.0]),
+        ("restarts", [4.0, None, 5.0]),
+    ],
 )
 def test_a_step_is_made_of_its_known_minutes(metric: str, expected: list[float | None]) -> None:
     assert in_steps(METRICS_BY_NAME[metric], (1.0, 3.0, None, None, 5.0), 2) == expected

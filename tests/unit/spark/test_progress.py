@@ -123,6 +123,33 @@ def test_backlogs_of_several_sources_add_up() -> None:
     assert progress.offsets["events"]["0"] == 300
 
 
+@pytest.mark.parametrize(
+    ("read", "latest", "expected"),
+    [
+        pytest.param([375] * 4, [1000] * 4, {"0": 625, "1": 625, "2": 625, "3": 625}, id="even"),
+        pytest.param([375, 375, 375, 375], [375, 400, 375, 975], {"1": 25, "3": 600}, id="only where rows wait"),
+        pytest.param([375] * 4, [375] * 4, {}, id="none waits"),
+        pytest.param([375] * 3, [1000] * 4, None, id="a key group that is not known to be read"),
+        pytest.param([], [1000] * 4, None, id="nothing known"),
+    ],
+)
+def test_the_backlog_of_each_key_group(read: list[int], latest: list[int], expected: dict[str, int] | None) -> None:
+    record = copy.deepcopy(RECORDED["stateless, behind"])
+    (source,) = record["sources"]
+    for name, offsets in (("endOffset", read), ("latestOffset", latest)):
+        source[name] = {"events": {str(partition): offset for partition, offset in enumerate(offsets)}}
+    source["numInputRows"] = 1500
+    assert task_progress(record).key_group_backlogs == expected
+
+
+def test_the_backlog_of_a_key_group_is_that_of_all_inputs() -> None:
+    record = copy.deepcopy(RECORDED["stateless, behind"])
+    record["sources"].append(copy.deepcopy(record["sources"][0]))
+    assert task_progress(record).key_group_backlogs == dict.fromkeys("0123", 1250)
+    record["sources"][1]["latestOffset"] = None
+    assert task_progress(record).key_group_backlogs is None
+
+
 def test_offsets_given_as_text_count_the_same() -> None:
     record = copy.deepcopy(RECORDED["stateless, behind"])
     source = record["sources"][0]
@@ -187,6 +214,7 @@ def test_what_an_unfinished_batch_reads_is_not_done_yet(
     before = TaskProgress(batch_id=4, backlog_records=7, backlog_bytes=70, processed_rows_per_second=5.0)
     after = with_open_batch(before, batch, shares)
     assert (after.backlog_records, after.backlog_bytes, after.oldest_unread_seconds) == (backlog, None, oldest)
+    assert after.key_group_backlogs == (None if backlog is None else {"0": backlog} if backlog else {})
     assert (after.batch_id, after.processed_rows_per_second) == (4, 5.0)
 
 

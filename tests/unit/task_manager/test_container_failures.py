@@ -41,6 +41,7 @@ def test_out_of_memory_is_told_only_of_a_task_that_had_the_host_for_itself() -> 
     assert reports["alone/0"].out_of_memory
     assert not reports["flights/0"].out_of_memory
     assert "out of memory" in (reports["flights/0"].error or "")
+    assert (reports["alone/0"].error_class, reports["flights/0"].error_class) == ("out_of_memory", "host")
 
 
 def test_a_task_that_crashes_again_and_again_is_tried_less_and_less_often() -> None:

@@ -40,6 +40,17 @@ def test_the_sample_of_a_running_task():
     assert (got.job, got.index, got.lag_seconds, got.state_rows, got.backlog_bytes) == ("j", 1, 2.0, 3, None)
 
 
+@pytest.mark.parametrize(("backlogs", "greatest"), [(None, None), ({}, 0), ({"0": 3, "7": 12}, 12)])
+def test_the_backlog_of_the_key_group_that_has_most(backlogs: dict[str, int] | None, greatest: int | None) -> None:
+    progress = TaskProgress(key_group_backlogs=backlogs).model_dump_json()
+    assert sample(task(progress)).key_group_backlog_records == greatest
+
+
+def test_errors_count_by_class_and_one_of_a_newer_release_as_another() -> None:
+    got = sample(task(None, TaskState.CRASHED)._replace(errors={"host": 2, "other": 1, "of the future": 3}))
+    assert (got.errors_host, got.errors_other, got.errors_out_of_memory, got.errors_fenced) == (2, 4, 0, 0)
+
+
 def test_a_load_is_known_of_a_task_that_runs_and_a_count_of_tasks_if_it_is_one():
     used = {"cpu_cores": 0.5, "memory_bytes": 7, "task_count": 3}
     got = sample(task("{}")._replace(crashes=2, **used))

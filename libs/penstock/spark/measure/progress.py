@@ -42,6 +42,7 @@ def task_progress(record: Record) -> TaskProgress:
         processed_rows_per_second=_number(record.get("processedRowsPerSecond")),
         backlog_records=_total(_backlog_records(source) for source in sources),
         backlog_bytes=_total(_integer(_metric(source, _BYTES_BEHIND)) for source in sources),
+        key_group_backlogs=_by_key_group((source, "endOffset", _rows_per_offset(source)) for source in sources),
         watermark=(record.get("eventTime") or {}).get("watermark"),
         state_rows=_total(_integer(operator.get("numRowsTotal")) for operator in operators),
         state_memory_bytes=_total(_integer(operator.get("memoryUsedBytes")) for operator in operators),
@@ -81,6 +82,9 @@ def with_open_batch(progress: TaskProgress, opened: Record, shares: Sequence[flo
     changed: dict[str, Any] = {
         "backlog_records": _total(backlog),
         "backlog_bytes": None,
+        "key_group_backlogs": _by_key_group(
+            (source, "startOffset", share) for source, share in zip(sources, known, strict=True)
+        ),
         "oldest_unread_seconds": _thousandth(opened["millis"]) if has_rows else None,
     }
     if opened["millis"] >= _MINUTE_MILLIS:
@@ -124,6 +128,24 @@ def _backlog_records(source: Record) -> int | None:
         return None
     offsets = _total(_behind(read, latest))
     return None if offsets is None else math.ceil(offsets * _rows_per_offset(source))
+
+
+def _by_key_group(sources: Iterable[tuple[Record, str, float]]) -> dict[str, int] | None:
+    """Rows behind the newest offsets by partition, where there are any. Of each source: the name of the offsets that
+    count as read, and the share of offsets that are rows. None unless every partition of every source tells it."""
+    rows: dict[str, int] = {}
+    known = list(sources)
+    for source, read, share in known:
+        latest, done = _offsets(source.get("latestOffset")), _offsets(source.get(read))
+        if not latest or not done:
+            return None
+        partitions = [partition for of_topic in latest.values() for partition in of_topic]
+        for partition, offsets in zip(partitions, _behind(done, latest), strict=True):
+            if offsets is None:
+                return None
+            if offsets:
+                rows[partition] = rows.get(partition, 0) + math.ceil(offsets * share)
+    return rows if known else None
 
 
 def _beyond(source: Record, end: str, share: float) -> int | None:

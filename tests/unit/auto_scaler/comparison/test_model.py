@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.support.autoscaling import calibration, model
-from tests.support.autoscaling.calibration import ROWS_PER_CORE_SECOND, Rescale
+from tests.support.autoscaling.calibration import ROWS_PER_CORE_SECOND, USUAL, Rescale
 from tests.support.autoscaling.jobs import KEY_GROUPS, Job, Size, largest_share, memory_for, shares
 from tests.support.autoscaling.score import is_wrong_way
 from tests.support.autoscaling.seen import Wanted
@@ -17,12 +17,7 @@ from tests.support.autoscaling.traces import KINDS, Trace, synthetic, trace
 MIB = 2**20
 EVEN = np.full(KEY_GROUPS, 1 / KEY_GROUPS)
 FULL = ROWS_PER_CORE_SECOND
-
-
-@pytest.fixture(autouse=True)
-def _no_noise(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(calibration, "RATE_NOISE", 0.0)
-    monkeypatch.setattr(calibration, "HOST_NOISE", 0.0)
+NO_NOISE = USUAL._replace(rate_noise=0.0, host_noise=0.0)
 
 
 def trace_of(rate: float, minutes: int = 20, **changed: Any) -> Trace:
@@ -30,7 +25,7 @@ def trace_of(rate: float, minutes: int = 20, **changed: Any) -> Trace:
 
 
 def fleet(job: Job, *tasks: int, memory: int = 512 * MIB) -> model.Fleet:
-    return model.Fleet([job], [[Size(count, memory) for count in tasks]], np.random.default_rng(1))
+    return model.Fleet([job], [[Size(count, memory) for count in tasks]], np.random.default_rng(1), NO_NOISE)
 
 
 def test_what_exceeds_the_tasks_waits_and_makes_them_busy() -> None:
@@ -112,7 +107,7 @@ def test_operators_give_memory_for_the_largest_state() -> None:
 
 
 def test_the_error_of_downtimes_is_relative() -> None:
-    exact = Rescale(0.0, "heap", calibration.down_seconds(0.0, "heap"))
+    exact = Rescale(0.0, "heap", USUAL.stands_still(0.0, "heap"))
     assert calibration.downtime_error([exact]) == 0.0
     assert calibration.downtime_error([exact, exact._replace(down_seconds=3.6)]) == pytest.approx(0.25)
 
