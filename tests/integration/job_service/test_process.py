@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
@@ -14,18 +15,27 @@ from pathlib import Path
 import httpx
 import pytest
 from pydantic import ValidationError
-from sqlalchemy import text
+from sqlalchemy import Engine, text
 
+from penstock.control.clock import SystemClock
 from penstock.control.process import start_child, stop_group, wait_until
 from penstock.local.ports import free_port
+from penstock.model.alerts import AlertKind
+from penstock.store import leases
+from penstock.store.alerts import raise_alert
 from penstock.store.engine import connect, transaction
 from penstock.store.migrate import upgrade
 from penstock.store.tokens import create_first_admin
 from penstock.wire.job_client import JobClient
 from services.job_service.__main__ import main
 from services.job_service.expiry import LOOP
+from services.job_service.notify.loop import LOOP as NOTIFICATIONS
+from services.job_service.notify.loop import Notifications
+from services.job_service.notify.sender import Sender
+from services.job_service.settings import JobServiceSettings
 from tests.support import calls
 from tests.support.job_service.service import CONFIG
+from tests.support.job_service.webhook import webhook
 
 ROOT = Path(__file__).parents[3]
 COMMAND = [sys.executable, "-m", "services.job_service"]
@@ -60,6 +70,40 @@ def test_two_processes_on_an_empty_database(empty_database_url: str, tmp_path: P
         assert stop_group(second if leads else first, 20.0) == 0
 
 
+def test_a_process_that_is_killed_while_it_tells_a_webhook(database_url: str, tmp_path: Path) -> None:
+    """1. The webhook kills the sender before it answers. 2. Another process leads. 3. It sends the same message under
+    the same name."""
+    engine = connect(database_url)
+    with webhook() as hook:
+        target = {"name": "pager", "shape": "json", "url": hook.url}
+        told = {
+            "PENSTOCK_NOTIFY_TARGETS": json.dumps([target]),
+            "PENSTOCK_NOTIFY_GATHER_SECONDS": "0",
+            "PENSTOCK_NOTIFY_PERIOD_SECONDS": "0.2",
+            "PENSTOCK_NOTIFY_LEASE_SECONDS": "1",
+        }
+        with transaction(engine) as connection:
+            raise_alert(connection, AlertKind.TASK_CRASHING, "etl", "task 0 is ill")
+        with _running(database_url, tmp_path, **told) as (process, _):
+            hook.before_answer = process.kill
+            wait_until(lambda: process.poll() is not None, UP_SECONDS, "the sender to be killed")
+        hook.before_answer = lambda: None
+        wait_until(lambda: _next_round(engine, target), UP_SECONDS, "another leader's round")
+        first, again = hook.received
+        assert (first.delivery, first.body) == (again.delivery, again.body)
+    engine.dispose()
+
+
+def _next_round(engine: Engine, target: dict[str, str]) -> bool:
+    """A round of another process, once it leads."""
+    with transaction(engine) as connection:
+        epoch = leases.take(connection, NOTIFICATIONS, "next", url="", seconds=60.0)
+    if epoch is not None:
+        targets = JobServiceSettings(notify_targets=(target,)).notify_targets
+        Notifications(engine, SystemClock(), targets, Sender().send, gather_seconds=0.0).round(epoch)
+    return epoch is not None
+
+
 def test_it_refuses_to_serve_others_without_authentication(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PENSTOCK_HOST", "0.0.0.0")
     monkeypatch.setenv("PENSTOCK_AUTHENTICATION", "false")
@@ -68,7 +112,7 @@ def test_it_refuses_to_serve_others_without_authentication(monkeypatch: pytest.M
 
 
 @contextmanager
-def _running(database_url: str, folder: Path) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
+def _running(database_url: str, folder: Path, **settings: str) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
     port = free_port()
     environment = {
         **os.environ,
@@ -77,6 +121,7 @@ def _running(database_url: str, folder: Path) -> Iterator[tuple[subprocess.Popen
         "PENSTOCK_EXPIRY_PERIOD_SECONDS": "0.2",
         "PENSTOCK_EXPIRY_LEASE_SECONDS": "1",
         "PENSTOCK_HTTP_HEADER_SECONDS": "1",
+        **settings,
     }
     process = start_child(COMMAND, env=environment, cwd=ROOT, log_path=folder / f"{port}.log")
     try:
