@@ -21,7 +21,7 @@ from penstock.wire.app import serve
 from services.job_service.api import create_api
 from services.job_service.expiry import LOOP, Expiry
 from services.job_service.housekeeping import Housekeeping
-from services.job_service.metrics import OpenAlerts
+from services.job_service.metrics import Fleet, OpenAlerts
 from services.job_service.notify.loop import LOOP as NOTIFICATIONS
 from services.job_service.notify.loop import Notifications
 from services.job_service.notify.sender import Sender
@@ -51,11 +51,13 @@ def main() -> None:
     loop = build_loop(LOOP, step, engine, clock, times, holder=settings.identity(), url=settings.url())
     notifications = _notifications(settings, engine, clock)
     alerts = OpenAlerts(engine, clock)
-    REGISTRY.register(alerts)
     app = create_api(engine, clock, settings, Outgoing(identity))
+    fleet = Fleet(engine, clock, app.state.parts.census)
+    for counts in (alerts, fleet):
+        REGISTRY.register(counts)
     # Users have tokens; a browser that is asked for a certificate asks its user.
     tls = identity.server_context(ask=False) if settings.serves_tls() else None
-    serve(app, settings.host, settings.port, loop, notifications, alerts, tls=tls)
+    serve(app, settings.host, settings.port, loop, notifications, alerts, fleet, tls=tls)
 
 
 def _notifications(settings: JobServiceSettings, engine: Engine, clock: Clock) -> LeaderLoop:

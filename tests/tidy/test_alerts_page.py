@@ -10,7 +10,7 @@ from services.shard_manager.placement.alerts import CELL_SHORT
 from services.shard_manager.placement.reasons import Cause
 from tests.tidy.source import REPOSITORY
 
-ROW = re.compile(r"^\| `(?P<kind>\w+)` \| (?P<subject>[^|]+) \|", re.MULTILINE)
+ROW = re.compile(r"^\| `(?P<kind>[a-z_]+)` \| (?P<subject>[^|]+) \|", re.MULTILINE)
 CAUSES = {*Cause, CELL_SHORT}
 
 

@@ -17,7 +17,7 @@ from anyio.to_thread import run_sync
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, JSONResponse
-from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client import CONTENT_TYPE_LATEST, Counter, generate_latest
 from starlette.exceptions import HTTPException
 from starlette.routing import compile_path
 
@@ -32,6 +32,7 @@ from penstock.wire.slow_clients import allow_connections, guarded
 from penstock.wire.tls_door import behind_tls
 
 log = logger(__name__)
+REQUEST_FAILURES = Counter("penstock_request_failures", "requests that were answered by a 5xx", ["error"])
 T = TypeVar("T")
 _OPERATIONS_THREADS = 2
 
@@ -147,7 +148,10 @@ def _add_error_handlers(app: FastAPI) -> None:
 
 
 def _penstock_error(_: Request, error: PenstockError) -> JSONResponse:
-    return penstock_error(error)
+    response = penstock_error(error)
+    if response.status_code >= 500:
+        REQUEST_FAILURES.labels(type(error).__name__).inc()
+    return response
 
 
 def _invalid_request(_: Request, error: RequestValidationError) -> JSONResponse:
@@ -175,6 +179,7 @@ def _methods(request: Request) -> set[str]:
 
 
 def _bug(request: Request, error: Exception) -> JSONResponse:
+    REQUEST_FAILURES.labels(type(error).__name__).inc()
     log.error("request broke", path=request.url.path, error=repr(error))
     return problem(500, "InternalError", "this is a bug in Penstock; see the log of the service")
 
