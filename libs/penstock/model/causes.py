@@ -28,6 +28,7 @@ class CauseKind(StrEnum):
     AT_LIMIT = "at_limit"
     TOO_SMALL = "too_small"
     MANY_JOBS = "many_jobs"
+    CATCHING_UP = "catching_up"
     OTHER_ERROR = "other_error"
 
 

@@ -27,6 +27,8 @@ _CONTAINER_ALERTS = (
     AlertKind.DRAIN_OVERDUE,
     AlertKind.LEADER_REFUSED,
 )
+_OF_THE_JOB = frozenset([CauseKind.BAD_CODE, CauseKind.MALFORMED_INPUT])
+"""Errors that a task has wherever it runs."""
 _MOSTLY, _SELDOM = 0.5, 0.25
 _NO_MORE = 1.2
 _PLANNED = frozenset([JobState.PENDING, JobState.WAITING, JobState.RESCALING, JobState.ROLLING, JobState.DELETING])
@@ -104,7 +106,8 @@ def causes_of_containers(facts: Facts) -> Iterator[Cause]:
         found = list(_evidence(facts, container, ill))
         if found:
             certainty = min((each for each, _ in found), key=list(Certainty).index)
-            summary = f"the container {container.name} is bad: task {numbers(ill)} of the job runs there"
+            verb = "is" if certainty is Certainty.CERTAIN else "may be"
+            summary = f"the container {container.name} {verb} bad: task {numbers(ill)} of the job runs there"
             evidence = tuple(text for _, text in found)
             advice = f"`penstock drain {container.name} --reason ...`, then mend or restart it"
             yield Cause(CauseKind.BAD_CONTAINER, certainty, summary, evidence, advice)
@@ -159,7 +162,8 @@ def _beside_own(facts: Facts, name: str, ill: list[int]) -> Iterator[tuple[Certa
     told = f"its other tasks, {numbers(task.index for task in elsewhere)}, do well on other containers"
     lagging = [task for task in present(facts) if task.container == name and is_lagging(facts, task)]
     if not lagging:
-        yield Certainty.POSSIBLE, told
+        if not any(each.container == name and each.kind in _OF_THE_JOB for each in failed_tasks(facts)):
+            yield Certainty.POSSIBLE, told
         return
     inputs = [_input(task) for task in elsewhere]
     mean = sum(inputs) / len(inputs)

@@ -17,6 +17,7 @@ UNEVEN = 1.5
 """The busiest task gets so many times the mean."""
 _LEAST_GAIN = 0.1
 BUSY, IDLE = 0.8, 0.15
+_TREND_MINUTES = 10
 _FINE = (Health.HEALTHY, Health.STARTING)
 _SIZE = ("task_count", "max_task_count")
 _PINNED = frozenset(["oncall", "rollback"])
@@ -154,6 +155,7 @@ def _too_small(facts: Facts) -> Iterator[Cause]:
     if load.busy is not None and load.busy >= BUSY:
         told.append(f"the tasks work {load.busy:.0%} of the time")
     if not told:
+        yield from _catching_up(facts, load)
         return
     reason = None if facts.decision is None else facts.decision.inputs.get("reason")
     told += [] if reason is None else [f"the newest decision of the Auto Scaler: {reason}"]
@@ -173,6 +175,22 @@ def _too_small(facts: Facts) -> Iterator[Cause]:
         asks = "does the Auto Scaler run (`penstock decisions JOB --why`)?"
         advice = f"`penstock rescale JOB {min(limit, 2 * count)}`; {asks}"
         yield Cause(CauseKind.TOO_SMALL, Certainty.LIKELY, f"{count} tasks are too few", tuple(told), advice)
+
+
+def _catching_up(facts: Facts, load: _Load) -> Iterator[Cause]:
+    """The lag shrinks, and the tasks do more than comes in."""
+    lags = [minute.lag_seconds for minute in facts.minutes[-_TREND_MINUTES:] if minute.lag_seconds is not None]
+    backlog = _sum(facts, "backlog_records")
+    if len(lags) < 2 or lags[-1] >= lags[0] or backlog is None or load.comes is None or load.can is None:
+        return
+    if load.can > load.comes:
+        minutes = backlog / (load.can - load.comes) / 60
+        told = (
+            f"the lag went from {lags[0]:,.0f} s to {lags[-1]:,.0f} s in the last minutes",
+            f"the tasks do {load.can:,.0f} rows/s, and {load.comes:,.0f} rows/s come in",
+        )
+        advice = f"wait about {max(1.0, minutes):,.0f} minutes; more tasks are faster: `penstock rescale JOB N`"
+        yield Cause(CauseKind.CATCHING_UP, Certainty.LIKELY, "it catches up with what waited", told, advice)
 
 
 def _limit(facts: Facts) -> int:

@@ -122,6 +122,14 @@ FIRST = [
     ),
     ("at its limit", facts([task(progress=BUSY)], config={"max_task_count": 1}), "at_limit"),
     ("too small", LAG, "too_small"),
+    (
+        "less and less lag",
+        facts(
+            [task(progress=BUSY | {"processed_rows_per_second": 900.0, "busy_share": 0.7})],
+            minutes=[Minute(ago(60 * number), 200.0 + number) for number in (3, 2, 1)],
+        ),
+        "catching_up",
+    ),
     ("many lag", facts([task(progress=BUSY)], alerts=[alert(AlertKind.SCALING_FROZEN, "cell")]), "too_small"),
     ("an unknown error", facts([failed("Failed to delete the folder")]), "other_error"),
 ]
@@ -188,7 +196,14 @@ NONE: list[tuple[str, Facts]] = [
         facts(job={"state": JobState.PENDING}, rounds=[STALLED._replace(age_seconds=1, good_age_seconds=1)]),
     ),
 ]
+NO_CONTAINER = facts([failed("query: no column x"), task(1, "c2")], containers=[C1])
 OTHERS = {CauseKind.RECENT_CHANGE, CauseKind.BAD_CONTAINER, CauseKind.PROCESS_DOWN}
+
+
+def test_an_error_that_a_task_has_anywhere_accuses_no_container() -> None:
+    assert [each.kind for each in causes_of(NO_CONTAINER)] == [CauseKind.BAD_CODE]
+    elsewhere = causes_of(facts([failed("Failed to delete the folder"), task(1, "c2")], containers=[C1]))
+    assert elsewhere[0].summary.startswith("the container c1 may be bad")
 
 
 @pytest.mark.parametrize("known", [row[1] for row in NONE], ids=[row[0] for row in NONE])
