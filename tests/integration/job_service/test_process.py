@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -27,6 +28,7 @@ from penstock.store.engine import connect, transaction
 from penstock.store.migrate import upgrade
 from penstock.store.tokens import create_first_admin
 from penstock.wire.job_client import JobClient
+from penstock.wire.traces import trace_id
 from services.job_service.__main__ import main
 from services.job_service.expiry import LOOP
 from services.job_service.notify.loop import LOOP as NOTIFICATIONS
@@ -45,10 +47,11 @@ UP_SECONDS = 60.0
 def test_two_processes_on_an_empty_database(empty_database_url: str, tmp_path: Path) -> None:
     """1. Both bring the schema up at once and serve. 2. What one writes the other shows. 3. One of them drops what
     expired. 4. When the leader is killed the other goes on dropping. 5. A client that sends no headers is cut off. 6.
-    SIGTERM ends it at once."""
+    SIGTERM ends it at once. 7. A collector has the first span of each revision that the other one wrote."""
     with (
-        _running(empty_database_url, tmp_path) as (first, one),
-        _running(empty_database_url, tmp_path) as (second, two),
+        webhook() as collector,
+        _running(empty_database_url, tmp_path, PENSTOCK_TRACES_URL=collector.url) as (first, one),
+        _running(empty_database_url, tmp_path, PENSTOCK_TRACES_URL=collector.url) as (second, two),
     ):
         for url in (one, two):
             wait_until(lambda url=url: _answers(url), UP_SECONDS, "the Job Service to answer")
@@ -63,11 +66,20 @@ def test_two_processes_on_an_empty_database(empty_database_url: str, tmp_path: P
             left = other if leads else client
             left.put_layer("etl", "oncall", {"priority": 1}, if_match=2, expires_in_seconds=1)
             wait_until(lambda: left.get_layer("etl", "oncall").config is None, UP_SECONDS, "the override to end")
-            assert [entry.action for entry in left.history("etl").entries[:2]] == ["expire", "put"]
+            entries = left.history("etl").entries[:2]
+            assert [entry.action for entry in entries] == ["expire", "put"]
         with socket.create_connection(("127.0.0.1", int((two if leads else one).rpartition(":")[2])), 30) as slow:
             slow.sendall(b"GET /healthz HTTP/1.1\r\nHost:")
             assert slow.recv(1000).startswith(b"HTTP/1.1 408 ")
         assert stop_group(second if leads else first, 20.0) == 0
+        assert {request.path for request in collector.received} == {"/v1/traces"}
+        spans = [span for request in collector.received for span in _spans(request.json)]
+        begun = {span["traceId"] for span in spans if "parentSpanId" not in span}
+        assert {trace_id(entry.revision) for entry in entries} <= begun
+
+
+def _spans(sent: Any) -> list[Any]:
+    return [span for of in sent["resourceSpans"] for scope in of["scopeSpans"] for span in scope["spans"]]
 
 
 def test_a_process_that_is_killed_while_it_tells_a_webhook(database_url: str, tmp_path: Path) -> None:
