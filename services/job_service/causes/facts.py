@@ -115,6 +115,11 @@ class Facts:
     minutes: Sequence[Minute] = ()
     decision: DecisionView | None = None
 
+    @property
+    def is_well(self) -> bool:
+        """Whether the job is healthy and runs what it should: then there is nothing to explain."""
+        return self.verdict.health is Health.HEALTHY and self.verdict.converged
+
     def has(self, *healths: Health) -> bool:
         """Whether the job, or some task of it, has one of these healths."""
         return any(health in self.verdict.reasons for health in healths)

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from itertools import chain
 
 from penstock.model.causes import CauseKind, Certainty
-from penstock.model.states import Health
 from services.job_service.causes import cell, changes, crashes, lag
 from services.job_service.causes.facts import Cause, Facts
 
@@ -30,7 +29,7 @@ _CERTAINTIES, _KINDS = list(Certainty), list(CauseKind)
 def causes_of(facts: Facts) -> list[Cause]:
     """The causes that the rules find: by certainty, then in the order of the kinds. A healthy job that runs what it
     should has none."""
-    if facts.verdict.health is Health.HEALTHY and facts.verdict.converged:
+    if facts.is_well:
         return []
     named = (each._replace(advice=each.advice.replace(" JOB", f" {facts.job.job}")) for each in _without_repeats(facts))
     return sorted(named, key=_place)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any, NamedTuple
 
@@ -17,7 +18,7 @@ from penstock.model.job_metrics import METRICS_BY_NAME, MINUTE
 from penstock.model.jobs import StoredJob, layer_configs
 from penstock.model.traffic import measured
 from penstock.store import cluster
-from penstock.store.health import JobHealth, read_moment, read_named
+from penstock.store.health import read_moment, read_named
 from penstock.store.job_minutes import read_job_minutes
 from penstock.store.rows import columns, read_all
 from penstock.tasks.rollout import Rejected
@@ -74,19 +75,24 @@ class _Placed(NamedTuple):
 
 
 def read_facts(connection: Connection, stored: StoredJob) -> Facts:
-    """All that is known of a job that exists. Give a connection that sees one moment."""
+    """All that is known of a job that exists; of one that is well only that. Give a connection that sees one moment."""
     job = stored.name
     (found,) = read_named(connection, [job])
+    moment = read_moment(connection)
+    judged = Facts(found.facts, found.verdict, moment)
+    if judged.is_well:
+        return judged
     running, sync = overview.running_job(connection, job), overview.sync(connection, job)
     layers = layer_configs(stored, all_layers(connection))
     leaves = explain(layers)
     config = merge(layers) if running is None else running.config
-    placed, moment = _placed(connection, job, running), read_moment(connection)
-    containers = placed.containers
+    placed = _placed(connection, job, running)
+    names = placed.containers
+    containers = read_all(connection, ContainerEvidence, _CONTAINERS, {"job": job, "names": names})
     cell = read_cell(connection)
     decisions = overview.decisions_page(connection, job, limit=1)
-    return Facts(
-        **_of_job(found, moment),
+    return replace(
+        judged,
         config=config,
         settings=[leaf for leaf in leaves if leaf.layer != DEFAULT_LAYER],
         rejected=None if sync is None or sync.rejected is None else Rejected.model_validate(sync.rejected),
@@ -95,11 +101,11 @@ def read_facts(connection: Connection, stored: StoredJob) -> Facts:
         crashes=read_all(connection, Crashes, _CRASHES, {"job": job}),
         owners=placed.owners,
         shards=placed.shards,
-        containers=read_all(connection, ContainerEvidence, _CONTAINERS, {"job": job, "names": containers}),
-        elsewhere=Elsewhere(*connection.execute(_ELSEWHERE, {"names": containers}).one()),
+        containers=containers,
+        elsewhere=_elsewhere(connection, containers),
         is_open=any(each.is_live and each.availability == "open" for each in cell.containers),
         is_alive=any(each.heartbeat_age_seconds <= _ALIVE_SECONDS for each in cell.containers),
-        alerts=overview.alerts_about(connection, job, containers, _OF_CELL, limit=_MOST_ALERTS),
+        alerts=overview.alerts_about(connection, job, names, _OF_CELL, limit=_MOST_ALERTS),
         rounds=cell.rounds,
         leaders=cell.leaders,
         upstream=_upstream(connection, job, config),
@@ -109,8 +115,12 @@ def read_facts(connection: Connection, stored: StoredJob) -> Facts:
     )
 
 
-def _of_job(found: JobHealth, moment: Moment) -> dict[str, Any]:
-    return {"job": found.facts, "verdict": found.verdict, "moment": moment}
+def _elsewhere(connection: Connection, containers: Sequence[ContainerEvidence]) -> Elsewhere:
+    """Counts all tasks, so only when there is something to compare with."""
+    if not any(container.bad_others for container in containers):
+        return Elsewhere(0, 0)
+    names = [container.name for container in containers]
+    return Elsewhere(*connection.execute(_ELSEWHERE, {"names": names}).one())
 
 
 def _placed(connection: Connection, job: str, running: overview.RunningRow | None) -> _Placed:
