@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import Self
 
 from pydantic import Field, model_validator
+from pydantic_settings import SettingsConfigDict
 
 from penstock.control.settings import CommonSettings
 from penstock.tasks.rollout import ROLLOUT_SHARE
@@ -19,6 +20,9 @@ class JobServiceSettings(CommonSettings):
     `job_service_connections` takes the place of `database_connections`. `state_syncer_rollout_share` must be what the
     State Syncer has. `path_roots`: Hadoop paths, as the hosts have them. Tables and outputs of jobs are below them.
     """
+
+    # The addresses and secrets of webhooks are in no error.
+    model_config = SettingsConfigDict(hide_input_in_errors=True)
 
     port: int = Field(7070, ge=0, le=65535)
     job_service_connections: int = Field(40, ge=2)

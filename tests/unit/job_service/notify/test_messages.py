@@ -93,8 +93,9 @@ PAGER = {"name": "pager", "shape": "json", "url": "https://hook.example"}
     ids=range(7),
 )
 def test_wrong_targets_are_refused_by_name(targets: list[dict[str, Any]], told: str) -> None:
-    with pytest.raises(ValidationError, match=told):
+    with pytest.raises(ValidationError, match=told) as refused:
         JobServiceSettings(notify_targets=targets)
+    assert "hook.example" not in str(refused.value)
 
 
 def test_targets_come_as_json_and_show_no_secret(monkeypatch: pytest.MonkeyPatch) -> None:
