@@ -42,14 +42,21 @@ def test_why_a_job_crashes(stack: LocalStack, rows: RowJob) -> None:
 
 def _first(stack: LocalStack, rows: RowJob, kind: CauseKind) -> CauseView:
     """The first cause, once there is one of the kind; whatever came before."""
+    seen: list[CauseView] = []
+
+    def is_first() -> bool:
+        seen[:] = client.causes(rows.name).causes
+        return bool(seen) and seen[0].kind == kind
+
     with stack.client() as client:
-        found = wait_until(
-            lambda: next((each for each in client.causes(rows.name).causes[:1] if each.kind == kind), None),
-            FOUND_S,
-            f"{kind} to be the first cause",
-        )
-    assert found is not None
-    return found
+        try:
+            wait_until(is_first, FOUND_S, f"{kind} to be the first cause")
+        except TimeoutError as error:
+            job = client.get_job(rows.name)
+            raise AssertionError(
+                f"{kind} is not the first of {seen}; {job.health} {job.reason} {job.converged} {client.causes(rows.name)}"
+            ) from error
+    return seen[0]
 
 
 def _execute(stack: LocalStack, statement: str) -> None:

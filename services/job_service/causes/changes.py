@@ -23,7 +23,7 @@ from services.job_service.causes.facts import Cause, Facts, said_by
 
 SOON = timedelta(minutes=30)
 _SLACK = timedelta(minutes=2)
-"""Lags are known by the minute."""
+"""Lags are known by the minute; crashes exactly, so one before a change is never blamed on it."""
 _CODE = ("query", "package", "args", "tables", "secrets", "spark_settings", "inputs", "output", "isolation")
 _LESS = (
     "task_count",
@@ -140,7 +140,8 @@ def causes_of_recent_changes(facts: Facts) -> Iterator[Cause]:
         if entry.action not in _WRITES or entry.layer is None or not _runs(facts, entry):
             continue
         since = _since(facts, entry)
-        if begins_at is not None and not entry.at - _SLACK <= begins_at <= since + SOON:
+        slack = timedelta(0) if failed_tasks(facts) else _SLACK
+        if begins_at is not None and not entry.at - slack <= begins_at <= since + SOON:
             continue
         if begins_at is None and facts.moment.now - since > SOON:
             continue

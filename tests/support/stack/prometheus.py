@@ -42,8 +42,9 @@ class Prometheus:
         return answer["data"]
 
     def is_ready(self) -> bool:
+        """Whether it answers queries; before that it says 503."""
         try:
-            return bool(self.get("/status/runtimeinfo"))
+            return self._http.get("/status/runtimeinfo").is_success
         except httpx.TransportError:
             return False
 

@@ -165,6 +165,10 @@ NONE: list[tuple[str, Facts]] = [
         facts([task(progress=BUSY)], changes=[change({"task_count": 4}, {"task_count": 1}, 60)], minutes=OVER),
     ),
     (
+        "a change a moment after it crashed",
+        facts([failed("[DIVIDE_BY_ZERO] x")], crashes=CRASHES, changes=[change({"query": "a"}, {"query": "b"}, 499)]),
+    ),
+    (
         "a hidden change",
         facts(
             [task(progress=BUSY)],
