@@ -54,7 +54,7 @@ def _first(stack: LocalStack, rows: RowJob, kind: CauseKind) -> CauseView:
         except TimeoutError as error:
             job = client.get_job(rows.name)
             raise AssertionError(
-                f"{kind} is not the first of {seen}; {job.health} {job.reason} {job.converged} {client.causes(rows.name)}"
+                f"{kind} is not the first of {seen}; {job.health} {job.reason} {job.converged}"
             ) from error
     return seen[0]
 
