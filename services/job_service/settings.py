@@ -6,9 +6,11 @@ from datetime import timedelta
 from typing import Self
 
 from pydantic import Field, model_validator
+from pydantic_settings import SettingsConfigDict
 
 from penstock.control.settings import CommonSettings
 from penstock.tasks.rollout import ROLLOUT_SHARE
+from services.job_service.notify.targets import Target, require_own_names
 
 
 class JobServiceSettings(CommonSettings):
@@ -18,6 +20,9 @@ class JobServiceSettings(CommonSettings):
     `job_service_connections` takes the place of `database_connections`. `state_syncer_rollout_share` must be what the
     State Syncer has. `path_roots`: Hadoop paths, as the hosts have them. Tables and outputs of jobs are below them.
     """
+
+    # The addresses and secrets of webhooks are in no error.
+    model_config = SettingsConfigDict(hide_input_in_errors=True)
 
     port: int = Field(7070, ge=0, le=65535)
     job_service_connections: int = Field(40, ge=2)
@@ -36,6 +41,11 @@ class JobServiceSettings(CommonSettings):
     state_syncer_rollout_share: float = Field(ROLLOUT_SHARE, gt=0, le=1)
     job_service_tls: bool = True
     path_roots: tuple[str, ...] = ()
+    notify_targets: tuple[Target, ...] = ()
+    notify_gather_seconds: float = Field(10.0, ge=0)
+    notify_period_seconds: float = Field(5.0, gt=0)
+    notify_lease_seconds: float = Field(15.0, gt=0)
+    notify_console_url: str = ""
 
     def ages(self) -> dict[str, timedelta]:
         """The ages at which rows go, by table. Without a setting the history stays."""
@@ -43,6 +53,11 @@ class JobServiceSettings(CommonSettings):
         if self.history_kept_days is not None:
             days["history"] = self.history_kept_days
         return {table: timedelta(days=count) for table, count in days.items()}
+
+    @model_validator(mode="after")
+    def _targets_have_own_names(self) -> Self:
+        require_own_names(self.notify_targets)
+        return self
 
     @model_validator(mode="after")
     def _open_only_to_this_machine(self) -> Self:

@@ -31,6 +31,7 @@ SERVICE_SHELLS: frozenset[str] = frozenset(
         "services/job_service/expiry.py",
         "services/job_service/housekeeping.py",
         "services/job_service/metrics.py",
+        "services/job_service/notify/sender.py",
         "services/job_service/probes.py",
         "services/job_service/requests.py",
         "services/job_service/routes/alerts.py",

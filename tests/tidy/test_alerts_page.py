@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 
 from penstock.model.alerts import AlertKind
+from penstock.model.causes import CauseKind
 from services.shard_manager.placement.alerts import CELL_SHORT
 from services.shard_manager.placement.reasons import Cause
 from tests.tidy.source import REPOSITORY
 
-ROW = re.compile(r"^\| `(?P<kind>\w+)` \| (?P<subject>[^|]+) \|", re.MULTILINE)
+ROW = re.compile(r"^\| `(?P<kind>[a-z_]+)` \| (?P<subject>[^|]+) \|", re.MULTILINE)
 CAUSES = {*Cause, CELL_SHORT}
 
 
@@ -28,3 +29,9 @@ def test_the_page_has_a_row_for_each_kind_of_alert() -> None:
 def test_a_row_is_read_with_its_kind_and_its_cause() -> None:
     page = "| kind | subject |\n|---|---|\n| `held_back` | task | x |\n| `unplaceable` | `too_large` | x |\n"
     assert rows_of(page) == [("held_back", ""), ("unplaceable", "too_large")]
+
+
+def test_the_page_of_causes_names_each_kind() -> None:
+    page = (REPOSITORY / "services" / "job_service" / "causes" / "README.md").read_text()
+    rows = "\n".join(line for line in page.splitlines() if line.startswith("| `"))
+    assert [kind for kind in CauseKind if f"`{kind}`" not in rows] == []

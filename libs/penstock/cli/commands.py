@@ -79,6 +79,7 @@ COMMANDS = (
         "List the tasks of a job, and below the table the error of each task that does not run well.",
     ),
     Command("logs", "logs:logs", "Show the log of the Spark host that runs a task, or ran it last; -f follows it."),
+    Command("why", "why:why", "Say why a job is not healthy: causes with what shows them, the likeliest first."),
     Command(
         "metrics",
         "metrics:metrics",

@@ -17,7 +17,7 @@ from apscheduler.jobstores.base import JobLookupError
 from apscheduler.schedulers.background import BackgroundScheduler
 from apscheduler.triggers.date import DateTrigger
 from apscheduler.triggers.interval import IntervalTrigger
-from prometheus_client import Counter
+from prometheus_client import Counter, Gauge, Histogram
 
 from penstock.control.clock import Clock
 from penstock.control.errors import Fenced, PenstockError, RetryableError, StatementTimedOut, Unavailable
@@ -25,6 +25,13 @@ from penstock.control.logs import logger
 
 log = logger(__name__)
 ROUND_FAILURES = Counter("penstock_loop_failures", "rounds of control loops that failed", ["loop", "error"])
+ROUND_SECONDS = Histogram(
+    "penstock_loop_round_seconds",
+    "length of the rounds of control loops, also of those that failed",
+    ["loop"],
+    buckets=(0.005, 0.025, 0.1, 0.5, 1, 2, 5, 10, 30, 60, 300),
+)
+LEADS = Gauge("penstock_loop_leader", "whether this process leads a control loop", ["loop"])
 _PERIOD = "period"
 _CLOCK_SET_SECONDS = 1.0
 """Between two firings of the timer no clock drifts by this much unless somebody sets it."""
@@ -132,6 +139,7 @@ class LeaderLoop:
             threading.Thread(target=run, name=f"{name}-{what}", daemon=True)
             for what, run in (("rounds", self._rounds), ("renewals", self._renewals))
         ]
+        LEADS.labels(name).set_function(lambda: leadership.epoch is not None)
         self.rounds = 0
         self.failures = 0
         self.unreachable: str | None = None
@@ -230,8 +238,11 @@ class LeaderLoop:
             epoch = self._leadership.epoch
             if epoch is not None:
                 begun_at = self._clock.monotonic()
-                if self._one_round(epoch):
-                    self._tell_end(epoch, self._clock.monotonic() - begun_at)
+                is_own = self._one_round(epoch)
+                seconds = self._clock.monotonic() - begun_at
+                ROUND_SECONDS.labels(self._name).observe(seconds)
+                if is_own:
+                    self._tell_end(epoch, seconds)
 
     def _tell_end(self, epoch: int, seconds: float) -> None:
         if self._on_end is None:

@@ -32,7 +32,8 @@ class CommonSettings(BaseSettings):
     notifications on; `database_listen_url` leads past it. `database_connections`: the most connections that the process
     opens to the job store at once.
     `database_statement_seconds`: the store ends a statement that takes longer. `internal_tls`: TLS between processes
-    on this machine, too. `metrics_open`: with TLS `/metrics` asks for no identity.
+    on this machine, too. `metrics_open`: with TLS `/metrics` asks for no identity. `traces_url`: base address of an
+    OTLP/HTTP collector; None: no traces.
     """
 
     model_config = SettingsConfigDict(env_prefix="PENSTOCK_", extra="ignore")
@@ -50,6 +51,7 @@ class CommonSettings(BaseSettings):
     identity_dir: Path | None = None
     internal_tls: bool = False
     metrics_open: bool = False
+    traces_url: str | None = None
     http_header_seconds: float = Field(10.0, gt=0)
     http_body_seconds: float = Field(60.0, gt=0)
     http_most_connections: int = Field(10_000, ge=1)

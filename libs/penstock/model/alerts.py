@@ -33,6 +33,7 @@ class AlertKind(StrEnum):
     LOOP_STALLED = "loop_stalled"
     LAG_UNTRIAGED = "lag_untriaged"
     SCALING_FROZEN = "scaling_frozen"
+    NOTIFICATIONS_FAILING = "notifications_failing"
 
 
 INPUT_ALERTS = (AlertKind.PARTITIONS_NOT_READ, AlertKind.KEY_FUNCTION_MISMATCH, AlertKind.MALFORMED_RECORDS)

@@ -17,7 +17,7 @@ from anyio.to_thread import run_sync
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, JSONResponse
-from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client import CONTENT_TYPE_LATEST, Counter, generate_latest
 from starlette.exceptions import HTTPException
 from starlette.routing import compile_path
 
@@ -30,10 +30,13 @@ from penstock.wire.gate import Gate, known_caller
 from penstock.wire.problems import penstock_error, problem
 from penstock.wire.slow_clients import allow_connections, guarded
 from penstock.wire.tls_door import behind_tls
+from penstock.wire.traces import Traces
 
 log = logger(__name__)
+REQUEST_FAILURES = Counter("penstock_request_failures", "requests that were answered by a 5xx", ["error"])
 T = TypeVar("T")
 _OPERATIONS_THREADS = 2
+_TITLE = "penstock "
 
 
 class OwnThreads:
@@ -98,7 +101,7 @@ def _new_app(service: str, **kwargs: Any) -> FastAPI:
     # A redirect would lead to whatever host the request names.
     # FastAPI's telemetry looks for providers at each call, which nothing here sets: a tenth of a small call.
     silent: Any = {"tracing": False, "metrics": False, "logs": False}
-    named = f"penstock {service}"
+    named = f"{_TITLE}{service}"
     app = FastAPI(title=named, redirect_slashes=False, docs_url=None, redoc_url=None, telemetry=silent, **kwargs)
     _add_error_handlers(app)
     return app
@@ -147,7 +150,10 @@ def _add_error_handlers(app: FastAPI) -> None:
 
 
 def _penstock_error(_: Request, error: PenstockError) -> JSONResponse:
-    return penstock_error(error)
+    response = penstock_error(error)
+    if response.status_code >= 500:
+        REQUEST_FAILURES.labels(type(error).__name__).inc()
+    return response
 
 
 def _invalid_request(_: Request, error: RequestValidationError) -> JSONResponse:
@@ -175,6 +181,7 @@ def _methods(request: Request) -> set[str]:
 
 
 def _bug(request: Request, error: Exception) -> JSONResponse:
+    REQUEST_FAILURES.labels(type(error).__name__).inc()
     log.error("request broke", path=request.url.path, error=repr(error))
     return problem(500, "InternalError", "this is a bug in Penstock; see the log of the service")
 
@@ -200,11 +207,14 @@ def serve(
     grace_seconds: float = 3.0,
     limits: HttpLimits | None = None,
 ) -> None:
-    """Starts `parts`, serves until SIGTERM or SIGINT, then stops them, last first, and returns.
+    """Starts `parts`, serves until SIGTERM or SIGINT, then stops them, last first, and returns. Sends traces where the
+    settings name a collector.
 
     `tls`: the port speaks TLS with this context. Requests under way get `grace_seconds` to end. `limits` of slow
     clients: by default those of the settings.
     """
+    settings = CommonSettings()
+    traces = [] if settings.traces_url is None else [Traces(settings.traces_url, app.title.removeprefix(_TITLE))]
     config = uvicorn.Config(
         app,
         host=host,
@@ -213,10 +223,10 @@ def serve(
         log_level="error",
         access_log=False,
         timeout_graceful_shutdown=int(grace_seconds),
-        **connections(tls, limits or CommonSettings().http_limits()),
+        **connections(tls, limits or settings.http_limits()),
     )
     with ExitStack() as started:
-        for part in parts:
+        for part in (*traces, *parts):
             part.start()
             started.callback(part.stop)
         with _surviving_signals():

@@ -8,6 +8,7 @@ from typing import Any, Literal, Unpack
 
 from penstock.wire import jobs, overview, replays
 from penstock.wire.balance import BalanceView, Rebalanced
+from penstock.wire.causes import Causes
 from penstock.wire.cell_client import CellClient
 from penstock.wire.job_lists import JobLists
 from penstock.wire.moves import TaskMove
@@ -234,6 +235,10 @@ class JobClient(CellClient, RolloutCalls, JobLists):
         """A part of the log of a task's host: the newest, or from `offset` of `host` on. Needs the role `oncall`."""
         where = _job(job, "tasks", str(index), "log")
         return self._read(TaskLog, where, host=host, offset=offset, limit_bytes=limit_bytes)
+
+    def causes(self, job: str) -> Causes:
+        """Why a job is not healthy, the likeliest cause first."""
+        return self._read(Causes, _job(job, "causes"))
 
     def sync(self, job: str) -> overview.SyncView:
         """How far a job is on its way from running to expected."""

@@ -13,6 +13,7 @@ from services.console.views.charts import METRICS, charts
 from services.console.views.diffs import differences
 from services.console.views.hops import hops, plan_steps
 from services.console.views.layers import layers_table
+from services.console.views.runbooks import as_html
 
 router = APIRouter(include_in_schema=False)
 _STEPS = {"15 min": (0.25, 60), "1 h": (1, 60), "6 h": (6, 60), "24 h": (24, 300), "7 d": (168, 1800)}
@@ -41,6 +42,7 @@ def job_page(request: Request, job: Name, client: ClientOf) -> Response:
         span=span,
         spans=list(_STEPS),
         alerts=client.alerts(subject=job).alerts,
+        causes=[(cause, as_html(cause.advice)) for cause in client.causes(job).causes],
         runbooks=parts_of(request).runbooks,
     )
 

@@ -21,16 +21,19 @@ from penstock.store.engine import snapshot
 from penstock.store.health import read_moment
 from penstock.store.loads import read_loads
 from penstock.tasks.rates import Rates, stopped_seconds
+from penstock.wire.causes import Causes, CauseView
 from penstock.wire.jobs import AnalysisView, Explanation, HistoryPage, JobSummary, PlanRequest, PlanView
 from penstock.wire.overview import DecisionPage, SyncView, Tasks
 from services.job_service import access, requests, views
 from services.job_service.analyses import PLAN_SECONDS, must_be_asked
+from services.job_service.causes.rank import causes_of
 from services.job_service.explain import explain
 from services.job_service.flows import flow_of
 from services.job_service.path_rules import require_paths
 from services.job_service.plans import plan
 from services.job_service.requests import JobName, PageOf100, PartsOf, PrincipalOf, known_job
 from services.job_service.store import expected, flows, history, jobs, overview, secrets
+from services.job_service.store.causes import read_facts
 from services.job_service.store.layers import all_layers
 from services.job_service.store.rates import read_rates
 from services.job_service.watermarks import with_waiting
@@ -144,6 +147,15 @@ def job_tasks(job: JobName, parts: PartsOf) -> Tasks:
         avoided = read_avoided(connection)
     shown = views.with_avoided(views.task_views(places, reported, owners, loads, moment), avoided)
     return Tasks(job=job, tasks=with_waiting(shown, None if running is None else running.config))
+
+
+@router.get("/v1/jobs/{job}/causes", response_model=Causes)
+def job_causes(job: JobName, parts: PartsOf) -> Causes:
+    """Why the job is not healthy: causes with their evidence, from what the store knows, the likeliest first."""
+    with snapshot(parts.engine) as connection:
+        facts = read_facts(connection, known_job(connection, job))
+    found = [CauseView.model_validate(cause) for cause in causes_of(facts)]
+    return Causes(job=job, health=facts.verdict.health, reason=facts.verdict.reason, causes=found)
 
 
 @router.get("/v1/jobs/{job}/sync", response_model=SyncView)

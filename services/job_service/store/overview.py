@@ -123,6 +123,14 @@ _ALERTS = """(
 _OPEN_BY_KIND = text(
     f"SELECT kind, count(*) AS alerts FROM {_ALERTS} WHERE cleared_at IS NULL AND silence IS NULL GROUP BY kind"
 )
+# What may explain how a job runs: alerts about it, its tasks and layers, these containers, and the whole cell.
+_ALERTS_ABOUT = text(
+    f"""
+    SELECT {columns(AlertView)} FROM {_ALERTS} WHERE cleared_at IS NULL AND (
+        subject = :job OR starts_with(subject, :job || '/') OR subject = ANY(:containers) OR kind = ANY(:of_cell))
+    ORDER BY id LIMIT :limit
+    """
+)
 _LEADERS = text(
     """
     SELECT name AS loop, holder, url, epoch,
@@ -185,6 +193,15 @@ def alerts_page(
     shown += [] if include_silenced else ["silence IS NULL"]
     table = f"(SELECT * FROM {_ALERTS} WHERE {' AND '.join(shown) or 'true'}) AS asked"
     return read_page(connection, AlertView, table, where, key="id", limit=limit, below=before_id)
+
+
+def alerts_about(
+    connection: Connection, job: str, containers: Sequence[str], of_cell: Sequence[str], *, limit: int
+) -> list[AlertView]:
+    """At most `limit` open alerts, the oldest first, also silenced ones: about a job, its tasks and layers, and these
+    containers, and all of the kinds `of_cell`."""
+    asked = {"job": job, "containers": list(containers), "of_cell": list(of_cell), "limit": limit}
+    return read_all(connection, AlertView, _ALERTS_ABOUT, asked)
 
 
 def open_by_kind(connection: Connection) -> dict[str, int]:

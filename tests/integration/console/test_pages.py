@@ -56,6 +56,13 @@ def test_jobs_are_filtered_and_sorted(reader: User) -> None:
     assert "state: choose one of" in answer.text
 
 
+def test_a_job_that_is_not_healthy_has_its_causes_with_what_to_do(reader: User) -> None:
+    seen = text_of(reader.get("/jobs/payments-enrich"))
+    assert "Why the query, or the package of the job, fails certain task 2: ValueError" in seen
+    assert "penstock history payments-enrich" in seen
+    assert 'id="why"' not in reader.get("/jobs/orders-clean")
+
+
 def test_a_job_has_its_hops_figures_charts_and_tasks(reader: User) -> None:
     page = reader.get("/jobs/clicks-hourly")
     seen = text_of(page)

@@ -17,8 +17,10 @@ from penstock.store.engine import transaction
 from penstock.wire.fleet import FleetView
 from penstock.wire.job_client import JobClient
 from services.job_service import census
+from services.job_service.store.fleet_counts import FleetCounts, count_fleet
 from tests.support.control.clock import FakeClock
 from tests.support.job_service.service import CONFIG, RunningJobService
+from tests.support.state_syncer.cell import Cell
 
 
 def test_a_token_learns_what_it_may_do(service: RunningJobService, client: JobClient) -> None:
@@ -121,3 +123,36 @@ def _fill(service: RunningJobService, jobs: int) -> None:
             if jobs > 500
             else text("SELECT 1")
         )
+
+
+def test_tasks_and_changes_are_counted(service: RunningJobService, client: JobClient, cell: Cell) -> None:
+    """1. No job: nothing, and no age. 2. A job of three tasks: one runs, one crashed, one is not reported. 3. A write
+    that nobody has committed is ten minutes old. 4. Its container says nothing: all are unknown."""
+    assert _counted(service) == FleetCounts(0, 0, 0, 0.0, 0.0, 0.0, 0)
+    client.put_job("etl", CONFIG | {"task_count": 3}, verify=False)
+    client.put_job(
+        "idle", CONFIG | {"desired_state": "stopped", "output": {"type": "kafka", "topic": "idle"}}, verify=False
+    )
+    cell.round()
+    cell.report("a", 9, "etl")
+    cell.do(
+        "INSERT INTO tasks (job, index, container, state, revision, generation, restarts, epoch)"
+        " VALUES ('etl', 1, 'a', 'crashed', 1, 1, 0, 1)"
+    )
+    cell.do("UPDATE running SET committed_at = now() - interval '4 minutes'")
+    assert _counted(service)._replace(age_seconds=0.0) == FleetCounts(3, 1, 1, 0.0, 0.0, 0.0, 0)
+    client.put_layer("etl", "oncall", {"priority": 1}, if_match=0, verify=False)
+    cell.do("UPDATE tasks SET revision = 1")
+    with transaction(service.engine) as connection:
+        connection.execute(text("SET LOCAL session_replication_role = replica"))
+        connection.execute(text("UPDATE history SET at = now() - interval '10 minutes' WHERE layer = 'oncall'"))
+    found = _counted(service)
+    assert (found.jobs_behind, found.age_p50_seconds) == (1, 0.0)
+    assert 600 <= found.age_p99_seconds == found.age_seconds < 700
+    cell.do("UPDATE reports SET reported_at = now() - interval '1 minute'")
+    assert _counted(service)[:3] == (3, 0, 0)
+
+
+def _counted(service: RunningJobService) -> FleetCounts:
+    with transaction(service.engine) as connection:
+        return count_fleet(connection)

@@ -61,7 +61,7 @@ def test_the_first_certificate_to_expire_counts(days: list[int], level: Level, t
         ("0016", False, False, [Level.OK, Level.OK]),
         ("0015", False, False, [Level.OK, Level.FAIL]),
         (None, True, False, [Level.FAIL, Level.FAIL]),
-        ("0017", False, True, [Level.OK, Level.WARN]),
+        ("0018", False, True, [Level.OK, Level.WARN]),
     ],
 )
 def test_the_schema_must_be_that_of_the_release(
@@ -77,7 +77,7 @@ def _line(part: str, *, ok: bool = True, advice: str | None = None, **details: o
 
 
 def test_parts_that_are_not_well_are_findings_and_open_alerts_are_a_warning() -> None:
-    parts = [_line("store", needed_schema="0017"), _line("bus", ok=False, advice="start it"), _line("alerts", ok=False)]
+    parts = [_line("store", needed_schema="0018"), _line("bus", ok=False, advice="start it"), _line("alerts", ok=False)]
     found = list(findings.cell(StatusView(ok=False, parts=parts), "0016"))
     assert [(each.part, each.level) for each in found] == [
         ("bus", Level.FAIL),

@@ -11,10 +11,11 @@ from apscheduler.executors.base import BaseExecutor
 from apscheduler.jobstores.base import JobLookupError
 from apscheduler.schedulers.base import STATE_RUNNING, STATE_STOPPED, BaseScheduler
 from apscheduler.triggers.date import DateTrigger
+from prometheus_client import REGISTRY
 
 from penstock.control.clock import Clock, SystemClock
 from penstock.control.errors import Fenced, StatementTimedOut, Unavailable
-from penstock.control.loop import ROUND_FAILURES, LeaderLoop, Leadership, Timers
+from penstock.control.loop import ROUND_FAILURES, ROUND_SECONDS, LeaderLoop, Leadership, Timers
 from penstock.control.process import wait_until
 
 LONG_SECONDS = 3600.0
@@ -283,6 +284,20 @@ def test_a_round_that_fails_is_followed_by_the_next(loops: list[LeaderLoop], err
     loop.start()
     wait_until(lambda: loop.rounds >= 1, 5, "a round that works")
     assert loop.failures == failures
+
+
+def test_rounds_are_timed_and_the_leader_is_shown(loops: list[LeaderLoop]) -> None:
+    before = timed()
+    loop = make_loop(loops, failing_round([Unavailable("store")]), FakeElection(), period_seconds=0.02)
+    loop.start()
+    wait_until(lambda: timed() >= before + 2, 5, "the round that fails, and one more")
+    assert REGISTRY.get_sample_value("penstock_loop_leader", {"loop": "test"}) == 1.0
+
+
+def timed() -> float:
+    """How many rounds were timed."""
+    samples = [sample for family in ROUND_SECONDS.collect() for sample in family.samples]
+    return sum(each.value for each in samples if each.name.endswith("_count") and each.labels["loop"] == "test")
 
 
 def test_a_round_that_times_out_in_the_store_shows_and_is_counted_until_one_succeeds(loops: list[LeaderLoop]) -> None:

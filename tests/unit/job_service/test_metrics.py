@@ -12,8 +12,11 @@ import pytest
 from penstock.control.errors import Unavailable
 from penstock.control.process import wait_until
 from penstock.model.alerts import AlertKind
+from penstock.model.health import Health
+from penstock.wire.fleet import FleetView
 from services.job_service import metrics
-from services.job_service.metrics import OLD_SECONDS, OpenAlerts
+from services.job_service.metrics import OLD_SECONDS, Fleet, OpenAlerts
+from services.job_service.store.fleet_counts import FleetCounts
 from tests.support.control.clock import FakeClock
 
 
@@ -67,6 +70,42 @@ def test_a_count_is_shown_until_it_is_too_old(store: SlowStore) -> None:
     assert shown(counts)["quarantined"] == 2
     clock.seconds += 1.0
     assert shown(counts) == {}
+
+
+class Counted:
+    """A census that has counted."""
+
+    def __init__(self, *, complete: bool = True) -> None:
+        self.view = FleetView(
+            at=FakeClock().now(), complete=complete, jobs=3, health={Health.LAGGING: 1}, states={}, worst=[]
+        )
+
+    def count(self) -> FleetView:
+        return self.view
+
+
+def fleet(monkeypatch: pytest.MonkeyPatch, store: SlowStore, census: Any) -> dict[str, float]:
+    """The samples of a count, by name and label."""
+    store.may_answer.set()
+    counts = FleetCounts(10, 7, 1, 0.0, 12.5, 60.0, 1)
+    monkeypatch.setattr(metrics, "count_fleet", lambda _: counts)
+    read = Fleet(_NO_ENGINE, FakeClock(), census)
+    read.read_again()
+    samples = [sample for family in read.collect() for sample in family.samples]
+    return {" ".join((sample.name, *sample.labels.values())): sample.value for sample in samples}
+
+
+def test_tasks_that_are_not_heard_are_unknown(store: SlowStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = fleet(monkeypatch, store, Counted())
+    assert [found[f"penstock_fleet_tasks {state}"] for state in ("running", "not_running", "unknown")] == [7, 1, 2]
+    assert (found["penstock_fleet_jobs lagging"], found["penstock_fleet_jobs healthy"]) == (1, 0)
+    assert found["penstock_convergence_age_seconds 0.99"] == 12.5
+
+
+def test_a_count_of_jobs_that_is_not_complete_is_not_shown(store: SlowStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = fleet(monkeypatch, store, Counted(complete=False))
+    assert "penstock_fleet_jobs lagging" not in found
+    assert found["penstock_fleet_jobs_behind"] == 1
 
 
 _NO_ENGINE: Any = None

@@ -1,0 +1,30 @@
+"""`penstock why`: what makes a job unhealthy."""
+
+from __future__ import annotations
+
+from penstock.cli.arguments import AsJson, Job
+from penstock.cli.connection import client
+from penstock.cli.output import say, show_json
+from penstock.model.states import Health
+from penstock.wire.causes import Causes
+
+
+def why(job: Job, as_json: AsJson = False) -> None:
+    """Say why a job is not healthy: causes with what shows them, the likeliest first."""
+    found = client().causes(job)
+    if as_json:
+        return show_json(found)
+    reason = found.reason.partition("\n")[0]
+    say(f"{job} is {found.health}" + (f": {reason}" if reason else ""), style="bold")
+    for number, cause in enumerate(found.causes, start=1):
+        say(f"{number}. {cause.summary} ({cause.kind}, {cause.certainty})")
+        for told in cause.evidence:
+            say(f"   - {told}")
+        say(f"   to do: {cause.advice}")
+    return None if found.causes else say(_nothing(found))
+
+
+def _nothing(found: Causes) -> str:
+    if found.health in (Health.HEALTHY, Health.STARTING):
+        return "nothing is wrong with it, as far as is known"
+    return f"no cause is known: read `penstock tasks {found.job}` and `penstock logs {found.job}`"

@@ -1,0 +1,178 @@
+"""Causes that lie in the cell: processes, room, containers. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from penstock.control.texts import first_few
+from penstock.model.alerts import AlertKind
+from penstock.model.causes import CauseKind, Certainty
+from penstock.model.health import SILENT, Heard, heard
+from penstock.model.states import Health, JobState
+from penstock.tasks.spec import task_id
+from services.job_service.causes.crashes import failed_tasks
+from services.job_service.causes.facts import Cause, ContainerEvidence, Facts, is_lagging, numbers, present
+
+if TYPE_CHECKING:
+    from services.job_service.store.overview import ReportedTask
+
+STATE_SYNCER, SHARD_MANAGER, AUTO_SCALER = "state_syncer", "shard_manager", "auto_scaler"
+_UNPLACED = frozenset(["no_container", "not_open", "too_large"])
+_SHORT = frozenset(["capacity_short", "cell_short"])
+_CONTAINER_ALERTS = (
+    AlertKind.CONTAINER_FAILING,
+    AlertKind.CONTAINER_OUTLIER,
+    AlertKind.REPORTS_OLD,
+    AlertKind.DRAIN_OVERDUE,
+    AlertKind.LEADER_REFUSED,
+)
+_OF_THE_JOB = frozenset([CauseKind.BAD_CODE, CauseKind.MALFORMED_INPUT])
+"""Errors that a task has wherever it runs."""
+_MOSTLY, _SELDOM = 0.5, 0.25
+_NO_MORE = 1.2
+_PLANNED = frozenset([JobState.PENDING, JobState.WAITING, JobState.RESCALING, JobState.ROLLING, JobState.DELETING])
+
+
+def causes_of_processes(facts: Facts) -> Iterator[Cause]:
+    """A loop or a service that the job needs, and that does nothing."""
+    is_behind = facts.job.state in _PLANNED and not facts.verdict.converged
+    if is_behind:
+        yield from _loop_down(facts, STATE_SYNCER, "nobody carries changes out", Certainty.CERTAIN)
+    if _unowned(facts) or facts.has(Health.UNKNOWN):
+        yield from _loop_down(facts, SHARD_MANAGER, "nobody gives shards to containers", Certainty.CERTAIN)
+    if facts.has(Health.LAGGING):
+        yield from _loop_down(facts, AUTO_SCALER, "nobody scales jobs", Certainty.POSSIBLE)
+    heard_at, now = facts.moment.heard_at, facts.moment.now
+    if facts.has(Health.UNKNOWN, Health.STARTING) and (heard_at is None or now - heard_at > SILENT):
+        since = "ever" if heard_at is None else f"since {heard_at:%H:%M:%S} UTC"
+        summary = "no container reports" + ("; the Task Service is down" if facts.is_alive else ", and none is alive")
+        advice = "start the Task Service" if facts.is_alive else "start the Task Managers"
+        evidence = f"no report of any container came {since}"
+        beside = "containers send heartbeats" if facts.is_alive else "no container sends heartbeats"
+        yield Cause(
+            CauseKind.PROCESS_DOWN, Certainty.CERTAIN, summary, (evidence, beside), f"{advice}: `penstock status`"
+        )
+
+
+def _loop_down(facts: Facts, loop: str, meaning: str, certainty: Certainty) -> Iterator[Cause]:
+    newest = next((each for each in facts.rounds if each.loop == loop), None)
+    leader = next((each for each in facts.leaders if each.loop == loop), None)
+    told = []
+    if newest is not None and newest.is_stalled:
+        told.append(f"{loop} has had {newest.trouble}")
+    if leader is not None and leader.seconds_left < 0:
+        told.append(f"nobody leads since the lease of {leader.holder} ended {-leader.seconds_left:,.0f} s ago")
+    if told and (newest is None or newest.is_stalled):
+        advice = f"start the {loop}, or read its log: `penstock status`"
+        yield Cause(CauseKind.PROCESS_DOWN, certainty, f"the {loop} is down: {meaning}", tuple(told), advice)
+
+
+def causes_of_room(facts: Facts) -> Iterator[Cause]:
+    """No container takes the tasks, or the job waits for its turn."""
+    advice = "add containers, or `penstock uncordon` one: `penstock containers`"
+    for alert in facts.alerts_of(AlertKind.SELECTOR_UNMET, AlertKind.SELECTOR_WITHOUT_SLOT):
+        fit = "add a container that fits, or change `region` or `container_labels`"
+        yield Cause(CauseKind.NO_ROOM, Certainty.CERTAIN, "no container fits the job", (alert.message,), fit)
+    unowned = _unowned(facts)
+    unplaced = [alert for alert in facts.alerts_of(AlertKind.UNPLACEABLE) if alert.subject in _UNPLACED]
+    mine = [alert for alert in unplaced if facts.shards & set(alert.details.get("shards", ()))]
+    if unowned and (mine or unplaced or not facts.is_open):
+        told = f"the shard of task {numbers(unowned)} has no owner"
+        closed = () if facts.is_open else ("no live container takes shards",)
+        evidence = (told, *closed, *(alert.message for alert in mine or unplaced))
+        yield Cause(CauseKind.NO_ROOM, Certainty.CERTAIN, "no container has room for the tasks", evidence[:3], advice)
+    short = [alert for alert in facts.alerts_of(AlertKind.UNPLACEABLE) if alert.subject in _SHORT]
+    if short and facts.has(Health.LAGGING):
+        evidence = tuple(alert.message for alert in short)
+        yield Cause(CauseKind.NO_ROOM, Certainty.POSSIBLE, "the containers of the cell are full", evidence, advice)
+    if facts.job.state is JobState.QUEUED:
+        summary = "the change waits until fewer jobs are disrupted"
+        yield Cause(CauseKind.NO_ROOM, Certainty.LIKELY, summary, (facts.job.detail,), "wait: `penstock watch JOB`")
+
+
+def _unowned(facts: Facts) -> list[int]:
+    """Tasks that nobody reports and whose shard nobody owns."""
+    reported = {task.index for task in present(facts)}
+    return [index for index, owner in facts.owners.items() if owner is None and index not in reported]
+
+
+def causes_of_containers(facts: Facts) -> Iterator[Cause]:
+    """A container on which tasks do badly, and elsewhere not."""
+    for container in facts.containers:
+        ill = sorted({task.index for task in facts.tasks if task.container == container.name and _is_ill(facts, task)})
+        if not ill:
+            continue
+        found = list(_evidence(facts, container, ill))
+        if found:
+            certainty = min((each for each, _ in found), key=list(Certainty).index)
+            verb = "is" if certainty is Certainty.CERTAIN else "may be"
+            summary = f"the container {container.name} {verb} bad: task {numbers(ill)} of the job runs there"
+            evidence = tuple(text for _, text in found)
+            advice = f"`penstock drain {container.name} --reason ...`, then mend or restart it"
+            yield Cause(CauseKind.BAD_CONTAINER, certainty, summary, evidence, advice)
+
+
+def _is_ill(facts: Facts, task: ReportedTask) -> bool:
+    is_failed = any((each.index, each.container) == (task.index, task.container) for each in failed_tasks(facts))
+    is_heard = heard(task, facts.moment) is Heard.PRESENT
+    return is_failed or _is_silent(task) or not is_heard or is_lagging(facts, task)
+
+
+def _is_silent(task: ReportedTask) -> bool:
+    return (task.progress or {}).get("silent_seconds") is not None
+
+
+def _evidence(facts: Facts, container: ContainerEvidence, ill: list[int]) -> Iterator[tuple[Certainty, str]]:
+    name = container.name
+    here = [task for task in facts.tasks if task.container == name]
+    if not container.is_live:
+        yield Certainty.CERTAIN, f"{name} is lost: its shards go to other containers"
+    elif _others_report(facts) and any(heard(task, facts.moment) is not Heard.PRESENT for task in here):
+        yield Certainty.CERTAIN, f"no report of {name} came since {here[0].reported_at:%H:%M:%S} UTC; others report"
+    for alert in facts.alerts_of(*_CONTAINER_ALERTS):
+        if alert.subject == name:
+            yield Certainty.CERTAIN, f"alert {alert.kind}: {alert.message}"
+    silent = [task.index for task in here if _is_silent(task)]
+    if silent:
+        yield Certainty.CERTAIN, f"the Spark host of task {numbers(silent)} says nothing"
+    if _is_outlier(container, facts):
+        told = f"{container.bad_others} of {container.others} tasks of other jobs do badly there too"
+        yield Certainty.CERTAIN, f"{told}, and {facts.elsewhere.bad} of {facts.elsewhere.tasks} elsewhere"
+    yield from _beside_own(facts, name, ill)
+
+
+def _others_report(facts: Facts) -> bool:
+    heard_at = facts.moment.heard_at
+    return heard_at is not None and facts.moment.now - heard_at <= SILENT
+
+
+def _is_outlier(container: ContainerEvidence, facts: Facts) -> bool:
+    here = container.bad_others / container.others if container.others else 0.0
+    elsewhere = facts.elsewhere.bad / facts.elsewhere.tasks if facts.elsewhere.tasks else 0.0
+    return here >= _MOSTLY and elsewhere < _SELDOM
+
+
+def _beside_own(facts: Facts, name: str, ill: list[int]) -> Iterator[tuple[Certainty, str]]:
+    """The job's tasks elsewhere do well, with no less to do."""
+    elsewhere = [task for task in present(facts) if task.container != name]
+    is_only_here = len(ill) == len({task.index for task in facts.tasks if task.container == name})
+    if not elsewhere or not is_only_here or any(_is_ill(facts, task) for task in elsewhere):
+        return
+    told = f"its other tasks, {numbers(task.index for task in elsewhere)}, do well on other containers"
+    lagging = [task for task in present(facts) if task.container == name and is_lagging(facts, task)]
+    if not lagging:
+        if not any(each.container == name and each.kind in _OF_THE_JOB for each in failed_tasks(facts)):
+            yield Certainty.POSSIBLE, told
+        return
+    inputs = [_input(task) for task in elsewhere]
+    mean = sum(inputs) / len(inputs)
+    most = max(_input(task) for task in lagging)
+    if most <= mean * _NO_MORE:
+        named = f"{first_few([task_id(facts.job.job, task.index) for task in lagging])} has no more input"
+        yield Certainty.LIKELY, f"{told}; {named}: {most:,.0f} rows/s, and theirs is {mean:,.0f}"
+
+
+def _input(task: ReportedTask) -> float:
+    rate = (task.progress or {}).get("input_rows_per_second")
+    return 0.0 if rate is None else float(rate)

@@ -1,0 +1,227 @@
+"""Causes that somebody's write is: a layer that stops or limits the job, a change that failed, a change just before.
+Pure.
+
+`_CODE`, `_LESS` and `_MORE` say which fields can make what worse. A change counts when the job runs it, and when it was
+written at most half an hour before the first crash, or before the first minute over the SLO.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime, timedelta
+from math import inf
+from typing import Any, NamedTuple
+
+from penstock.config.model import DesiredState
+from penstock.config.tree import row_for
+from penstock.model.causes import CauseKind, Certainty
+from penstock.model.jobs import Action
+from penstock.model.states import Health, JobState
+from penstock.wire.jobs import HistoryEntry
+from services.job_service.causes.crashes import failed_tasks
+from services.job_service.causes.facts import Cause, Facts, said_by
+
+SOON = timedelta(minutes=30)
+_SLACK = timedelta(minutes=2)
+"""Lags are known by the minute; crashes exactly, so one before a change is never blamed on it."""
+_CODE = ("query", "package", "args", "tables", "secrets", "spark_settings", "inputs", "output", "isolation")
+_LESS = (
+    "task_count",
+    "resources.cpu_cores",
+    "resources.memory_bytes",
+    "threads_per_task",
+    "max_records_per_trigger",
+    "max_bytes_per_trigger",
+    "max_batch_seconds",
+    "slo.max_lag_seconds",
+)
+"""A smaller value makes lag or lack of memory worse."""
+_MORE = ("trigger_interval_seconds",)
+_MEMORY = ("resources.memory_bytes", "task_count", "isolation", "threads_per_task")
+_WRITES = frozenset([Action.PUT, Action.PATCH, Action.DROP, Action.EXPIRE, Action.REVERT, Action.RESTORE])
+
+
+class Changed(NamedTuple):
+    """A leaf that a write changed; None: the layer does not set it."""
+
+    field: str
+    old: Any
+    new: Any
+
+    @property
+    def words(self) -> str:
+        """From what to what."""
+        return f"{self.field}: {_short(self.old)} to {_short(self.new)}"
+
+
+def _short(value: Any) -> str:
+    return "unset" if value is None else str(value)[:60]
+
+
+def changed_leaves(old: Mapping[str, Any] | None, new: Mapping[str, Any] | None) -> list[Changed]:
+    """The leaves in which two contents of a layer differ, by name."""
+    before, after = dict(_leaves(old or {})), dict(_leaves(new or {}))
+    paths = sorted(before.keys() | after.keys())
+    return [Changed(path, before.get(path), after.get(path)) for path in paths if before.get(path) != after.get(path)]
+
+
+def _leaves(content: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for name, value in content.items():
+        if isinstance(value, Mapping) and value:
+            yield from _leaves(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", value
+
+
+def causes_of_layers(facts: Facts) -> Iterator[Cause]:
+    """A layer that keeps the job from running, or its tasks from reading."""
+    stopped = facts.setting("desired_state")
+    if stopped is not None and stopped.value == DesiredState.STOPPED and facts.has(Health.STOPPED):
+        advice = f"`penstock jobs start JOB`, or `penstock layers drop JOB {stopped.layer}`"
+        told = (said_by(stopped),)
+        yield Cause(
+            CauseKind.HELD_BY_LAYER, Certainty.CERTAIN, f"the layer {stopped.layer} stops the job", told, advice
+        )
+    if facts.has(Health.LAGGING):
+        yield from _limits(facts)
+
+
+def _limits(facts: Facts) -> Iterator[Cause]:
+    """A trigger that is longer than the SLO, or a batch size that is below what comes in."""
+    trigger, slo = facts.setting("trigger_interval_seconds"), facts.job.max_lag_seconds
+    if trigger is not None and float(trigger.value) > slo:
+        told = (said_by(trigger), f"rows wait that long, and the SLO is {slo:,.0f} s")
+        summary = "batches begin further apart than the SLO allows"
+        yield Cause(CauseKind.HELD_BY_LAYER, Certainty.CERTAIN, summary, told, _undo(trigger.layer))
+    most = facts.setting("max_records_per_trigger")
+    seconds = facts.config.get("trigger_interval_seconds") or 0
+    comes = _busiest_input(facts)
+    if most is not None and seconds and comes is not None and float(most.value) / float(seconds) < comes:
+        told = (said_by(most), f"a task may read {most.value / seconds:,.0f} rows/s, and {comes:,.0f} come in")
+        yield Cause(
+            CauseKind.HELD_BY_LAYER, Certainty.CERTAIN, "a layer limits what tasks read", told, _undo(most.layer)
+        )
+
+
+def _undo(layer: str) -> str:
+    return f"`penstock layers drop JOB {layer}`, or `penstock history JOB` and `penstock revert JOB {layer} VERSION`"
+
+
+def _busiest_input(facts: Facts) -> float | None:
+    rates = [(task.progress or {}).get("input_rows_per_second") for task in facts.tasks]
+    known = [float(rate) for rate in rates if rate is not None]
+    return max(known, default=None)
+
+
+def causes_of_failed_changes(facts: Facts) -> Iterator[Cause]:
+    """A change that the State Syncer cannot carry out."""
+    if facts.job.state not in (JobState.QUARANTINED, JobState.FAILED):
+        return
+    newest = next((entry for entry in facts.changes if entry.action in _WRITES or entry.action == Action.CREATE), None)
+    by = () if newest is None else (_told(newest, changed_leaves(newest.old, newest.new)),)
+    gave_up = facts.job.state is JobState.QUARANTINED
+    summary = "a change failed five times and is not tried again" if gave_up else "a change failed, and is tried again"
+    advice = "mend what the message names and write the job again, or `penstock release JOB`"
+    yield Cause(CauseKind.CHANGE_FAILED, Certainty.CERTAIN, summary, (facts.job.detail, *by), advice)
+
+
+def causes_of_present_changes(facts: Facts) -> Iterator[Cause]:
+    """A change for which tasks are stopped now."""
+    if facts.job.stopping and facts.has(Health.STARTING):
+        told = (facts.job.detail or f"the job is {facts.job.state}",)
+        summary = "its tasks are stopped while a change is carried out"
+        yield Cause(CauseKind.RECENT_CHANGE, Certainty.LIKELY, summary, told, "wait: `penstock watch JOB`")
+
+
+def causes_of_recent_changes(facts: Facts) -> Iterator[Cause]:
+    """The newest write that the job runs, if what is wrong began after it and it can be the reason."""
+    begins_at = _begins_at(facts)
+    for entry in facts.changes:
+        if entry.action not in _WRITES or entry.layer is None or not _runs(facts, entry):
+            continue
+        since = _since(facts, entry)
+        slack = timedelta(0) if failed_tasks(facts) else _SLACK
+        if begins_at is not None and not entry.at - slack <= begins_at <= since + SOON:
+            continue
+        if begins_at is None and facts.moment.now - since > SOON:
+            continue
+        changed = [_effective(facts, each) for each in changed_leaves(entry.old, entry.new) if not _hidden(facts, each)]
+        harmful = [each for each in changed if _can_be(facts, each)]
+        if not harmful:
+            continue
+        is_sure = begins_at is not None or any(_is_worse(each) for each in harmful)
+        certainty = Certainty.CERTAIN if is_sure else Certainty.LIKELY
+        began = () if begins_at is None else (f"it began at {begins_at:%Y-%m-%d %H:%M:%S} UTC, after the change",)
+        summary = f"a change of the layer {entry.layer} by {entry.author}: {harmful[0].field}"
+        advice = f"go back: `penstock revert JOB {entry.layer} {max(1, (entry.version or 1) - 1)} --reason ...`"
+        yield Cause(CauseKind.RECENT_CHANGE, certainty, summary, (_told(entry, harmful), *began), advice)
+        return
+
+
+def _told(entry: HistoryEntry, changed: list[Changed]) -> str:
+    fields = ", ".join(each.words for each in changed[:3]) or "nothing"
+    why = f" ({entry.reason})" if entry.reason else ""
+    what = f"{entry.action} of the layer {entry.layer} at {entry.at:%Y-%m-%d %H:%M:%S} UTC"
+    return f"{what} by {entry.author}{why}: {fields}"
+
+
+def _runs(facts: Facts, entry: HistoryEntry) -> bool:
+    return facts.job.running_revision is None or entry.revision <= facts.job.running_revision
+
+
+def _since(facts: Facts, entry: HistoryEntry) -> datetime:
+    """When the change began to count: with its commit, if it is what was committed last."""
+    committed = facts.job.committed_at if entry.revision == facts.job.running_revision else None
+    return entry.at if committed is None else max(entry.at, committed)
+
+
+def _begins_at(facts: Facts) -> datetime | None:
+    """The first of the crashes in a row, or of the minutes over the SLO without a break; None: unknown."""
+    crashed = [each.crashed_at[0] for each in facts.crashes if each.crashed_at]
+    if failed_tasks(facts) and crashed:
+        return min(crashed)
+    begins_at = None
+    for minute in sorted(facts.minutes, key=lambda minute: minute.at, reverse=True):
+        if minute.lag_seconds is None:
+            continue
+        if minute.lag_seconds <= facts.job.max_lag_seconds:
+            break
+        begins_at = minute.at
+    return begins_at
+
+
+def _can_be(facts: Facts, changed: Changed) -> bool:
+    """Whether the change of a field can have made what is seen."""
+    failed = failed_tasks(facts)
+    is_code = changed.field.split(".")[0] in _CODE
+    if any(each.kind is CauseKind.OUT_OF_MEMORY for each in failed):
+        return is_code or (changed.field in _MEMORY and (_is_worse(changed) or changed.field == "isolation"))
+    if failed:
+        return is_code
+    return facts.has(Health.LAGGING) and (is_code or _is_worse(changed))
+
+
+def _hidden(facts: Facts, changed: Changed) -> bool:
+    """Whether a higher layer hides what the write set."""
+    leaf = facts.setting(changed.field)
+    return changed.new is not None and leaf is not None and leaf.value != changed.new
+
+
+def _effective(facts: Facts, changed: Changed) -> Changed:
+    """The change with what the layers below, or the default, give where this layer sets nothing."""
+    leaf, row = facts.setting(changed.field), row_for(tuple(changed.field.split(".")))
+    default = None if row is None or row.required else row.default
+    below = leaf.hides[0].value if leaf is not None and leaf.hides else default
+    old = below if changed.old is None else changed.old
+    new = (default if leaf is None else leaf.value) if changed.new is None else changed.new
+    return changed._replace(old=old, new=new)
+
+
+def _is_worse(changed: Changed) -> bool:
+    """Whether the value went where it gives tasks less room, or lets them read less. None is no limit."""
+    old, new = _number(changed.old), _number(changed.new)
+    return new > old if changed.field in _MORE else changed.field in _LESS and new < old
+
+
+def _number(value: Any) -> float:
+    return float(value) if isinstance(value, int | float) else inf

@@ -1,0 +1,114 @@
+"""Causes that the errors of tasks name. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from penstock.model.alerts import AlertKind
+from penstock.model.causes import CauseKind, Certainty
+from penstock.model.states import Health
+from services.job_service.causes.errors import first_line, kind_of
+from services.job_service.causes.facts import Cause, Facts, has_failed, numbers
+
+_WORDS = {
+    CauseKind.OUT_OF_MEMORY: (
+        "tasks end because they lack memory",
+        "`penstock override JOB resources.memory_bytes=...`, or more tasks: `penstock rescale JOB N`. Large state: "
+        "`isolation` process, or a job with `state_backend` rocksdb",
+    ),
+    CauseKind.MALFORMED_INPUT: (
+        "records do not fit the schema of the input",
+        "correct the producer or `value_schema`; `malformed` dead_letter keeps such records apart",
+    ),
+    CauseKind.BAD_CODE: (
+        "the query, or the package of the job, fails",
+        "mend the query or the package, or go back: `penstock history JOB`, `penstock revert JOB LAYER VERSION`",
+    ),
+    CauseKind.OUTPUT_ERROR: (
+        "what the job writes to refuses or does not answer",
+        "look at the table, topic or folder of the output and at its server; the tasks go on by themselves once it is "
+        "well",
+    ),
+    CauseKind.INPUT_ERROR: (
+        "what the job reads from is missing or does not answer",
+        "look at Kafka and at the topics and tables of the inputs: `penstock status`, `penstock topics list`",
+    ),
+    CauseKind.OTHER_ERROR: ("tasks crash with an error of no known kind", "`penstock logs JOB` has the whole error"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """A task that crashed and has not run well since, with the kind of its error."""
+
+    index: int
+    container: str
+    kind: CauseKind
+    error: str
+
+
+def failed_tasks(facts: Facts) -> list[Failed]:
+    """By index. The error that the container reports counts, else that of the newest crash."""
+    crashes = {each.index: each for each in facts.crashes}
+    found = []
+    for task in facts.tasks:
+        known = crashes.get(task.index)
+        error = task.error or ("" if known is None else known.error)
+        if has_failed(task) or (
+            error and facts.has(Health.CRASHING) and known is not None and len(known.crashed_at) > 2
+        ):
+            kind = kind_of(error, out_of_memory=task.out_of_memory)
+            found.append(Failed(task.index, task.container, kind, error))
+    return found
+
+
+def causes_of_errors(facts: Facts) -> Iterator[Cause]:
+    """A cause for each kind of error that tasks have now; those of a kind that fewer tasks have are less sure."""
+    failed = failed_tasks(facts)
+    counts = Counter(each.kind for each in failed)
+    for kind, count in counts.items():
+        of_kind = [each for each in failed if each.kind is kind]
+        summary, advice = _WORDS[kind]
+        yield Cause(
+            kind, _certainty(facts, kind, is_most=2 * count >= len(failed)), summary, _evidence(of_kind), advice
+        )
+
+
+def _certainty(facts: Facts, kind: CauseKind, *, is_most: bool) -> Certainty:
+    if kind is CauseKind.OTHER_ERROR:
+        return Certainty.POSSIBLE
+    return Certainty.CERTAIN if facts.has(Health.CRASHING) and is_most else Certainty.LIKELY
+
+
+def _evidence(failed: list[Failed]) -> tuple[str, ...]:
+    by_error: dict[str, list[int]] = {}
+    for each in failed:
+        by_error.setdefault(first_line(each.error) or "no error is known", []).append(each.index)
+    return tuple(f"task {numbers(indices)}: {error}" for error, indices in by_error.items())[:3]
+
+
+def causes_of_inputs(facts: Facts) -> Iterator[Cause]:
+    """Malformed records that did not stop a task: they are missing in its results."""
+    counted = {
+        task.index: (task.progress or {}).get("input_problems", {}).get(AlertKind.MALFORMED_RECORDS.value)
+        for task in facts.tasks
+    }
+    found = {index: text for index, text in counted.items() if text}
+    told = [f"task {index}: {text}" for index, text in sorted(found.items())]
+    told = told or [alert.message for alert in facts.alerts_of(AlertKind.MALFORMED_RECORDS)]
+    if told:
+        summary, advice = _WORDS[CauseKind.MALFORMED_INPUT]
+        yield Cause(CauseKind.MALFORMED_INPUT, Certainty.POSSIBLE, summary, tuple(told[:3]), advice)
+
+
+def causes_of_rollouts(facts: Facts) -> Iterator[Cause]:
+    """A package that a rollout found bad."""
+    if facts.rejected is not None:
+        rejected = facts.rejected
+        evidence = (
+            f"the rollout of {rejected.package} ended at {rejected.task or 'a task'}: {first_line(rejected.error)}"
+        )
+        advice = "give a package that works: services/ALERTS.md; `penstock rollout show JOB`"
+        yield Cause(CauseKind.BAD_CODE, Certainty.CERTAIN, "the new package is not healthy", (evidence,), advice)

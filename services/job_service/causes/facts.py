@@ -1,0 +1,174 @@
+"""What the store knows that may explain why a job is not healthy. Pure. None is unknown, never zero."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from penstock.model.causes import CauseKind, Certainty
+from penstock.model.health import Heard, JobFacts, Moment, Verdict, heard, runs_well
+from penstock.model.loops import LoopRound
+from penstock.model.reports import TaskState
+from penstock.model.states import Health
+from penstock.tasks.lag import Lag, lag_of
+from penstock.tasks.rollout import Rejected
+from penstock.wire.jobs import ExplainedLeafView, HistoryEntry
+from penstock.wire.overview import AlertView, DecisionView
+from services.job_service.cell_facts import Leader
+
+if TYPE_CHECKING:
+    from services.job_service.store.overview import ReportedTask
+
+
+class Cause(NamedTuple):
+    """A cause with its evidence, in sentences."""
+
+    kind: CauseKind
+    certainty: Certainty
+    summary: str
+    evidence: tuple[str, ...]
+    advice: str
+
+
+@dataclass(frozen=True, slots=True)
+class Crashes:
+    """The newest crashes of a task, wherever it ran."""
+
+    index: int
+    crashed_at: Sequence[datetime]
+    error: str
+
+
+class ContainerEvidence(NamedTuple):
+    """A container that runs, or should run, tasks of the job. `others`: the tasks of other jobs there; `bad_others`:
+    those of them that crashed, or whose host is silent. `bad_jobs`: the number of jobs of these."""
+
+    name: str
+    is_live: bool
+    availability: str
+    availability_reason: str | None
+    others: int
+    bad_others: int
+    bad_jobs: int
+
+
+class Elsewhere(NamedTuple):
+    """The tasks on all other containers of the cell, and how many of them are bad."""
+
+    tasks: int
+    bad: int
+
+
+_NOTHING_KNOWN = Elsewhere(0, 0)
+
+
+class Upstream(NamedTuple):
+    """A job that writes a topic that this job reads."""
+
+    job: str
+    topic: str
+    health: Health
+    reason: str
+
+
+class Minute(NamedTuple):
+    """What the job measured in a minute."""
+
+    at: datetime
+    lag_seconds: float | None = None
+    input_rows_per_second: float | None = None
+    busy_share: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """All that is known of a job, read at one moment.
+
+    `config`: the running configuration, else the expected one. `settings`: each leaf of the expected configuration that
+    a layer sets. `changes`: the newest writes to the job, newest first. `owners`: by task, the container that owns its
+    shard; None: nobody. `key_group_rates`: records per second, by key group. `is_open`: whether any live container
+    takes shards. `is_alive`: whether any container sends heartbeats.
+    """
+
+    job: JobFacts
+    verdict: Verdict
+    moment: Moment
+    config: Mapping[str, Any] = field(default_factory=dict)
+    settings: Sequence[ExplainedLeafView] = ()
+    rejected: Rejected | None = None
+    changes: Sequence[HistoryEntry] = ()
+    tasks: Sequence[ReportedTask] = ()
+    crashes: Sequence[Crashes] = ()
+    owners: Mapping[int, str | None] = field(default_factory=dict)
+    shards: frozenset[int] = frozenset()
+    containers: Sequence[ContainerEvidence] = ()
+    elsewhere: Elsewhere = _NOTHING_KNOWN
+    is_open: bool = True
+    is_alive: bool = True
+    alerts: Sequence[AlertView] = ()
+    rounds: Sequence[LoopRound] = ()
+    leaders: Sequence[Leader] = ()
+    upstream: Sequence[Upstream] = ()
+    key_group_rates: Sequence[float | None] = ()
+    minutes: Sequence[Minute] = ()
+    decision: DecisionView | None = None
+
+    @property
+    def is_well(self) -> bool:
+        """Whether the job is healthy and runs what it should: then there is nothing to explain."""
+        return self.verdict.health is Health.HEALTHY and self.verdict.converged
+
+    def has(self, *healths: Health) -> bool:
+        """Whether the job, or some task of it, has one of these healths."""
+        return any(health in self.verdict.reasons for health in healths)
+
+    def setting(self, path: str) -> ExplainedLeafView | None:
+        """Who sets a field; None when it has its default."""
+        return next((leaf for leaf in self.settings if leaf.field == path), None)
+
+    def alerts_of(self, *kinds: str) -> list[AlertView]:
+        """The open alerts of these kinds."""
+        return [alert for alert in self.alerts if alert.kind in kinds]
+
+
+def lag_now(task: ReportedTask) -> Lag:
+    """The lag of a running task; unknown of any other."""
+    progress = task.progress
+    if progress is None or task.state != TaskState.RUNNING:
+        return Lag(None, None)
+    names = ("backlog_records", "processed_rows_per_second", "oldest_unread_seconds")
+    return lag_of(*(progress.get(name) for name in names))
+
+
+def is_lagging(facts: Facts, task: ReportedTask) -> bool:
+    """Whether it is sure that a task is over the SLO."""
+    at_least = lag_now(task).at_least
+    return at_least is not None and at_least > facts.job.max_lag_seconds
+
+
+def present(facts: Facts) -> list[ReportedTask]:
+    """The tasks whose container is heard."""
+    return [task for task in facts.tasks if heard(task, facts.moment) is Heard.PRESENT]
+
+
+def has_failed(task: ReportedTask) -> bool:
+    """Whether a task crashed and has not run well since."""
+    batch_id = (task.progress or {}).get("batch_id")
+    return task.crashes > 0 and not runs_well(task.state, batch_id)
+
+
+def said_by(leaf: ExplainedLeafView) -> str:
+    """Who set a field, when and why."""
+    why = f" ({leaf.reason})" if leaf.reason else ""
+    at = "" if leaf.written_at is None else f" at {leaf.written_at:%Y-%m-%d %H:%M} UTC"
+    until = "" if leaf.expires_at is None else f", until {leaf.expires_at:%Y-%m-%d %H:%M} UTC"
+    return f"the layer {leaf.layer} sets {leaf.field} to {leaf.value}: by {leaf.author or 'somebody'}{at}{why}{until}"
+
+
+def numbers(found: Iterable[int]) -> str:
+    """Task numbers for people: `0, 3, 4 and 9 more`."""
+    ordered = sorted(set(found))
+    shown = ", ".join(str(number) for number in ordered[:5])
+    return shown if len(ordered) <= 5 else f"{shown} and {len(ordered) - 5} more"

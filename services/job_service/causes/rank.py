@@ -1,0 +1,49 @@
+"""The causes of a job that is not healthy, the likeliest first. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import chain
+
+from penstock.model.causes import CauseKind, Certainty
+from services.job_service.causes import cell, changes, crashes, lag
+from services.job_service.causes.facts import Cause, Facts
+
+_RULES = (
+    cell.causes_of_processes,
+    cell.causes_of_room,
+    cell.causes_of_containers,
+    changes.causes_of_layers,
+    changes.causes_of_failed_changes,
+    changes.causes_of_present_changes,
+    changes.causes_of_recent_changes,
+    crashes.causes_of_rollouts,
+    crashes.causes_of_errors,
+    crashes.causes_of_inputs,
+    lag.causes_of_upstream,
+    lag.causes_of_lag,
+)
+_CERTAINTIES, _KINDS = list(Certainty), list(CauseKind)
+
+
+def causes_of(facts: Facts) -> list[Cause]:
+    """The causes that the rules find: by certainty, then in the order of the kinds. A healthy job that runs what it
+    should has none."""
+    if facts.is_well:
+        return []
+    named = (each._replace(advice=each.advice.replace(" JOB", f" {facts.job.job}")) for each in _without_repeats(facts))
+    return sorted(named, key=_place)
+
+
+def _place(cause: Cause) -> tuple[int, int]:
+    return _CERTAINTIES.index(cause.certainty), _KINDS.index(cause.kind)
+
+
+def _without_repeats(facts: Facts) -> Iterator[Cause]:
+    """A kind that two rules find in the same words is given once, as the surer one."""
+    best: dict[tuple[CauseKind, str], Cause] = {}
+    for cause in chain.from_iterable(rule(facts) for rule in _RULES):
+        known = best.get((cause.kind, cause.summary))
+        if known is None or _place(cause) < _place(known):
+            best[cause.kind, cause.summary] = cause
+    return iter(best.values())

@@ -1,0 +1,1 @@
+"""Alerts are sent to webhooks."""

@@ -1,0 +1,160 @@
+"""Reads what may explain why a job is not healthy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any, NamedTuple
+
+from pydantic import ValidationError
+from sqlalchemy import Connection, text
+
+from penstock.config.merge import merge
+from penstock.config.model import JobConfig
+from penstock.model.alerts import AlertKind
+from penstock.model.health import SILENT, Moment
+from penstock.model.job_metrics import METRICS_BY_NAME, MINUTE
+from penstock.model.jobs import StoredJob, layer_configs
+from penstock.model.traffic import measured
+from penstock.store import cluster
+from penstock.store.health import read_moment, read_named
+from penstock.store.job_minutes import read_job_minutes
+from penstock.store.rows import columns, read_all
+from penstock.tasks.rollout import Rejected
+from services.job_service import views
+from services.job_service.causes.facts import ContainerEvidence, Crashes, Elsewhere, Facts, Minute, Upstream
+from services.job_service.explain import DEFAULT_LAYER, explain
+from services.job_service.store import history, overview
+from services.job_service.store.cell import read_cell
+from services.job_service.store.layers import all_layers
+
+_MOST_CHANGES = 20
+_MOST_ALERTS = 200
+_MOST_UPSTREAM = 20
+_LOOKED_BACK = timedelta(hours=3)
+_MIN_MEASURED_SECONDS = 30.0
+_OF_CELL = (AlertKind.UNPLACEABLE.value, AlertKind.SCALING_FROZEN.value)
+_ALIVE_SECONDS = 3 * SILENT.total_seconds()
+_METRICS = ("lag_seconds", "input_rows_per_second", "busy_share")
+
+_CRASHES = text(f"SELECT {columns(Crashes)} FROM task_crashes WHERE job = :job ORDER BY index")
+# A task that crashed and has finished no batch since, or whose host says nothing.
+_IS_BAD = """(tasks.crashes > 0 AND (tasks.state <> 'running' OR tasks.progress->>'batch_id' IS NULL)
+    OR tasks.progress->>'silent_seconds' IS NOT NULL)"""
+_CONTAINERS = text(
+    f"""
+    SELECT {columns(ContainerEvidence)} FROM (
+        SELECT containers.name, containers.state = 'live' AS is_live, containers.availability,
+            containers.availability_reason, count(tasks.job) AS others,
+            count(tasks.job) FILTER (WHERE {_IS_BAD}) AS bad_others,
+            count(DISTINCT tasks.job) FILTER (WHERE {_IS_BAD}) AS bad_jobs
+        FROM containers LEFT JOIN tasks ON tasks.container = containers.name AND tasks.job <> :job
+        WHERE containers.name = ANY(:names) GROUP BY containers.name
+    ) AS seen ORDER BY name
+    """
+)
+_ELSEWHERE = text(
+    f"SELECT count(*) AS tasks, count(*) FILTER (WHERE {_IS_BAD}) AS bad FROM tasks WHERE container <> ALL(:names)"
+)
+_WRITERS = text("SELECT job, writes FROM flows WHERE writes = ANY(:topics) AND job <> :job ORDER BY job LIMIT :limit")
+
+
+class _Placed(NamedTuple):
+    """Where the tasks are, and should be."""
+
+    tasks: Sequence[overview.ReportedTask]
+    owners: Mapping[int, str | None]
+    shards: frozenset[int]
+
+    @property
+    def containers(self) -> list[str]:
+        """Those that run the tasks, and those that should."""
+        owners = {owner for owner in self.owners.values() if owner is not None}
+        return sorted({task.container for task in self.tasks} | owners)
+
+
+def read_facts(connection: Connection, stored: StoredJob) -> Facts:
+    """All that is known of a job that exists; of one that is well only that. Give a connection that sees one moment."""
+    job = stored.name
+    (found,) = read_named(connection, [job])
+    moment = read_moment(connection)
+    judged = Facts(found.facts, found.verdict, moment)
+    if judged.is_well:
+        return judged
+    running, sync = overview.running_job(connection, job), overview.sync(connection, job)
+    layers = layer_configs(stored, all_layers(connection))
+    leaves = explain(layers)
+    config = merge(layers) if running is None else running.config
+    placed = _placed(connection, job, running)
+    names = placed.containers
+    containers = read_all(connection, ContainerEvidence, _CONTAINERS, {"job": job, "names": names})
+    cell = read_cell(connection)
+    decisions = overview.decisions_page(connection, job, limit=1)
+    return replace(
+        judged,
+        config=config,
+        settings=[leaf for leaf in leaves if leaf.layer != DEFAULT_LAYER],
+        rejected=None if sync is None or sync.rejected is None else Rejected.model_validate(sync.rejected),
+        changes=history.page(connection, job, limit=_MOST_CHANGES),
+        tasks=placed.tasks,
+        crashes=read_all(connection, Crashes, _CRASHES, {"job": job}),
+        owners=placed.owners,
+        shards=placed.shards,
+        containers=containers,
+        elsewhere=_elsewhere(connection, containers),
+        is_open=any(each.is_live and each.availability == "open" for each in cell.containers),
+        is_alive=any(each.heartbeat_age_seconds <= _ALIVE_SECONDS for each in cell.containers),
+        alerts=overview.alerts_about(connection, job, names, _OF_CELL, limit=_MOST_ALERTS),
+        rounds=cell.rounds,
+        leaders=cell.leaders,
+        upstream=_upstream(connection, job, config),
+        key_group_rates=_key_group_rates(placed.tasks, config, moment),
+        minutes=_minutes(connection, job, moment),
+        decision=next(iter(decisions), None),
+    )
+
+
+def _elsewhere(connection: Connection, containers: Sequence[ContainerEvidence]) -> Elsewhere:
+    """Counts all tasks, so only when there is something to compare with."""
+    if not any(container.bad_others for container in containers):
+        return Elsewhere(0, 0)
+    names = [container.name for container in containers]
+    return Elsewhere(*connection.execute(_ELSEWHERE, {"names": names}).one())
+
+
+def _placed(connection: Connection, job: str, running: overview.RunningRow | None) -> _Placed:
+    tasks = overview.reported_tasks(connection, job)
+    places = views.places(job, running, tasks, cluster.read_facts(connection).sharding)
+    expected = {place.number: place.shard for place in places if place.expected and place.shard is not None}
+    owners = overview.owners(connection, list(expected.values()))
+    return _Placed(tasks, {index: owners.get(shard) for index, shard in expected.items()}, frozenset(expected.values()))
+
+
+def _upstream(connection: Connection, job: str, config: Mapping[str, Any]) -> list[Upstream]:
+    """The jobs that write what this one reads."""
+    topics = [source["topic"] for source in (config.get("inputs") or {}).values()]
+    asked = {"topics": topics, "job": job, "limit": _MOST_UPSTREAM}
+    writes = {row.job: row.writes for row in connection.execute(_WRITERS, asked)}
+    healths = read_named(connection, list(writes)) if writes else []
+    return [
+        Upstream(each.facts.job, writes[each.facts.job], each.verdict.health, each.verdict.reason) for each in healths
+    ]
+
+
+def _key_group_rates(
+    tasks: Sequence[overview.ReportedTask], config: Mapping[str, Any], moment: Moment
+) -> Sequence[float | None]:
+    """Unknown for a configuration that another release wrote and this one cannot read."""
+    try:
+        known = JobConfig.model_validate(config)
+    except ValidationError:
+        return ()
+    return measured(tasks, known, moment.now, min_seconds=_MIN_MEASURED_SECONDS)
+
+
+def _minutes(connection: Connection, job: str, moment: Moment) -> list[Minute]:
+    metrics = [METRICS_BY_NAME[name] for name in _METRICS]
+    found = read_job_minutes(connection, job, moment.now - _LOOKED_BACK, moment.now, metrics)
+    values = zip(*(found.values[name] for name in _METRICS), strict=True)
+    return [Minute(found.since + number * MINUTE, *each) for number, each in enumerate(values)]

@@ -1,0 +1,289 @@
+"""Causes that were injected into a real store, by the writes of the services, are found first.
+
+What is injected: layers through the Job Service, commits by rounds of a real State Syncer, containers by their
+registration, reports as the Task Service stores them. Only times are moved by hand, since no test waits for minutes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from sqlalchemy import text
+
+from penstock.control.loop import RoundEnd
+from penstock.model.alerts import AlertKind
+from penstock.model.causes import CauseKind
+from penstock.model.reports import KeyGroupRates, TaskProgress, TaskReport, TaskReportBatch, TaskState
+from penstock.store.alerts import raise_alert
+from penstock.store.engine import transaction
+from penstock.store.rounds import RoundNotes
+from penstock.tasks.ownership import Member
+from penstock.wire.job_client import JobClient
+from services.shard_manager.store.members import register
+from services.state_syncer.health.reconciler import HealthAlerts
+from services.task_service.store.reports import save_report
+from tests.support.cli.shell import Shell
+from tests.support.job_service.service import CONFIG, RunningJobService
+from tests.support.state_syncer.cell import Cell
+
+BEHIND: dict[str, Any] = {
+    "batch_id": 9,
+    "backlog_records": 100_000,
+    "processed_rows_per_second": 100.0,
+    "input_rows_per_second": 120.0,
+    "busy_share": 0.97,
+}
+WELL: dict[str, Any] = BEHIND | {"backlog_records": 10, "input_rows_per_second": 90.0, "busy_share": 0.5}
+
+
+@dataclass
+class World:
+    """A cell whose job `etl` is committed, and containers `c1` and `c2`."""
+
+    client: JobClient
+    service: RunningJobService
+    syncer: Cell
+
+    def begin(self, task_count: int = 1, **config: Any) -> None:
+        """The job, and two containers."""
+        self.put("etl", task_count=task_count, **config)
+        with transaction(self.service.engine) as connection:
+            for name in ("c1", "c2"):
+                register(connection, Member(name, "1", f"http://{name}", "local", 1.0, 1, 1), empty=True)
+        self.report("c1")
+        self.report("c2")
+
+    def put(self, job: str, **config: Any) -> None:
+        """Writes a job and commits it. An output topic of its own."""
+        output = {"type": "kafka", "topic": f"{job}-out"}
+        self.client.put_job(job, {**CONFIG, "output": output, **config}, verify=False)
+        self.syncer.round()
+
+    def patch(self, layer: str, change: dict[str, Any], reason: str = "") -> None:
+        """A write to a layer of the job, and its commit."""
+        versions = {each.layer: each.version for each in self.client.get_job("etl").layers}
+        self.client.patch_layer("etl", layer, change, if_match=versions.get(layer, 0), reason=reason, verify=False)
+        self.syncer.round()
+
+    def report(self, container: str, *tasks: TaskReport) -> None:
+        """All tasks of a container."""
+        batch = TaskReportBatch(container=container, incarnation="1", commit_number=9, version=1, tasks=tasks)
+        with transaction(self.service.engine) as connection:
+            save_report(connection, batch)
+
+    def task(self, index: int = 0, job: str = "etl", **facts: Any) -> TaskReport:
+        """A task at what its job runs, which does well."""
+        running = self.syncer.running(job)
+        row = {"job": job, "index": index, "state": TaskState.RUNNING, "restarts": 0, "epoch": 1}
+        row |= {"revision": running["revision"], "generation": running["generation"]}
+        return TaskReport(**(row | {"progress": TaskProgress(**WELL)} | facts))
+
+    def behind(self, index: int = 0, **progress: Any) -> TaskReport:
+        return self.task(index, progress=TaskProgress(**(BEHIND | progress)))
+
+    def crashed(self, error: str, index: int = 0, job: str = "etl", **facts: Any) -> TaskReport:
+        return self.task(index, job, state=TaskState.CRASHED, crashes=3, error=error, progress=None, **facts)
+
+    def do(self, sql: str) -> None:
+        with transaction(self.service.engine) as connection:
+            connection.execute(text(sql))
+
+
+@pytest.fixture
+def world(client: JobClient, service: RunningJobService) -> World:
+    return World(client, service, Cell(service.engine))
+
+
+def dead_syncer(world: World) -> None:
+    """The State Syncer had its last round five minutes ago; then somebody writes."""
+    world.begin()
+    RoundNotes(world.service.engine, "state_syncer", 30.0, lambda: 0.0).note(RoundEnd(world.syncer.epoch, 0.1, None))
+    world.do(
+        "UPDATE loop_rounds SET ended_at = ended_at - interval '5 minutes', good_at = good_at - interval '5 minutes'"
+    )
+    world.do("UPDATE leases SET expires_at = now() - interval '4 minutes'")
+    world.report("c1", world.task())
+    world.client.patch_layer("etl", "oncall", {"priority": 3}, if_match=0)
+
+
+def dead_task_service(world: World) -> None:
+    """No report comes any more, and the containers live."""
+    world.begin()
+    world.report("c1", world.task())
+    world.do("UPDATE reports SET reported_at = reported_at - interval '10 minutes'")
+    world.do("UPDATE containers SET heartbeat_at = now()")
+
+
+def all_cordoned(world: World) -> None:
+    """Nobody takes the shards of the job, which was committed four minutes ago."""
+    world.begin()
+    for name in ("c1", "c2"):
+        world.client.cordon(name, reason="a new kernel")
+    world.do("UPDATE running SET committed_at = committed_at - interval '4 minutes'")
+
+
+def sick_container(world: World) -> None:
+    """On c1 the tasks of three jobs crash, on c2 those of ten run."""
+    world.begin()
+    jobs = [f"other-{number}" for number in range(12)]
+    for job in jobs:
+        world.put(job)
+    sick = [world.crashed("Input/output error (IOException)", job=job) for job in jobs[:2]]
+    world.report("c1", world.crashed("Input/output error (IOException)"), *sick)
+    world.report("c2", *(world.task(job=job) for job in jobs[2:]))
+
+
+def stopped_by_oncall(world: World) -> None:
+    world.begin()
+    world.report("c1", world.task())
+    world.patch("oncall", {"desired_state": "stopped"}, reason="the table is being copied")
+
+
+def pinned_by_oncall(world: World) -> None:
+    world.begin()
+    world.patch("oncall", {"task_count": 1}, reason="too dear")
+    world.report("c1", world.behind())
+
+
+def quarantined(world: World) -> None:
+    """A rescale is written, and the State Syncer notes that its plan failed five times."""
+    world.begin(task_count=2)
+    world.report("c1", world.task(), world.task(1))
+    world.client.patch_layer("etl", "base", {"task_count": 4}, if_match=1, reason="more flights", verify=False)
+    revision = world.client.get_job("etl").revision
+    world.do(
+        f"UPDATE sync_state SET state = 'quarantined', revision = {revision}, failures = 5, detail = 'no host has room'"
+    )
+
+
+def worse_query(world: World) -> None:
+    """It ran well. Then the provisioner wrote another query, which divides by zero."""
+    world.begin()
+    world.report("c1", world.task())
+    world.patch("provisioner", {"query": {"sql": "SELECT 1 / 0 AS origin FROM flights"}}, reason="a ratio")
+    world.report("c1", world.crashed("[DIVIDE_BY_ZERO] Division by zero"))
+
+
+def less_memory(world: World) -> None:
+    world.begin()
+    world.report("c1", world.task())
+    world.patch("oncall", {"resources": {"memory_bytes": 2**27}}, reason="too dear")
+    world.report("c1", world.crashed("Java heap space (OutOfMemoryError)", out_of_memory=True))
+
+
+def silent_producer(world: World) -> None:
+    """The job up writes the input, and its task reports nothing."""
+    inputs = {"flights": CONFIG["inputs"]["flights"] | {"topic": "raw"}}
+    world.put("up", inputs=inputs, output={"type": "kafka", "topic": "flights"})
+    world.begin()
+    progress = TaskProgress(**(WELL | {"held_back_by": "up/0/1", "held_back_seconds": 120.0}))
+    world.report("c1", world.task(progress=progress))
+
+
+def malformed(world: World) -> None:
+    world.begin()
+    told = "flights: 60 of 100 records of the topic flights are malformed, which is more than malformed_limit 0.5"
+    world.report("c1", world.crashed(told))
+
+
+def memory(world: World) -> None:
+    world.begin()
+    world.report("c1", world.crashed("its Spark host ended with code -9", out_of_memory=True))
+
+
+def broken_query(world: World) -> None:
+    world.begin()
+    world.report("c1", world.crashed("query: [UNRESOLVED_COLUMN] A column `delay` cannot be resolved"))
+
+
+def dead_postgres(world: World) -> None:
+    world.begin()
+    world.report("c1", world.crashed("postgres cannot serve the sink now: connection refused"))
+
+
+def missing_topic(world: World) -> None:
+    world.begin()
+    world.report("c1", world.crashed("kafka did not describe the topics flights: timed out"))
+
+
+def hot_group(world: World) -> None:
+    world.begin(task_count=2)
+    even = KeyGroupRates(first=0, records_per_second=(10.0,) * 4, seconds=60.0)
+    hot = KeyGroupRates(first=4, records_per_second=(10.0, 10.0, 10.0, 900.0), seconds=60.0)
+    world.report("c1", world.task(progress=TaskProgress(**WELL, key_group_rates=even)))
+    world.report("c2", world.behind(1, input_rows_per_second=930.0, key_group_rates=hot))
+
+
+def at_its_limit(world: World) -> None:
+    world.begin(max_task_count=1)
+    world.report("c1", world.behind())
+
+
+def too_small(world: World) -> None:
+    world.begin()
+    world.report("c1", world.behind())
+
+
+INJECTED: list[tuple[Callable[[World], None], CauseKind]] = [
+    (dead_syncer, CauseKind.PROCESS_DOWN),
+    (dead_task_service, CauseKind.PROCESS_DOWN),
+    (all_cordoned, CauseKind.NO_ROOM),
+    (sick_container, CauseKind.BAD_CONTAINER),
+    (stopped_by_oncall, CauseKind.HELD_BY_LAYER),
+    (pinned_by_oncall, CauseKind.HELD_BY_LAYER),
+    (quarantined, CauseKind.CHANGE_FAILED),
+    (worse_query, CauseKind.RECENT_CHANGE),
+    (less_memory, CauseKind.RECENT_CHANGE),
+    (silent_producer, CauseKind.UPSTREAM),
+    (malformed, CauseKind.MALFORMED_INPUT),
+    (memory, CauseKind.OUT_OF_MEMORY),
+    (broken_query, CauseKind.BAD_CODE),
+    (dead_postgres, CauseKind.OUTPUT_ERROR),
+    (missing_topic, CauseKind.INPUT_ERROR),
+    (hot_group, CauseKind.HOT_KEY_GROUP),
+    (at_its_limit, CauseKind.AT_LIMIT),
+    (too_small, CauseKind.TOO_SMALL),
+]
+
+
+@pytest.mark.parametrize(("inject", "kind"), INJECTED, ids=[inject.__name__ for inject, _ in INJECTED])
+def test_an_injected_cause_is_the_first(world: World, inject: Callable[[World], None], kind: CauseKind) -> None:
+    inject(world)
+    found = world.client.causes("etl")
+    assert [cause.kind for cause in found.causes][:1] == [kind], found
+    assert found.causes[0].evidence
+
+
+def test_a_healthy_job_has_no_cause(world: World, shell: Shell) -> None:
+    world.begin()
+    world.report("c1", world.task())
+    found = world.client.causes("etl")
+    assert (found.health, found.causes) == ("healthy", [])
+    assert "nothing is wrong" in shell("why", "etl").ok()
+
+
+def test_on_call_reads_who_changed_what_and_how_to_go_back(world: World, shell: Shell) -> None:
+    """1. A change makes tasks crash, and an alert is open. 2. `penstock why` names the layer, the author, the reason
+    and the command."""
+    worse_query(world)
+    HealthAlerts(world.service.engine, lambda: 0.0).round(world.syncer.epoch)
+    shown = shell("why", "etl").ok()
+    assert "etl is crashing: task 0: crashes again and again: [DIVIDE_BY_ZERO]" in shown
+    assert "1. a change of the layer provisioner by" in shown
+    assert "a ratio" in shown
+    assert "penstock revert etl provisioner" in shown
+
+
+def test_causes_of_a_job_that_there_is_not(world: World, shell: Shell) -> None:
+    assert "there is no job ghost" in shell("why", "ghost").refusal()
+
+
+def test_many_jobs_that_lag_are_said_to_share_something(world: World) -> None:
+    """As the last of the causes that are likely, since the job's own figures are nearer."""
+    too_small(world)
+    with transaction(world.service.engine) as connection:
+        raise_alert(connection, AlertKind.SCALING_FROZEN, "cell", "40 % of the jobs lag")
+    assert CauseKind.MANY_JOBS in {cause.kind for cause in world.client.causes("etl").causes}
