@@ -17,12 +17,15 @@ from penstock.identity.authority import read
 from penstock.store.engine import transaction
 from penstock.store.roles import grant_roles
 from tests.support.deploy import chart, described
+from tests.support.deploy.boxes import may_make_boxes
 from tests.support.deploy.cell import Running, boxed, give, lone_box, store_of, url_in_a_box, wait_until_healthy
 from tests.support.deploy.described import Process
 
 _START_SECONDS = 90.0
 _NO_HOSTS = {"PENSTOCK_WARM_HOSTS": "0"}
 """No Spark host, whose JVM would cost more than all else."""
+
+_LONG_WITHOUT_BOXES = () if may_make_boxes() else pytest.mark.long
 
 
 def _containers(engine: Engine) -> list[tuple[str, str]]:
@@ -41,16 +44,15 @@ def _check(running: list[Running], engine: Engine) -> None:
     }
 
 
-def test_the_processes_of_compose_run(engine: Engine, database_url: str, tmp_path: Path) -> None:
-    with transaction(engine) as connection:
-        grant_roles(connection)
-    with boxed(described.compose(), database_url, tmp_path, **_NO_HOSTS) as running:
-        _check(running, engine)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("describe", [described.helm, described.systemd])
-def test_the_processes_of_the_chart_and_of_the_units_run(
+@pytest.mark.parametrize(
+    "describe",
+    [
+        pytest.param(described.compose, marks=_LONG_WITHOUT_BOXES),
+        pytest.param(described.helm, marks=pytest.mark.long),
+        pytest.param(described.systemd, marks=pytest.mark.long),
+    ],
+)
+def test_all_processes_run(
     describe: Callable[[], tuple[Process, ...]], engine: Engine, database_url: str, tmp_path: Path
 ) -> None:
     with transaction(engine) as connection:
