@@ -32,6 +32,7 @@ from penstock.wire.replays import ReplayClient
 from services.job_service.access import Need, Principal
 from services.job_service.analyses import Analyses
 from services.job_service.answers import Answer
+from services.job_service.audit import recorded
 from services.job_service.authentication import Authenticator
 from services.job_service.census import Census
 from services.job_service.cursors import Page
@@ -136,6 +137,14 @@ class StrictRoute(APIRoute):
 
         async def handle(request: Request) -> Response:
             request.state.principal = await _caller(request)
+            if self.methods == {"GET"}:
+                return await answer(request)
+            with recorded(request) as status:
+                answered = await answer(request)
+                status.append(answered.status_code)
+            return answered
+
+        async def answer(request: Request) -> Response:
             for need in needed:
                 need(request.state.principal, request.path_params)
             strict = StrictRequest(request.scope, request.receive)
