@@ -14,7 +14,7 @@ PROCESSES := $(COMMANDS) penstock.spark.host.__main__ $(subst /,.,$(basename $(w
 unexport PYTHONDONTWRITEBYTECODE
 JAVA_SOURCES := $(shell find libs/penstock/spark/jvm -type f -not -name '*.md' 2>/dev/null)
 
-.PHONY: help setup demo test test-long lint format bench clean lock
+.PHONY: help setup demo test test-long lint format bench clean lock chart
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -29,7 +29,7 @@ test: $(STAMPS)/java $(STAMPS)/collected ## all tests but those marked long, in 
 	@$(MAKE) --no-print-directory $(STAMPS)/archive & trap wait EXIT; \
 	  $(BIN)/pytest -m "not long" --numprocesses 4
 
-test-long: setup ## the tests marked long (there may be none: pytest then ends with 5)
+test-long: setup $(STAMPS)/chart ## the tests marked long (there may be none: pytest then ends with 5)
 	@$(BIN)/pytest -m long || [ $$? -eq 5 ]
 
 lint: setup ## format, lint and types, changing nothing
@@ -52,6 +52,10 @@ clean: ## remove the virtual environment, caches, and the data of `penstock up`
 lock: setup ## resolve the dependencies of pyproject.toml again, to pins with hashes
 	@$(BIN)/uv pip compile pyproject.toml --all-extras --universal --generate-hashes --upgrade \
 	  --python-version 3.11 --no-header --quiet --output-file requirements.lock
+
+chart: setup $(STAMPS)/chart ## check the Helm chart, and write again what tests know of it
+	@$(BIN)/python -m tests.support.deploy.chart
+	@$(BIN)/pytest tests/integration/deploy/test_chart.py
 
 $(STAMPS)/packages: requirements.lock deploy/setup/python.sh
 	@deploy/setup/python.sh
@@ -85,4 +89,9 @@ $(STAMPS)/java: libs/penstock/local/ivy.xml libs/penstock/local/jars.sha256 $(JA
 
 $(STAMPS)/archive: libs/penstock/local/class_archive.py $(STAMPS)/java
 	@$(BIN)/python -m penstock.local.class_archive
+	@touch $@
+
+$(STAMPS)/chart: deploy/helm/tools.lock deploy/setup/chart_tools.py $(STAMPS)/penstock
+	@echo "fetching helm and the schemas of Kubernetes (60 MB)"
+	@$(BIN)/python deploy/setup/chart_tools.py deploy/helm/tools.lock .venv/share/penstock/chart
 	@touch $@

@@ -20,6 +20,7 @@ from services.job_service.analyses import Analyses
 from services.job_service.authentication import Authenticator
 from services.job_service.census import Census
 from services.job_service.probes import Probes
+from services.job_service.rates import Rates
 from services.job_service.requests import Parts
 from services.job_service.routes import (
     alerts,
@@ -103,6 +104,7 @@ def create_api(engine: Engine, clock: Clock, settings: JobServiceSettings, ident
         Probes(settings.task_service_url, settings.kafka_bootstrap, settings.reports_old_seconds, identity),
         TaskLogs(engine, TaskLogClient(identity)),
         Census(engine, clock),
+        Rates(settings.job_service_calls_per_second, settings.job_service_calls_at_once),
     )
     _document_problems(app)
     return app

@@ -32,10 +32,12 @@ from penstock.wire.replays import ReplayClient
 from services.job_service.access import Need, Principal
 from services.job_service.analyses import Analyses
 from services.job_service.answers import Answer
+from services.job_service.audit import recorded
 from services.job_service.authentication import Authenticator
 from services.job_service.census import Census
 from services.job_service.cursors import Page
 from services.job_service.probes import Probes
+from services.job_service.rates import Rates
 from services.job_service.store import expected
 from services.job_service.store.layers import all_layers
 from services.job_service.strictjson import strict_json
@@ -67,6 +69,7 @@ class Parts:
     probes: Probes
     task_logs: TaskLogs
     census: Census
+    rates: Rates
 
 
 class StrictRequest(Request):
@@ -134,6 +137,14 @@ class StrictRoute(APIRoute):
 
         async def handle(request: Request) -> Response:
             request.state.principal = await _caller(request)
+            if self.methods == {"GET"}:
+                return await answer(request)
+            with recorded(request) as status:
+                answered = await answer(request)
+                status.append(answered.status_code)
+            return answered
+
+        async def answer(request: Request) -> Response:
             for need in needed:
                 need(request.state.principal, request.path_params)
             strict = StrictRequest(request.scope, request.receive)
@@ -155,12 +166,15 @@ async def _parts(request: Request) -> Parts:
 
 
 async def _caller(request: Request) -> Principal:
-    """Who calls. Raises Unauthenticated."""
+    """Who calls. Raises Unauthenticated, and TooManyCalls."""
     parts: Parts = request.app.state.parts
     credentials = await _bearer(request)
     token = None if credentials is None else credentials.credentials
     known = parts.authenticator.remembered(token)
-    return await run_in_threadpool(parts.authenticator.principal, token) if known is None else known
+    if known is None:
+        known = await run_in_threadpool(parts.authenticator.principal, token)
+    parts.rates.take(known.name, parts.clock.monotonic())
+    return known
 
 
 async def _principal(

@@ -8,7 +8,8 @@ PenstockError
 │   ├── NotFound                  404  no such job, layer, version, container
 │   ├── VersionConflict           409  the layer has moved on: carries `current_version`
 │   ├── Conflict                  409  the call contradicts the present state
-│   └── PreconditionRequired      428  a write without `If-Match`
+│   ├── PreconditionRequired      428  a write without `If-Match`
+│   └── TooManyCalls              429  the token calls more often than it may: carries `retry_after_seconds`
 ├── RetryableError                try again later: the same call may succeed
 │   ├── Unavailable               a service or the store cannot be reached: says nothing about what it manages
 │   ├── TransactionEnded          the store ended a transaction, and its text says why (a deadlock, a full disk)
@@ -80,6 +81,12 @@ class VersionConflict(Conflict):
 
 class PreconditionRequired(UserError):
     status = 428
+
+
+class TooManyCalls(UserError):
+    """`extra` has `retry_after_seconds`, after which a call may be made."""
+
+    status = 429
 
 
 class RetryableError(PenstockError):

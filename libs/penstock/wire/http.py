@@ -32,6 +32,7 @@ _BY_STATUS: dict[int, type[UserError]] = {
     409: errors.Conflict,
     422: errors.InvalidConfig,
     428: errors.PreconditionRequired,
+    429: errors.TooManyCalls,
 }
 
 

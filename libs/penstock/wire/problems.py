@@ -6,7 +6,7 @@ from typing import Any
 
 from fastapi.responses import JSONResponse
 
-from penstock.control.errors import PenstockError, RetryableError, Unauthenticated, UserError
+from penstock.control.errors import PenstockError, RetryableError, TooManyCalls, Unauthenticated, UserError
 
 PROBLEM = "application/problem+json"
 
@@ -26,6 +26,8 @@ def penstock_error(error: PenstockError) -> JSONResponse:
     response = problem(error.status, type(error).__name__, error.detail, **extra)
     if isinstance(error, Unauthenticated):
         response.headers["WWW-Authenticate"] = "Bearer"
+    if isinstance(error, TooManyCalls):
+        response.headers["Retry-After"] = str(error.extra.get("retry_after_seconds", 1))
     if isinstance(error, RetryableError):
         response.headers["Retry-After"] = "1"
     return response

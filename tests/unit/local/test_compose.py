@@ -9,7 +9,14 @@ from typing import Any
 import pytest
 import yaml
 
-from penstock.local.services import ONLY_FOR, StackPlan, path_roots, process_specs, standard_ports
+from penstock.local.services import (
+    FIRST_TASK_MANAGER_PORT,
+    ONLY_FOR,
+    StackPlan,
+    path_roots,
+    process_specs,
+    standard_ports,
+)
 
 _FILE = Path(__file__).parents[3] / "docker-compose.yml"
 _OTHERWISE = {"PENSTOCK_PORT", "PENSTOCK_CONNECTIONS", "PENSTOCK_URL"}
@@ -18,8 +25,17 @@ _PLAN = StackPlan(Path("/data"), "postgresql://db/x", "kafka:9092", {}, standard
 
 
 @pytest.fixture(scope="module")
-def environments() -> dict[str, dict[str, Any]]:
-    services = yaml.safe_load(_FILE.read_text())["services"]
+def described() -> dict[str, Any]:
+    return dict(yaml.safe_load(_FILE.read_text()))
+
+
+@pytest.fixture(scope="module")
+def services(described: dict[str, Any]) -> dict[str, Any]:
+    return dict(described["services"])
+
+
+@pytest.fixture(scope="module")
+def environments(services: dict[str, Any]) -> dict[str, dict[str, Any]]:
     return {name: service.get("environment", {}) for name, service in services.items()}
 
 
@@ -53,3 +69,57 @@ def test_each_process_whose_address_others_find_in_the_store_says_which_it_is(
     ports = {"state_syncer": 7071, "shard_manager": 7073, "auto_scaler": 7074, "task_manager_1": 7100}
     for name, port in ports.items():
         assert environments[name]["PENSTOCK_PUBLIC_URL"] == f"https://{name}:{port}"
+
+
+def test_each_process_runs_its_module_and_is_asked_whether_it_is_ready(services: dict[str, Any]) -> None:
+    for spec in process_specs(_PLAN):
+        service = services[spec.name]
+        *_, module = spec.command
+        assert service["command"] == [module]
+        port = min(_PLAN.ports[spec.name], FIRST_TASK_MANAGER_PORT)
+        url = f"https://127.0.0.1:{port}/readyz"
+        assert service["healthcheck"]["test"] == ["CMD", "python", "-m", "penstock.wire.probe", url]
+
+
+def test_each_container_has_limits_and_a_health_check(services: dict[str, Any]) -> None:
+    """`migrate` and `identity` end by themselves."""
+    for name, service in services.items():
+        assert service["deploy"]["resources"]["limits"].keys() == {"cpus", "memory", "pids"}, name
+        assert "healthcheck" in service or service["restart"] == "no", name
+
+
+def test_no_container_of_penstock_has_rights_or_a_root_that_it_can_write(services: dict[str, Any]) -> None:
+    for name, service in services.items():
+        if service["image"].startswith("penstock"):
+            assert service["read_only"] is True, name
+            assert service["cap_drop"] == ["ALL"], name
+            assert service["security_opt"] == ["no-new-privileges:true"], name
+            assert "user" not in service, f"{name}: the image has its account"
+
+
+def test_only_task_managers_have_the_image_with_java(services: dict[str, Any]) -> None:
+    for name, service in services.items():
+        if "build" in service:
+            target = "task_manager" if name.startswith("task_manager") else "services"
+            assert service["build"]["target"] == target
+            assert service["image"] == {"services": "penstock", "task_manager": "penstock-task-manager"}[target]
+
+
+def test_what_is_placed_on_a_container_fits_into_its_limits(services: dict[str, Any]) -> None:
+    for name in ("task_manager_1", "task_manager_2"):
+        limits, environment = services[name]["deploy"]["resources"]["limits"], services[name]["environment"]
+        assert float(environment["PENSTOCK_CPU_CORES"]) == float(limits["cpus"])
+        assert int(environment["PENSTOCK_MEMORY_BYTES"]) < int(limits["memory"].removesuffix("G")) * 2**30
+
+
+def test_each_volume_is_used_and_a_cache_by_one_container(described: dict[str, Any]) -> None:
+    mounted = [
+        (_source(volume), name) for name, it in described["services"].items() for volume in it.get("volumes", ())
+    ]
+    assert {source for source, _ in mounted} == described["volumes"].keys()
+    for index in (1, 2):
+        assert [name for source, name in mounted if source == f"cache_{index}"] == [f"task_manager_{index}"]
+
+
+def _source(volume: str | dict[str, Any]) -> str:
+    return volume.partition(":")[0] if isinstance(volume, str) else volume["source"]

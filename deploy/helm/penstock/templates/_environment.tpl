@@ -1,0 +1,65 @@
+{{- /* What one process of a service is given. Usage: (dict "root" $ "process" .) */ -}}
+{{- define "penstock.environment" -}}
+{{- $values := .root.Values -}}
+{{- $service := .process.service -}}
+{{- $own := printf "https://%s-%s:%d" .root.Release.Name .process.name (int .process.port) -}}
+- {name: PENSTOCK_IDENTITY_DIR, value: /identity}
+- {name: PENSTOCK_DATA_DIR, value: /tmp}
+{{- if ne $service "console" }}
+- {{ include "penstock.fromSecret" (dict "variable" "PENSTOCK_DATABASE_URL" "name" $values.secrets.database.name "key" $values.secrets.database.serviceKey) }}
+{{- end }}
+{{- if has $service (list "console" "state_syncer" "auto_scaler") }}
+- {name: PENSTOCK_JOB_SERVICE_URL, value: {{ include "penstock.urls" (dict "root" .root "service" "job_service") | quote }}}
+{{- end }}
+{{- if has $service (list "state_syncer" "shard_manager" "auto_scaler") }}
+- {name: PENSTOCK_PUBLIC_URL, value: {{ $own | quote }}}
+{{- end }}
+{{- if eq $service "job_service" }}
+- {name: PENSTOCK_TASK_SERVICE_URL, value: {{ include "penstock.urls" (dict "root" .root "service" "task_service") | quote }}}
+- {name: PENSTOCK_KAFKA_BOOTSTRAP, value: {{ $values.kafka.bootstrap | quote }}}
+- {name: PENSTOCK_PATH_ROOTS, value: {{ $values.storage.pathRoots | toJson | quote }}}
+- {name: PENSTOCK_URL, value: {{ $own | quote }}}
+- {name: PENSTOCK_AUTHORITY_FILE, value: /identity/authority.crt}
+{{- else if eq $service "state_syncer" }}
+- {{ include "penstock.fromSecret" (dict "variable" "PENSTOCK_STATE_SYNCER_TOKEN" "name" $values.secrets.tokens.name "key" $values.secrets.tokens.stateSyncerKey "optional" true) }}
+{{- else if eq $service "auto_scaler" }}
+- {{ include "penstock.fromSecret" (dict "variable" "PENSTOCK_SCALER_TOKEN" "name" $values.secrets.tokens.name "key" $values.secrets.tokens.scalerKey "optional" true) }}
+{{- else if eq $service "console" }}
+- {{ include "penstock.fromSecret" (dict "variable" "PENSTOCK_CONSOLE_KEY" "name" $values.secrets.console.name "key" $values.secrets.console.key "optional" (eq (int .process.replicas) 1)) }}
+{{- end }}
+{{- include "penstock.furtherEnv" (index $values.services $service "env") }}
+{{- end }}
+
+{{- define "penstock.taskManagerEnvironment" -}}
+{{- $values := .Values -}}
+- {name: PENSTOCK_CONTAINER, valueFrom: {fieldRef: {fieldPath: metadata.name}}}
+- {name: PENSTOCK_PUBLIC_URL, value: "https://$(PENSTOCK_CONTAINER).{{ .Release.Name }}-task-manager:7100"}
+- {name: PENSTOCK_IDENTITY_DIR, value: /identity}
+- {name: PENSTOCK_DATA_DIR, value: /cache}
+- {name: PENSTOCK_SPARK_LOCAL_DIR, value: /cache/spark}
+- {name: PENSTOCK_CPU_CORES, valueFrom: {resourceFieldRef: {resource: limits.cpu, divisor: "1"}}}
+- {name: PENSTOCK_MEMORY_BYTES, valueFrom: {resourceFieldRef: {resource: limits.memory, divisor: "1"}}}
+- {{ include "penstock.fromSecret" (dict "variable" "PENSTOCK_DATABASE_URL" "name" $values.secrets.database.name "key" $values.secrets.database.taskManagerKey) }}
+- {name: PENSTOCK_TASK_SERVICE_URL, value: {{ include "penstock.urls" (dict "root" . "service" "task_service") | quote }}}
+- {name: PENSTOCK_SHARD_MANAGER_URL, value: {{ include "penstock.urls" (dict "root" . "service" "shard_manager") | quote }}}
+- {name: PENSTOCK_KAFKA_BOOTSTRAP, value: {{ $values.kafka.bootstrap | quote }}}
+- {name: PENSTOCK_CHECKPOINT_ROOT, value: {{ $values.storage.checkpointRoot | quote }}}
+- {name: PENSTOCK_PACKAGES_ROOT, value: {{ $values.storage.packagesRoot | quote }}}
+- {name: PENSTOCK_PATH_ROOTS, value: {{ $values.storage.pathRoots | toJson | quote }}}
+{{- if $values.secrets.ofJobs }}
+- {name: PENSTOCK_SECRETS_ROOT, value: /secrets}
+{{- end }}
+{{- if $values.secrets.connections }}
+- {{ include "penstock.fromSecret" (dict "variable" "PENSTOCK_CONNECTIONS" "name" $values.secrets.connections "key" "connections") }}
+{{- end }}
+{{- include "penstock.furtherEnv" $values.taskManagers.env }}
+{{- end }}
+
+{{- /* Refuses paths of the shared claim without a claim. */ -}}
+{{- define "penstock.checkStorage" -}}
+{{- range concat (list .checkpointRoot .packagesRoot) .pathRoots }}
+{{- if and (hasPrefix "/data" .) (not $.claim) }}
+{{- fail (printf "storage.claim: %s is below /data, so name the claim that is mounted there" .) }}
+{{- end }}
+{{- end }}
+{{- end }}

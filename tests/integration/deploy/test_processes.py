@@ -1,0 +1,106 @@
+"""Every command line, environment and health check of the files of deployment, without a container engine.
+
+Each process runs as another account, in a network of its own, on a root that it cannot write. It has the rights of its
+role in the store and the identity that an operator would issue. Services do not see Java's and Spark's packages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Engine, text
+
+from penstock.control.process import stop_group, wait_until
+from penstock.identity.authority import read
+from penstock.store.engine import transaction
+from penstock.store.roles import grant_roles
+from tests.support.deploy import chart, described
+from tests.support.deploy.boxes import may_make_boxes
+from tests.support.deploy.cell import Running, boxed, give, lone_box, store_of, url_in_a_box, wait_until_healthy
+from tests.support.deploy.described import Process
+
+_START_SECONDS = 90.0
+_NO_HOSTS = {"PENSTOCK_WARM_HOSTS": "0"}
+"""No Spark host, whose JVM would cost more than all else."""
+
+_LONG_WITHOUT_BOXES = () if may_make_boxes() else pytest.mark.long
+
+
+def _containers(engine: Engine) -> list[tuple[str, str]]:
+    with transaction(engine) as connection:
+        return [(row.name, row.url) for row in connection.execute(text("SELECT name, url FROM containers"))]
+
+
+def _check(running: list[Running], engine: Engine) -> None:
+    """1. All are healthy. 2. The Task Manager has joined, by the names of the network. 3. SIGTERM: each ends with 0."""
+    wait_until_healthy(running, _START_SECONDS)
+    [manager] = [each for each in running if each.described.is_task_manager]
+    place = (manager.environment["PENSTOCK_CONTAINER"], manager.environment["PENSTOCK_PUBLIC_URL"])
+    wait_until(lambda: _containers(engine) == [place], _START_SECONDS, "the container to join")
+    assert {each.described.service: stop_group(each.child, 40) for each in running} == {
+        each.described.service: 0 for each in running
+    }
+
+
+@pytest.mark.parametrize(
+    "describe",
+    [
+        pytest.param(described.compose, marks=_LONG_WITHOUT_BOXES),
+        pytest.param(described.helm, marks=pytest.mark.long),
+        pytest.param(described.systemd, marks=pytest.mark.long),
+    ],
+)
+def test_all_processes_run(
+    describe: Callable[[], tuple[Process, ...]], engine: Engine, database_url: str, tmp_path: Path
+) -> None:
+    with transaction(engine) as connection:
+        grant_roles(connection)
+    with boxed(describe(), database_url, tmp_path, **_NO_HOSTS) as running:
+        _check(running, engine)
+
+
+@pytest.mark.long
+def test_what_compose_runs_once_makes_the_store_and_an_identity_for_each_process(
+    empty_database_url: str, tmp_path: Path
+) -> None:
+    """1. `migrate`, in an empty database. 2. `identity`. 3. `migrate` of the next start, and of the chart's upgrade."""
+    owner = {"PENSTOCK_DATABASE_URL": url_in_a_box("postgres", empty_database_url)}
+    written = {f"/{name}": tmp_path / name for name in ("authority", "identity")}
+    (migrate, environment), (issue, of_issue) = described.command_of("migrate"), described.command_of("identity")
+    [job] = [each for each in chart.rendered() if each["kind"] == "Job"]
+    with lone_box(tmp_path, store_of(empty_database_url), written, {}) as box:
+        first = box.run(migrate, environment | owner)
+        assert "admin token, shown only now: " in first.stdout, first.stderr
+        issued = box.run(issue, of_issue | owner)
+        assert issued.returncode == 0, issued.stderr
+        again = box.run(migrate, environment | owner)
+        assert "an admin token exists already" in again.stdout, again.stderr
+        words = ["python", "-m", *job["spec"]["template"]["spec"]["containers"][0]["args"]]
+        upgraded = box.run(words, environment | owner | {"PENSTOCK_IDENTITY_DIR": "/tmp/unused"})
+        assert "the store is up to date" in upgraded.stdout, upgraded.stderr
+    for each in described.compose():
+        folder = tmp_path / "identity" / each.hosts[0]
+        [certificate] = [path for path in folder.glob("*.crt") if path.name != "authority.crt"]
+        assert each.hosts[0] in read(certificate.read_bytes(), "cell").hosts
+        assert (folder / f"{certificate.stem}.key").stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.long
+def test_a_pod_of_the_chart_keeps_its_own_identity_alone(database_url: str, tmp_path: Path) -> None:
+    [found] = [each for each in chart.rendered() if each["kind"] == "StatefulSet"]
+    [before] = found["spec"]["template"]["spec"]["initContainers"]
+    everybodys = tmp_path / "all"
+    everybodys.mkdir(mode=0o700)
+    pods = [f"cell-task-manager-{index}" for index in (0, 1)]
+    names = ["authority.crt", *(f"task_manager.{pod}.{kind}" for pod in pods for kind in ("crt", "key"))]
+    for name in names:
+        (everybodys / name).write_text(name)
+    give(everybodys, store_of(database_url).owner())
+    kept = {"/identity": tmp_path / "identity"}
+    with lone_box(tmp_path, store_of(database_url), kept, {"/all": everybodys}) as box:
+        said = box.run(before["command"], {**described.image_environment(), "PENSTOCK_CONTAINER": pods[1]})
+    assert said.returncode == 0, said.stderr
+    assert sorted(path.name for path in (tmp_path / "identity").iterdir()) == [names[0], *names[3:]]
+    assert all(path.stat().st_mode & 0o077 == 0 for path in (tmp_path / "identity").iterdir())

@@ -1,0 +1,45 @@
+"""How often a token may call."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.control.errors import TooManyCalls
+from services.job_service.rates import Rates
+
+
+def test_calls_beyond_the_burst_wait_for_the_rate_and_cost_nothing() -> None:
+    """1. Two at once. 2. The third is refused, and again. 3. After the time that it named one passes, and one only."""
+    rates = Rates(per_second=0.25, burst=2)
+    rates.take("tool", now=100.0)
+    rates.take("tool", now=100.0)
+    for now in (100.0, 102.0):
+        with pytest.raises(TooManyCalls) as refused:
+            rates.take("tool", now)
+    assert refused.value.extra["retry_after_seconds"] == 2
+    assert (refused.value.field, refused.value.rule) == ("Authorization", "calls_per_second")
+    rates.take("tool", now=104.0)
+    with pytest.raises(TooManyCalls):
+        rates.take("tool", now=104.0)
+
+
+def test_one_token_does_not_use_up_the_calls_of_another() -> None:
+    rates = Rates(per_second=1.0, burst=1)
+    rates.take("tool", now=0.0)
+    rates.take("ann", now=0.0)
+    with pytest.raises(TooManyCalls, match="the token tool may make 1 calls a second, and 1 at once"):
+        rates.take("tool", now=0.5)
+
+
+def test_a_quiet_token_gathers_no_more_than_its_burst() -> None:
+    rates = Rates(per_second=10.0, burst=2)
+    rates.take("tool", now=0.0)
+    rates.take("tool", now=3600.0)
+    rates.take("tool", now=3600.0)
+    with pytest.raises(TooManyCalls):
+        rates.take("tool", now=3600.0)
+
+
+def test_without_a_rate_there_is_no_limit() -> None:
+    rates = Rates(per_second=None, burst=1)
+    assert [rates.take("tool", now=0.0) for _ in range(5)] == [None] * 5
