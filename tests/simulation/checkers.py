@@ -101,7 +101,9 @@ class Checkers(Watcher):
         return self._can_commit(other) and (is_same_life or not self._is_zombie(other))
 
     def works(self, host: SimulatedHost, request: RedistributionRequest | SealRequest) -> None:
-        """No task of a job runs while its checkpoints are worked on, but for what an old request asks for."""
+        """No task of a job runs while its checkpoints are worked on, but for what an old request asks for.
+
+        A seal works on its own generation only: one that is late does no harm to a later generation's tasks."""
         if isinstance(request, RedistributionRequest):
             self._look_at_attempt(host.process.machine.name, request.job, request.target.generation)
         plan = self._memory.plans.get(request.job)
@@ -110,7 +112,8 @@ class Checkers(Watcher):
         ):
             return
         for other in self._tasks.of(request.job):
-            if not self._is_zombie(other):
+            is_worked_on = isinstance(request, RedistributionRequest) or other.spec.generation == request.key_number
+            if is_worked_on and not self._is_zombie(other):
                 self.complain(f"{host.name} works on {request.job} and {other.place} runs on {other.host.name}")
 
     def took_checkpoints_over(self, host: SimulatedHost, request: RedistributionRequest) -> None:

@@ -74,7 +74,7 @@ def place(problem: Problem, previous: Mapping[int, str]) -> Placement:
     checks.check_counted(frame, measure_of(frame, holder))
     converged = has_ended and not is_cut and not _has_more_to_do(frame, holder)
     goes_on = not converged and (is_cut or _has_gained(frame, start, holder))
-    return _placement(frame, holder, converged=converged, worth_continuing=goes_on)
+    return _placement(frame, holder, converged=converged, goes_on=goes_on)
 
 
 def home_of(problem: Problem, previous: Mapping[int, str]) -> Ints:
@@ -121,11 +121,17 @@ def _has_more_to_do(frame: Frame, holder: Ints) -> bool:
     return is_spent and bool((np.abs(_deviation(frame, holder)) > frame.problem.band + EDGE).any())
 
 
+def _may_differ(frame: Frame, holder: Ints) -> bool:
+    """Whether another placement might end otherwise. One that changed nothing would end the same way again, since it
+    depends on the same values, unless it had no budget at all, as after a fail-over."""
+    return frame.problem.move_budget == 0 or not np.array_equal(holder, frame.home)
+
+
 def _deviation(frame: Frame, holder: Ints) -> Floats:
     return deviation_by(frame, measure_of(frame, holder), holder, totals(frame, holder))
 
 
-def _placement(frame: Frame, holder: Ints, *, converged: bool, worth_continuing: bool) -> Placement:
+def _placement(frame: Frame, holder: Ints, *, converged: bool, goes_on: bool) -> Placement:
     total = totals(frame, holder)
     left = _left_on_draining(frame, holder)
     reasons = explain(frame, total, np.flatnonzero(holder == NOBODY), left)
@@ -139,7 +145,7 @@ def _placement(frame: Frame, holder: Ints, *, converged: bool, worth_continuing:
         moved=problem.shards.ids[_moved(frame, holder)],
         deviation=deviations(band_scale(frame, total), total),
         converged=converged,
-        worth_continuing=worth_continuing,
+        worth_continuing=goes_on and _may_differ(frame, holder),
     )
 
 

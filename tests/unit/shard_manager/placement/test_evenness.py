@@ -107,3 +107,21 @@ def test_a_search_that_is_cut_goes_on_while_it_gains_by_it(monkeypatch):
     assert not answer.converged
     last = replace(changed(later, 0.3, largest=0.6), move_budget=2)
     assert place(last, answer.assignment).worth_continuing
+
+
+def test_a_placement_that_changed_nothing_is_not_made_again_for_want_of_budget():
+    """Two containers whose only improvement is a swap: two moves, with a budget of one. As after a fail-over, a
+    placement that had no budget is followed by one that has."""
+    problem = constrained(fleet(4, 2, full=0.5))
+    capacity = np.full_like(problem.containers.capacity, 50.0)
+    load = np.ones_like(problem.shards.load) * np.array([[8.0], [8.0], [5.0], [3.0]])
+    problem = replace(
+        problem,
+        containers=replace(problem.containers, capacity=capacity),
+        shards=replace(problem.shards, load=load),
+    )
+    names = problem.containers.names
+    before = dict(zip(problem.shards.ids.tolist(), (names[0], names[0], names[1], names[1]), strict=True))
+    answers = {budget: place(replace(problem, move_budget=budget), before) for budget in (0, 1, 2)}
+    assert {budget: answer.assignment != before for budget, answer in answers.items()} == {0: False, 1: False, 2: True}
+    assert {budget: answer.worth_continuing for budget, answer in answers.items()} == {0: True, 1: False, 2: False}
