@@ -51,7 +51,7 @@ class CommonSettings(BaseSettings):
     identity_dir: Path | None = None
     internal_tls: bool = False
     metrics_open: bool = False
-    traces_url: str | None = None
+    traces_url: str | None = Field(None, pattern="^https?://")
     http_header_seconds: float = Field(10.0, gt=0)
     http_body_seconds: float = Field(60.0, gt=0)
     http_most_connections: int = Field(10_000, ge=1)

@@ -10,11 +10,12 @@ from __future__ import annotations
 import hashlib
 import threading
 import time
+import urllib.request
 from collections import deque
 from collections.abc import Mapping, Sequence
+from http.client import HTTPException
 from typing import Any
 
-import httpx
 import orjson
 from prometheus_client import Counter
 
@@ -94,7 +95,6 @@ class Traces:
         self._service = service
         self._send_seconds = send_seconds
         self._waiting: deque[dict[str, Any]] = deque()
-        self._http = httpx.Client(timeout=_TIMEOUT_SECONDS)
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="traces", daemon=True)
 
@@ -108,7 +108,6 @@ class Traces:
         logs.listeners.remove(self.take)
         self._stopping.set()
         self._thread.join(2 * _TIMEOUT_SECONDS)
-        self._http.close()
 
     def take(self, event: Mapping[str, Any]) -> None:
         """Keeps the span of a log line until it is sent. Never waits and never raises."""
@@ -133,8 +132,10 @@ class Traces:
                 return
 
     def _send(self, body: bytes) -> bool:
-        """Not logged when it fails: a log line would be a span again."""
+        """Not logged when it fails: a log line would be a span again. Without httpx: not every service imports it."""
+        request = urllib.request.Request(self._url, body, {"Content-Type": "application/json"})
         try:
-            return self._http.post(self._url, content=body, headers={"Content-Type": "application/json"}).is_success
-        except (httpx.HTTPError, httpx.InvalidURL):
+            with urllib.request.urlopen(request, timeout=_TIMEOUT_SECONDS):
+                return True
+        except (OSError, HTTPException):
             return False
