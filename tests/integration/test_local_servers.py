@@ -133,6 +133,7 @@ def test_an_address_for_sqlalchemy_is_one_for_libpq(database_url: str) -> None:
     assert libpq_url(database_url.replace("postgresql://", "postgresql+psycopg://")) == database_url
 
 
+@pytest.mark.long  # e2e/test_servers.py kills Kafka under a running stack
 def test_records_survive_a_restart_of_kafka(data_dir: Path) -> None:
     server = EmbeddedKafka(data_dir)
     with server:

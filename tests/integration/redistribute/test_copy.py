@@ -121,7 +121,7 @@ def test_rounds_of_changes_while_rows_come(
 @pytest.mark.parametrize(
     "spoilt",
     [
-        "changes are gone",
+        pytest.param("changes are gone", marks=pytest.mark.long),
         *(pytest.param(why, marks=pytest.mark.long) for why in ("another target", "half a copy", "not readable")),
     ],
 )

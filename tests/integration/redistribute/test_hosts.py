@@ -75,6 +75,7 @@ def make_job(
     return job, events
 
 
+@pytest.mark.long  # test_inputs.py takes such partitions in
 def test_partitions_that_are_added_are_told_and_refused_at_the_next_start(
     host: Supervisor, runtime: Runtime, kafka: EmbeddedKafka
 ) -> None:

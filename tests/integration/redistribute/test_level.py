@@ -91,6 +91,7 @@ def finish_exactly(job: Job, *inputs: Events) -> None:
     assert job.rows() == job.unsplit().rows()
 
 
+@pytest.mark.long  # test_level_running.py levels a running task
 def test_a_task_that_lags_reads_on_to_the_watermark_of_the_others_and_not_beyond(
     runtime: Runtime, events: Events
 ) -> None:

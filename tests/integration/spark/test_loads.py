@@ -79,6 +79,7 @@ class Rows:
             number += 20
 
 
+@pytest.mark.long  # e2e/test_loads.py sees loads of real tasks
 def test_a_busy_task_uses_more_than_an_idle_one_of_the_same_host(
     shared_host: Supervisor, kafka: EmbeddedKafka, shared_folder: Path
 ) -> None:
