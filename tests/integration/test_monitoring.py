@@ -21,7 +21,8 @@ def promtool(*words: str | Path) -> str:
 def test_promtool_finds_nothing_wrong(tmp_path: Path) -> None:
     """1. The configuration with the rules. 2. What the rules make of series. 3. The queries of the dashboards, as
     rules of a file."""
-    assert "valid prometheus config file" in promtool("check", "config", "prometheus.yml")
+    for name in ("prometheus.yml", "compose.yml"):
+        assert "valid prometheus config file" in promtool("check", "config", "--syntax-only", name)
     assert "SUCCESS" in promtool("test", "rules", "penstock.rules.test.yml")
     queries = [query for page in DASHBOARDS for panel in page.panels for query in panel.queries.values()]
     rules = [{"record": f"query:{number}", "expr": query} for number, query in enumerate(queries)]

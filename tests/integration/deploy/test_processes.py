@@ -12,14 +12,24 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Engine, text
 
-from penstock.control.process import stop_group, wait_until
+from penstock.control.process import start_child, stop_group, wait_until
 from penstock.identity.authority import read
 from penstock.store.engine import transaction
 from penstock.store.roles import grant_roles
 from tests.support.deploy import chart, described
 from tests.support.deploy.boxes import may_make_boxes
-from tests.support.deploy.cell import Running, boxed, give, lone_box, store_of, url_in_a_box, wait_until_healthy
+from tests.support.deploy.cell import (
+    Running,
+    boxed,
+    give,
+    lone_box,
+    observer,
+    store_of,
+    url_in_a_box,
+    wait_until_healthy,
+)
 from tests.support.deploy.described import Process
+from tests.support.stack.prometheus import FOLDER, tool
 
 _START_SECONDS = 90.0
 _NO_HOSTS = {"PENSTOCK_WARM_HOSTS": "0"}
@@ -62,6 +72,25 @@ def test_all_processes_run(
 
 
 @pytest.mark.long
+def test_prometheus_of_compose_reads_the_metrics_of_every_process(
+    engine: Engine, database_url: str, tmp_path: Path
+) -> None:
+    """By TLS, as an observer. The second Task Manager of the file does not run here, and is seen as down."""
+    with transaction(engine) as connection:
+        grant_roles(connection)
+    asked = ("promtool", "query", "instant", "http://127.0.0.1:9090", "count by (process) (up == 1)")
+    with boxed(described.compose(), database_url, tmp_path, **_NO_HOSTS) as running:
+        wait_until_healthy(running, _START_SECONDS)
+        box = observer(running[0], tmp_path, {"/etc/prometheus": FOLDER}, "/prometheus")
+        words = (tool("prometheus"), *described.composed("prometheus")["command"])
+        child = start_child(box.command(words, {}), log_path=tmp_path / "prometheus.log")
+        try:
+            wait_until(lambda: box.run(asked, {}).stdout.count("=> 1 @") == len(running), 60, "all to be scraped")
+        finally:
+            stop_group(child, 20)
+
+
+@pytest.mark.long
 def test_what_compose_runs_once_makes_the_store_and_an_identity_for_each_process(
     empty_database_url: str, tmp_path: Path
 ) -> None:
@@ -80,6 +109,7 @@ def test_what_compose_runs_once_makes_the_store_and_an_identity_for_each_process
         words = ["python", "-m", *job["spec"]["template"]["spec"]["containers"][0]["args"]]
         upgraded = box.run(words, environment | owner | {"PENSTOCK_IDENTITY_DIR": "/tmp/unused"})
         assert "the store is up to date" in upgraded.stdout, upgraded.stderr
+    assert (tmp_path / "identity" / "observer" / "observer.key").stat().st_mode & 0o777 == 0o644
     for each in described.compose():
         folder = tmp_path / "identity" / each.hosts[0]
         [certificate] = [path for path in folder.glob("*.crt") if path.name != "authority.crt"]

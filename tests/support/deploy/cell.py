@@ -7,7 +7,7 @@ import pwd
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
@@ -66,6 +66,22 @@ def boxed(processes: Sequence[Process], database_url: str, folder: Path, **more:
             stack.callback(stop_group, child, _STOP_SECONDS)
             running.append(Running(each, box, environment, child, log))
         yield running
+
+
+def observer(beside: Running, folder: Path, readable: Mapping[str, Path], written: str) -> Box:
+    """A box in the network of a process that runs, with the identity of an observer. `written`: what it may write."""
+    identity, own, store = folder / "observer", folder / "observed", beside.box.account
+    IdentityFolder(folder / "authority").issue(Caller(Role.OBSERVER, None), (), datetime.now(UTC), to=identity)
+    (folder / "observer-root").mkdir()
+    own.mkdir()
+    for each in (identity, own):
+        give(each, store)
+    return replace(
+        beside.box,
+        root=folder / "observer-root",
+        folders={written: own},
+        readable={"/identity": identity, **readable},
+    )
 
 
 def wait_until_healthy(running: Sequence[Running], seconds: float) -> None:

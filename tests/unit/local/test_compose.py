@@ -112,11 +112,22 @@ def test_what_is_placed_on_a_container_fits_into_its_limits(services: dict[str, 
         assert int(environment["PENSTOCK_MEMORY_BYTES"]) < int(limits["memory"].removesuffix("G")) * 2**30
 
 
+def test_prometheus_scrapes_every_process_and_grafana_reads_it(services: dict[str, Any]) -> None:
+    folder = _FILE.parent / "deploy" / "prometheus"
+    [scraped] = yaml.safe_load((folder / "compose.yml").read_text())["scrape_configs"]
+    targets = {target for group in scraped["static_configs"] for target in group["targets"]}
+    ports = {spec.name: min(_PLAN.ports[spec.name], FIRST_TASK_MANAGER_PORT) for spec in process_specs(_PLAN)}
+    assert targets == {f"{name}:{port}" for name, port in ports.items()}
+    assert services["grafana"]["environment"]["PROMETHEUS_URL"] == "http://prometheus:9090"
+    mounted = [volume.split(":") for name in ("prometheus", "grafana") for volume in services[name]["volumes"][:2]]
+    assert all((_FILE.parent / source).exists() for source, *_ in mounted if source.startswith("."))
+
+
 def test_each_volume_is_used_and_a_cache_by_one_container(described: dict[str, Any]) -> None:
     mounted = [
         (_source(volume), name) for name, it in described["services"].items() for volume in it.get("volumes", ())
     ]
-    assert {source for source, _ in mounted} == described["volumes"].keys()
+    assert {source for source, _ in mounted if source[0] != "."} == described["volumes"].keys()
     for index in (1, 2):
         assert [name for source, name in mounted if source == f"cache_{index}"] == [f"task_manager_{index}"]
 
