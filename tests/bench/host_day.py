@@ -4,13 +4,15 @@ Nine jobs read topics that rows keep coming to: stateless, with state on the hea
 that a row breaks. One after the other starts, stops, changes its size (copy, redistribution, seal, removal) or crashes.
 Then all are stopped, the host rests for `--rest` seconds, as Spark keeps some things for a minute, and is measured:
 heap after a collection, metaspace, threads of the JVM and of Python, open files of both, resident memory, cores at
-rest. That goes on `--samples` times. All must stay flat: `*_growth` is from the first sample to the last.
+rest. That goes on `--samples` times. All must stay flat: `*_growth` is from the median of the first half to that of the
+second half, without the first sample, by which the host was not warm.
 """
 
 from __future__ import annotations
 
 import argparse
 import random
+import statistics
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -81,8 +83,15 @@ def measure(
                 job.stop()
         taken.append(_sample(bench, rest_s, most_collections))
         say(f"{number + 1}/{samples}: {taken[-1]}, {dict(events)}")
-    growth = {f"{name}_growth": getattr(taken[-1], name) - getattr(taken[0], name) for name in Sample._fields}
+    growth = {f"{name}_growth": _growth([getattr(each, name) for each in taken]) for name in Sample._fields}
     return {**dict(events), **growth, "cores": taken[-1].cores}
+
+
+def _growth(values: Sequence[float]) -> float:
+    """A single sample of the heap is up to 15 MB off, as what Spark's cleaner frees by itself comes and goes."""
+    warm = values[1:] or values
+    half = len(warm) // 2 or 1
+    return statistics.median(warm[-half:]) - statistics.median(warm[:half])
 
 
 def _sample(bench: HostBench, rest_s: float, most_collections: int) -> Sample:

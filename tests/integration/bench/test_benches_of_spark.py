@@ -97,11 +97,11 @@ def test_host_day(on_host: Callable[[int], HostBench]):
 
 @pytest.mark.long
 def test_a_day_of_a_host_in_half_an_hour():
-    """Nothing grows after the first five of thirty minutes."""
+    """Nothing grows after the first five of thirty minutes; a leak of a start would be 1 MB and more, 100 times."""
     with bench_host(1, {}) as bench:
         figures = host_day.measure(bench, 1800.0, samples=6, rest_s=70.0, seed=1)
     assert min(figures[name] for name in ("start", "stop", "rescale", "crash")) > 5
-    assert figures["heap_mb_growth"] < 15
+    assert figures["heap_mb_growth"] < 25
     assert figures["metaspace_mb_growth"] < 25
     assert figures["threads_growth"] <= 10
     assert figures["python_threads_growth"] <= 5
