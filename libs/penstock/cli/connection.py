@@ -32,7 +32,7 @@ def definition(job: str, config: str) -> dict[str, Any]:
 
 def names_in_files(job: str) -> dict[str, str]:
     """What is replaced in the file of a configuration."""
-    return {"data_dir": str(CliSettings.read().data_dir.absolute()), "job": job}
+    return {"data_dir": str(CliSettings.read().data_dir.resolve()), "job": job}
 
 
 def say_written(written: Written) -> None:

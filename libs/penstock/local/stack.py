@@ -71,7 +71,7 @@ class LocalStack:
         console: bool = False,
         on_event: Callable[[str], None] = print,
     ) -> None:
-        self.data_dir = data_dir.absolute()
+        self.data_dir = data_dir.resolve()
         self.task_managers = task_managers
         self._free_ports = free_ports
         self._port_base = port_base

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from penstock.cli.connection import names_in_files
 from penstock.cli.settings import DEFAULT_URL, CliSettings
 from penstock.control.errors import Unauthenticated, UserError
 
@@ -41,6 +42,14 @@ def test_the_stack_on_this_machine_is_found(data_dir: Path) -> None:
     settings = CliSettings.read()
     assert (settings.service_url(), settings.bootstrap()) == ("http://127.0.0.1:1234", "127.0.0.1:5678")
     assert settings.bearer_token() == "pst_file"
+
+
+def test_files_of_jobs_name_the_folder_itself_and_not_a_link_to_it(data_dir: Path) -> None:
+    """The stack allows paths below its folder, as it is called without links."""
+    data_dir.rmdir()
+    (data_dir.parent / "elsewhere").mkdir()
+    data_dir.symlink_to("elsewhere")
+    assert names_in_files("a")["data_dir"] == str(data_dir.parent.resolve() / "elsewhere")
 
 
 def test_the_environment_wins(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
