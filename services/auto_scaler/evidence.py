@@ -12,7 +12,8 @@ from penstock.config.merge import leaves, overlay
 from penstock.config.model import JobConfig, Resources
 from penstock.config.tree import dotted
 from penstock.model.traffic import Rates
-from services.auto_scaler.decide.estimates import TaskMinute, estimate_load, estimate_rate
+from penstock.tasks.profile import is_as_fast
+from services.auto_scaler.decide.estimates import TaskMinute, estimate_load, estimate_rate, with_profile
 from services.auto_scaler.decide.model import DayHistory, JobUpdate, PastChange, PastMove, PastRebalance, ScalerState
 from services.auto_scaler.decide.patterns import JobMinute, arrivals, workload
 from services.auto_scaler.decide.policy import Policy
@@ -40,6 +41,13 @@ def _shape(reason: str) -> str:
 _NUMBER = re.compile(r"[0-9][0-9.,:-]*")
 
 
+class Profile(NamedTuple):
+    """The newest profile of a job: the configuration that it ran, and the rate that nine batches in ten reached."""
+
+    config: Mapping[str, Any]
+    low_rows_per_second: float | None
+
+
 class ScaledJob(NamedTuple):
     """A job with tasks. `below` and `above`: the layers around the scaler's, lowest first.
 
@@ -62,6 +70,7 @@ class ScaledJob(NamedTuple):
     actions_last_hour: int = 0
     last_change: PastChange | None = None
     update: JobUpdate | None = None
+    profile: Profile | None = None
 
 
 class Past(NamedTuple):
@@ -120,11 +129,17 @@ def with_recent(
     present = [minute for minute in minutes if minute.minute >= job.committed_at]
     return state.model_copy(
         update={
-            "rate": estimate_rate(minutes, policy),
+            "rate": with_profile(estimate_rate(minutes, policy), _profiled(job)),
             "load": estimate_load(present, task_count, policy),
             "state_size": estimate_state(present),
         }
     )
+
+
+def _profiled(job: ScaledJob) -> float | None:
+    """The rate of the job's profile, if it holds for what runs."""
+    profile = job.profile
+    return profile.low_rows_per_second if profile is not None and is_as_fast(profile.config, job.config) else None
 
 
 def with_past(state: ScalerState, past: Past, now: datetime, policy: Policy) -> ScalerState:

@@ -23,6 +23,7 @@ DEFAULT_LAYERS: dict[str, tuple[str, ...]] = {
 MAY_DELETE_JOBS = ("provisioner", "admin")
 MAY_DELETE_PACKAGES = ("provisioner", "oncall", "admin")
 MAY_OPERATE = ("oncall", "admin")
+MAY_PROFILE = ("provisioner", *MAY_OPERATE)
 SCALER = "scaler"
 MAY_MOVE = (SCALER, *MAY_OPERATE)
 MAY_ADMINISTER = ("admin",)

@@ -22,6 +22,8 @@ from services.state_syncer.generations.rules import Retention
 from services.state_syncer.health.reconciler import HealthAlerts
 from services.state_syncer.host_tasks.dispatcher import Dispatcher, WantedHostTasks
 from services.state_syncer.inputs.reconciler import InputAlerts
+from services.state_syncer.profiles.reconciler import ProfileReconciler
+from services.state_syncer.profiles.store import ProfileStore
 from services.state_syncer.rollback.reconciler import RollbackReconciler
 from services.state_syncer.rollback.store import RollbackStore
 from services.state_syncer.round.loop import StateSyncer, run_parts
@@ -48,6 +50,7 @@ def build(settings: StateSyncerSettings, identity: Identity) -> LeaderLoop:
         RollbackReconciler(RollbackStore(engine), writer, clock.monotonic),
         _savepoint_reconciler(engine, WantedHostTasks(dispatcher), settings),
         _generation_gc(engine, WantedHostTasks(dispatcher), settings, clock),
+        ProfileReconciler(ProfileStore(engine), WantedHostTasks(dispatcher)),
         InputAlerts(engine, clock.monotonic),
         HealthAlerts(engine, clock.monotonic),
         LoopWatch(engine, STATE_SYNCER, clock.monotonic),

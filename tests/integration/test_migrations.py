@@ -16,7 +16,7 @@ from penstock.control.errors import Conflict, TerminalError, Unavailable
 from penstock.model.cell import CellAction
 from penstock.model.jobs import ROLES, SYNC_STATES, Action
 from penstock.model.reports import TaskState
-from penstock.store import cluster
+from penstock.store import cluster, profiles
 from penstock.store.engine import connect, transaction
 from penstock.store.migrate import head, upgrade
 from penstock.store.savepoints import ASKED, DELETING, FAILED, READY
@@ -30,6 +30,7 @@ CLOSED: dict[tuple[str, str], Collection[str]] = {
     ("containers", "availability"): (OPEN, CORDONED, DRAINING),
     ("containers", "state"): ("live", "lost"),
     ("history", "action"): Action,
+    ("profiles", "state"): (profiles.ASKED, profiles.DONE, profiles.FAILED),
     ("savepoints", "state"): (ASKED, READY, FAILED, DELETING),
     ("sync_state", "change_kind"): [kind.name.lower() for kind in ChangeKind],
     ("sync_state", "plan"): ("rescale", "rollout"),

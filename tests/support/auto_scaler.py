@@ -50,8 +50,8 @@ def state(**values: Any) -> ScalerState:
     return ScalerState.model_validate(known | values)
 
 
-def rate(rows: float = 100.0, busy: int = 60, *, is_lower_bound: bool = False) -> RateEstimate:
-    return RateEstimate(rows_per_second=rows, busy_minutes=busy, is_lower_bound=is_lower_bound)
+def rate(rows: float = 100.0, busy: int = 60, **values: Any) -> RateEstimate:
+    return RateEstimate(rows_per_second=rows, busy_minutes=busy, **values)
 
 
 def load(rows: float, backlog: float | None = 0.0, growth: float | None = None) -> Load:

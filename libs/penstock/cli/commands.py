@@ -38,6 +38,11 @@ COMMANDS = (
         "jobs start", "desired:start", "Start the tasks of a job that was stopped. They continue where they stopped."
     ),
     Command("jobs delete", "jobs:delete", "Stop the tasks of a job, then delete the job. Its history is kept."),
+    Command(
+        "jobs profile",
+        "profile:profile",
+        "Measure how many rows per second one task of a job gets through, in a run that writes nothing.",
+    ),
     Command("layers show", "layers:show", "Show one layer of a job as JSON.", is_document=True),
     Command("layers patch", "layers:patch", "Merge a change into a layer. A null removes a key."),
     Command(

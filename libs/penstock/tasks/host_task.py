@@ -14,6 +14,7 @@ from pydantic import Field
 
 from penstock.config.declare import Carried, Counted
 from penstock.tasks.analysis import AnalysisRequest
+from penstock.tasks.profile import ProfileRequest
 from penstock.tasks.redistribution import CopyRequest, GenerationRemoval, RedistributionRequest, SealRequest
 from penstock.tasks.savepoint import SavepointRemoval, SavepointRequest
 from penstock.tasks.sinks import SinkRequest
@@ -26,7 +27,8 @@ Request = Annotated[
     | SavepointRequest
     | SavepointRemoval
     | GenerationRemoval
-    | AnalysisRequest,
+    | AnalysisRequest
+    | ProfileRequest,
     Field(discriminator="kind"),
 ]
 
@@ -38,6 +40,7 @@ TAKE_SAVEPOINT = "take_savepoint"
 REMOVE_SAVEPOINT = "remove_savepoint"
 REMOVE_GENERATION = "remove_generation"
 ANALYSE = "analyse"
+PROFILE = "profile"
 
 
 class HostTask(Carried):
@@ -94,4 +97,6 @@ POLICIES: Mapping[str, Policy] = {
     REMOVE_GENERATION: Policy(backs_off=True),
     # The Job Service asks for it, and waits only for a short time.
     ANALYSE: Policy(attempts=1, losses=1, own_room=True, longest_seconds=60.0),
+    # It takes a core of its container while it runs.
+    PROFILE: Policy(attempts=2, losses=2, at_once=5, own_room=True, longest_seconds=1200.0),
 }

@@ -12,6 +12,7 @@ from penstock.wire.causes import Causes
 from penstock.wire.cell_client import CellClient
 from penstock.wire.job_lists import JobLists
 from penstock.wire.moves import TaskMove
+from penstock.wire.profiles import DEFAULT_SECONDS, ProfilePage, ProfileView
 from penstock.wire.rollout_client import RolloutCalls
 from penstock.wire.savepoints import SavepointPage, SavepointView
 from penstock.wire.service_client import Noted, Paging
@@ -109,6 +110,18 @@ class JobClient(CellClient, RolloutCalls, JobLists):
         is not on the `container` given, and when no other one is open."""
         body = {"container": container, "for_seconds": for_seconds, **noted}
         return self._write("POST", _job(job, "tasks", str(index), "move"), TaskMove, body)
+
+    def create_profile(self, job: str, seconds: int = DEFAULT_SECONDS, **noted: Unpack[Noted]) -> ProfileView:
+        """Asks for a profile; its `state` shows later when it is done. Raises Conflict while one is under way."""
+        return self._write("POST", _job(job, "profiles"), ProfileView, {"seconds": seconds, **noted})
+
+    def profiles(self, job: str, **page: Unpack[Paging]) -> ProfilePage:
+        """The newest profiles of a job, newest first."""
+        return self._read(ProfilePage, _job(job, "profiles"), **page)
+
+    def profile(self, job: str, number: int) -> ProfileView:
+        """One profile."""
+        return self._read(ProfileView, _job(job, "profiles", str(number)))
 
     def create_savepoint(self, job: str, name: str | None = None, **noted: Unpack[Noted]) -> SavepointView:
         """Asks for a savepoint; its `state` shows later when it is ready."""

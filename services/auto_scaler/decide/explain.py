@@ -83,6 +83,8 @@ def _rate(rate: RateEstimate | None) -> str:
     if rate is None:
         return "Estimate: none."
     busy = "1 busy minute" if rate.busy_minutes == 1 else f"{rate.busy_minutes} busy minutes"
+    if rate.of_profile:
+        return f"Estimate: a task does {rate.rows_per_second:,.0f} rows/s, by a profile; there were only {busy}."
     if rate.is_lower_bound:
         return f"Estimate: a task does at least {rate.rows_per_second:,.0f} rows/s; there were only {busy}."
     lately = rate.latest_rows_per_second

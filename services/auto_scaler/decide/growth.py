@@ -106,7 +106,7 @@ def before_peak(case: Situation, rate: RateEstimate, load: Load) -> ScalingDecis
     for many small rises. What is uneven beyond the threshold is one key, which more tasks would not split.
     """
     found, policy = case.state.workload, case.policy
-    if not policy.prescale or found is None or rate.is_lower_bound or not can_grow(case):
+    if not policy.prescale or found is None or not rate.is_sure or not can_grow(case):
         return None
     soon = patterns.usual_soon(found)
     if soon is None or len(found.days) < policy.least_days or patterns.is_unusual(found, policy):

@@ -68,7 +68,8 @@ class RateEstimate(Model):
     It is the median of the minutes in which tasks were busy, `busy_minutes` of them. Without enough of those it is the
     median of all minutes, and `is_lower_bound`: a task with little to do is never faster than a busy one.
     `latest_rows_per_second` is that of the newest busy minutes alone, None when they are too few.
-    `best_rows_per_second`: one minute in ten was faster, busy or not.
+    `best_rows_per_second`: one minute in ten was faster, busy or not. `of_profile`: it is the rate of a staging run
+    (`penstock jobs profile`), as the tasks have not been busy for long enough.
     """
 
     rows_per_second: float
@@ -76,10 +77,18 @@ class RateEstimate(Model):
     is_lower_bound: bool = False
     latest_rows_per_second: float | None = None
     best_rows_per_second: float | None = None
+    of_profile: bool = False
+
+    @property
+    def is_sure(self) -> bool:
+        """Whether it was measured while the tasks were busy."""
+        return not (self.is_lower_bound or self.of_profile)
 
     @property
     def best(self) -> float:
-        """What a task has shown that it can do."""
+        """What a task has shown that it can do. A staging run has no sink, so it shows nothing of that."""
+        if self.of_profile:
+            return self.best_rows_per_second or 0.0
         return max(self.rows_per_second, self.best_rows_per_second or self.rows_per_second)
 
     @property

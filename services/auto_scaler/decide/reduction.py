@@ -89,7 +89,7 @@ def _was_for_backlog(case: Situation) -> bool:
     That what waited is gone shows without past days, and its tasks go at once.
     """
     change, rate, policy = untriaged.shown_too_few(case), case.state.rate, case.policy
-    if change is None or change.input_rows_per_second is None or rate is None or rate.is_lower_bound:
+    if change is None or change.input_rows_per_second is None or rate is None or not rate.is_sure:
         return False
     work = change.input_rows_per_second * (1 + policy.headroom)
     return estimates.tasks_needed(work, rate.careful, case.key_groups) <= change.tasks_before

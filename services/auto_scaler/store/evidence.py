@@ -9,7 +9,7 @@ from sqlalchemy import Connection, Row, text
 
 from services.auto_scaler.decide.model import Action, JobUpdate, PastChange
 from services.auto_scaler.decide.symptoms import TaskSample
-from services.auto_scaler.evidence import LastDecision, ScaledJob
+from services.auto_scaler.evidence import LastDecision, Profile, ScaledJob
 from services.auto_scaler.store.decisions import PENDING, UNAVAILABLE
 
 SCALER_LAYER = "scaler"
@@ -26,7 +26,8 @@ _JOBS = """
         newest.symptom, newest.action, newest.outcome, newest.change, acted.at AS acted_at,
         counted.in_last_hour, newest.reason,
         changed.at AS changed_at, changed.action AS changed_by, changed.before, changed.after, changed.lag,
-        changed.rate, changed.came_in, updated.at AS updated_at, updated.author
+        changed.rate, changed.came_in, updated.at AS updated_at, updated.author,
+        profiled.config AS profiled_config, profiled.low AS profiled_low
     FROM running r
     JOIN jobs j ON j.name = r.job
     JOIN layers scaler ON scaler.name = :layer
@@ -70,6 +71,10 @@ _JOBS = """
         WHERE h.job = r.job AND h.layer <> :layer AND h.revision <= r.revision
         ORDER BY h.id DESC LIMIT 1
     ) updated ON true
+    LEFT JOIN LATERAL (
+        SELECT p.config, CAST(p.report->>'low_rows_per_second' AS double precision) AS low FROM profiles p
+        WHERE p.job = r.job AND p.state = 'done' ORDER BY p.number DESC LIMIT 1
+    ) profiled ON true
     WHERE NOT j.deleting AND NOT r.stopping AND r.config->>'desired_state' = 'running'
 """
 _ALL_JOBS = text(f"{_JOBS} ORDER BY r.job")
@@ -131,6 +136,7 @@ def _scaled_job(row: Row[Any]) -> ScaledJob:
         actions_last_hour=row.in_last_hour,
         last_change=_last_change(row),
         update=None if row.updated_at is None else JobUpdate(at=row.updated_at, author=row.author),
+        profile=None if row.profiled_config is None else Profile(row.profiled_config, row.profiled_low),
     )
 
 

@@ -22,9 +22,10 @@ from services.auto_scaler.decide.estimates import (
     skew,
     tasks_for_memory,
     tasks_needed,
+    with_profile,
     work_per_second,
 )
-from services.auto_scaler.decide.model import Action, Load
+from services.auto_scaler.decide.model import Action, Load, RateEstimate
 from services.auto_scaler.decide.policy import Policy
 from tests.support.auto_scaler import MIB, NOW, change, load, rate
 
@@ -73,6 +74,32 @@ def test_what_a_task_can_do(minutes: list[TaskMinute], rows: float, busy: int, i
     found = estimate_rate(minutes, POLICY)
     assert found is not None
     assert (found.rows_per_second, found.busy_minutes, found.is_lower_bound) == (rows, busy, is_bound)
+
+
+PROFILED = {
+    "nothing was measured": (None, 80.0, (80.0, 0, None)),
+    "too few busy minutes": (rate(50.0, busy=4, is_lower_bound=True), 80.0, (80.0, 4, 50.0)),
+    "tasks have shown more": (rate(90.0, busy=4, is_lower_bound=True), 80.0, (90.0, 4, 90.0)),
+}
+
+
+@pytest.mark.parametrize(("measured", "profiled", "expected"), PROFILED.values(), ids=PROFILED.keys())
+def test_a_profile_is_the_rate_until_tasks_were_busy_for_long_enough(
+    measured: RateEstimate | None, profiled: float, expected: tuple[float, int, float | None]
+) -> None:
+    found = with_profile(measured, profiled)
+    assert found is not None
+    assert (found.rows_per_second, found.busy_minutes, found.latest_rows_per_second) == expected
+    assert (found.of_profile, found.is_sure) == (True, False)
+
+
+@pytest.mark.parametrize(
+    ("measured", "profiled"), [(rate(50.0), 80.0), (rate(50.0, busy=4, is_lower_bound=True), None)]
+)
+def test_a_profile_says_nothing_beside_enough_busy_minutes_or_when_there_is_none(
+    measured: RateEstimate, profiled: float | None
+) -> None:
+    assert with_profile(measured, profiled) == measured
 
 
 LATEST = {

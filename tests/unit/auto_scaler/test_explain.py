@@ -63,6 +63,11 @@ def test_health_is_told_with_past_days_and_what_speaks_against_a_reduction() -> 
 
 
 PARTS = {
+    "a profile": (
+        symptoms(),
+        {"rate": rate(busy=2, of_profile=True)},
+        "Estimate: a task does 100 rows/s, by a profile; there were only 2 busy minutes.",
+    ),
     "slower lately": (
         symptoms(),
         {"rate": rate().model_copy(update={"latest_rows_per_second": 60.0})},

@@ -27,6 +27,12 @@ COUNTS = {
     "dealt evenly": (job(2, key_groups=8), known(450.0, 0.0), 8),
     "a backlog in bytes only counts by the lag": (job(2), known(1000.0, None), 13),
     "a lower bound is no estimate": (job(2), known(1000.0, rate=rate(is_lower_bound=True)), 4),
+    "a profile is one": (job(2), known(1000.0, 0.0, rate=rate(200.0, of_profile=True)), 13),
+    "a profile is none of an outage: the sink may be slow": (
+        job(4),
+        known(400.0, 0.0, rate=rate(2000.0, of_profile=True)),
+        11,
+    ),
     "no load, no estimate": (job(2), known(1000.0, load=None), 4),
     "slower now": (job(4), known(400.0, 0.0, rate=rate(60.0)), 11),
 }
@@ -116,6 +122,7 @@ PEAKS = {
     "later than soon": (past(soon=100.0, ahead=500.0), {}, None),
     "not looked at": (None, {}, None),
     "a rate that is not sure": (past(soon=500.0), {"rate": rate(is_lower_bound=True)}, None),
+    "a rate of a profile": (past(soon=500.0), {"rate": rate(of_profile=True)}, None),
     "set by a higher layer": (past(soon=500.0), {"pinned": ["task_count"]}, None),
     "acted just now": (past(soon=500.0), {"last_action_at": NOW}, None),
 }

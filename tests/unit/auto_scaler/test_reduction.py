@@ -24,6 +24,10 @@ def lagged_with(tasks: int, after: int = 16, *, hours: float = 3, lag: float = 9
 TASKS: dict[str, tuple[dict[str, Any], int | None]] = {
     "half at most": ({}, 8),
     "a lower bound of the rate is good enough": ({"rate": rate(is_lower_bound=True)}, 8),
+    "a rate of a profile is not, what was measured is": (
+        {"rate": rate(1000.0, is_lower_bound=True, of_profile=True, latest_rows_per_second=35.0)},
+        11,
+    ),
     "not below what comes in": ({"load": load(800.0)}, 11),
     "not below past days": ({"workload": past(ahead=880.0)}, 11),
     "a few tasks are not worth a restart": ({"workload": past(ahead=1000.0)}, None),
@@ -86,6 +90,7 @@ BACKLOG: dict[str, tuple[float | None, dict[str, Any], int | None]] = {
     "those before were too few for what came in": (400.0, {}, None),
     "what came in then is not known": (None, {}, None),
     "what a task does is not sure": (300.0, {"rate": rate(is_lower_bound=True)}, None),
+    "what a task does is known by a profile": (300.0, {"rate": rate(of_profile=True)}, None),
     "not an hour without lag": (300.0, {"day": SHORT}, None),
     "not below what comes in now": (300.0, {"load": load(800.0)}, 11),
     "not on an unusual day": (300.0, {"workload": past(300.0, days=1)}, None),

@@ -7,7 +7,7 @@ import pytest
 from penstock.cli.commands import COMMANDS
 from penstock.cli.lazy import LazyCommand
 
-BY_DEFAULT = {"rescale", "rebalance", "savepoint create", "savepoint restore"}
+BY_DEFAULT = {"rescale", "rebalance", "savepoint create", "savepoint restore", "jobs profile"}
 ONLY = {"watch"}
 WHEN_ASKED = {"jobs apply", "jobs stop", "jobs start", "jobs delete", "drain"}
 

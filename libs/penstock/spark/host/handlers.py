@@ -19,6 +19,7 @@ from penstock.spark.collect import collect
 from penstock.spark.host.queues import Done, TaskQueues
 from penstock.spark.host.tasks import NO_ACCESS
 from penstock.spark.initialize import initialize
+from penstock.spark.profile import profile
 from penstock.spark.redistribute.copy import copy_state
 from penstock.spark.redistribute.engine import redistribute
 from penstock.spark.redistribute.seal import seal
@@ -29,6 +30,7 @@ from penstock.tasks.host_task import (
     COPY_STATE,
     INITIALIZE_SINK,
     POLICIES,
+    PROFILE,
     REDISTRIBUTE,
     REMOVE_GENERATION,
     REMOVE_SAVEPOINT,
@@ -50,6 +52,7 @@ HANDLERS: Mapping[str, Handler] = {
     REMOVE_SAVEPOINT: remove,
     REMOVE_GENERATION: collect,
     ANALYSE: analyse_job,
+    PROFILE: profile,
 }
 """By kind. Each is given the runtime and the kind's request, may be repeated, and returns the kind's `Report`."""
 
