@@ -58,9 +58,10 @@ def _check_chaos(stack: ChaosStack, seed: int, faults: tuple[Fault, ...], jobs: 
             for job in jobs:
                 flowing.enter_context(job.flow())
             print(f"chaos by seed {seed}, {len(faults)} faults")
+            begun_at = time.monotonic()
             perform(stack, faults)
             healed_at = time.monotonic()
-            _wait_recovered(stack, [name for job in jobs for name in job.parts()])
+            _wait_recovered(stack, [name for job in jobs for name in job.parts()], healed_at - begun_at)
             print(f"recovered in {time.monotonic() - healed_at:.1f} s")
         for job in jobs:
             job.end()
@@ -74,13 +75,15 @@ def _stood_still(faults: tuple[Fault, ...]) -> set[str]:
     return {fault.target for fault in faults if fault.kind is Kind.FREEZE and fault.seconds > LEASE_SECONDS / 2}
 
 
-def _wait_recovered(stack: ChaosStack, jobs: list[str]) -> None:
+def _wait_recovered(stack: ChaosStack, jobs: list[str], chaos_s: float) -> None:
+    """A task that crashed again and again is well after twice the longest time between two of its crashes: so long
+    there is an alert."""
     for process in stack.plan.ports:
         stack.supervisor.wait_ready(process, READY_S)
     with stack.client() as client:
         wait_until(lambda: _live(client) == set(stack.containers), SETTLE_S, "all containers to be live", poll_s=0.2)
         for job in jobs:
-            wait_until(partial(_is_settled, client, job), SETTLE_S, f"{job} to settle", poll_s=0.2)
+            wait_until(partial(_is_settled, client, job), SETTLE_S + 2 * chaos_s, f"{job} to settle", poll_s=0.2)
 
 
 def _live(client: JobClient) -> set[str]:
