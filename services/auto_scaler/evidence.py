@@ -12,7 +12,7 @@ from penstock.config.merge import leaves, overlay
 from penstock.config.model import JobConfig, Resources
 from penstock.config.tree import dotted
 from penstock.model.traffic import Rates
-from penstock.tasks.profile import is_as_fast
+from penstock.tasks.profile import LEAST_BATCHES, is_as_fast
 from services.auto_scaler.decide.estimates import TaskMinute, estimate_load, estimate_rate, with_profile
 from services.auto_scaler.decide.model import DayHistory, JobUpdate, PastChange, PastMove, PastRebalance, ScalerState
 from services.auto_scaler.decide.patterns import JobMinute, arrivals, workload
@@ -42,9 +42,11 @@ _NUMBER = re.compile(r"[0-9][0-9.,:-]*")
 
 
 class Profile(NamedTuple):
-    """The newest profile of a job: the configuration that it ran, and the rate that nine batches in ten reached."""
+    """The newest profile of a job: the configuration that it ran, the batches that count, and the rate that nine in ten
+    of them reached."""
 
     config: Mapping[str, Any]
+    batches: int
     low_rows_per_second: float | None
 
 
@@ -137,9 +139,11 @@ def with_recent(
 
 
 def _profiled(job: ScaledJob) -> float | None:
-    """The rate of the job's profile, if it holds for what runs."""
+    """The rate of the job's profile, if it has enough batches and holds for what runs."""
     profile = job.profile
-    return profile.low_rows_per_second if profile is not None and is_as_fast(profile.config, job.config) else None
+    if profile is None or profile.batches < LEAST_BATCHES or not is_as_fast(profile.config, job.config):
+        return None
+    return profile.low_rows_per_second
 
 
 def with_past(state: ScalerState, past: Past, now: datetime, policy: Policy) -> ScalerState:

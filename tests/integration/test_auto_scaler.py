@@ -236,6 +236,29 @@ def test_lag_is_answered_by_the_estimate_of_the_minutes_before(cell: ScaledCell)
     assert row["inputs"]["why"][1].startswith("What comes in: 260 rows/s.")
 
 
+@pytest.mark.parametrize(
+    ("batches", "changed", "of_profile", "tasks"),
+    [(9, {}, True, 22), (4, {}, False, 4), (9, {"threads_per_task": 8}, False, 4)],
+    ids=["enough batches", "too few", "of another configuration"],
+)
+def test_until_tasks_were_busy_a_profile_of_the_same_query_is_the_estimate(
+    cell: ScaledCell, batches: int, changed: dict[str, Any], of_profile: bool, tasks: int
+) -> None:
+    """1. Two tasks do 100 rows/s each, and 800 come in. The busy minutes are too few for an estimate. 2. With a profile
+    it gets what that and the backlog need of tasks that do 100 now; without one there will be twice as many."""
+    cell.run_job(inputs={"events": {"key_groups": 64}})
+    cell.do("UPDATE running SET committed_at = :at", at=cell.now - timedelta(hours=1))
+    for minutes_ago in (1, 2):
+        for index in range(2):
+            backlog = 90_000 - 36_000 * minutes_ago
+            cell.measure(index, minutes_ago=minutes_ago, backlog=backlog, input_rows_per_second=100.0)
+    cell.profile(batches=batches, low_rows_per_second=150.0, **changed)
+    cell.scale()
+    (row,) = cell.decided()
+    assert (row["change"], row["inputs"]["state"]["rate"]["of_profile"]) == ({"task_count": tasks}, of_profile)
+    assert ("by a profile" in " ".join(row["inputs"]["why"])) is of_profile
+
+
 def test_growth_that_did_not_help_is_taken_back_and_people_are_asked(cell: ScaledCell) -> None:
     """1. Two tasks lag and become four. 2. Four get through no more. 3. Back to two, with an alert. 4. Nothing grows
     while the lag stays. 5. Without lag the alert is cleared."""

@@ -13,12 +13,11 @@ from penstock.cli.output import figure, say, show_json
 from penstock.cli.parse import duration_seconds
 from penstock.cli.patience import await_cluster
 from penstock.control.errors import Conflict, NotFound
-from penstock.tasks.profile import ProfileReport
+from penstock.tasks.profile import LEAST_BATCHES, ProfileReport
 from penstock.wire.job_client import JobClient
 from penstock.wire.profiles import ProfileView
 
 _POLL_SECONDS = 0.5
-_FEW = 5
 
 
 def profile(
@@ -90,5 +89,5 @@ def lines(view: ProfileView, report: ProfileReport) -> Iterator[str]:
     tasks = int(view.config.get("task_count", 1))
     if report.rows_per_second is not None and tasks > 1:
         yield f"{tasks} tasks carry {figure(tasks * report.rows_per_second)} rows/s if each gets as much"
-    if report.batches < _FEW:
-        yield "these are few batches: for a better figure feed the topics, or take a longer --for"
+    if report.batches < LEAST_BATCHES:
+        yield "these are few batches, of cold code, so the Auto Scaler does not use the rate: feed the topics first"

@@ -15,6 +15,8 @@ from penstock.config.model import JobConfig
 from penstock.tasks.host_request import HostRequest
 
 LEAST_SECONDS, MOST_SECONDS = 5, 600
+LEAST_BATCHES = 5
+"""With fewer batches that count a rate is no estimate: their code was hardly compiled."""
 _BATCHES = 12
 """So many batches fit into the time of a run, unless the job limits its batches itself."""
 _LONGEST_BATCH_SECONDS = 10.0

@@ -27,7 +27,7 @@ _JOBS = """
         counted.in_last_hour, newest.reason,
         changed.at AS changed_at, changed.action AS changed_by, changed.before, changed.after, changed.lag,
         changed.rate, changed.came_in, updated.at AS updated_at, updated.author,
-        profiled.config AS profiled_config, profiled.low AS profiled_low
+        profiled.config AS profiled_config, profiled.batches AS profiled_batches, profiled.low AS profiled_low
     FROM running r
     JOIN jobs j ON j.name = r.job
     JOIN layers scaler ON scaler.name = :layer
@@ -72,7 +72,9 @@ _JOBS = """
         ORDER BY h.id DESC LIMIT 1
     ) updated ON true
     LEFT JOIN LATERAL (
-        SELECT p.config, CAST(p.report->>'low_rows_per_second' AS double precision) AS low FROM profiles p
+        SELECT p.config, CAST(p.report->>'batches' AS integer) AS batches,
+            CAST(p.report->>'low_rows_per_second' AS double precision) AS low
+        FROM profiles p
         WHERE p.job = r.job AND p.state = 'done' ORDER BY p.number DESC LIMIT 1
     ) profiled ON true
     WHERE NOT j.deleting AND NOT r.stopping AND r.config->>'desired_state' = 'running'
@@ -136,8 +138,12 @@ def _scaled_job(row: Row[Any]) -> ScaledJob:
         actions_last_hour=row.in_last_hour,
         last_change=_last_change(row),
         update=None if row.updated_at is None else JobUpdate(at=row.updated_at, author=row.author),
-        profile=None if row.profiled_config is None else Profile(row.profiled_config, row.profiled_low),
+        profile=None if row.profiled_config is None else _profile(row),
     )
+
+
+def _profile(row: Row[Any]) -> Profile:
+    return Profile(row.profiled_config, row.profiled_batches, row.profiled_low)
 
 
 def _last(row: Row[Any]) -> LastDecision:
