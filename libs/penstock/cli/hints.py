@@ -42,6 +42,8 @@ def next_command(error: Exception, words: Sequence[str]) -> str:
             return _DOCTOR
         case Forbidden():
             return "penstock tokens list"
+        case InvalidConfig() if (error.field or "").startswith("body."):
+            return _help(command)
         case InvalidConfig() if error.field:
             known = error.rule != "unknown_field" and error.field != "config"
             return f"penstock fields {error.field.split('.')[0]}" if known else "penstock fields"

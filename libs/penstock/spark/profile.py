@@ -82,7 +82,7 @@ def _wait(runtime: Runtime, query: StreamingQuery, seconds: float) -> bool:
         runtime.before_claim()
         records = _records(query)
         rows = sum(record["numInputRows"] for record in records)
-        runtime.report(f"{rows:,} rows in {len(records)} batches, {max(0, round(until - monotonic()))} s left")
+        runtime.report(f"{rows:,} rows in {len(records)} batches")
         if rows and is_at_the_end(records[-1]):
             return True
     return False

@@ -36,6 +36,7 @@ from tests.tidy.source import REPOSITORY
         (Forbidden("x"), "jobs list", "penstock tokens list"),
         (InvalidConfig("x", field="slo.max_lag_seconds"), "jobs apply etl a.json", "penstock fields slo"),
         (InvalidConfig("x", field="slq", rule="unknown_field"), "jobs apply etl a.json", "penstock fields"),
+        (InvalidConfig("x", field="body.seconds"), "jobs profile etl", "penstock jobs profile --help"),
         (VersionConflict("x", current_version=2), "layers patch etl base {}", "penstock history etl"),
         (NotFound("x", field="job"), "explain etl", "penstock jobs list"),
         (NotFound("x"), "tasks etl", "penstock jobs list"),
