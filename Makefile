@@ -27,7 +27,7 @@ demo: setup ## the whole stack on this machine, and a check of its results (KEEP
 # The class archive only saves time: it is recorded while the unit tests run, which need no Spark host.
 test: $(STAMPS)/java $(STAMPS)/collected ## all tests but those marked long, in four processes
 	@$(MAKE) --no-print-directory $(STAMPS)/archive & trap wait EXIT; \
-	  $(BIN)/pytest -m "not long" --numprocesses 4
+	  $(BIN)/pytest -m "not long" --numprocesses 3
 
 test-long: setup $(STAMPS)/chart ## the tests marked long (there may be none: pytest then ends with 5)
 	@$(BIN)/pytest -m long || [ $$? -eq 5 ]
