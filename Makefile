@@ -25,7 +25,7 @@ demo: setup ## the whole stack on this machine, and a check of its results (KEEP
 	@$(BIN)/penstock demo $(if $(filter-out 0,$(KEEP)),--keep)
 
 # The class archive only saves time: it is recorded while the unit tests run, which need no Spark host.
-test: $(STAMPS)/java $(STAMPS)/collected ## all tests but those marked long, in four processes
+test: $(STAMPS)/java $(STAMPS)/collected ## all tests but those marked long, in three processes
 	@$(MAKE) --no-print-directory $(STAMPS)/archive & trap wait EXIT; \
 	  $(BIN)/pytest -m "not long" --numprocesses 3
 
@@ -73,7 +73,7 @@ $(STAMPS)/compiled: $(STAMPS)/penstock
 	@PENSTOCK_URL=http://127.0.0.1:9 PENSTOCK_TOKEN=none $(BIN)/penstock jobs list >/dev/null 2>&1 || true # what is imported late
 	@touch $@
 
-# Otherwise each of four processes would compile all tests.
+# Otherwise each of the processes would compile all tests.
 $(STAMPS)/collected: $(STAMPS)/compiled
 	@echo "compiling the tests (about 10 s)"
 	@$(BIN)/pytest --collect-only --quiet -m "not long" >/dev/null || true

@@ -19,6 +19,7 @@ from penstock.wire.task_logs import TaskLogClient
 from services.job_service.analyses import Analyses
 from services.job_service.authentication import Authenticator
 from services.job_service.census import Census
+from services.job_service.events import EventReader
 from services.job_service.probes import Probes
 from services.job_service.rates import Rates
 from services.job_service.requests import Parts
@@ -28,6 +29,7 @@ from services.job_service.routes import (
     cell,
     cluster,
     containers,
+    events,
     fleet,
     insight,
     jobs,
@@ -72,6 +74,7 @@ _ROUTES = (
     tokens,
     status,
     fleet,
+    events,
 )
 _PROBLEMS: dict[int | str, dict[str, Any]] = {
     400: {"description": "the body cannot be read", "model": Problem},
@@ -107,6 +110,7 @@ def create_api(engine: Engine, clock: Clock, settings: JobServiceSettings, ident
         TaskLogs(engine, TaskLogClient(identity)),
         Census(engine, clock),
         Rates(settings.job_service_calls_per_second, settings.job_service_calls_at_once),
+        EventReader(engine, clock, settings.job_service_event_streams, settings.job_service_event_seconds),
     )
     _document_problems(app)
     return app

@@ -36,6 +36,7 @@ from services.job_service.audit import recorded
 from services.job_service.authentication import Authenticator
 from services.job_service.census import Census
 from services.job_service.cursors import Page
+from services.job_service.events import EventReader
 from services.job_service.probes import Probes
 from services.job_service.rates import Rates
 from services.job_service.store import expected
@@ -70,6 +71,7 @@ class Parts:
     task_logs: TaskLogs
     census: Census
     rates: Rates
+    events: EventReader
 
 
 class StrictRequest(Request):

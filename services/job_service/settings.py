@@ -30,6 +30,8 @@ class JobServiceSettings(CommonSettings):
     job_service_token_cache_seconds: float = Field(1.0, ge=0)
     job_service_calls_per_second: float | None = Field(None, gt=0)
     job_service_calls_at_once: int = Field(100, ge=1)
+    job_service_event_streams: int = Field(200, ge=0)
+    job_service_event_seconds: float = Field(1.0, ge=0)
     job_service_admin_warning_seconds: float = Field(1_209_600.0, ge=0)
     expiry_period_seconds: float = Field(1.0, gt=0)
     expiry_lease_seconds: float = Field(10.0, gt=0)

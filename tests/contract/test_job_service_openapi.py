@@ -19,6 +19,7 @@ from services.auto_scaler.decide.policy import Policy
 from services.auto_scaler.replays import Replays
 from services.auto_scaler.store.decisions import AUTO_SCALER
 from services.auto_scaler.store.port import ScalingStore
+from services.job_service import events
 from tests.support import identity
 from tests.support.control.serving import serving
 from tests.support.job_service.service import CONFIG, RunningJobService, job_service
@@ -39,8 +40,9 @@ KNOWN = {"job": "etl", "container": "c0", "layer": "oncall", "savepoint": "night
 
 
 @pytest.fixture
-def service(database_url: str) -> Iterator[RunningJobService]:
-    """With a job that has everything that a job can have, so that answers are not empty."""
+def service(database_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[RunningJobService]:
+    """With a job that has everything that a job can have, so that answers are not empty. A stream of events ends."""
+    monkeypatch.setattr(events, "LONGEST_SECONDS", 0.05)
     with job_service(database_url) as running:
         replays = Replays(ScalingStore(running.engine), SystemClock().now, Policy())
         scaler = build_app(replays, ready=dict, identity=identity.identity("auto_scaler"))
@@ -95,7 +97,7 @@ def test_the_document_names_the_calls_of_the_design(document: BaseSchema) -> Non
         f"GET {one_job}/rollout",
         *(f"POST {one_job}/rollout/{what}" for what in ("pause", "resume", "abort")),
         *(f"GET /v1/{what}" for what in ("jobs", "containers", "shards", "alerts", "fields", "layers", "tokens")),
-        *(f"GET /v1/{what}" for what in ("leaders", "history", "silences", "caller", "fleet", "changes")),
+        *(f"GET /v1/{what}" for what in ("leaders", "history", "silences", "caller", "fleet", "changes", "events")),
         *(f"POST /v1/{what}" for what in ("batches", "layers", "tokens", "silences")),
         "GET /v1/containers/{container}",
         *(f"POST /v1/containers/{{container}}/{verb}" for verb in ("cordon", "drain", "uncordon")),
@@ -105,7 +107,8 @@ def test_the_document_names_the_calls_of_the_design(document: BaseSchema) -> Non
         *(f"{method} /v1/layers/{{layer}}" for method in ("PUT", "DELETE")),
         *(f"{method} /v1/alerts/{{alert}}/acknowledgement" for method in ("POST", "DELETE")),
         "DELETE /v1/silences/{silence}",
-        *(f"{method} {one_job}/savepoints" for method in ("POST", "GET")),
+        *(f"{method} {one_job}/{what}" for what in ("savepoints", "profiles") for method in ("POST", "GET")),
+        f"GET {one_job}/profiles/{{profile}}",
         *(f"{method} {one_job}/savepoints/{{savepoint}}" for method in ("GET", "DELETE")),
     }
 

@@ -75,6 +75,11 @@ COMMANDS = (
         "layers:history",
         "Show who changed what, when and why, newest first: of a job, or of the cell without one.",
     ),
+    Command(
+        "events",
+        "events:events",
+        "Follow every write to a job, or to all jobs, as it comes. Ctrl-C ends it.",
+    ),
     Command("revert", "layers:revert", "Set a layer back to its content at an earlier version."),
     Command("restart", "jobs:restart", "Restart the tasks of a job. Their state is kept."),
     Command("release", "jobs:release", "Release a job from quarantine: the State Syncer tries its change again."),

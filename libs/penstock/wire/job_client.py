@@ -10,6 +10,7 @@ from penstock.wire import jobs, overview, replays
 from penstock.wire.balance import BalanceView, Rebalanced
 from penstock.wire.causes import Causes
 from penstock.wire.cell_client import CellClient
+from penstock.wire.event_client import EventClient
 from penstock.wire.job_lists import JobLists
 from penstock.wire.moves import TaskMove
 from penstock.wire.profiles import DEFAULT_SECONDS, ProfilePage, ProfileView
@@ -31,7 +32,7 @@ class Expiring(Noted, total=False):
     whole_layer: bool
 
 
-class JobClient(CellClient, RolloutCalls, JobLists):
+class JobClient(CellClient, RolloutCalls, JobLists, EventClient):
     """All calls of the Job Service. Methods raise the errors of `penstock.control.errors`.
 
     `if_match` is the version of the layer that was read, 0 when it was never written: VersionConflict carries the

@@ -44,7 +44,9 @@ def test_the_example_of_the_readme_works(
     monkeypatch.setenv("PENSTOCK_URL", service.url)
     [example] = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
     exec(example, {})
-    assert capsys.readouterr().out.endswith(" ['flights']\n")
+    written, *told = capsys.readouterr().out.splitlines()[-4:]
+    assert written.endswith(" ['flights']")
+    assert [line.split()[1:3] for line in told] == [["create", "base"], ["patch", "provisioner"], ["patch", "oncall"]]
     assert api.get_layer("flights", "provisioner").config == {"task_count": 4}
     oncall = api.get_layer("flights", "oncall")
     assert oncall.config == {"resources": {"memory_bytes": 2**30}}

@@ -49,6 +49,7 @@ def job_service(database_url: str, identity: Identity | None = None, **settings:
     chosen: dict[str, Any] = {
         "database_url": database_url,
         "job_service_token_cache_seconds": 0.0,
+        "job_service_event_seconds": 0.0,
         "path_roots": ("/",),
     }
     chosen |= settings

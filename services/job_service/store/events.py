@@ -1,0 +1,43 @@
+"""The history of all jobs in the order of its numbers, for those that follow it.
+
+A row gets its number before its transaction ends, so a greater number may be visible earlier. Every writer of the
+history holds one of two counters from before it takes numbers until its transaction ends. So who saw a newest number,
+and then waited for each counter in turn, knows that no smaller number comes any more.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import Connection, text
+
+from penstock.store.engine import present_number
+from penstock.store.rows import columns, read_all
+from penstock.store.running import RUNNING_COMMIT
+from penstock.wire.jobs import HistoryEntry
+
+COUNTERS = ("revision", RUNNING_COMMIT)
+"""Those of the writers. Nobody waits for one of them while it holds the other here, so there is no ring of waits."""
+_NEWEST = text("SELECT coalesce(max(id), 0) FROM history")
+_AFTER = text(
+    f"SELECT {columns(HistoryEntry)} FROM history WHERE id > :after AND id <= :newest ORDER BY id LIMIT :limit"
+)
+_IS_ARCHIVED = text("SELECT EXISTS (SELECT FROM history_archive WHERE id > :after)")
+
+
+def newest(connection: Connection) -> int:
+    """The greatest number that is visible; 0 without any. A smaller one may still come."""
+    return int(connection.execute(_NEWEST).scalar_one())
+
+
+def await_writers(connection: Connection, counter: str) -> None:
+    """Waits until the transactions that hold the counter have ended. For a transaction of its own."""
+    present_number(connection, counter, hold=True)
+
+
+def after(connection: Connection, position: int, newest: int, limit: int) -> list[HistoryEntry]:
+    """The oldest entries after `position`, up to `newest`."""
+    return read_all(connection, HistoryEntry, _AFTER, {"after": position, "newest": newest, "limit": limit})
+
+
+def is_archived(connection: Connection, position: int) -> bool:
+    """Whether entries after this one were moved to the archive, which no service reads."""
+    return bool(connection.execute(_IS_ARCHIVED, {"after": position}).scalar_one())

@@ -1,0 +1,155 @@
+"""The stream of writes: complete and in order, whatever commits late, breaks or comes again."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import islice
+
+import httpx
+import pytest
+from sqlalchemy import text
+
+from penstock.control.clock import SystemClock
+from penstock.control.errors import Conflict, TooManyCalls, Unauthenticated
+from penstock.control.process import wait_until
+from penstock.store.engine import next_number, transaction
+from penstock.store.running import RUNNING_COMMIT
+from penstock.wire.job_client import JobClient
+from services.job_service import events as feed
+from services.job_service.events import EventReader
+from tests.support.job_service.service import CONFIG, RunningJobService
+
+LATE = text("INSERT INTO history (job, revision, action, author) VALUES ('late', 1, 'forget', 'syncer') RETURNING id")
+
+
+def write(client: JobClient, count: int, job: str = "etl") -> None:
+    for number in range(count):
+        client.put_job(job, {**CONFIG, "max_records_per_trigger": 100 + number})
+
+
+def reader(service: RunningJobService, most: int = 5) -> EventReader:
+    return EventReader(service.engine, SystemClock(), most, 60.0)
+
+
+def test_each_write_comes_once_and_in_order(client: JobClient) -> None:
+    """1. From the beginning. 2. From any event on. 3. Of one job, or of one layer. 4. From now: what comes later."""
+    write(client, 3)
+    write(client, 1, "other")
+    client.patch_layer("etl", "oncall", {"priority": 4}, if_match=0, reason="look")
+    seen = list(islice(client.events(after=0), 5))
+    assert [(each.job, each.action, each.layer) for each in seen] == [
+        ("etl", "create", "base"),
+        ("etl", "put", "base"),
+        ("etl", "put", "base"),
+        ("other", "create", "base"),
+        ("etl", "patch", "oncall"),
+    ]
+    assert seen == sorted(client.history("etl").entries + client.history("other").entries, key=lambda each: each.id)
+    assert list(islice(client.events(after=seen[2].id), 2)) == seen[3:]
+    assert list(islice(client.events(after=0, job="other"), 1)) == [seen[3]]
+    assert list(islice(client.events(after=0, layer="oncall"), 1)) == [seen[4]]
+    follower = client.events()
+    found: list[str] = []
+    thread = threading.Thread(target=lambda: found.append(next(follower).reason))
+    thread.start()
+    version = 1
+
+    def came() -> bool:
+        nonlocal version
+        client.patch_layer("etl", "oncall", {"priority": version % 9}, if_match=version, reason="from now")
+        version += 1
+        return bool(found)
+
+    wait_until(came, 20, "a write to come", poll_s=0.3)
+    thread.join()
+    assert found == ["from now"]
+
+
+def test_nothing_is_told_past_a_write_that_commits_late(service: RunningJobService, client: JobClient) -> None:
+    """1. A State Syncer has its number of the history, and has not committed. 2. A later write has. 3. It is not told
+    before the one that commits late, which is told first."""
+    events, told = reader(service), []
+    begin = events.open(0)
+    with transaction(service.engine) as connection:
+        next_number(connection, RUNNING_COMMIT)
+        late = connection.execute(LATE).scalar_one()
+        write(client, 1)
+        thread = threading.Thread(target=lambda: told.extend(events.after(begin)))
+        thread.start()
+        wait_until(lambda: _waits_for_a_lock(service), 20, "the reader to wait")
+        assert told == []
+    thread.join()
+    assert (len(told), told[0].id) == (2, late)
+
+
+def _waits_for_a_lock(service: RunningJobService) -> bool:
+    with transaction(service.engine) as connection:
+        waits = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%counters%'"
+        return bool(connection.execute(text(waits)).scalar_one())
+
+
+def test_many_streams_share_one_look(service: RunningJobService, client: JobClient, monkeypatch) -> None:
+    write(client, 3)
+    events, looks = reader(service), []
+    newest = feed.events.newest
+    monkeypatch.setattr(feed.events, "newest", lambda connection: looks.append(1) or newest(connection))
+    pages = [events.after(0) for _ in range(20)]
+    assert {len(page) for page in pages} == {3}
+    assert len(looks) == 1
+
+
+def test_a_client_goes_on_after_its_connection_broke(client: JobClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each stream ends at once, so that every event comes by a connection of its own."""
+    monkeypatch.setattr(feed, "LONGEST_SECONDS", 0.4)
+    write(client, 4)
+    ids = []
+    for entry in islice(client.events(after=0), 4):
+        ids.append(entry.id)
+    write(client, 1, "other")
+    more = next(client.events(after=ids[-1]))
+    assert (sorted(set(ids)), more.job) == (ids, "other")
+
+
+def test_what_is_refused(service: RunningJobService, client: JobClient) -> None:
+    """1. Too many streams; one that ends makes room. 2. Entries that were archived. 3. No token. 4. No number."""
+    events = reader(service, most=1)
+    events.open(None)
+    with pytest.raises(TooManyCalls, match="1 streams of events are open"):
+        events.open(None)
+    events.close()
+    write(client, 2)
+    first = client.history("etl").entries[-1].id
+    with transaction(service.engine) as connection:
+        for moved in (
+            "INSERT INTO history_archive SELECT * FROM history WHERE id = :id",
+            "DELETE FROM history WHERE id = :id",
+        ):
+            connection.execute(text(moved), {"id": first})
+    with pytest.raises(Conflict, match=f"entries after {first - 1} were archived"):
+        next(client.events(after=first - 1))
+    assert next(client.events(after=first)).action == "put"
+    with pytest.raises(Unauthenticated), service.client("pst_nobody") as nobody:
+        next(nobody.events())
+    with _raw(service) as http:
+        assert http.get("/v1/events", headers={"Last-Event-ID": "x"}).status_code == 422
+
+
+def test_the_form_of_a_stream(service: RunningJobService, client: JobClient) -> None:
+    """As a browser sees it: the last id that it has goes before `after`."""
+    write(client, 2)
+    first, second = reversed(client.history("etl").entries)
+    with (
+        _raw(service) as http,
+        http.stream("GET", "/v1/events?after=0", headers={"Last-Event-ID": str(first.id)}) as got,
+    ):
+        assert got.headers["content-type"].startswith("text/event-stream")
+        lines = list(islice(got.iter_lines(), 5))
+    assert lines[:4] == [f"id: {first.id}", "retry: 2000", "", f"id: {second.id}"]
+
+
+@contextmanager
+def _raw(service: RunningJobService) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=service.url, headers={"Authorization": f"Bearer {service.admin}"}) as http:
+        yield http
