@@ -14,7 +14,15 @@ from penstock.config.tree import dotted
 from penstock.model.traffic import Rates
 from penstock.tasks.profile import LEAST_BATCHES, is_as_fast
 from services.auto_scaler.decide.estimates import TaskMinute, estimate_load, estimate_rate, with_profile
-from services.auto_scaler.decide.model import DayHistory, JobUpdate, PastChange, PastMove, PastRebalance, ScalerState
+from services.auto_scaler.decide.model import (
+    DayHistory,
+    JobUpdate,
+    PastChange,
+    PastMove,
+    PastRebalance,
+    ScalerState,
+    Use,
+)
 from services.auto_scaler.decide.patterns import JobMinute, arrivals, workload
 from services.auto_scaler.decide.policy import Policy
 from services.auto_scaler.decide.state_size import estimate_state
@@ -76,11 +84,13 @@ class ScaledJob(NamedTuple):
 
 
 class Past(NamedTuple):
-    """What is read of single jobs only: the last day, the past days by minute, the memory of the largest task."""
+    """What is read of single jobs only: the last day, the past days by minute, the memory of the largest task, and what
+    the largest one takes of disk and network."""
 
     day: DayHistory
     minutes: Sequence[JobMinute]
     memory_used_bytes: int | None
+    uses: tuple[Use, ...] = ()
 
 
 class Dealing(NamedTuple):
@@ -153,6 +163,7 @@ def with_past(state: ScalerState, past: Past, now: datetime, policy: Policy) -> 
             "day": past.day,
             "workload": workload(arrivals(past.minutes), now, policy),
             "memory_used_bytes": past.memory_used_bytes,
+            "uses": past.uses,
         }
     )
 

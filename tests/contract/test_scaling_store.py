@@ -14,7 +14,7 @@ from penstock.model.alerts import AlertKind
 from penstock.store import leases
 from penstock.store.engine import transaction
 from services.auto_scaler.decide.estimates import TaskMinute
-from services.auto_scaler.decide.model import Action, PastChange
+from services.auto_scaler.decide.model import Action, PastChange, Use
 from services.auto_scaler.decide.patterns import JobMinute
 from services.auto_scaler.decide.policy import Policy
 from services.auto_scaler.decide.symptoms import TaskSample
@@ -91,6 +91,17 @@ class PostgresForm:
             job=job,
             index=index,
             load=json.dumps(load),
+        )
+
+    def container(self, name: str, *, disk_bytes: int, state: str, further: dict[str, Any]) -> None:
+        self._do(
+            "INSERT INTO containers (name, incarnation, url, region, cpu_cores, memory_bytes, disk_bytes,"
+            " further_capacity, state)"
+            " VALUES (:name, 'i', 'http://c', 'here', 2, 1, :disk_bytes, CAST(:further AS jsonb), :state)",
+            name=name,
+            disk_bytes=disk_bytes,
+            further=json.dumps(further),
+            state=state,
         )
 
     def note_write(self, job: str, layer: str, author: str, *, revision: int = 1) -> None:
@@ -228,6 +239,21 @@ def test_the_memory_of_a_job_is_that_of_its_largest_task_once_all_are_known(form
     assert form.past("j").memory_used_bytes is None
     form.load("j", 1, {"memory_bytes": 7})
     assert form.past("j").memory_used_bytes == 7
+
+
+def test_disk_and_network_are_those_of_the_largest_task_and_of_the_smallest_live_container(form: PostgresForm) -> None:
+    """A dimension that a task does not tell is unknown, and so is one that no container offers."""
+    form.run("j")
+    assert form.past("j").uses == ()
+    form.load("j", 0, {"disk_bytes": 5, "network_bytes_per_second": 3})
+    form.load("j", 1, {"disk_bytes": 7})
+    assert form.past("j").uses == ()
+    form.container("large", disk_bytes=900, state="live", further={"network_bytes_per_second": 50, "gpu": "x"})
+    form.container("small", disk_bytes=600, state="live", further={})
+    form.container("gone", disk_bytes=1, state="lost", further={})
+    assert form.past("j").uses == (Use(dimension="disk_bytes", of_task=7, of_container=600),)
+    form.load("j", 1, {"disk_bytes": 7, "network_bytes_per_second": 9})
+    assert form.past("j").uses[1] == Use(dimension="network_bytes_per_second", of_task=9, of_container=50)
 
 
 @pytest.mark.parametrize("of_before", [{"minutes_ago": 31}, {"generation": 2}])

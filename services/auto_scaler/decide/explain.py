@@ -19,6 +19,7 @@ from services.auto_scaler.decide.model import (
     ScalingDecision,
     StateSize,
     Symptom,
+    Use,
     Workload,
     tasks_in_words,
 )
@@ -43,6 +44,7 @@ def sentences(inputs: DecisionInputs, decision: ScalingDecision) -> list[str]:
         _load(state.load),
         _rate(state.rate),
         *_state(state.state_size),
+        *(_use(use) for use in state.uses),
         *_traffic(inputs),
         _past(state.workload, inputs),
         *_events(inputs),
@@ -103,6 +105,11 @@ def _state(size: StateSize | None) -> Iterator[str]:
         f"State: a row takes {size.bytes_per_row:,.0f} bytes, by {size.minutes} minutes of tasks. "
         f"The task that has most has {size.rows:,.0f} rows{kept}."
     )
+
+
+def _use(use: Use) -> str:
+    share = use.of_task / use.of_container
+    return f"{use.dimension}: the task that uses most takes {use.of_task:,.0f}, {share:.1%} of the smallest container."
 
 
 def _traffic(inputs: DecisionInputs) -> Iterator[str]:

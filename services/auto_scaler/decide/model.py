@@ -111,6 +111,15 @@ class StateSize(Model):
     seconds_kept: float | None = None
 
 
+class Use(Model):
+    """What the task that uses most takes of a dimension of `penstock.tasks.dimensions`, and what the smallest live
+    container has of it; in bytes, or bytes per second."""
+
+    dimension: str
+    of_task: float
+    of_container: float
+
+
 class Load(Model):
     """What comes in (X of the paper), in rows per second; what waits (B), and how fast that grows.
 
@@ -195,7 +204,7 @@ class ScalerState(Model):
     `converged`: the job runs what is expected of it. `running_since`: its last commit. `declared_*`: what the layers
     below the scaler's ask for. `pinned`: fields that a layer above sets, so that a change would show no effect.
     `container_memory_bytes`: of the smallest live container, None when there is none. `memory_used_bytes`: of the
-    task that uses most. `traffic`: rows per second that come into each key group.
+    task that uses most. `uses`: disk and network, where known. `traffic`: rows per second into each key group.
     `containers`: of each task, None where it is unknown. `moves`: of single tasks, of each the newest in the last day.
     """
 
@@ -207,6 +216,7 @@ class ScalerState(Model):
     pinned: frozenset[str] = frozenset()
     container_memory_bytes: int | None = None
     memory_used_bytes: int | None = None
+    uses: tuple[Use, ...] = ()
     day: DayHistory | None = None
     rate: RateEstimate | None = None
     load: Load | None = None

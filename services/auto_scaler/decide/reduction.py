@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 
-from services.auto_scaler.decide import estimates, guards, patterns, state_size, untriaged
+from services.auto_scaler.decide import estimates, guards, patterns, shares, state_size, untriaged
 from services.auto_scaler.decide.model import (
     MEMORY,
     TASK_COUNT,
@@ -103,6 +103,9 @@ def _shown_too_few(case: Situation) -> int:
 def _why_none_less(case: Situation, needed: int, too_few: int) -> str:
     if too_few >= needed:
         return f"{tasks_in_words(too_few)} lagged in the last {case.policy.too_few_seconds / 3600:,.3g} hours"
+    for_shares, use = shares.needed_for_shares(case)
+    if use is not None and for_shares >= needed:
+        return f"it needs {tasks_in_words(needed)}: fewer would take more of {use.dimension} than a task should"
     return f"it needs {tasks_in_words(needed)}, by what comes in and what past days had"
 
 
@@ -146,10 +149,10 @@ def _why_unlike(found: Workload) -> str:
 
 
 def _needed(case: Situation) -> int:
-    """The fewest tasks that carry what comes in, and what came in on past days in the next hours, and whose memory is
-    enough for the state; 1 when unknown."""
+    """The fewest tasks that carry what comes in, and what came in on past days in the next hours, whose memory is
+    enough for the state, and that take no more of a container's disk and network than they should; 1 when unknown."""
     state, policy = case.state, case.policy
-    for_state = _needed_for_memory(case)
+    for_state = max(_needed_for_memory(case), shares.needed_for_shares(case)[0])
     if state.rate is None or state.load is None:
         return for_state
     ahead = patterns.worst_ahead(state.workload, policy) if state.workload is not None else None

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 
 from sqlalchemy import Connection, text
 
 from penstock.model.job_metrics import HOUR, METRICS_BY_NAME, MINUTE
 from penstock.store.job_minutes import read_job_minutes
-from penstock.tasks.dimensions import MEMORY
+from penstock.tasks.dimensions import DISK, MEMORY, NETWORK
 from services.auto_scaler.decide.estimates import TaskMinute
-from services.auto_scaler.decide.model import DayHistory
+from services.auto_scaler.decide.model import DayHistory, Use
 from services.auto_scaler.decide.patterns import JobMinute
 
 DAY = timedelta(days=1)
+_USED = (MEMORY, DISK, NETWORK)
 # An hour is rolled soon after it is over. While rolling is behind, a statement could not read all samples in time.
 _UNROLLED = timedelta(hours=2)
 # `tasks_running` is known of minutes that this release sampled. The release before did not say how many tasks the job
@@ -44,14 +46,25 @@ _DAY = text(
     """
 )
 # A load that is malformed is not known, nor one of another generation or of long ago.
-_MEMORY = text(
+_LARGEST = text(
     """
-    SELECT count(bytes) AS known, max(bytes) AS largest FROM (
-        SELECT CASE jsonb_typeof(load->:dimension) WHEN 'number'
-            THEN CAST(load->>:dimension AS double precision) END AS bytes
-        FROM task_loads JOIN running USING (job, generation)
+    SELECT dimension, max(amount) AS largest FROM (
+        SELECT dimension, CASE jsonb_typeof(load->dimension) WHEN 'number'
+            THEN CAST(load->>dimension AS double precision) END AS amount
+        FROM task_loads JOIN running USING (job, generation) CROSS JOIN unnest(CAST(:dimensions AS text[])) AS dimension
         WHERE job = :job AND index < :task_count AND measured_at >= CAST(:measured_since AS timestamptz)
-    ) loads
+    ) loads GROUP BY dimension HAVING count(amount) = :task_count
+    """
+)
+_SMALLEST = text(
+    """
+    SELECT dimension, min(amount) AS smallest FROM (
+        SELECT 'disk_bytes' AS dimension, CAST(disk_bytes AS double precision) AS amount FROM containers
+        WHERE state = 'live'
+        UNION ALL
+        SELECT key, CASE jsonb_typeof(value) WHEN 'number' THEN CAST(value AS double precision) END
+        FROM containers, jsonb_each(further_capacity) WHERE state = 'live'
+    ) capacities WHERE amount > 0 GROUP BY dimension
     """
 )
 
@@ -107,8 +120,18 @@ def _is_around(minute: datetime, now: datetime, before: timedelta, after: timede
     return (minute - now + before) % DAY < before + after
 
 
-def memory_used(connection: Connection, job: str, task_count: int, *, measured_since: datetime) -> int | None:
-    """Bytes of the task of a job that uses most; None when not every task is measured as it runs now."""
-    asked = {"job": job, "task_count": task_count, "dimension": MEMORY, "measured_since": measured_since}
-    row = connection.execute(_MEMORY, asked).one()
-    return int(row.largest) if row.known == task_count else None
+def largest_loads(connection: Connection, job: str, task_count: int, *, measured_since: datetime) -> dict[str, float]:
+    """By dimension, the amount of the task of a job that uses most. A dimension is missing when not every task is
+    measured in it as it runs now."""
+    asked = {"job": job, "task_count": task_count, "dimensions": list(_USED), "measured_since": measured_since}
+    return {row.dimension: row.largest for row in connection.execute(_LARGEST, asked)}
+
+
+def uses(connection: Connection, largest: Mapping[str, float]) -> tuple[Use, ...]:
+    """Disk and network, where both the loads and the containers tell them."""
+    smallest = {row.dimension: row.smallest for row in connection.execute(_SMALLEST)}
+    return tuple(
+        Use(dimension=name, of_task=largest[name], of_container=smallest[name])
+        for name in (DISK, NETWORK)
+        if name in largest and name in smallest
+    )

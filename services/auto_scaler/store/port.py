@@ -16,6 +16,7 @@ from penstock.model.traffic import measured
 from penstock.store import leases
 from penstock.store.alerts import Found, replace_alerts
 from penstock.store.engine import transaction
+from penstock.tasks.dimensions import MEMORY
 from services.auto_scaler.decide.estimates import TaskMinute
 from services.auto_scaler.decide.policy import Policy
 from services.auto_scaler.decide.symptoms import TaskSample
@@ -92,10 +93,12 @@ class ScalingStore:
         since = max(created_at, now - timedelta(days=policy.history_days) - before)
         quiet = timedelta(minutes=max(policy.quiet_minutes, policy.known_quiet_minutes))
         with transaction(self._snapshot) as connection:
+            largest = past.largest_loads(connection, job, task_count, measured_since=now - PRESENT_LOAD)
             return Past(
                 past.read_day(connection, job, since=max(created_at, now - quiet), slo_seconds=slo_seconds),
                 past.read_past_days(connection, job, now, since=since, before=before, after=after),
-                past.memory_used(connection, job, task_count, measured_since=now - PRESENT_LOAD),
+                int(largest[MEMORY]) if MEMORY in largest else None,
+                past.uses(connection, largest),
             )
 
     def recorded(self, job: str, before: datetime, since: datetime, until: datetime, policy: Policy) -> Recorded | None:

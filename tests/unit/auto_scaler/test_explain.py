@@ -9,7 +9,7 @@ import pytest
 from penstock.config.model import JobConfig
 from services.auto_scaler.decide.decision import DecisionInputs
 from services.auto_scaler.decide.explain import sentences
-from services.auto_scaler.decide.model import Action, JobUpdate
+from services.auto_scaler.decide.model import Action, JobUpdate, Use
 from services.auto_scaler.decide.symptoms import JobSymptoms
 from tests.support.auto_scaler import NOW, QUIET, change, job, load, past, rate, situation, state, symptoms
 
@@ -72,6 +72,11 @@ PARTS = {
         symptoms(),
         {"rate": rate().model_copy(update={"latest_rows_per_second": 60.0})},
         "Estimate: a task does 100 rows/s, and lately 60, measured in 60 busy minutes.",
+    ),
+    "disk": (
+        symptoms(),
+        {"uses": (Use(dimension="disk_bytes", of_task=3000.0, of_container=12_000.0),)},
+        "disk_bytes: the task that uses most takes 3,000, 25.0% of the smallest container.",
     ),
     "unknown": (symptoms(None, tasks_measured=1), {}, "Symptom: unknown. The job has 2 tasks; measured: 1."),
     "memory": (

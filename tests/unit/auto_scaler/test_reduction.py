@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from services.auto_scaler.decide.model import Action, DayHistory, JobUpdate, PastChange
-from tests.support.auto_scaler import MIB, NOW, QUIET, change, decided, job, load, past, rate, state, symptoms
+from penstock.tasks.dimensions import DISK, NETWORK
+from services.auto_scaler.decide.model import Action, DayHistory, JobUpdate, PastChange, Use
+from tests.support.auto_scaler import GIB, MIB, NOW, QUIET, change, decided, job, load, past, rate, state, symptoms
 
 HOUR = DayHistory(minutes_measured=1400, minutes_lagging=9, minutes_out_of_memory=0, minutes_quiet=60)
 SHORT = HOUR.model_copy(update={"minutes_quiet": 59})
@@ -19,6 +20,11 @@ KNOWN: dict[str, Any] = {"day": HOUR, "rate": rate(), "load": load(300.0), "work
 
 def lagged_with(tasks: int, after: int = 16, *, hours: float = 3, lag: float = 91.0) -> PastChange:
     return change(Action.INCREASE_TASKS, tasks, after, at=NOW - timedelta(hours=hours), lag_seconds=lag)
+
+
+def use(dimension: str, of_task: float) -> Use:
+    """Of 100 GiB of a container a task should take 20 at most, and has a quarter to spare."""
+    return Use(dimension=dimension, of_task=of_task, of_container=100 * GIB)
 
 
 TASKS: dict[str, tuple[dict[str, Any], int | None]] = {
@@ -49,9 +55,17 @@ TASKS: dict[str, tuple[dict[str, Any], int | None]] = {
     "P is plainly too small": ({"load": load(1700.0)}, None),
     "not below what the memory for the state allows": ({"memory_used_bytes": 200 * MIB}, 10),
     "too little memory for fewer tasks": ({"memory_used_bytes": 300 * MIB}, None),
+    "not below what the disk of a container allows": ({"uses": (use(DISK, 10 * GIB),)}, 10),
+    "nor its network": ({"uses": (use(DISK, 1.0), use(NETWORK, 15 * GIB))}, None),
+    "disk enough for fewer tasks": ({"uses": (use(DISK, 6 * GIB),)}, 8),
     "not below what the busiest task needs": ({"load": UNEVEN}, 11),
     "memory enough for fewer tasks": ({"memory_used_bytes": 160 * MIB}, 8),
 }
+
+
+def test_the_dimension_that_binds_is_said() -> None:
+    limits = decided(symptoms(), job(16, key_groups=64), state(**KNOWN, uses=(use(DISK, 16 * GIB),))).limits
+    assert limits == ("it needs 16 tasks: fewer would take more of disk_bytes than a task should",)
 
 
 @pytest.mark.parametrize(("values", "tasks"), TASKS.values(), ids=TASKS.keys())
