@@ -127,9 +127,13 @@ def largest_loads(connection: Connection, job: str, task_count: int, *, measured
     return {row.dimension: row.largest for row in connection.execute(_LARGEST, asked)}
 
 
-def uses(connection: Connection, largest: Mapping[str, float]) -> tuple[Use, ...]:
+def smallest_capacities(connection: Connection) -> dict[str, float]:
+    """By dimension, what the live container that has least of it has."""
+    return {row.dimension: row.smallest for row in connection.execute(_SMALLEST)}
+
+
+def uses(largest: Mapping[str, float], smallest: Mapping[str, float]) -> tuple[Use, ...]:
     """Disk and network, where both the loads and the containers tell them."""
-    smallest = {row.dimension: row.smallest for row in connection.execute(_SMALLEST)}
     return tuple(
         Use(dimension=name, of_task=largest[name], of_container=smallest[name])
         for name in (DISK, NETWORK)

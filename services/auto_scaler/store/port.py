@@ -52,6 +52,7 @@ class ScalingStore:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
+        self._smallest: Mapping[str, float] | None = None
         self._snapshot = engine.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
 
     def read(self, now: datetime) -> Cluster:
@@ -59,6 +60,7 @@ class ScalingStore:
         with transaction(self._snapshot) as connection:
             samples = evidence.read_samples(connection, since=now - REMEMBERED, fresh_since=now - FRESH)
             memory = evidence.smallest_container_memory(connection)
+            self._smallest = past.smallest_capacities(connection)
             return Cluster(evidence.read_scaled_jobs(connection, now), samples, memory)
 
     def recent(self, job: str, since: datetime) -> list[TaskMinute]:
@@ -87,7 +89,8 @@ class ScalingStore:
         slo_seconds: float,
         policy: Policy,
     ) -> Past:
-        """The time in which a job must have been quiet, and as much of the days before as its policy compares."""
+        """The time in which a job must have been quiet, and as much of the days before as its policy compares. The
+        containers are those of the newest `read`."""
         before = timedelta(minutes=max(policy.recent_minutes, policy.slack_minutes) + 1)
         after = timedelta(minutes=max(policy.ahead_minutes, policy.soon_minutes) + policy.slack_minutes)
         since = max(created_at, now - timedelta(days=policy.history_days) - before)
@@ -98,7 +101,7 @@ class ScalingStore:
                 past.read_day(connection, job, since=max(created_at, now - quiet), slo_seconds=slo_seconds),
                 past.read_past_days(connection, job, now, since=since, before=before, after=after),
                 int(largest[MEMORY]) if MEMORY in largest else None,
-                past.uses(connection, largest),
+                past.uses(largest, past.smallest_capacities(connection) if self._smallest is None else self._smallest),
             )
 
     def recorded(self, job: str, before: datetime, since: datetime, until: datetime, policy: Policy) -> Recorded | None:
