@@ -12,13 +12,13 @@ from dataclasses import dataclass
 
 import anyio
 import orjson
-from anyio.to_thread import run_sync
 from sqlalchemy import Engine
 
 from penstock.control.clock import Clock
 from penstock.control.errors import Conflict, RetryableError, TooManyCalls
 from penstock.control.logs import logger
 from penstock.store.engine import snapshot, transaction
+from penstock.wire.app import OwnThreads
 from penstock.wire.jobs import HistoryEntry
 from services.job_service.store import events
 
@@ -28,6 +28,8 @@ LONGEST_SECONDS = 900.0
 """Then a stream ends, and its client comes again, with a token that is still good."""
 _PAUSE_SECONDS = 0.5
 _PAGE = 500
+_THREADS = 2
+"""A look may wait for a write that is slow: streams then wait in the loop, and take no thread of other calls."""
 
 
 class EventReader:
@@ -39,7 +41,8 @@ class EventReader:
         self._clock = clock
         self._most_streams = most_streams
         self._look_seconds = look_seconds
-        self._lock = threading.Lock()
+        self.threads = OwnThreads(_THREADS)
+        self._lock, self._looking = threading.Lock(), threading.Lock()
         self._streams = 0
         self._looked_at = float("-inf")
         self._newest = 0
@@ -51,7 +54,7 @@ class EventReader:
         with snapshot(self._engine) as connection:
             if position is not None and events.is_archived(connection, position):
                 raise Conflict(f"entries after {position} were archived", field="after", rule="kept")
-        begin = self._settled() if position is None else position
+        begin = self._settled(wait=True) if position is None else position
         with self._lock:
             if self._streams >= self._most_streams:
                 told = f"{self._most_streams} streams of events are open, which is the most of this Job Service"
@@ -66,7 +69,7 @@ class EventReader:
 
     def after(self, position: int) -> list[HistoryEntry]:
         """The next entries after a position, in order; none when there are none now. Raises Unavailable."""
-        newest = self._settled()
+        newest = self._settled(wait=False)
         with self._lock:
             known = self._pages.get(position)
         if position >= newest:
@@ -79,20 +82,25 @@ class EventReader:
             self._pages[position] = found
         return found
 
-    def _settled(self) -> int:
-        """Up to where all is visible; asked of the store now and then."""
-        with self._lock:
-            now = self._clock.monotonic()
-            if now - self._looked_at >= self._look_seconds:
-                with snapshot(self._engine) as connection:
-                    newest = events.newest(connection)
-                for counter in events.COUNTERS if newest > self._newest else ():
-                    with transaction(self._engine) as connection:
-                        events.await_writers(connection, counter)
-                # After a restore of the store it may be smaller; what is read is shared until the next look only.
-                self._newest, self._looked_at = newest, now
-                self._pages.clear()
+    def _settled(self, *, wait: bool) -> int:
+        """Up to where all is visible; asked of the store now and then, by one thread. The others go by what is known,
+        unless they `wait` for it."""
+        is_due = wait or self._clock.monotonic() - self._looked_at >= self._look_seconds
+        if not is_due or not self._looking.acquire(blocking=wait):
             return self._newest
+        try:
+            with snapshot(self._engine) as connection:
+                newest = events.newest(connection)
+            for counter in events.COUNTERS if newest != self._newest else ():
+                with transaction(self._engine) as connection:
+                    events.await_writers(connection, counter)
+            with self._lock:
+                # After a restore of the store it may be smaller; what is read is shared until the next look only.
+                self._newest, self._looked_at = newest, self._clock.monotonic()
+                self._pages.clear()
+        finally:
+            self._looking.release()
+        return self._newest
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +137,7 @@ async def stream(reader: EventReader, position: int, wanted: Wanted, clock: Cloc
 
 async def _next(reader: EventReader, position: int) -> list[HistoryEntry]:
     try:
-        return await run_sync(reader.after, position)
+        return await reader.threads.run(reader.after, position)
     except RetryableError as error:
         log.info("events not read", error=error.detail)
         return []

@@ -21,7 +21,7 @@ LastEventId = Annotated[int | None, Header(ge=0, le=2**62, description="as `afte
     response_class=StreamingResponse,
     responses={200: {"content": {"text/event-stream": {}}, "description": "an event for each write to a job"}},
 )
-def follow(
+async def follow(
     parts: PartsOf,
     after: Position = None,
     last_event_id: LastEventId = None,
@@ -34,7 +34,7 @@ def follow(
     has (`Last-Event-ID`, as browsers send it), also at another Job Service. After 15 minutes a stream ends, and the
     client comes again. Lines that begin with a colon keep the connection alive.
     """
-    begin = parts.events.open(after if last_event_id is None else last_event_id)
+    begin = await parts.events.threads.run(parts.events.open, after if last_event_id is None else last_event_id)
     return StreamingResponse(
         stream(parts.events, begin, Wanted(job, layer), parts.clock),
         media_type="text/event-stream",

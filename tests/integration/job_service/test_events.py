@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from itertools import islice
 
 import httpx
@@ -19,7 +19,7 @@ from penstock.store.running import RUNNING_COMMIT
 from penstock.wire.job_client import JobClient
 from services.job_service import events as feed
 from services.job_service.events import EventReader
-from tests.support.job_service.service import CONFIG, RunningJobService
+from tests.support.job_service.service import CONFIG, RunningJobService, job_service
 
 LATE = text("INSERT INTO history (job, revision, action, author) VALUES ('late', 1, 'forget', 'syncer') RETURNING id")
 
@@ -98,6 +98,25 @@ def test_many_streams_share_one_look(service: RunningJobService, client: JobClie
     pages = [events.after(0) for _ in range(20)]
     assert {len(page) for page in pages} == {3}
     assert len(looks) == 1
+
+
+def test_streams_that_wait_for_a_write_keep_no_other_call_waiting(database_url: str) -> None:
+    """There are more of them than the process has threads for calls. With a service of its own: the others know what
+    tests before wrote."""
+    with job_service(database_url) as service, service.client() as client:
+        _check_that_calls_are_answered(service, client)
+
+
+def _check_that_calls_are_answered(service: RunningJobService, client: JobClient) -> None:
+    with transaction(service.engine) as connection, ExitStack() as streams:
+        next_number(connection, RUNNING_COMMIT)
+        write(client, 1)
+        http = streams.enter_context(_raw(service))
+        for _ in range(45):
+            stream = streams.enter_context(http.stream("GET", "/v1/events?after=0"))
+            assert next(stream.iter_lines()) == "id: 0"
+        wait_until(lambda: _waits_for_a_lock(service), 20, "a stream to wait")
+        assert client.get_job("etl").job == "etl"
 
 
 def test_a_client_goes_on_after_its_connection_broke(client: JobClient, monkeypatch: pytest.MonkeyPatch) -> None:
