@@ -4,7 +4,8 @@ killed. Pure.
 A host first asks its query to end, then interrupts it again and again (`penstock.spark.task`). Only a query that
 survives this until its deadline costs the host. The host then gets no more work, and a fresh one starts beside it. Its
 other tasks stop as soon as they have a place there. The host is killed once only such queries are left on it, or when
-the time for the move is over. If the query ends after all, the host stays.
+the time for the move is over. Tasks that have not started yet do not count: what keeps the query may keep them, too,
+and they lose nothing. If the query ends after all, the host stays.
 
 A shard that was dropped has no other owner until its task has ended. So for such a task the move has less time. The end
 of the lease waits for nothing: after its deadline the host is killed at once.
@@ -43,7 +44,8 @@ def bad_hosts(observed: Observed, limits: Limits, now: float) -> Iterator[Evacua
         overdue = [task for task in tasks if is_overdue(task, now)]
         if overdue:
             why = f"{min(task.task_id for task in overdue)} did not stop in time"
-            if len(overdue) == len(tasks) or any(_must_end(task, limits, now) for task in overdue):
+            begun = [task for task in tasks if task.state is not TaskState.STARTING]
+            if len(overdue) == len(begun) or any(_must_end(task, limits, now) for task in overdue):
                 yield KillHost(name, why)
             elif host.phase is HostPhase.READY:
                 yield EvacuateHost(name, why, now + limits.evacuate_seconds)

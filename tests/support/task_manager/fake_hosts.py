@@ -35,9 +35,9 @@ REPORTS: Mapping[str, dict[str, Any]] = {
 class FakeHost:
     """A host that carries out its commands when `answer` is called.
 
-    A `stuck` host answers nothing and says nothing. `endless` tasks do not stop as long as they are named there. While
-    not `is_heard`, `exit` does not return its end yet. Like a real host it answers every command once, and no command
-    after its end.
+    A `stuck` host answers nothing and says nothing. `endless` tasks neither stop nor start as long as they are named
+    there. While not `is_heard`, `exit` does not return its end yet. Like a real host it answers every command once, and
+    no command after its end.
     """
 
     def __init__(
@@ -105,10 +105,16 @@ class FakeHost:
             self.become_ready()
         commands, self._unanswered = self._unanswered, []
         for command in commands:
-            if isinstance(command, Stop) and command.task_id in self.endless:
+            if self._hangs(command):
                 self._unanswered.append(command)
             elif self.how is None:
                 self._carry_out(command)
+
+    def _hangs(self, command: Command) -> bool:
+        name = (
+            command.task_id if isinstance(command, Stop) else command.spec.task_id if isinstance(command, Start) else ""
+        )
+        return name in self.endless
 
     def _carry_out(self, command: Command) -> None:
         kind = self._refusal(command)

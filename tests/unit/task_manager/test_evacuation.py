@@ -53,6 +53,21 @@ def test_a_host_whose_task_ends_after_all_stays() -> None:
     assert host.how is None
 
 
+def test_tasks_that_do_not_start_beside_a_query_that_does_not_stop_keep_no_host() -> None:
+    """What keeps the query keeps their starts, too. Once the time to stop is over they start on another host."""
+    world = running_world(template("endless", task_count=1))
+    host = world.host_of("endless/0")
+    host.endless |= {"endless/0", *NEIGHBOURS}
+    world.jobs(template())
+    world.settle()
+    assert host.how is None
+    world.wait(30.0)
+    assert host.how is not None
+    assert host.how.reason == "killed"
+    world.settle()
+    assert world.running() == NEIGHBOURS
+
+
 def test_the_time_for_the_move_is_limited() -> None:
     """No other host becomes ready: after 120 s the host is killed with its tasks."""
     world, host = stopping_world()
