@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from services.shard_manager.placement.frame import ROUNDING
+from services.shard_manager.placement.frame import ROUNDING, frame_of, holds
 from services.shard_manager.placement.place import Placement, home_of, place
 from services.shard_manager.placement.problem import NOBODY, Problem, State
 from services.shard_manager.placement.reasons import Cause, Unplaceable
@@ -42,13 +42,29 @@ def place_all(problem: Problem, previous: Mapping[int, str]) -> Placed:
     """As `place`, but shards that lack only capacity get a container too."""
     asked = _asked(problem, previous)
     fullest = max(asked.values(), default=0.0)
+    could_stay = _could_stay(problem, previous)
     if fullest > 1:
-        return Placed(_first_that_fits(problem, previous, fullest), (), {k: v for k, v in asked.items() if v > 1})
+        placement = _first_that_fits(problem, previous, fullest, could_stay)
+        return Placed(placement, (), {k: v for k, v in asked.items() if v > 1})
     within, problem = _avoiding_where_it_fits(problem, previous)
-    short = tuple(lack for lack in within.unplaceable if lack.cause in _FOR_WANT_OF_CAPACITY)
-    if any(_is_homeless(lack) for lack in short):
-        return Placed(_first_that_fits(problem, previous, 1.0), short, {})
+    short = tuple(lack for lack in within.unplaceable if _is_short(lack, could_stay))
+    if any(lack.stays_on is None for lack in short):
+        return Placed(_first_that_fits(problem, previous, 1.0, could_stay), short, {})
     return Placed(within, short, {})
+
+
+def _is_short(lack: Unplaceable, could_stay: Collection[int]) -> bool:
+    """Whether only capacity is missing: also for a shard that lost its place, as it was allowed there."""
+    return lack.cause in _FOR_WANT_OF_CAPACITY or lack.shard in could_stay
+
+
+def _could_stay(problem: Problem, previous: Mapping[int, str]) -> frozenset[int]:
+    """The shards that may stay where they are, though perhaps no new one may come there, as on a cordoned container.
+
+    Such a shard is without a container only for want of capacity, whatever keeps it from all others.
+    """
+    frame = frame_of(problem, home_of(problem, previous))
+    return frozenset(problem.shards.ids[holds(frame, frame.may_stay, frame.home)].tolist())
 
 
 def _avoiding_where_it_fits(problem: Problem, previous: Mapping[int, str]) -> tuple[Placement, Problem]:
@@ -81,11 +97,13 @@ def _without_avoids(problem: Problem, only: Collection[int] | None) -> Problem:
     return replace(problem, shards=replace(shards, constraint=constraint, constraints=tuple(constraints)))
 
 
-def _first_that_fits(problem: Problem, previous: Mapping[int, str], fullest: float) -> Placement:
+def _first_that_fits(
+    problem: Problem, previous: Mapping[int, str], fullest: float, could_stay: Collection[int]
+) -> Placement:
     """Places with larger containers. The factor goes in coarse steps, so that small load changes do not change it."""
     least = min(fullest, _UNLIMITED) * _SLACK
     placement = place(_larger(problem, _STEP ** math.ceil(math.log(least, _STEP))), previous)
-    if any(_is_homeless(lack) for lack in placement.unplaceable):
+    if any(lack.stays_on is None and _is_short(lack, could_stay) for lack in placement.unplaceable):
         return place(_larger(problem, _UNLIMITED), previous)
     return placement
 

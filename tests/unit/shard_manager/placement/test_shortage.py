@@ -32,6 +32,17 @@ def test_what_is_too_large_for_any_container_runs_on_one_and_stays_there():
         assert again.placement.assignment == {0: name}
 
 
+def test_what_is_too_large_stays_on_its_container_though_that_is_cordoned_and_no_other_may_take_it():
+    """A test of the simulation found it without a container, though its tasks ran on (seed 6650)."""
+    hosts = [Container("a", {"cpu": 2.0}, "east", state=State.CORDONED), Container("b", {"cpu": 2.0}, "west")]
+    row = Shard(0, {"cpu": 3.0}, constraint=Constraint(frozenset(["east"])))
+    answer = placed(hosts, [row], {0: "a"})
+    assert answer.placement.assignment == {0: "a"}
+    assert answer.placement.unplaceable == ()
+    assert [lack.shard for lack in answer.short] == [0]
+    assert placed(hosts, [row]).placement.assignment == {}
+
+
 def test_an_excess_is_shared_out_evenly():
     answer = placed(HOSTS, [Shard(number, {"cpu": 0.5}) for number in range(16)])
     assert Counter(answer.placement.assignment.values()) == {"a": 8, "b": 8}
