@@ -78,7 +78,7 @@ class Checkers(Watcher):
             self.complain(f"{instance.task_id} runs on {instance.host.name} what was never expected")
         self._look_at_stop(instance)
         for other in self._tasks.of(instance.spec.job):
-            if other is instance:
+            if other is instance or self._comes_too_late(instance, other):
                 continue
             if other.task_id == instance.task_id and not self._is_zombie(other):
                 self.complain(f"{instance.task_id} begins on {instance.host.name} and runs on {other.host.name}")
@@ -96,9 +96,16 @@ class Checkers(Watcher):
     def _meets(self, other: Instance, instance: Instance) -> bool:
         """Whether another generation could still commit. The last batch of a job that was deleted meanwhile may, on a
         host that was stopped: deletion seals nothing, and a job that is made again goes on from nothing of it."""
+        return self._can_commit(other) and (self._is_same_life(instance, other) or not self._is_zombie(other))
+
+    def _comes_too_late(self, instance: Instance, other: Instance) -> bool:
+        """Whether a task begins, for a moment, on a host that stood still in the middle of its start, and is of a job
+        that was deleted and made again meanwhile."""
+        return self._is_zombie(instance) and not self._is_same_life(instance, other)
+
+    def _is_same_life(self, instance: Instance, other: Instance) -> bool:
         files, job = self._around.ground.files, instance.spec.job
-        is_same_life = files.line(job, other.spec.generation) == files.line(job, instance.spec.generation)
-        return self._can_commit(other) and (is_same_life or not self._is_zombie(other))
+        return files.line(job, other.spec.generation) == files.line(job, instance.spec.generation)
 
     def works(self, host: SimulatedHost, request: RedistributionRequest | SealRequest) -> None:
         """No task of a job runs while its checkpoints are worked on, but for what an old request asks for.
