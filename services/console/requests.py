@@ -8,8 +8,9 @@ import secrets
 from collections.abc import Callable, Iterator, Mapping, Set
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypedDict
 from urllib.parse import parse_qsl, quote, urlsplit
 
 from fastapi import Depends, Request, Response
@@ -23,6 +24,7 @@ from penstock.control.errors import Forbidden, NotFound, PenstockError, Retryabl
 from penstock.wire.job_client import JobClient
 from services.console.sealed import Seal, Session
 from services.console.views import words
+from services.console.views.charts import SPANS, USUAL_SPAN
 from services.console.views.forms import WHOLE, Errors, refused
 from services.console.views.subjects import subject_path
 
@@ -196,6 +198,27 @@ def page(request: Request, template: str, *, status: int = 200, **context: Any) 
         "done": _done(request, session),
     }
     return HTMLResponse(parts.templates.get_template(template).render(shown | context), status_code=status)
+
+
+class Times(TypedDict):
+    """Options of a call for series."""
+
+    since: datetime
+    until: datetime
+    step_seconds: int
+
+
+def asked_span(request: Request) -> str:
+    """The name of the span that the page's charts are asked for; of what is none, the usual one."""
+    asked = request.query_params.get("span", "")
+    return asked if asked in SPANS else USUAL_SPAN
+
+
+def times_of(request: Request, span: str) -> Times:
+    """The times of a span that ends now."""
+    until = parts_of(request).clock.now()
+    length, step_seconds = SPANS[span]
+    return {"since": until - length, "until": until, "step_seconds": step_seconds}
 
 
 def see(request: Request, path: str, done: str) -> Response:

@@ -16,7 +16,13 @@ from penstock.control.period import Period
 from penstock.store import leases
 from penstock.store.engine import transaction
 from services.job_service.store import flows
-from services.job_service.store.housekeeping import Page, archive_history, purge_alerts, purge_decisions
+from services.job_service.store.housekeeping import (
+    Page,
+    archive_history,
+    purge_alerts,
+    purge_decisions,
+    purge_fleet_minutes,
+)
 
 log = logger(__name__)
 PASS_SECONDS = 3600.0
@@ -25,6 +31,7 @@ _MOST_FLOWS = 10_000
 _PAGES: Mapping[str, Callable[..., Page]] = {
     "alerts": purge_alerts,
     "decisions": purge_decisions,
+    "fleet_minutes": purge_fleet_minutes,
     "history": archive_history,
 }
 

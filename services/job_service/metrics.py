@@ -1,25 +1,29 @@
-"""Prometheus metrics of the Job Service. Threads of their own read them from the store: no scrape waits for that."""
+"""Prometheus metrics of the Job Service. Threads of their own read them from the store: no scrape waits for that.
+
+What is counted of the fleet is also written down by minute, for the console.
+"""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
-from sqlalchemy import Engine
+from sqlalchemy import Connection, Engine
 
 from penstock.control.clock import Clock
 from penstock.control.errors import PenstockError
 from penstock.control.logs import logger
 from penstock.model.alerts import AlertKind
 from penstock.model.states import Health
-from penstock.store.engine import snapshot
+from penstock.store.engine import snapshot, transaction
 from penstock.wire.fleet import FleetView
 from services.job_service.census import Census
 from services.job_service.store.fleet_counts import FleetCounts, count_fleet
+from services.job_service.store.fleet_minutes import note_health, note_tasks
 from services.job_service.store.overview import open_by_kind
 
 log = logger(__name__)
@@ -119,9 +123,22 @@ class Fleet(StoreCounts):
         self._census = census
 
     def _read(self) -> tuple[FleetCounts, FleetView]:
+        now = self._clock.now()
         with snapshot(self._engine) as connection:
             counts = count_fleet(connection)
-        return counts, self._census.count()
+        self._write_down(lambda connection: note_tasks(connection, counts, now))
+        view = self._census.count()
+        if view.complete:
+            self._write_down(lambda connection: note_health(connection, view.health, view.at))
+        return counts, view
+
+    def _write_down(self, write: Callable[[Connection], None]) -> None:
+        """A store that takes no writes is no reason to show no metrics."""
+        try:
+            with transaction(self._engine) as connection:
+                write(connection)
+        except PenstockError as error:
+            log.warning("not written down", what=self.name, error=error.detail)
 
     def _families(self, found: tuple[FleetCounts, FleetView]) -> Iterator[Metric]:
         counts, view = found

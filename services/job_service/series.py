@@ -1,8 +1,8 @@
-"""Which series a caller asks for, and the answer: bounded in time, in points and in metrics. Pure."""
+"""Which series a caller asks for, and the answer of a job: bounded in time, in points and in metrics. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
@@ -25,21 +25,23 @@ _SLACK = timedelta(days=1)
 """A caller's clock may be ahead."""
 
 
-class Asked(NamedTuple):
+class Span(NamedTuple):
     """Whole minutes from `since` until before `until`, in steps of whole minutes."""
 
     since: datetime
     until: datetime
     step_minutes: int
-    metrics: Sequence[JobMetric]
+
+    @property
+    def steps(self) -> int:
+        """How many steps there are; the last may be shorter."""
+        return -(-((self.until - self.since) // MINUTE) // self.step_minutes)
 
 
-def asked(
-    metrics: Sequence[str], since: datetime | None, until: datetime | None, step_seconds: int | None, now: datetime
-) -> Asked:
+def span_of(since: datetime | None, until: datetime | None, step_seconds: int | None, now: datetime) -> Span:
     """What a call asks for. Without times: the last hour. Without a step: the shortest that gives few enough points.
 
-    Raises InvalidConfig for a metric that does not exist, times that are none, and a step that gives too many points.
+    Raises InvalidConfig for times that are none, and for a step that gives too many points.
     """
     end = minute_of(now if until is None else _sane(until, "to", now))
     begin = end - _DEFAULT_SPAN if since is None else minute_of(_sane(since, "from", now))
@@ -56,21 +58,22 @@ def asked(
             field="step_seconds",
             rule="most_points",
         )
-    return Asked(begin, end, step_minutes, _known(metrics))
+    return Span(begin, end, step_minutes)
 
 
-def series_of(job: str, of: Asked, found: JobMinutes) -> JobSeries:
+def series_of(job: str, of: Span, metrics: Iterable[JobMetric], found: JobMinutes) -> JobSeries:
     """The answer, with a value of each step."""
     series = [
         MetricSeries(
             metric=metric.name, unit=metric.unit, values=in_steps(metric, found.values[metric.name], of.step_minutes)
         )
-        for metric in of.metrics
+        for metric in metrics
     ]
     return JobSeries(job=job, since=of.since, until=of.until, step_seconds=60 * of.step_minutes, series=series)
 
 
-def _known(names: Sequence[str]) -> Sequence[JobMetric]:
+def known_metrics(names: Sequence[str]) -> Sequence[JobMetric]:
+    """The metrics of these names; of no name: all. Raises InvalidConfig for one that does not exist."""
     unknown = [name for name in names if name not in METRICS_BY_NAME]
     if unknown:
         known = ", ".join(METRICS_BY_NAME)

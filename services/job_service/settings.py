@@ -38,6 +38,7 @@ class JobServiceSettings(CommonSettings):
     idempotency_kept_seconds: float = Field(86_400.0, gt=0)
     decisions_kept_days: int = Field(14, ge=1)
     alerts_kept_days: int = Field(90, ge=1)
+    fleet_kept_days: int = Field(35, ge=1)
     history_kept_days: int | None = Field(None, ge=1)
     task_service_url: str = "http://127.0.0.1:7072"
     kafka_bootstrap: str | None = None
@@ -53,7 +54,11 @@ class JobServiceSettings(CommonSettings):
 
     def ages(self) -> dict[str, timedelta]:
         """The ages at which rows go, by table. Without a setting the history stays."""
-        days = {"decisions": self.decisions_kept_days, "alerts": self.alerts_kept_days}
+        days = {
+            "decisions": self.decisions_kept_days,
+            "alerts": self.alerts_kept_days,
+            "fleet_minutes": self.fleet_kept_days,
+        }
         if self.history_kept_days is not None:
             days["history"] = self.history_kept_days
         return {table: timedelta(days=count) for table, count in days.items()}

@@ -93,6 +93,7 @@ def test_the_document_names_the_calls_of_the_design(document: BaseSchema) -> Non
         f"GET {one_job}/rebalance",
         f"POST {one_job}/tasks/{{index}}/move",
         f"GET {one_job}/tasks/{{index}}/log",
+        "GET /v1/fleet/metrics",
         f"DELETE {one_job}/restore",
         f"GET {one_job}/rollout",
         *(f"POST {one_job}/rollout/{what}" for what in ("pause", "resume", "abort")),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from datetime import datetime
 from typing import Literal, Unpack
 
 from penstock.model.cell import CellAction
@@ -14,7 +15,7 @@ from penstock.wire.containers import DEFAULT_DRAIN_SECONDS, ContainerPage, Conta
 from penstock.wire.fleet import CallerView, FleetView
 from penstock.wire.layers import LayerAdd, LayerChange, LayerRowView, Layers
 from penstock.wire.secrets import Secrets, SecretView, SecretWrite
-from penstock.wire.service_client import Noted, Paging, ServiceClient, path
+from penstock.wire.service_client import Noted, Paging, ServiceClient, path, span
 from penstock.wire.status import StatusView
 from penstock.wire.tokens import DEFAULT_OVERLAP_SECONDS, TokenCreated, Tokens, TokenView, TokenWrite
 
@@ -78,6 +79,12 @@ class CellClient(ServiceClient):
     def fleet(self) -> FleetView:
         """How many jobs have each health and each state."""
         return self._read(FleetView, "/v1/fleet")
+
+    def fleet_metrics(
+        self, *, since: datetime | None = None, until: datetime | None = None, step_seconds: int | None = None
+    ) -> overview.Series:
+        """How many jobs had each health and how many tasks ran, by default in the last hour."""
+        return self._read(overview.Series, "/v1/fleet/metrics", **span(since, until), step_seconds=step_seconds)
 
     def changes(self, **page: Unpack[Paging]) -> jobs.HistoryPage:
         """A page of the writes to all jobs, newest first."""

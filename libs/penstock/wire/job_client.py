@@ -16,7 +16,7 @@ from penstock.wire.moves import TaskMove
 from penstock.wire.profiles import DEFAULT_SECONDS, ProfilePage, ProfileView
 from penstock.wire.rollout_client import RolloutCalls
 from penstock.wire.savepoints import SavepointPage, SavepointView
-from penstock.wire.service_client import Noted, Paging
+from penstock.wire.service_client import Noted, Paging, span
 from penstock.wire.service_client import job_path as _job
 from penstock.wire.task_logs import DEFAULT_PART_BYTES, TaskLog
 
@@ -280,9 +280,7 @@ class JobClient(CellClient, RolloutCalls, JobLists, EventClient):
         step_seconds: int | None = None,
     ) -> overview.JobSeries:
         """What the job measured, all metrics or those named, by default in the last hour."""
-        times = {"from": since, "to": until}
-        given = {name: None if moment is None else moment.isoformat() for name, moment in times.items()}
-        asked = {**given, "metric": list(metric), "step_seconds": step_seconds}
+        asked = {**span(since, until), "metric": list(metric), "step_seconds": step_seconds}
         return self._read(overview.JobSeries, _job(job, "metrics"), **asked)
 
     def task_metrics(self, job: str, *, minutes: int = 60) -> overview.TaskSamples:

@@ -153,21 +153,27 @@ class TaskSamples(View):
 
 
 class MetricSeries(View):
-    """A metric of a job (`penstock.model.job_metrics`) with a value of each step; null is unknown, never zero."""
+    """A metric with a value of each step; null is unknown, never zero. Those of a job are in
+    `penstock.model.job_metrics`."""
 
     metric: str
     unit: str
     values: list[float | None]
 
 
-class JobSeries(View):
-    """What a job measured from `since` until before `until`; the last step may be shorter than the others."""
+class Series(View):
+    """What was measured from `since` until before `until`; the last step may be shorter than the others."""
 
-    job: str
     since: datetime
     until: datetime
     step_seconds: int
     series: list[MetricSeries]
+
+
+class JobSeries(Series):
+    """What a job measured."""
+
+    job: str
 
 
 class ShardView(View):

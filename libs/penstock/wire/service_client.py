@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from datetime import datetime
 from typing import Any, Protocol, Self, TypedDict, TypeVar
 
 from penstock.wire.http import HttpClient, path_of
@@ -45,6 +46,12 @@ def path(*parts: str) -> str:
 def job_path(job: str, *parts: str) -> str:
     """The path of a call about a job."""
     return path("jobs", job, *parts)
+
+
+def span(since: datetime | None, until: datetime | None) -> dict[str, str | None]:
+    """The times of a call for series, as its query names them."""
+    times = {"from": since, "to": until}
+    return {name: None if moment is None else moment.isoformat() for name, moment in times.items()}
 
 
 class ServiceClient(HttpClient):

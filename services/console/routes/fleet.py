@@ -9,8 +9,10 @@ from penstock.model.health import Health
 from penstock.model.jobs import JobState
 from penstock.wire.job_client import JobClient
 from penstock.wire.jobs import JobPage
-from services.console.requests import ClientOf, page
+from services.console.requests import ClientOf, asked_span, page, times_of
 from services.console.views import fleet
+from services.console.views.charts import SPANS
+from services.console.views.fleet_charts import fleet_charts
 
 router = APIRouter(include_in_schema=False)
 _CHANGES = 8
@@ -27,7 +29,7 @@ def fleet_page(request: Request, client: ClientOf) -> Response:
     except InvalidConfig as refused:
         error, status, wanted = refused.detail, 422, fleet.Asked()
         table = fleet.Table((), None, None)
-    counted = client.fleet()
+    counted, span = client.fleet(), asked_span(request)
     return page(
         request,
         "fleet.html",
@@ -36,8 +38,11 @@ def fleet_page(request: Request, client: ClientOf) -> Response:
         wanted=wanted,
         table=table,
         counted=counted,
-        figures=fleet.figures(counted),
+        figures=fleet.figures(counted.health),
         segments=fleet.segments(counted),
+        charts=list(fleet_charts(client.fleet_metrics(**times_of(request, span)))),
+        span=span,
+        spans=list(SPANS),
         alerts=client.alerts(limit=_ALERTS),
         changes=client.changes(limit=_CHANGES).entries,
         healths=list(Health),

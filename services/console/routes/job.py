@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
-
 from fastapi import APIRouter, Request, Response
 
 from penstock.wire.job_client import JobClient
 from penstock.wire.overview import JobSeries
-from services.console.requests import ClientOf, Name, page, parts_of
-from services.console.views.charts import METRICS, charts
+from services.console.requests import ClientOf, Name, asked_span, page, parts_of, times_of
+from services.console.views.charts import METRICS, SPANS, charts
 from services.console.views.diffs import differences
 from services.console.views.hops import hops, plan_steps
 from services.console.views.layers import layers_table
 from services.console.views.runbooks import as_html
 
 router = APIRouter(include_in_schema=False)
-_STEPS = {"15 min": (0.25, 60), "1 h": (1, 60), "6 h": (6, 60), "24 h": (24, 300), "7 d": (168, 1800)}
-"""What the charts may show: hours, and seconds of a step."""
-_USUAL = "1 h"
 _ENTRIES = 50
 
 
@@ -26,7 +21,7 @@ _ENTRIES = 50
 def job_page(request: Request, job: Name, client: ClientOf) -> Response:
     """How it runs: health, steps of the revision, lag, charts, tasks."""
     view, sync, tasks = client.get_job(job), client.sync(job), client.tasks(job).tasks
-    span = _span(request)
+    span = asked_span(request)
     max_lag = view.config["slo"]["max_lag_seconds"]
     return page(
         request,
@@ -40,23 +35,15 @@ def job_page(request: Request, job: Name, client: ClientOf) -> Response:
         max_lag_seconds=max_lag,
         charts=list(charts(_series(request, client, job, span), max_lag)),
         span=span,
-        spans=list(_STEPS),
+        spans=list(SPANS),
         alerts=client.alerts(subject=job).alerts,
         causes=[(cause, as_html(cause.advice)) for cause in client.causes(job).causes],
         runbooks=parts_of(request).runbooks,
     )
 
 
-def _span(request: Request) -> str:
-    asked = request.query_params.get("span", "")
-    return asked if asked in _STEPS else _USUAL
-
-
 def _series(request: Request, client: JobClient, job: str, span: str) -> JobSeries:
-    until = parts_of(request).clock.now()
-    hours, step_seconds = _STEPS[span]
-    since = until - timedelta(hours=hours)
-    return client.metrics(job, metric=METRICS, since=since, until=until, step_seconds=step_seconds)
+    return client.metrics(job, metric=METRICS, **times_of(request, span))
 
 
 @router.get("/jobs/{job}/configuration")

@@ -1,4 +1,4 @@
-"""Series of a job as lines of a picture, drawn here as SVG: a browser needs no script to see them. Pure."""
+"""Series as lines of a picture, drawn here as SVG: a browser needs no script to see them. Pure."""
 
 from __future__ import annotations
 
@@ -6,13 +6,31 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import NamedTuple
 
-from penstock.wire.overview import JobSeries, MetricSeries
+from penstock.wire.overview import JobSeries, MetricSeries, Series
 from services.console.views.words import with_unit
 
 WIDTH, HEIGHT = 480, 130
 TOP, BOTTOM = 8, 18
 _STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
+
+
+class Span(NamedTuple):
+    """How long back charts reach, and how long a step of theirs is."""
+
+    length: timedelta
+    step_seconds: int
+
+
+SPANS = {
+    "15 min": Span(timedelta(minutes=15), 60),
+    "1 h": Span(timedelta(hours=1), 60),
+    "6 h": Span(timedelta(hours=6), 60),
+    "24 h": Span(timedelta(days=1), 300),
+    "7 d": Span(timedelta(days=7), 1800),
+}
+USUAL_SPAN = "1 h"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +75,7 @@ CHARTS = (
     Wanted("State", (("state_rows", "rows of state"),)),
     Wanted("Tasks", (("tasks_running", "running"), ("crashes", "crashes in a row"))),
 )
-METRICS = tuple(metric for chart in CHARTS for metric, _ in chart.metrics)
+METRICS = tuple(metric for wanted in CHARTS for metric, _ in wanted.metrics)
 
 
 def charts(found: JobSeries, max_lag_seconds: float) -> Iterator[Chart]:
@@ -67,10 +85,11 @@ def charts(found: JobSeries, max_lag_seconds: float) -> Iterator[Chart]:
         series = [(name, by_name[metric]) for metric, name in wanted.metrics if metric in by_name]
         if series:
             target = max_lag_seconds if wanted.title == "Lag" else None
-            yield _chart(wanted.title, series, found, target)
+            yield chart(wanted.title, series, found, target)
 
 
-def _chart(title: str, series: Sequence[tuple[str, MetricSeries]], found: JobSeries, target: float | None) -> Chart:
+def chart(title: str, series: Sequence[tuple[str, MetricSeries]], found: Series, target: float | None = None) -> Chart:
+    """The picture of series of one unit, by the name that each has in it. `target`: what they should not exceed."""
     known = [value for _, each in series for value in each.values if value is not None]
     unit = series[0][1].unit
     # A target far above all that was measured would press the line to the ground: it is then only written.
@@ -126,5 +145,5 @@ def _height(value: float, top: float) -> float:
     return TOP + (HEIGHT - TOP - BOTTOM) * (1 - share)
 
 
-def _time(moment: datetime, found: JobSeries) -> str:
+def _time(moment: datetime, found: Series) -> str:
     return f"{moment:%H:%M}" if found.until - found.since <= timedelta(days=1) else f"{moment:%m-%d %H:%M}"

@@ -45,17 +45,18 @@ class Figure:
 
     title: str
     share: float | None
-    jobs: int
+    jobs: float
     meaning: str
 
 
-def figures(fleet: FleetView) -> list[Figure]:
-    """The shares of jobs that do not run, lag, or are not healthy for any reason. Stopped jobs do not count."""
-    should_run = fleet.jobs - fleet.health.get(Health.STOPPED, 0)
-    unhealthy = should_run - fleet.health.get(Health.HEALTHY, 0)
+def figures(health: Mapping[Health, float]) -> list[Figure]:
+    """The shares of jobs that do not run, lag, or are not healthy for any reason, from the number of jobs by health.
+    Stopped jobs do not count."""
+    should_run = sum(health.values()) - health.get(Health.STOPPED, 0)
+    unhealthy = should_run - health.get(Health.HEALTHY, 0)
     counts = (
-        ("not running", sum(fleet.health.get(health, 0) for health in NOT_RUNNING), "crashing, held or starting"),
-        ("lagging", fleet.health.get(Health.LAGGING, 0), "behind by more than their SLO"),
+        ("not running", sum(health.get(each, 0) for each in NOT_RUNNING), "crashing, held or starting"),
+        ("lagging", health.get(Health.LAGGING, 0), "behind by more than their SLO"),
         ("unhealthy", unhealthy, "anything but healthy"),
     )
     return [Figure(title, count / should_run if should_run else None, count, why) for title, count, why in counts]

@@ -1,4 +1,4 @@
-"""What a job and its tasks measured."""
+"""What a job and its tasks measured, and how the fleet was."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from pydantic import AwareDatetime
 from penstock.model.job_metrics import METRICS_BY_NAME
 from penstock.store.engine import snapshot
 from penstock.store.job_minutes import read_job_minutes
-from penstock.wire.overview import JobSeries, TaskSamples
+from penstock.wire.overview import JobSeries, MetricSeries, Series, TaskSamples
 from services.job_service import requests
 from services.job_service.requests import JobName, PartsOf, known_job
-from services.job_service.series import asked, series_of
+from services.job_service.series import known_metrics, series_of, span_of
 from services.job_service.store import overview
+from services.job_service.store.fleet_minutes import read_minutes
 
 router = APIRouter(tags=["one job"], route_class=requests.StrictRoute)
 Minutes = Annotated[int, Query(ge=1, le=14 * 1440, description="how many minutes back")]
@@ -51,11 +52,23 @@ def job_metrics(
     A value of a longer step is the mean of its known minutes, and the greatest of lags, durations and counts. A minute
     is known once it is over.
     """
-    asked_for = asked(metric, since, to, step_seconds, parts.clock.now())
+    span, metrics = span_of(since, to, step_seconds, parts.clock.now()), known_metrics(metric)
     with snapshot(parts.engine) as connection:
         known_job(connection, job)
-        found = read_job_minutes(connection, job, asked_for.since, asked_for.until, asked_for.metrics)
-    return series_of(job, asked_for, found)
+        found = read_job_minutes(connection, job, span.since, span.until, metrics)
+    return series_of(job, span, metrics, found)
+
+
+@router.get("/v1/fleet/metrics", response_model=Series, tags=["fleet"])
+def fleet_metrics(parts: PartsOf, since: From = None, to: To = None, step_seconds: StepSeconds = None) -> Series:
+    """How many jobs had each health (`jobs_<health>`), and how many tasks should run (`tasks`), run, or are reported
+    and do not run. Means of the minutes of a step that are known; null is unknown. 35 days are kept unless the setting
+    says otherwise. Health is counted each minute with few jobs, and more rarely with many thousands."""
+    span = span_of(since, to, step_seconds, parts.clock.now())
+    with snapshot(parts.engine) as connection:
+        found = read_minutes(connection, span)
+    series = [MetricSeries(metric=name, unit="", values=values) for name, values in found.items()]
+    return Series(since=span.since, until=span.until, step_seconds=60 * span.step_minutes, series=series)
 
 
 @router.get("/v1/jobs/{job}/tasks/metrics", response_model=TaskSamples)

@@ -7,6 +7,8 @@ from typing import NamedTuple
 
 from sqlalchemy import Connection, TextClause, text
 
+from services.job_service.store.fleet_minutes import purge_minutes
+
 _HAS_LATER = """EXISTS (
             SELECT FROM {table} later WHERE later.job = aged.job AND later.id > aged.id {same})"""
 _SAME_LAYER = "AND later.layer IS NOT DISTINCT FROM aged.layer"
@@ -67,6 +69,12 @@ def archive_history(connection: Connection, *, age: timedelta, after: int, most:
     twice, and it stays known that the job existed."""
     connection.execute(_MOVE_HISTORY, {"age": age, "after": after, "most": most})
     return _run(connection, _HISTORY, age, after, most)
+
+
+def purge_fleet_minutes(connection: Connection, *, age: timedelta, after: int, most: int) -> Page:
+    """Deletes minutes of the fleet: all at once, there is one row a minute."""
+    del after, most
+    return Page(None, purge_minutes(connection, age))
 
 
 def _run(connection: Connection, statement: TextClause, age: timedelta, after: int, most: int) -> Page:

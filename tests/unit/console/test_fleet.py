@@ -28,7 +28,7 @@ def job(name: str, **known: Any) -> JobSummary:
 
 
 def test_shares_are_of_the_jobs_that_should_run() -> None:
-    found = fleet.figures(counted(healthy=70, lagging=10, crashing=4, held=1, unknown=15, stopped=100))
+    found = fleet.figures(counted(healthy=70, lagging=10, crashing=4, held=1, unknown=15, stopped=100).health)
     assert [(each.title, each.jobs, each.share) for each in found] == [
         ("not running", 5, 0.05),
         ("lagging", 10, 0.1),
@@ -37,7 +37,7 @@ def test_shares_are_of_the_jobs_that_should_run() -> None:
 
 
 def test_without_a_job_that_should_run_a_share_is_unknown() -> None:
-    assert [each.share for each in fleet.figures(counted(stopped=3))] == [None] * 3
+    assert [each.share for each in fleet.figures(counted(stopped=3).health)] == [None] * 3
 
 
 def test_the_bar_is_whole_and_begins_with_the_gravest() -> None:
