@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from importlib.resources import files
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from tests.support.console.fleet import fill
 from tests.support.job_service.service import RunningJobService
 
 pytestmark = pytest.mark.long
+AXE = files("axe_core_python").joinpath("axe.min.js").read_text()
 PAGES = (
     "/",
     "/?sort=lag&health=lagging",
@@ -30,29 +32,10 @@ PAGES = (
     "/alerts",
     "/no/such/page",
 )
-# What a reader with a screen reader or a keyboard would stumble over.
-FAULTS = """(() => {
-  const found = [];
-  const named = (e) => e.labels?.length || e.getAttribute('aria-label') || e.getAttribute('aria-labelledby');
-  for (const e of document.querySelectorAll('input:not([type=hidden]), select, textarea'))
-    if (!named(e)) found.push('no label: ' + e.outerHTML.slice(0, 80));
-  for (const e of document.querySelectorAll('a, button'))
-    if (!(e.textContent.trim() || e.getAttribute('aria-label'))) found.push('no name: ' + e.outerHTML.slice(0, 80));
-  for (const e of document.querySelectorAll('[role=img]'))
-    if (!e.getAttribute('aria-label')) found.push('no text: ' + e.outerHTML.slice(0, 80));
-  const ids = [...document.querySelectorAll('[id]')].map((e) => e.id);
-  for (const id of ids) if (ids.indexOf(id) !== ids.lastIndexOf(id)) found.push('twice: #' + id);
-  for (const e of document.querySelectorAll('[aria-labelledby], [aria-describedby]'))
-    for (const name of ['aria-labelledby', 'aria-describedby'])
-      for (const id of (e.getAttribute(name) || '').split(' ').filter(Boolean))
-        if (!document.getElementById(id)) found.push('no #' + id);
-  for (const tag of ['h1', 'main', 'header'])
-    if (document.querySelectorAll(tag).length !== 1) found.push('not one ' + tag);
-  if (document.documentElement.lang !== 'en') found.push('no language');
-  const wide = document.documentElement.scrollWidth - innerWidth;
-  if (wide > 0) found.push('wider than the window by ' + wide);
-  return found;
-})()"""
+# What is wrong with a page for somebody with a screen reader, a keyboard or weak eyes.
+RUN_AXE = """axe.run(document, { resultTypes: ['violations'] }).then((found) => found.violations.flatMap((fault) =>
+  fault.nodes.map((node) => fault.impact + ' ' + fault.id + ': ' + node.html.slice(0, 120))))"""
+TOO_WIDE = "Math.max(0, document.documentElement.scrollWidth - innerWidth)"
 
 # Timers that the page asks for wait until `next`, and what it fetches until `fail` or `succeed`.
 TIMERS = """
@@ -86,9 +69,14 @@ def test_each_page_is_whole(browser: Browser, console_url: str, width: int) -> N
         for dark in (False, True):
             browser.resize(width, dark=dark)
             browser.open(f"{console_url}{path}")
-            assert browser.run(FAULTS) == [], (path, dark)
+            assert _faults(browser) == [], (path, dark)
             complaints = [each for each in browser.complaints() if "404" not in each]
             assert complaints == [], (path, dark)
+
+
+def test_a_field_without_a_label_is_a_fault(browser: Browser) -> None:
+    browser.run("document.querySelector('label[for=prefix]').remove()")
+    assert [fault.partition(":")[0] for fault in _faults(browser)] == ["critical label"]
 
 
 @pytest.mark.parametrize("width", [1280, 390])
@@ -100,11 +88,11 @@ def test_an_override_is_typed_planned_and_confirmed(
     _send(browser, {"override-changes": "priority = nine", "override-reason": "a test"}, "override")
     browser.wait_for("document.getElementById('override-changes-error')")
     assert browser.run("document.getElementById('override-changes').value") == "priority = nine"
-    assert browser.run(FAULTS) == []
+    assert _faults(browser) == []
 
     _send(browser, {"override-changes": "priority = 9", "override-ends": "30m"}, "override")
     browser.wait_for("document.getElementById('plan-title')")
-    assert browser.run(FAULTS) == []
+    assert _faults(browser) == []
     browser.picture(tmp_path / "plan.png")
     assert (tmp_path / "plan.png").stat().st_size > 10_000
     assert client.get_job("clicks-hourly").config["priority"] == 5
@@ -154,6 +142,14 @@ def test_keys_lead_to_pages_and_to_the_search(browser: Browser, console_url: str
     assert browser.run("document.activeElement.id") == "prefix"
     _press(browser, "x")
     assert browser.run("document.activeElement.value") == "x"
+
+
+def _faults(browser: Browser) -> list[str]:
+    """What axe-core finds, and whether the page is wider than its window."""
+    if not browser.run("'axe' in window"):
+        browser.run(f"{AXE}; 0")
+    wide = browser.run(TOO_WIDE)
+    return [*browser.run(RUN_AXE), *([f"wider than the window by {wide}"] if wide else [])]
 
 
 def _send(browser: Browser, fields: dict[str, str], form: str) -> None:
