@@ -11,6 +11,7 @@ from services.console.views.charts import METRICS, SPANS, charts
 from services.console.views.diffs import differences
 from services.console.views.hops import hops, plan_steps
 from services.console.views.layers import layers_table
+from services.console.views.rollouts import share
 from services.console.views.runbooks import as_html
 
 router = APIRouter(include_in_schema=False)
@@ -21,7 +22,7 @@ _ENTRIES = 50
 def job_page(request: Request, job: Name, client: ClientOf) -> Response:
     """How it runs: health, steps of the revision, lag, charts, tasks."""
     view, sync, tasks = client.get_job(job), client.sync(job), client.tasks(job).tasks
-    span = asked_span(request)
+    span, rollout = asked_span(request), client.rollout(job)
     max_lag = view.config["slo"]["max_lag_seconds"]
     return page(
         request,
@@ -32,6 +33,8 @@ def job_page(request: Request, job: Name, client: ClientOf) -> Response:
         tasks=tasks,
         hops=hops(view, sync, tasks),
         steps=plan_steps(sync),
+        rollout=rollout,
+        upgraded=share(rollout),
         max_lag_seconds=max_lag,
         charts=list(charts(_series(request, client, job, span), max_lag)),
         span=span,

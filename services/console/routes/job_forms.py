@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from fastapi import APIRouter, Request, Response
 
 from penstock.config.model import DesiredState
-from penstock.control.errors import Conflict, PenstockError, UserError
+from penstock.control.errors import Conflict, NotFound, PenstockError, UserError
 from penstock.wire.desired import FIELD, start_change
 from penstock.wire.job_client import Expiring, JobClient
+from penstock.wire.jobs import Written
 from penstock.wire.service_client import Noted
 from services.console.requests import NOT_OF_A_FIELD, ClientOf, Form, FormOf, Name, SessionOf, beside_fields, page, see
-from services.console.views import forms
+from services.console.views import forms, rollouts
 from services.console.views.forms import Errors, Filled
 from services.console.views.plans import shown
 
@@ -22,6 +23,12 @@ router = APIRouter(include_in_schema=False)
 _FIELDS = {"reason": "reason", "expires_in_seconds": "ends"}
 _NAMES = {**_FIELDS, "name": "name"}
 _PLANNED = ("override", "rescale", "stop", "start")
+_ORDERS: Mapping[str, Callable[..., Written]] = {
+    rollouts.PAUSE.name: JobClient.pause_rollout,
+    rollouts.RESUME.name: JobClient.resume_rollout,
+    rollouts.ABORT.name: JobClient.abort_rollout,
+}
+_CALLS = {"restart": JobClient.restart, "release": JobClient.release, **_ORDERS}
 
 
 class _Wanted(NamedTuple):
@@ -48,7 +55,8 @@ def _change(request: Request, client: JobClient, job: str, filled: Mapping[str, 
         status=status,
         tab="change",
         job=client.get_job(job),
-        filled={name: filled.get(name, Filled()) for name in (*_PLANNED, "restart", "release", "savepoint")},
+        filled={name: filled.get(name, Filled()) for name in (*_PLANNED, *_CALLS, "savepoint")},
+        orders=rollouts.possible(client.rollout(job)),
         layers=layers,
         is_stopped=leaf.value == DesiredState.STOPPED,
         fields=client.fields(),
@@ -132,6 +140,14 @@ def release(request: Request, job: Name, client: ClientOf, form: FormOf) -> Resp
     return _noted(request, client, job, form, "release")
 
 
+@router.post("/jobs/{job}/rollout/{order}")
+def order_rollout(request: Request, job: Name, order: Name, client: ClientOf, form: FormOf) -> Response:
+    """Pauses, resumes or aborts the rollout of the job's package."""
+    if order not in _ORDERS:
+        raise NotFound("a rollout is paused, resumed or aborted", field="order", rule="one_of")
+    return _noted(request, client, job, form, order)
+
+
 @router.post("/jobs/{job}/savepoint")
 def savepoint(request: Request, job: Name, client: ClientOf, form: FormOf) -> Response:
     """Asks for a savepoint."""
@@ -139,7 +155,7 @@ def savepoint(request: Request, job: Name, client: ClientOf, form: FormOf) -> Re
 
 
 def _noted(request: Request, client: JobClient, job: str, form: Form, what: str) -> Response:
-    """A call with a reason and no plan."""
+    """A call with a reason and no plan: one of `_CALLS`, or a savepoint."""
     errors: Errors = {}
     given = Noted(reason=forms.reason(form.get("reason", ""), errors), idempotency_key=forms.idempotency_key(form))
     if not errors:
@@ -147,8 +163,7 @@ def _noted(request: Request, client: JobClient, job: str, form: Form, what: str)
             if what == "savepoint":
                 made = client.create_savepoint(job, form.get("name", "").strip() or None, **given)
                 return see(request, f"/jobs/{job}/savepoints", f"savepoint {made.name} is asked for")
-            call = client.restart if what == "restart" else client.release
-            return see(request, f"/jobs/{job}", f"{what} is revision {call(job, **given).revision}")
+            return see(request, f"/jobs/{job}", f"{what} is revision {_CALLS[what](client, job, **given).revision}")
     return _change(request, client, job, {what: Filled(form, errors)}, 422)
 
 
