@@ -107,14 +107,20 @@ def forget(container: Container, reason: Reason = "") -> None:
 def _watch(connection: JobClient, container: str, seconds: float) -> None:
     """Says the progress and the container's alerts, each once. Raises Conflict when somebody ended the drain."""
     said: set[str] = set()
-    is_empty = partial(_is_empty, connection, container, said)
+    left: list[int] = []
     await_cluster(
-        connection, is_empty, seconds, f"{container} to be empty: see `penstock containers`", poll_s=_POLL_SECONDS
+        connection,
+        partial(_is_empty, connection, container, said, left),
+        seconds,
+        f"{container} to be empty: see `penstock containers`",
+        poll_s=_POLL_SECONDS,
+        share=lambda: 1 - left[-1] / left[0] if left and left[0] else None,
     )
     say(f"{container} is empty")
 
 
-def _is_empty(connection: JobClient, container: str, said: set[str]) -> bool:
+def _is_empty(connection: JobClient, container: str, said: set[str], left: list[int]) -> bool:
+    """`left` gets how many shards and tasks remain."""
     view, alerts = connection.container(container), connection.alerts(subject=container).alerts
     if view.availability != DRAINING:
         raise Conflict(f"the drain of {container} was ended: it is {view.availability}", rule="draining")
@@ -122,7 +128,8 @@ def _is_empty(connection: JobClient, container: str, said: set[str]) -> bool:
         if line not in said:
             said.add(line)
             say(line)
-    return view.shards == 0 and view.tasks == 0
+    left.append(view.shards + view.tasks)
+    return left[-1] == 0
 
 
 def _say_availability(container: ContainerView) -> None:

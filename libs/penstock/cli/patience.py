@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
+from penstock.cli.bar import Share, shown, unknown
 from penstock.cli.output import say
 from penstock.control.errors import PenstockError
 from penstock.control.process import wait_until
@@ -24,8 +25,10 @@ def await_cluster(
     *,
     poll_s: float,
     patience_seconds: float = PATIENCE_SECONDS,
+    share: Share = unknown,
 ) -> Found:
-    """As `wait_until`. Each time the patience is over, it says what is not well with the cell, each part once."""
+    """As `wait_until`, with a bar on a terminal. Each time the patience is over, it says what is not well with the
+    cell, each part once."""
     said: set[str] = set()
     look_at = time.monotonic() + patience_seconds
 
@@ -38,7 +41,8 @@ def await_cluster(
             _say_troubles(connection, said)
         return found
 
-    return wait_until(patiently, seconds, what, poll_s=poll_s)
+    with shown(f"waiting for {what.partition(':')[0]}", share):
+        return wait_until(patiently, seconds, what, poll_s=poll_s)
 
 
 def _say_troubles(connection: JobClient, said: set[str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from typing import Annotated
 
@@ -59,18 +60,25 @@ def _newest(connection: JobClient, job: str) -> ProfileView:
 
 def _finished(connection: JobClient, asked: ProfileView, patience: float, *, announce: bool) -> ProfileView:
     said = ""
+    began_at: float | None = None
+
+    def share() -> float | None:
+        """Of the time that the query runs for, as far as it is known when it began."""
+        return None if began_at is None else min(1.0, (time.monotonic() - began_at) / asked.seconds)
 
     def ended() -> ProfileView | None:
         """The profile, once it has ended; says how far it is."""
-        nonlocal said
+        nonlocal said, began_at
         view = connection.profile(asked.job, asked.number)
         told = view.detail or ("waits for a Spark host" if view.container is None else f"runs on {view.container}")
+        if view.container is not None and began_at is None:
+            began_at = time.monotonic()
         if announce and view.state == "asked" and told != said:
             said = told
             say(f"profile {asked.number} of {asked.job}: {told}")
         return None if view.state == "asked" else view
 
-    found = await_cluster(connection, ended, patience, "the profile", poll_s=_POLL_SECONDS)
+    found = await_cluster(connection, ended, patience, "the profile", poll_s=_POLL_SECONDS, share=share)
     assert found is not None
     return found
 

@@ -14,6 +14,7 @@ from typing import IO, Annotated
 import typer
 
 from penstock.cli.arguments import AsJson
+from penstock.cli.bar import opened
 from penstock.cli.connection import require_unused_topic
 from penstock.cli.output import note, say, show_data, table
 from penstock.cli.parse import duration_seconds
@@ -142,7 +143,7 @@ def _lines(file: Path | None) -> Iterator[IO[str]]:
         raise UserError(
             f"there is no file {file}: name one with a JSON object in each line", field="file", rule="known"
         )
-    with file.open() as stream:
+    with opened(file) as stream:
         yield stream
 
 
