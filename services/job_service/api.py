@@ -19,7 +19,8 @@ from penstock.wire.task_logs import TaskLogClient
 from services.job_service.analyses import Analyses
 from services.job_service.authentication import Authenticator
 from services.job_service.census import Census
-from services.job_service.events import EventReader
+from services.job_service.events.reader import EventReader
+from services.job_service.events.slots import Slots
 from services.job_service.probes import Probes
 from services.job_service.rates import Rates
 from services.job_service.requests import Parts
@@ -110,7 +111,8 @@ def create_api(engine: Engine, clock: Clock, settings: JobServiceSettings, ident
         TaskLogs(engine, TaskLogClient(identity)),
         Census(engine, clock),
         Rates(settings.job_service_calls_per_second, settings.job_service_calls_at_once),
-        EventReader(engine, clock, settings.job_service_event_streams, settings.job_service_event_seconds),
+        EventReader(engine, clock, settings.job_service_event_seconds),
+        Slots(settings.job_service_event_streams),
     )
     _document_problems(app)
     return app

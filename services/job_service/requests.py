@@ -36,7 +36,8 @@ from services.job_service.audit import recorded
 from services.job_service.authentication import Authenticator
 from services.job_service.census import Census
 from services.job_service.cursors import Page
-from services.job_service.events import EventReader
+from services.job_service.events.reader import EventReader
+from services.job_service.events.slots import Slots
 from services.job_service.probes import Probes
 from services.job_service.rates import Rates
 from services.job_service.store import expected
@@ -72,6 +73,7 @@ class Parts:
     census: Census
     rates: Rates
     events: EventReader
+    event_slots: Slots
 
 
 class StrictRequest(Request):
@@ -170,13 +172,15 @@ async def _parts(request: Request) -> Parts:
 async def _caller(request: Request) -> Principal:
     """Who calls. Raises Unauthenticated, and TooManyCalls."""
     parts: Parts = request.app.state.parts
-    credentials = await _bearer(request)
-    token = None if credentials is None else credentials.credentials
-    known = parts.authenticator.remembered(token)
-    if known is None:
-        known = await run_in_threadpool(parts.authenticator.principal, token)
+    known = await principal_of(parts, await _token(await _bearer(request)))
     parts.rates.take(known.name, parts.clock.monotonic())
     return known
+
+
+async def principal_of(parts: Parts, token: str | None) -> Principal:
+    """Who a token belongs to. Raises Unauthenticated."""
+    known = parts.authenticator.remembered(token)
+    return await run_in_threadpool(parts.authenticator.principal, token) if known is None else known
 
 
 async def _principal(
@@ -188,6 +192,14 @@ async def _principal(
 
 
 PrincipalOf = Annotated[Principal, Depends(_principal)]
+
+
+async def _token(credentials: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)]) -> str | None:
+    return None if credentials is None else credentials.credentials
+
+
+TokenOf = Annotated[str | None, Depends(_token)]
+"""The caller's token, for what lasts longer than one call; None without authentication."""
 
 
 async def _authorized(parts: Annotated[Parts, Depends(_parts)], _: PrincipalOf) -> Parts:

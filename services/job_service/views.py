@@ -16,9 +16,12 @@ from penstock.tasks.ownership import Avoidance
 from penstock.tasks.selectors import selector_of
 from penstock.tasks.shards import Sharding
 from penstock.tasks.spec import task_id
+from penstock.wire.jobs import HistoryPage
 from penstock.wire.overview import GenerationView, SyncView, TaskView
+from services.job_service.cursors import encode
 
 if TYPE_CHECKING:
+    from services.job_service.store.history import Entries
     from services.job_service.store.overview import ReportedTask, RunningRow, SyncRow
 
 UNKNOWN, LOST = "unknown", "lost"
@@ -33,6 +36,11 @@ class Place(NamedTuple):
     number: int
     shard: int | None
     expected: bool
+
+
+def history_page(found: Entries) -> HistoryPage:
+    """A page of the history of jobs."""
+    return HistoryPage(entries=found.rows, next=encode(found.rows[-1].id) if found.is_full else None)
 
 
 def places(job: str, running: RunningRow | None, reported: Sequence[ReportedTask], sharding: Sharding) -> list[Place]:

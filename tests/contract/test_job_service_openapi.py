@@ -19,7 +19,7 @@ from services.auto_scaler.decide.policy import Policy
 from services.auto_scaler.replays import Replays
 from services.auto_scaler.store.decisions import AUTO_SCALER
 from services.auto_scaler.store.port import ScalingStore
-from services.job_service import events
+from services.job_service.events import stream
 from tests.support import identity
 from tests.support.control.serving import serving
 from tests.support.job_service.service import CONFIG, RunningJobService, job_service
@@ -42,7 +42,7 @@ KNOWN = {"job": "etl", "container": "c0", "layer": "oncall", "savepoint": "night
 @pytest.fixture
 def service(database_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[RunningJobService]:
     """With a job that has everything that a job can have, so that answers are not empty. A stream of events ends."""
-    monkeypatch.setattr(events, "LONGEST_SECONDS", 0.05)
+    monkeypatch.setattr(stream, "LONGEST_SECONDS", 0.05)
     with job_service(database_url) as running:
         replays = Replays(ScalingStore(running.engine), SystemClock().now, Policy())
         scaler = build_app(replays, ready=dict, identity=identity.identity("auto_scaler"))

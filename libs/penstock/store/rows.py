@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from inspect import signature
 from typing import Any, TypeVar
 
 from sqlalchemy import Connection, TextClause, text
 
 Kind = TypeVar("Kind")
+_MOST_BUFFERED = 25
 
 
 def columns(kind: type[Any]) -> str:
@@ -21,6 +22,18 @@ def read_all(
 ) -> list[Kind]:
     """All rows of a statement."""
     return [kind(**row._mapping) for row in connection.execute(statement, values)]
+
+
+def stream_rows(
+    connection: Connection, kind: type[Kind], statement: TextClause, values: Mapping[str, Any]
+) -> Iterator[Kind]:
+    """The rows of a statement, of which only some are in memory: first one, then up to `_MOST_BUFFERED`. For rows whose
+    size is not known; whoever has enough stops."""
+    with connection.execution_options(stream_results=True, max_row_buffer=_MOST_BUFFERED).execute(
+        statement, values
+    ) as result:
+        for row in result:
+            yield kind(**row._mapping)
 
 
 def read_first(
@@ -46,10 +59,17 @@ def read_page(
     `where`: the values that columns must have; one that is None does not count. All names come from the code, never
     from a request.
     """
+    return read_all(connection, kind, *page_query(kind, table, where, key=key, limit=limit, below=below))
+
+
+def page_query(
+    kind: type[Any], table: str, where: Mapping[str, Any], *, key: str, limit: int, below: int | None
+) -> tuple[TextClause, dict[str, Any]]:
+    """The statement of `read_page`, with its values."""
     values = {name: value for name, value in where.items() if value is not None}
     conditions = [f"{name} = :{name}" for name in values]
     if below is not None:
         conditions.append(f"{key} < :below")
     wanted = f"SELECT {columns(kind)} FROM {table} WHERE {' AND '.join(conditions) or 'true'}"
     statement = text(f"{wanted} ORDER BY {key} DESC LIMIT :limit")
-    return read_all(connection, kind, statement, {**values, "below": below, "limit": limit})
+    return statement, {**values, "below": below, "limit": limit}

@@ -7,7 +7,7 @@ from fastapi import APIRouter
 from penstock.store.engine import snapshot
 from penstock.wire.fleet import CallerView, FleetView
 from penstock.wire.jobs import HistoryPage
-from services.job_service import requests
+from services.job_service import requests, views
 from services.job_service.requests import PageOf100, PartsOf, PrincipalOf
 from services.job_service.store import history
 
@@ -31,5 +31,4 @@ def fleet(parts: PartsOf) -> FleetView:
 def changes(parts: PartsOf, page: PageOf100) -> HistoryPage:
     """Who wrote what to any job, when and why; newest first. Deleted jobs keep their history."""
     with snapshot(parts.engine) as connection:
-        rows = history.changes(connection, limit=page.limit, before_id=page.after_number())
-    return HistoryPage(entries=rows, next=page.next(rows, lambda row: row.id))
+        return views.history_page(history.page(connection, None, limit=page.limit, before_id=page.after_number()))

@@ -126,10 +126,10 @@ def job_history(parts: PartsOf, page: PageOf100, job: JobName, layer: requests.O
     """Who wrote what, when and why; newest first. Deleted jobs keep their history."""
     before_id = page.after_number()
     with snapshot(parts.engine) as connection:
-        rows = history.page(connection, job, limit=page.limit, before_id=before_id, layer=layer)
-        if not rows and not history.is_known(connection, job):
+        found = history.page(connection, job, limit=page.limit, before_id=before_id, layer=layer)
+        if not found.rows and not history.is_known(connection, job):
             raise NotFound(f"there was never a job {job}", field="job", rule="known")
-    return HistoryPage(entries=list(rows), next=page.next(rows, lambda row: row.id))
+    return views.history_page(found)
 
 
 @router.get("/v1/jobs/{job}/tasks", response_model=Tasks)

@@ -96,7 +96,7 @@ def read_facts(connection: Connection, stored: StoredJob) -> Facts:
         config=config,
         settings=[leaf for leaf in leaves if leaf.layer != DEFAULT_LAYER],
         rejected=None if sync is None or sync.rejected is None else Rejected.model_validate(sync.rejected),
-        changes=history.page(connection, job, limit=_MOST_CHANGES),
+        changes=history.page(connection, job, limit=_MOST_CHANGES).rows,
         tasks=placed.tasks,
         crashes=read_all(connection, Crashes, _CRASHES, {"job": job}),
         owners=placed.owners,

@@ -7,19 +7,22 @@ and then waited for each counter in turn, knows that no smaller number comes any
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from sqlalchemy import Connection, text
 
 from penstock.store.engine import present_number
-from penstock.store.rows import columns, read_all
+from penstock.store.rows import columns, stream_rows
 from penstock.store.running import RUNNING_COMMIT
 from penstock.wire.jobs import HistoryEntry
 
 COUNTERS = ("revision", RUNNING_COMMIT)
 """Those of the writers. Nobody waits for one of them while it holds the other here, so there is no ring of waits."""
 _NEWEST = text("SELECT coalesce(max(id), 0) FROM history")
-_AFTER = text(
-    f"SELECT {columns(HistoryEntry)} FROM history WHERE id > :after AND id <= :newest ORDER BY id LIMIT :limit"
-)
+_AFTER = f"""
+    SELECT {columns(HistoryEntry)} FROM history
+    WHERE id > :after AND id <= :newest {{and_wanted}} ORDER BY id LIMIT :limit
+"""
 _IS_ARCHIVED = text("SELECT EXISTS (SELECT FROM history_archive WHERE id > :after)")
 
 
@@ -33,9 +36,15 @@ def await_writers(connection: Connection, counter: str) -> None:
     present_number(connection, counter, hold=True)
 
 
-def after(connection: Connection, position: int, newest: int, limit: int) -> list[HistoryEntry]:
-    """The oldest entries after `position`, up to `newest`."""
-    return read_all(connection, HistoryEntry, _AFTER, {"after": position, "newest": newest, "limit": limit})
+def after(
+    connection: Connection, position: int, newest: int, limit: int, *, job: str | None, layer: str | None
+) -> Iterator[HistoryEntry]:
+    """The oldest entries after `position`, up to `newest`, read as they are asked for. None: of all jobs, layers."""
+    wanted = {name: value for name, value in (("job", job), ("layer", layer)) if value is not None}
+    statement = text(_AFTER.format(and_wanted="".join(f"AND {name} = :{name} " for name in wanted)))
+    return stream_rows(
+        connection, HistoryEntry, statement, {"after": position, "newest": newest, "limit": limit, **wanted}
+    )
 
 
 def is_archived(connection: Connection, position: int) -> bool:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
 
+import orjson
 from sqlalchemy import Connection, text
 
 from penstock.store.json import as_json
-from penstock.store.rows import columns, read_first, read_page
+from penstock.store.rows import columns, page_query, read_first, read_page, stream_rows
 from penstock.wire.cell_history import CellHistoryEntry
 from penstock.wire.jobs import HistoryEntry
 
+PAGE_BYTES = 4 * 2**20
 _OF_LAYER = f"SELECT {columns(HistoryEntry)} FROM history WHERE job = :job AND layer = :layer"
 _AT_VERSIONS = text(
     """
@@ -24,18 +26,33 @@ _AS_OF = text(f"{_OF_LAYER} AND revision <= :revision ORDER BY version DESC LIMI
 _IS_KNOWN = text("SELECT EXISTS (SELECT FROM history WHERE job = :job)")
 
 
+class Entries(NamedTuple):
+    """Rows, newest first. `is_full`: others may follow."""
+
+    rows: list[HistoryEntry]
+    is_full: bool
+
+
 def page(
-    connection: Connection, job: str, *, limit: int, before_id: int | None = None, layer: str | None = None
-) -> list[HistoryEntry]:
-    """At most `limit` rows of a job, newest first, from below `before_id`; of one layer when it is given."""
-    return read_page(
-        connection, HistoryEntry, "history", {"job": job, "layer": layer}, key="id", limit=limit, below=before_id
+    connection: Connection, job: str | None, *, limit: int, before_id: int | None = None, layer: str | None = None
+) -> Entries:
+    """At most `limit` rows of a job (None: of all jobs) from below `before_id`; of one layer when it is given. Fewer
+    when they are large: a page has `PAGE_BYTES` and one row more at most."""
+    query, values = page_query(
+        HistoryEntry, "history", {"job": job, "layer": layer}, key="id", limit=limit, below=before_id
     )
+    return bounded(stream_rows(connection, HistoryEntry, query, values), limit)
 
 
-def changes(connection: Connection, *, limit: int, before_id: int | None = None) -> list[HistoryEntry]:
-    """At most `limit` rows of all jobs, newest first, from below `before_id`."""
-    return read_page(connection, HistoryEntry, "history", {}, key="id", limit=limit, below=before_id)
+def bounded(rows: Iterable[HistoryEntry], limit: int) -> Entries:
+    """The first of these rows. Pure."""
+    found, size = list[HistoryEntry](), 0
+    for row in rows:
+        found.append(row)
+        size += len(orjson.dumps((row.old, row.new)))
+        if size >= PAGE_BYTES:
+            return Entries(found, is_full=True)
+    return Entries(found, is_full=len(found) == limit)
 
 
 def is_known(connection: Connection, job: str) -> bool:

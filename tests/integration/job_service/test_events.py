@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+import re
+import socket
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from itertools import islice
 
 import httpx
@@ -12,15 +16,18 @@ import pytest
 from sqlalchemy import text
 
 from penstock.control.clock import SystemClock
-from penstock.control.errors import Conflict, TooManyCalls, Unauthenticated
+from penstock.control.errors import Conflict, Unauthenticated
 from penstock.control.process import wait_until
 from penstock.store.engine import next_number, transaction
 from penstock.store.running import RUNNING_COMMIT
 from penstock.wire.job_client import JobClient
-from services.job_service import events as feed
-from services.job_service.events import EventReader
+from services.job_service.events import reader as feed
+from services.job_service.events import stream as streams
+from services.job_service.events.reader import EventReader, Page, Wanted
+from services.job_service.store import history
 from tests.support.job_service.service import CONFIG, RunningJobService, job_service
 
+ALL = Wanted()
 LATE = text("INSERT INTO history (job, revision, action, author) VALUES ('late', 1, 'forget', 'syncer') RETURNING id")
 
 
@@ -29,8 +36,23 @@ def write(client: JobClient, count: int, job: str = "etl") -> None:
         client.put_job(job, {**CONFIG, "max_records_per_trigger": 100 + number})
 
 
-def reader(service: RunningJobService, most: int = 5) -> EventReader:
-    return EventReader(service.engine, SystemClock(), most, 60.0)
+def reader(service: RunningJobService) -> EventReader:
+    return EventReader(service.engine, SystemClock(), 60.0)
+
+
+def read(service: RunningJobService, *asked: tuple[int, Wanted]) -> list[Page]:
+    """Pages of a reader that has looked at the store."""
+
+    async def pages() -> list[Page]:
+        events = reader(service)
+        await events.begin(None)
+        return await asyncio.gather(*(events.next(*each) for each in asked))
+
+    return asyncio.run(pages())
+
+
+def ids(page: Page) -> list[int]:
+    return [int(number) for number in re.findall(rb"^id: (\d+)$", page.data, re.M)]
 
 
 def test_each_write_comes_once_and_in_order(client: JobClient) -> None:
@@ -70,18 +92,17 @@ def test_each_write_comes_once_and_in_order(client: JobClient) -> None:
 def test_nothing_is_told_past_a_write_that_commits_late(service: RunningJobService, client: JobClient) -> None:
     """1. A State Syncer has its number of the history, and has not committed. 2. A later write has. 3. It is not told
     before the one that commits late, which is told first."""
-    events, told = reader(service), []
-    begin = events.open(0)
+    told = list[int]()
     with transaction(service.engine) as connection:
         next_number(connection, RUNNING_COMMIT)
         late = connection.execute(LATE).scalar_one()
         write(client, 1)
-        thread = threading.Thread(target=lambda: told.extend(events.after(begin)))
+        thread = threading.Thread(target=lambda: told.extend(ids(read(service, (0, ALL))[0])))
         thread.start()
         wait_until(lambda: _waits_for_a_lock(service), 20, "the reader to wait")
         assert told == []
     thread.join()
-    assert (len(told), told[0].id) == (2, late)
+    assert (len(told), told[0]) == (2, late)
 
 
 def _waits_for_a_lock(service: RunningJobService) -> bool:
@@ -92,11 +113,11 @@ def _waits_for_a_lock(service: RunningJobService) -> bool:
 
 def test_many_streams_share_one_look(service: RunningJobService, client: JobClient, monkeypatch) -> None:
     write(client, 3)
-    events, looks = reader(service), []
-    newest = feed.events.newest
+    looks, newest = [], feed.events.newest
     monkeypatch.setattr(feed.events, "newest", lambda connection: looks.append(1) or newest(connection))
-    pages = [events.after(0) for _ in range(20)]
-    assert {len(page) for page in pages} == {3}
+    pages = read(service, *[(0, ALL)] * 20)
+    assert len(ids(pages[0])) == 3
+    assert all(page is pages[0] for page in pages)
     assert len(looks) == 1
 
 
@@ -121,23 +142,16 @@ def _check_that_calls_are_answered(service: RunningJobService, client: JobClient
 
 def test_a_client_goes_on_after_its_connection_broke(client: JobClient, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each stream ends at once, so that every event comes by a connection of its own."""
-    monkeypatch.setattr(feed, "LONGEST_SECONDS", 0.4)
+    monkeypatch.setattr(streams, "LONGEST_SECONDS", 0.4)
     write(client, 4)
-    ids = []
-    for entry in islice(client.events(after=0), 4):
-        ids.append(entry.id)
+    seen = [entry.id for entry in islice(client.events(after=0), 4)]
     write(client, 1, "other")
-    more = next(client.events(after=ids[-1]))
-    assert (sorted(set(ids)), more.job) == (ids, "other")
+    more = next(client.events(after=seen[-1]))
+    assert (sorted(set(seen)), more.job) == (seen, "other")
 
 
 def test_what_is_refused(service: RunningJobService, client: JobClient) -> None:
-    """1. Too many streams; one that ends makes room. 2. Entries that were archived. 3. No token. 4. No number."""
-    events = reader(service, most=1)
-    events.open(None)
-    with pytest.raises(TooManyCalls, match="1 streams of events are open"):
-        events.open(None)
-    events.close()
+    """1. Entries that were archived. 2. An entry that there never was. 3. No token. 4. No number."""
     write(client, 2)
     first = client.history("etl").entries[-1].id
     with transaction(service.engine) as connection:
@@ -149,10 +163,77 @@ def test_what_is_refused(service: RunningJobService, client: JobClient) -> None:
     with pytest.raises(Conflict, match=f"entries after {first - 1} were archived"):
         next(client.events(after=first - 1))
     assert next(client.events(after=first)).action == "put"
+    with pytest.raises(Conflict, match=f"there is no entry {first + 2}: the newest is {first + 1}"):
+        next(client.events(after=first + 2))
     with pytest.raises(Unauthenticated), service.client("pst_nobody") as nobody:
         next(nobody.events())
     with _raw(service) as http:
         assert http.get("/v1/events", headers={"Last-Event-ID": "x"}).status_code == 422
+
+
+def test_a_page_has_few_bytes_and_its_own_filter(service: RunningJobService, client: JobClient) -> None:
+    """1. Large entries come a few at a time. 2. Who wants others is past them at once."""
+    large = {"sql": "SELECT origin, '" + "x" * 40_000 + "' AS x FROM flights"}
+    for number in range(9):
+        client.put_job("etl", {**CONFIG, "query": large, "priority": number}, verify=False)
+    position, pages = 0, list[Page]()
+    while not pages or pages[-1].data:
+        pages += read(service, (position, ALL))
+        position = pages[-1].position
+    assert [len(ids(page)) for page in pages] == [4, 4, 1, 0]
+    assert max(len(page.data) for page in pages) < feed.PAGE_BYTES + 90_000
+    assert read(service, (0, Wanted(job="other")), (0, Wanted(layer="base"))) == [Page(b"", position), pages[0]]
+
+
+def test_pages_of_the_history_have_few_bytes(client: JobClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(history, "PAGE_BYTES", 8_000)
+    large = {"sql": "SELECT origin, '" + "x" * 4_000 + "' AS x FROM flights"}
+    for number in range(4):
+        client.put_job("etl", {**CONFIG, "query": large, "priority": number}, verify=False)
+    for page_of in (client.changes, partial(client.history, "etl")):
+        pages = [page_of(limit=100)]
+        while pages[-1].next is not None:
+            pages.append(page_of(limit=100, cursor=pages[-1].next))
+        assert [[entry.version for entry in page.entries] for page in pages] == [[4], [3], [2], [1]]
+
+
+def test_a_stream_ends_with_its_token(service: RunningJobService, client: JobClient) -> None:
+    """1. It waits for writes. 2. The token is revoked: nothing that is written later is told."""
+    token = client.create_token("mal", "reader", expires_in_seconds=3600)
+    with (
+        httpx.Client(base_url=service.url, headers={"Authorization": f"Bearer {token}"}, timeout=20) as http,
+        http.stream("GET", "/v1/events?after=0") as got,
+    ):
+        lines = got.iter_lines()
+        assert next(lines) == "id: 0"
+        client.revoke_token("mal")
+        wait_until(lambda: _is_refused(http), 20, "the token to be forgotten")
+        write(client, 1)
+        assert [line for line in lines if line.startswith("data")] == []
+
+
+def _is_refused(http: httpx.Client) -> bool:
+    return http.get("/v1/caller").status_code == 401
+
+
+def test_a_client_that_goes_before_its_stream_begins_leaves_no_stream(database_url: str) -> None:
+    """A token may have a quarter of 8 streams. Each client closes its connection at once, some before the answer."""
+    with job_service(database_url, job_service_event_streams=8) as service, _raw(service) as http:
+        for number in range(20):
+            with socket.create_connection(("127.0.0.1", http.base_url.port or 0)) as gone:
+                if number % 2:
+                    gone.sendall(
+                        f"GET /v1/events HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {service.admin}\r\n\r\n".encode()
+                    )
+
+        def is_free() -> bool:
+            with http.stream("GET", "/v1/events") as got:
+                return got.status_code == 200
+
+        wait_until(is_free, 20, "room for a stream")
+        with ExitStack() as open_streams:
+            found = [open_streams.enter_context(http.stream("GET", "/v1/events")).status_code for _ in range(3)]
+        assert found == [200, 200, 429]
 
 
 def test_the_form_of_a_stream(service: RunningJobService, client: JobClient) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from penstock.wire.event_client import Event, parse
 from penstock.wire.jobs import HistoryEntry
-from services.job_service.events import Wanted, as_event
+from services.job_service.events.reader import as_event
 
 ENTRY = HistoryEntry(
     id=7,
@@ -45,11 +45,3 @@ def test_what_is_sent_is_what_comes_out() -> None:
     (event,) = parse(as_event(ENTRY).decode().split("\n"))
     assert event.id == 7
     assert HistoryEntry.model_validate(orjson.loads(event.data or "")) == ENTRY
-
-
-@pytest.mark.parametrize(
-    ("job", "layer", "has"),
-    [(None, None, True), ("etl", None, True), ("other", None, False), ("etl", "base", False), (None, "oncall", True)],
-)
-def test_which_are_wanted(job: str | None, layer: str | None, has: bool) -> None:
-    assert Wanted(job, layer).has(ENTRY) is has
