@@ -7,27 +7,32 @@ nothing: the group is listed by its fields. A map whose keys users choose is a v
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from penstock.config.merge import LayerConfig, Said, merge, merge_with_provenance
 from penstock.config.tree import Path, default_of, dotted, entries, row_for, sink_of
-from penstock.wire.jobs import ExplainedLeafView, HiddenValueView
+from penstock.wire.jobs import ExplainedLeafView, HiddenValueView, HistoryEntry
+from services.job_service.origins import Origins
 
 DEFAULT_LAYER = "default"
 BOUNDS = "key_group_bounds"
 
 
-def explain(layers: Sequence[LayerConfig]) -> list[ExplainedLeafView]:
+def explain(layers: Sequence[LayerConfig], origins: Origins = MappingProxyType({})) -> list[ExplainedLeafView]:
     """Every leaf of the merged configuration and every default, sorted by path.
 
-    `hides` lists the nearest layer first. Raises ValueError when two layers have the same rank.
+    A leaf of which `origins` has no write is told with the newest write of its layer. `hides` lists the nearest layer
+    first. Raises ValueError when two layers have the same rank.
     """
     lowest = min((layer.rank for layer in layers), default=0)
     defaults = LayerConfig(DEFAULT_LAYER, lowest - 1, None, _defaults(merge(layers)))
     merged, provenance = merge_with_provenance([defaults, *layers])
     ignored = why_ignored(merged)
     return [
-        _explained(path, source, hidden, ignored if path == (BOUNDS,) else None)
+        _explained(
+            path, source, hidden, ignored if path == (BOUNDS,) else None, origins.get((source.layer.name, source.path))
+        )
         for path, (source, *hidden) in sorted(provenance.items())
     ]
 
@@ -54,7 +59,9 @@ def _defaults(merged: Mapping[str, Any]) -> dict[str, Any]:
     return defaults
 
 
-def _explained(path: Path, source: Said, hidden: Iterable[Said], ignored: str | None) -> ExplainedLeafView:
+def _explained(
+    path: Path, source: Said, hidden: Iterable[Said], ignored: str | None, write: HistoryEntry | None
+) -> ExplainedLeafView:
     layer, row = source.layer, row_for(path)
     return ExplainedLeafView(
         field=dotted(path),
@@ -62,11 +69,11 @@ def _explained(path: Path, source: Said, hidden: Iterable[Said], ignored: str | 
         value=source.value,
         layer=layer.name,
         change=None if row is None else row.change.name.lower(),
-        version=layer.version,
-        revision=layer.revision,
-        author=layer.author,
-        reason=layer.reason,
-        written_at=layer.written_at,
+        version=layer.version if write is None else write.version,
+        revision=layer.revision if write is None else write.revision,
+        author=layer.author if write is None else write.author,
+        reason=layer.reason if write is None else write.reason,
+        written_at=layer.written_at if write is None else write.at,
         expires_at=layer.expires_at,
         hides=[
             HiddenValueView(

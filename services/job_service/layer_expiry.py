@@ -1,12 +1,14 @@
 """The expiry of a layer. A layer has one for all its fields, so a write must not change that of other fields unseen.
 
-Pure. Both refusals are here: a write that should stay but would end, and one that would end what should stay.
+Pure. Both refusals are here: a write that should stay but would end, and one that would end other fields earlier or let
+them stay for ever.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Any
 
 from penstock.config.merge import leaves
@@ -18,7 +20,7 @@ from penstock.wire.jobs import Expiring
 
 @dataclass(frozen=True, slots=True)
 class Expiry:
-    """Seconds until the written layer is dropped; None: never. `whole_layer`: also what was to stay in it ends then."""
+    """Seconds until the written layer is dropped; None: never. `whole_layer`: so does all else that is in it."""
 
     seconds: int | None
     whole_layer: bool = False
@@ -37,29 +39,46 @@ def staying(given: Expiry | None, present: StoredLayer | None) -> Expiry:
     if given is None and present is not None and present.expires_at is not None:
         raise Conflict(
             f"the layer {present.layer} expires at {present.expires_at.isoformat()}, and the rescale would expire with "
-            "it: drop the layer, or give an expiry for the whole layer (`--for`; expires_in_seconds, null: never)",
+            "it: drop the layer, or give an expiry for the whole layer (`--for 2h --whole-layer`; expires_in_seconds, "
+            "null: never, and whole_layer)",
             field="expires_in_seconds",
             rule="given_when_the_layer_expires",
         )
     return given or Expiry(None)
 
 
-def require_whole_layer(given: Expiry | None, present: StoredLayer | None, patch: Mapping[str, Any]) -> None:
-    """Raises Conflict when a patch would also end fields that never expire and that it does not name."""
-    if given is None or given.seconds is None or given.whole_layer or present is None:
+def require_whole_layer(
+    given: Expiry | None, present: StoredLayer | None, patch: Mapping[str, Any], now: datetime
+) -> None:
+    """Raises Conflict when a patch would also end fields earlier that it does not name, or let them stay for ever. It
+    may let them end later."""
+    if given is None or given.whole_layer or present is None or not present.config:
         return
-    if present.expires_at is not None or not present.config:
-        return
-    others = list(_not_named(present.config, patch))
+    harm = _harm(given.seconds, present.expires_at, now)
+    others = list(_not_named(present.config, patch)) if harm else []
     if others:
         raise Conflict(
-            f"the layer {present.layer} also sets {first_few(others)}, which never expires. A "
-            "layer has one expiry for all its fields, so that would end with this write. Let this write stay too "
-            "(`--for never`; expires_in_seconds null), or give the whole layer the expiry (`--whole-layer`; "
-            "whole_layer true)",
+            f"the layer {present.layer} also sets {first_few(others)}{harm}, or give the whole layer the expiry "
+            "(`--whole-layer`; whole_layer true)",
             field="expires_in_seconds",
             rule="whole_layer",
         )
+
+
+def _harm(seconds: int | None, ends_at: datetime | None, now: datetime) -> str:
+    """What an expiry in so many seconds, None: never, would do to fields that end at `ends_at`; empty: nothing bad."""
+    if ends_at is None and seconds is not None:
+        return (
+            ", which never expires. A layer has one expiry for all its fields, so that would end with this write. Let "
+            "this write stay too (`--for never`; expires_in_seconds null)"
+        )
+    if ends_at is None or now >= ends_at or (seconds is not None and now + timedelta(seconds=seconds) >= ends_at):
+        return ""
+    change = "stay for ever" if seconds is None else "end with this write"
+    return (
+        f", which ends at {ends_at.isoformat()}. A layer has one expiry for all its fields, so that would {change}. "
+        "Give no expiry (no `--for`; expires_in_seconds absent) to let this write end with it"
+    )
 
 
 def _not_named(config: Mapping[str, Any], patch: Any) -> Iterator[str]:

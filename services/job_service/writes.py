@@ -184,7 +184,7 @@ def _layer_change(write: Write, job: StoredJob, layers: Layers, now: datetime) -
     if write.stays:
         write = replace(write, expiry=staying(write.expiry, job.layers.get(write.layer)))
     if write.action is Action.PATCH:
-        require_whole_layer(write.expiry, job.layers.get(write.layer), write.config or {})
+        require_whole_layer(write.expiry, job.layers.get(write.layer), write.config or {}, now)
     content = new_content(write, job)
     if content is None and job.config(write.layer) is None:
         raise NotFound(f"the job {job.name} has nothing in the layer {write.layer}", field="layer", rule="present")

@@ -55,9 +55,7 @@ ForTime = Annotated[
 ]
 WholeLayer = Annotated[
     bool,
-    typer.Option(
-        "--whole-layer", help="with --for: the layer has one expiry: let fields that were set for ever end with it"
-    ),
+    typer.Option("--whole-layer", help="with --for: the layer has one expiry; let its other fields have this one, too"),
 ]
 WaitUntilDone = Annotated[
     bool,

@@ -72,7 +72,7 @@ def _stop(connection: JobClient, job: str, reason: str, for_: str | None, *, who
     if layer.expires_at is not None and for_ is None:
         raise Conflict(
             f"the layer {layer.layer} ends {cell(layer.expires_at)}, and the job would start again then: give "
-            "the expiry of the layer with --for 2h or --for never; it applies to everything in the layer",
+            "the expiry of the whole layer with --for 2h --whole-layer, or --for never --whole-layer",
             field="for",
             rule="given_when_the_layer_expires",
         )

@@ -97,8 +97,12 @@ def override(
     change = change_of(config, names=names_in_files(job))
     connection = client()
     given = Expiring(reason=reason, expires_in_seconds=expiry_seconds(for_), whole_layer=whole_layer)
-    version = connection.get_layer(job, "oncall").version
-    return say_written(connection.patch_layer(job, "oncall", change, if_match=version, **given))
+    layer = connection.get_layer(job, "oncall")
+    written = connection.patch_layer(job, "oncall", change, if_match=layer.version, **given)
+    say_written(written)
+    if layer.config and layer.expires_at and written.expires_at and written.expires_at > layer.expires_at:
+        say(f"all of the layer ends then, also what would have ended {cell(layer.expires_at)}")
+    return None
 
 
 def history(

@@ -26,7 +26,7 @@ _REPLAY_SECONDS = replays.REPLAY_SECONDS + 15.0
 
 class Expiring(Noted, total=False):
     """`expires_in_seconds`: until the layer is dropped; None: never; `default` or absent: as the layer's row has it.
-    `whole_layer`: of a patch that may also end fields of the layer that never expire."""
+    `whole_layer`: of a patch that may also end other fields of the layer earlier, or let them stay."""
 
     expires_in_seconds: int | Literal["default"] | None
     whole_layer: bool

@@ -57,8 +57,8 @@ class Expiring(WithReason):
     expires_in_seconds: Expiry = None
     whole_layer: bool = Field(
         False,
-        description="of a patch with an expiry: it also ends fields of the layer that never expire and that the patch "
-        "does not name; without this such a patch is refused",
+        description="of a patch with an expiry: it is also that of fields of the layer which the patch does not name; "
+        "without this a patch that would end them earlier, or let them stay for ever, is refused",
     )
 
 

@@ -29,6 +29,7 @@ from services.job_service.analyses import PLAN_SECONDS, must_be_asked
 from services.job_service.causes.rank import causes_of
 from services.job_service.explain import explain
 from services.job_service.flows import flow_of
+from services.job_service.origins import origins_in
 from services.job_service.path_rules import require_paths
 from services.job_service.plans import plan
 from services.job_service.requests import JobName, PageOf100, PartsOf, PrincipalOf, known_job
@@ -47,11 +48,17 @@ _NO_CHANGE = "none"
 
 @router.get("/v1/jobs/{job}/explain", response_model=Explanation)
 def explain_job(job: JobName, parts: PartsOf) -> Explanation:
-    """Every leaf of the merged configuration: value, layer, version, author, time, reason, what it hides."""
+    """Every leaf of the merged configuration: value, layer, the write that set it (version, author, time, reason),
+    and what it hides."""
     with snapshot(parts.engine) as connection:
         stored = known_job(connection, job)
-        layers = all_layers(connection)
-    return Explanation(job=job, revision=stored.revision, leaves=explain(layer_configs(stored, layers)))
+        layers = layer_configs(stored, all_layers(connection))
+        origins = {
+            (layer.name, path): write
+            for layer in layers
+            for path, write in origins_in(layer.config, history.writes(connection, job, layer.name))
+        }
+    return Explanation(job=job, revision=stored.revision, leaves=explain(layers, origins))
 
 
 @router.post("/v1/jobs/{job}/plans", response_model=PlanView)

@@ -72,7 +72,7 @@ def patch_layer(
     verify: Verify = True,
 ) -> Response:
     """Changes a layer by a merge patch (RFC 7386): null drops a key. Its expiry stays unless a new one is given.
-    409 when one is given and other fields of the layer have none, unless `whole_layer` is true."""
+    409 when other fields of the layer would end earlier by it, or stay for ever, unless `whole_layer` is true."""
     given = (body.config, body.reason, precondition, expiry_of(body))
     return _written(call, Write(Action.PATCH, job, call.author, layer, *given), verify)
 

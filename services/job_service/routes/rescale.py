@@ -36,7 +36,7 @@ MEASURED_SECONDS = 60
 def rescale_job(job: JobName, body: RescaleWrite, call: CallOf) -> Response:
     """Sets `task_count` in `oncall`, or else in the highest layer that the token may write. The write does not expire
     unless `expires_in_seconds` is given. 409 when the layer has an expiry and the call gives none (null: never),
-    and when the call gives one and other fields of the layer have none, unless `whole_layer` is true.
+    and when other fields of the layer would end earlier by it, or stay for ever, unless `whole_layer` is true.
     With `balance` the call also sets `key_group_bounds` by the measured traffic; 409 when too little is measured. With
     `within_seconds` it sets `rescale_within_seconds`: how long tasks may take to finish their batches
     and to catch up. If they need longer, or are expected to, nothing is stopped and the job runs on.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import orjson
@@ -14,6 +14,7 @@ from penstock.wire.cell_history import CellHistoryEntry
 from penstock.wire.jobs import HistoryEntry
 
 PAGE_BYTES = 4 * 2**20
+_MOST_WRITES = 500
 _OF_LAYER = f"SELECT {columns(HistoryEntry)} FROM history WHERE job = :job AND layer = :layer"
 _AT_VERSIONS = text(
     """
@@ -42,6 +43,14 @@ def page(
         HistoryEntry, "history", {"job": job, "layer": layer}, key="id", limit=limit, below=before_id
     )
     return bounded(stream_rows(connection, HistoryEntry, query, values), limit)
+
+
+def writes(connection: Connection, job: str, layer: str) -> Iterator[HistoryEntry]:
+    """The writes of a layer, newest first, at most `_MOST_WRITES`, read as they are asked for."""
+    query, values = page_query(
+        HistoryEntry, "history", {"job": job, "layer": layer}, key="version", limit=_MOST_WRITES, below=None
+    )
+    return stream_rows(connection, HistoryEntry, query, values)
 
 
 def bounded(rows: Iterable[HistoryEntry], limit: int) -> Entries:

@@ -263,3 +263,16 @@ def _put(
 ) -> httpx.Response:
     given = {"Authorization": f"Bearer {service.admin}"} | (headers or {})
     return calls.put(f"{service.url}/v1/jobs/{path}", json=body, headers=given)
+
+
+def test_each_field_of_a_layer_is_explained_by_the_write_that_set_it(
+    service: RunningJobService, client: JobClient
+) -> None:
+    client.put_job("etl", CONFIG, verify=False)
+    for version, (author, change) in enumerate([("ann", {"priority": 1, "task_count": 2}), ("bob", {"priority": 2})]):
+        with service.client(client.create_token(author, "oncall")) as hers:
+            hers.patch_layer("etl", "oncall", change, if_match=version, reason=f"{author}'s", verify=False)
+    leaves = {leaf.field: leaf for leaf in client.explain("etl").leaves if leaf.layer == "oncall"}
+    seen = {field: (leaf.author, leaf.reason, leaf.version) for field, leaf in leaves.items()}
+    assert seen == {"priority": ("bob", "bob's", 2), "task_count": ("ann", "ann's", 1)}
+    assert leaves["priority"].expires_at == leaves["task_count"].expires_at, "a layer ends as a whole"

@@ -72,6 +72,10 @@ def test_an_override_that_ends_takes_no_rescale_with_it(client: JobClient, shell
     override = ("override", "etl", '{"priority": 1}', "--reason", "t", "--for", "5m")
     assert "also sets task_count, which never expires" in shell(*override).refusal()
     assert "ends in 4m" in shell(*override, "--whole-layer").ok()
+    for asked in ("2m", "never"):
+        assert "also sets" in shell("override", "etl", "task_count=2", "--reason", "t", "--for", asked).refusal()
+    longer = shell("override", "etl", "task_count=2", "--reason", "t", "--for", "1h").ok()
+    assert "all of the layer ends then, also what would have ended in 4m" in longer
 
 
 def test_what_is_refused(service: RunningJobService, client: JobClient) -> None:

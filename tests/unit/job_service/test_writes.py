@@ -225,7 +225,7 @@ IN_AN_HOUR, IN_TWO_HOURS, IN_A_MINUTE = (NOW + timedelta(seconds=seconds) for se
         (write(Action.PUT, "scaler", {}, 0), job(), None),
         (write(Action.PUT, config={}, if_match=4), job(ONCALL), IN_AN_HOUR),
         (write(Action.PATCH, config={}, if_match=4), job(ONCALL), IN_TWO_HOURS),
-        (write(Action.PATCH, config={}, if_match=4, expiry=Expiry(None)), job(ONCALL), None),
+        (write(Action.PATCH, config={}, if_match=4, expiry=Expiry(None, whole_layer=True)), job(ONCALL), None),
         (write(Action.PATCH, config={}, if_match=4), job(replace(ONCALL, expires_at=NOW)), IN_AN_HOUR),
         (write(Action.PATCH, config={}, if_match=4), job(replace(ONCALL, config=None)), IN_AN_HOUR),
         (write(Action.DROP, if_match=4), job(ONCALL), None),
@@ -238,6 +238,31 @@ def test_when_a_layer_ends(asked: Write, present: StoredJob, expires_at: datetim
 
 
 STAYS = replace(ONCALL, expires_at=None)
+NEVER, SOON, LATER = None, 300, 7200
+
+
+@pytest.mark.parametrize(
+    ("seconds", "present", "told"),
+    [
+        (SOON, STAYS, "which never expires"),
+        (NEVER, ONCALL, "would stay for ever. Give no expiry"),
+        (SOON, ONCALL, "would end with this write. Give no expiry"),
+        (LATER, ONCALL, None),
+        (NEVER, STAYS, None),
+        (NEVER, replace(ONCALL, expires_at=NOW), None),
+    ],
+)
+def test_an_expiry_of_some_fields_does_no_harm_to_others(
+    seconds: int | None, present: StoredLayer, told: str | None
+) -> None:
+    asked = write(Action.PATCH, config={"task_count": 3}, if_match=4, expiry=Expiry(seconds))
+    if told is None:
+        assert decide(asked, job(present), LAYERS, NOW) is not None
+        return
+    with pytest.raises(Conflict, match=told) as refused:
+        decide(asked, job(present), LAYERS, NOW)
+    assert refused.value.rule == "whole_layer"
+    assert decide(replace(asked, expiry=Expiry(seconds, whole_layer=True)), job(present), LAYERS, NOW) is not None
 
 
 @pytest.mark.parametrize(
@@ -248,7 +273,6 @@ STAYS = replace(ONCALL, expires_at=None)
         ({"priority": 2, "labels": {"b": "1"}}, STAYS, "sets labels.a, which"),
         ({"priority": None, "labels": {"a": "2"}}, STAYS, None),
         ({"priority": 2, "labels": None}, STAYS, None),
-        ({"task_count": 3}, ONCALL, None),
         ({"task_count": 3}, replace(STAYS, config=None), None),
     ],
 )
