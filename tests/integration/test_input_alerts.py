@@ -38,7 +38,8 @@ def report(
 
 def test_what_running_tasks_report_is_open_until_they_do_not(engine: Engine) -> None:
     """1. Two tasks of a job and one of another report; so does one that does not run. 2. A minute later one job is
-    well. 3. Nobody looks in between."""
+    well. 3. Nobody looks in between. 4. Malformed records are told for five minutes, also by a task that started
+    anew."""
     not_read, mismatch, malformed = INPUT_ALERTS
     report(engine, "a", 0, {not_read: "4 of 8", malformed: "3 came"})
     report(engine, "a", 1, {not_read: "4 of 8"})
@@ -64,6 +65,10 @@ def test_what_running_tasks_report_is_open_until_they_do_not(engine: Engine) -> 
     times[0] = 59.0
     assert len(found()) == 3
     times[0] = 60.0
+    assert found() == {("a", malformed): "task 0: 3 came", ("b", mismatch): "task 0: crc32"}
+    with transaction(engine) as connection:
+        connection.execute(text("UPDATE alerts SET last_at = now() - interval '5 minutes' WHERE subject = 'a'"))
+    times[0] = 120.0
     assert found() == {("b", mismatch): "task 0: crc32"}
 
 

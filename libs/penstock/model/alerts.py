@@ -36,6 +36,8 @@ class AlertKind(StrEnum):
     NOTIFICATIONS_FAILING = "notifications_failing"
 
 
+MALFORMED_WINDOW_SECONDS = 300.0
+"""Malformed records of so long ago are told. A task that starts again knows none of before: their alert stays."""
 INPUT_ALERTS = (AlertKind.PARTITIONS_NOT_READ, AlertKind.KEY_FUNCTION_MISMATCH, AlertKind.MALFORMED_RECORDS)
 """The kinds about the inputs of tasks that run."""
 CONTAINER_ALERTS = (AlertKind.CONTAINER_FAILING, AlertKind.CONTAINER_OUTLIER, AlertKind.DRAIN_OVERDUE)

@@ -32,6 +32,7 @@ _CLEAR = text(
     """
 )
 _SUBJECTS = text("SELECT subject FROM alerts WHERE kind = :kind AND cleared_at IS NULL")
+_RAISED_SINCE = text(f"{_SUBJECTS.text} AND last_at > now() - make_interval(secs => :seconds)")
 _OPEN = text(
     """
     SELECT kind, subject, message, details FROM alerts
@@ -58,6 +59,11 @@ def clear_alerts(connection: Connection, kind: AlertKind, subjects: Collection[s
 def open_subjects(connection: Connection, kind: AlertKind) -> set[str]:
     """What the open alerts of a kind are about."""
     return set(connection.execute(_SUBJECTS, {"kind": kind.value}).scalars())
+
+
+def raised_within(connection: Connection, kind: AlertKind, seconds: float) -> set[str]:
+    """What the open alerts of a kind are about that were last raised so many seconds ago or less."""
+    return set(connection.execute(_RAISED_SINCE, {"kind": kind.value, "seconds": seconds}).scalars())
 
 
 def replace_alerts(

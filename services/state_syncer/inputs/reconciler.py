@@ -11,12 +11,12 @@ from collections.abc import Callable, Sequence
 from sqlalchemy import Connection, Engine, text
 
 from penstock.control.period import Period
-from penstock.model.alerts import INPUT_ALERTS
+from penstock.model.alerts import INPUT_ALERTS, MALFORMED_WINDOW_SECONDS, AlertKind
 from penstock.store import leases
-from penstock.store.alerts import replace_alerts
+from penstock.store.alerts import raised_within, replace_alerts
 from penstock.store.engine import snapshot
 from penstock.store.running import STATE_SYNCER
-from services.state_syncer.inputs.decide import InputReports, alerts_of
+from services.state_syncer.inputs.decide import Alerts, InputReports, alerts_of
 
 _LOOK_SECONDS = 60.0
 MOST_JOBS = 1_000
@@ -75,8 +75,17 @@ class InputAlerts:
             reports = _reported(connection, jobs)
         if jobs:
             with leases.fenced(self._engine, STATE_SYNCER, leader_epoch) as connection:
-                replace_alerts(connection, INPUT_ALERTS, alerts_of(reports), refresh=True, only=jobs)
+                _replace(connection, alerts_of(reports), jobs)
         return False
+
+
+def _replace(connection: Connection, found: Alerts, jobs: Sequence[str]) -> None:
+    """A task that was started again does not report the malformed records of before: their alert has its time."""
+    for kind in INPUT_ALERTS:
+        of_kind = {key: alert for key, alert in found.items() if key[0] is kind}
+        is_malformed = kind is AlertKind.MALFORMED_RECORDS
+        keep = raised_within(connection, kind, MALFORMED_WINDOW_SECONDS) if is_malformed else ()
+        replace_alerts(connection, [kind], of_kind, refresh=True, only=jobs, keep=keep)
 
 
 def _to_look_at(connection: Connection, after: str, most: int) -> list[str]:

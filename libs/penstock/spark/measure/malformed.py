@@ -5,10 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from penstock.config.model import JobConfig
-from penstock.model.alerts import AlertKind
+from penstock.model.alerts import MALFORMED_WINDOW_SECONDS, AlertKind
 from penstock.tasks.dead_letters import dead_letter_topic
-
-WINDOW_SECONDS = 300.0
 
 
 class Count(NamedTuple):
@@ -30,7 +28,7 @@ def with_count(counts: Counts, count: Count) -> Counts:
         counts = (Count(count.at, 0),)
     if count.records > counts[-1].records:
         counts = (*counts, count)
-    while len(counts) > 1 and count.at - counts[1].at >= WINDOW_SECONDS:
+    while len(counts) > 1 and count.at - counts[1].at >= MALFORMED_WINDOW_SECONDS:
         counts = counts[1:]
     return counts
 
@@ -48,4 +46,6 @@ def reason(counts: Counts, job: str, config: JobConfig) -> dict[str, str]:
     modes = {source.malformed for source in config.inputs.values()}
     topic = f"those with malformed dead_letter are in the topic {dead_letter_topic(job, config)}"
     where = "the query has them as nulls" if modes == {"null"} else topic
-    return {AlertKind.MALFORMED_RECORDS: f"{came} malformed records in {WINDOW_SECONDS / 60:.0f} minutes; {where}"}
+    return {
+        AlertKind.MALFORMED_RECORDS: f"{came} malformed records in {MALFORMED_WINDOW_SECONDS / 60:.0f} minutes; {where}"
+    }
