@@ -66,6 +66,15 @@ def _running() -> Iterator[tuple[int, tuple[psutil.Process, list[str], int]]]:
             yield process.pid, (process, words, parent)
 
 
+def test_a_server_learns_no_setting_of_penstock(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PENSTOCK_SCALER_TOKEN", "pst_secret")
+    with EmbeddedPostgres(data_dir) as server:
+        assert server.pid is not None
+        known = psutil.Process(server.pid).environ()
+    assert [name for name in known if name.startswith("PENSTOCK_")] == []
+    assert "PATH" in known
+
+
 def test_rows_survive_a_restart_of_postgres(data_dir: Path) -> None:
     with EmbeddedPostgres(data_dir) as server, psycopg.connect(server.url) as connection:
         connection.execute("CREATE TABLE t AS SELECT 42 AS n")

@@ -26,6 +26,7 @@ from penstock.control.process import start_child
 from penstock.local.jars import java_home, kafka_classpath, share_dir
 from penstock.local.ports import LOOPBACK, accepts, free_port, require_free
 from penstock.local.server import EmbeddedServer
+from penstock.local.settings import server_environment
 from penstock.spark.settings import QUICK_JVM, class_archive_options
 
 _JVM = ["-Xmx512m", "-Xms128m", *QUICK_JVM, "-Djava.awt.headless=true"]
@@ -88,7 +89,9 @@ class EmbeddedKafka(EmbeddedServer):
             _format(self._server_properties)
         command = _java(*self._jvm_options, "kafka.Kafka", str(self._server_properties))
         # Known before anything else can fail: `start` then stops it.
-        self._process = start_child(command, log_path=self.log_path, death_signal=self.shutdown_signal)
+        self._process = start_child(
+            command, env=server_environment(), log_path=self.log_path, death_signal=self.shutdown_signal
+        )
         (self._data / self.pid_file).write_text(str(self._process.pid))
         return self._process
 

@@ -35,6 +35,7 @@ from penstock.control.private import let_pass
 from penstock.control.process import run_as, start_child
 from penstock.local.processes import children_titled
 from penstock.local.server import EmbeddedServer
+from penstock.local.settings import server_environment
 from penstock.store.address import libpq_url
 
 _PROGRAMS = Path("pginstall18") / "bin"
@@ -98,7 +99,13 @@ class EmbeddedPostgres(EmbeddedServer):
         _make_socket_dir(self._data, account)
         options = [word for name, value in self._settings.items() for word in ("-c", f"{name}={value}")]
         command: list[str | Path] = [program("postgres"), "-D", self._data, "-k", _socket_dir(self._data), *options]
-        return start_child(command, log_path=self.log_path, death_signal=self.shutdown_signal, user=account)
+        return start_child(
+            command,
+            env=server_environment(),
+            log_path=self.log_path,
+            death_signal=self.shutdown_signal,
+            user=account,
+        )
 
     def _answers(self) -> bool:
         try:

@@ -32,6 +32,7 @@ ONLY_FOR = {
     "PENSTOCK_SCALER_TOKEN": "auto_scaler",
     "PENSTOCK_STATE_SYNCER_TOKEN": "state_syncer",
     "PENSTOCK_CONSOLE_KEY": "console",
+    "PENSTOCK_NOTIFY_TARGETS": "job_service",
     "PENSTOCK_CONNECTIONS": "task_manager",
     "PENSTOCK_SECRETS_ROOT": "task_manager",
 }

@@ -27,3 +27,8 @@ class LocalSettings(BaseSettings):
 def child_environment(changes: Mapping[str, str]) -> dict[str, str]:
     """This process's environment with `changes`, for a child; read here because only settings may read it."""
     return {**os.environ, **changes}
+
+
+def server_environment() -> dict[str, str]:
+    """The same for Postgres and Kafka, which need no setting of Penstock and learn no secret of it."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("PENSTOCK_")}

@@ -108,9 +108,11 @@ def test_all_others_are_told_of_the_same_servers_and_folders_and_keep_the_rest_o
 
 def test_secrets_go_to_the_one_service_that_needs_them() -> None:
     secret = {"PENSTOCK_SCALER_TOKEN": "s", "PENSTOCK_STATE_SYNCER_TOKEN": "y", "PENSTOCK_SECRETS_ROOT": "/secrets"}
+    secret |= {"PENSTOCK_NOTIFY_TARGETS": "[]"}
     envs = {spec.name: spec.env for spec in process_specs(make_plan(environment=secret))}
     assert [name for name, env in envs.items() if "PENSTOCK_SCALER_TOKEN" in env] == ["auto_scaler"]
     assert [name for name, env in envs.items() if "PENSTOCK_STATE_SYNCER_TOKEN" in env] == ["state_syncer"]
+    assert [name for name, env in envs.items() if "PENSTOCK_NOTIFY_TARGETS" in env] == ["job_service"]
     for name, env in envs.items():
         assert ("PENSTOCK_SECRETS_ROOT" in env) == (name in MANAGERS)
         found = json.loads(env.get("PENSTOCK_CONNECTIONS", "{}"))
