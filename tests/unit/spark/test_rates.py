@@ -47,6 +47,14 @@ def test_rows_of_more_than_a_minute_ago_do_not_count() -> None:
     assert rates(burst, START + 95.1) == approx(2.0, 100.0)
 
 
+def test_the_first_batch_of_a_run_is_no_measure_once_there_is_another() -> None:
+    """It took 8 s for 10 rows, as its state was loaded and its code compiled. Its rows have come all the same."""
+    cold = (0.0, 4, 10, 8.0)
+    assert rates(after(cold), START + 8.0) == approx(1.25, 1.25)
+    assert rates(after(cold, (8.0, 5, 0, 0.1)), START + 10.0) == approx(1.0, 1.25)
+    assert rates(after(cold, (8.0, 5, 1000, 1.0)), START + 10.0) == approx(101.0, 1000.0)
+
+
 def test_batches_that_were_missed_count_as_the_one_that_was_seen() -> None:
     """Ten batches a second of 5 rows, one of which is seen each second."""
     quick = after(*[(1.0 * n, 10 * n, 5, 0.1) for n in range(61)])

@@ -28,10 +28,12 @@ class Batch(NamedTuple):
 
 
 class Batches(NamedTuple):
-    """The batches of the last minute, or the newest one, the oldest first; and the time from which their rows came."""
+    """The batches of the last minute, or the newest one, the oldest first; the time from which their rows came; and the
+    number of the first batch of the run."""
 
     since: float
     seen: tuple[Batch, ...] = ()
+    first: int | None = None
 
 
 class Rates(NamedTuple):
@@ -54,26 +56,28 @@ def with_batch(batches: Batches | None, record: Mapping[str, Any], now: float) -
     if batch is None:
         return batches
     if batches is None:
-        return Batches(batch.ended_at - batch.seconds, (batch,))
+        return Batches(batch.ended_at - batch.seconds, (batch,), batch.number)
     since, seen = batches.since, (*batches.seen, batch)
     while len(seen) > 1 and now - seen[0].ended_at >= WINDOW_SECONDS:
         since, seen = seen[0].ended_at, seen[1:]
-    return Batches(since, seen)
+    return Batches(since, seen, batches.first)
 
 
 def rates(batches: Batches | None, now: float) -> Rates:
     """Of the last minute, or since the first batch began; unknown before there was one. `now` in seconds.
 
     A minute without rows has the rates 0: how fast the task could work is not known then. While one batch lasts longer
-    than a minute, the rates are those of the batch before it.
+    than a minute, the rates are those of the batch before it. The first batch of a run also loads state and compiles
+    code: once another one had rows, it does not say how fast the task works.
     """
     if batches is None:
         return Rates()
     working = [batch for batch in batches.seen if batch.rows > 0]
     if not working:
         return Rates(0.0, 0.0)
-    came, rows = sum(batch.rows * batch.stands_for for batch in working), sum(batch.rows for batch in working)
-    clock, worked = now - batches.since, sum(batch.seconds for batch in working)
+    came, clock = sum(batch.rows * batch.stands_for for batch in working), now - batches.since
+    warm = [batch for batch in working if batch.number != batches.first] or working
+    rows, worked = sum(batch.rows for batch in warm), sum(batch.seconds for batch in warm)
     return Rates(came / clock if clock > 0 else None, rows / worked if worked > 0 else None)
 
 
