@@ -10,7 +10,7 @@ from sqlalchemy import Engine, text
 from penstock.control.clock import Clock
 from penstock.store.engine import transaction
 from penstock.wire.analyses import AnalysisClient
-from penstock.wire.app import create_app
+from penstock.wire.app import at_end, create_app
 from penstock.wire.http import Identity
 from penstock.wire.jobs import Problem
 from penstock.wire.problems import PROBLEM
@@ -114,6 +114,7 @@ def create_api(engine: Engine, clock: Clock, settings: JobServiceSettings, ident
         EventReader(engine, clock, settings.job_service_event_seconds),
         Slots(settings.job_service_event_streams),
     )
+    at_end(app, app.state.parts.events.end)
     _document_problems(app)
     return app
 

@@ -16,7 +16,7 @@ from penstock.identity.roles import Caller
 from penstock.identity.rules import require_container
 from penstock.model.reports import TaskReportBatch, TaskReportChanges
 from penstock.store.engine import transaction
-from penstock.wire.app import OwnThreads, create_internal_app
+from penstock.wire.app import OwnThreads, at_end, create_internal_app
 from penstock.wire.cluster import (
     KNOWS_DIGESTS,
     KNOWS_HEADER,
@@ -151,6 +151,7 @@ def build_app(
     quiet = BatchDesk(partial(_all_stored, engine), gather_seconds=GATHER_SECONDS)
     leases = LeaseDesk(partial(renew_all, engine), partial(answer_one, engine))
     app = create_internal_app("task_service", ready=specs.readiness, identity=identity, open_metrics=open_metrics)
+    at_end(app, lambda: waiters.end())
 
     @app.get("/v1/specs", response_model=Snapshot)
     async def get_specs(

@@ -14,9 +14,11 @@ class Waiters:
     def __init__(self) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._waiting: dict[asyncio.Future[None], Callable[[], bool]] = {}
+        self._has_ended = False
 
     async def wait(self, is_done: Callable[[], bool], seconds: float) -> bool:
-        """Waits up to `seconds` until `is_done()`, which every `release` checks again. Returns whether it is done.
+        """Waits up to `seconds` until `is_done()`, which every `release` checks again, or until the `end`. Returns
+        whether it is done.
 
         The state that `is_done` reads must change before `release` is called. Errors of `is_done` are raised here.
         """
@@ -24,7 +26,7 @@ class Waiters:
         deadline = self._loop.time() + seconds
         while not is_done():
             seconds_left = deadline - self._loop.time()
-            if seconds_left <= 0:
+            if seconds_left <= 0 or self._has_ended:
                 return False
             changed = self._loop.create_future()
             self._waiting[changed] = is_done
@@ -38,6 +40,13 @@ class Waiters:
         """Releases the requests that are done. May be called from any thread."""
         if self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._release)
+
+    def end(self) -> None:
+        """From now on nobody waits. Called in the event loop."""
+        self._has_ended = True
+        for changed in self._waiting:
+            changed.set_result(None)
+        self._waiting.clear()
 
     def _release(self) -> None:
         for changed in [changed for changed, is_done in self._waiting.items() if _is_over(is_done)]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import socket
 import ssl
 import threading
 from collections.abc import Callable, Iterator
@@ -230,7 +231,24 @@ def serve(
             part.start()
             started.callback(part.stop)
         with _surviving_signals():
-            uvicorn.Server(config).run()
+            Server(config).run()
+
+
+class Server(uvicorn.Server):
+    """Before it waits for requests under way, it ends what they wait for (`at_end`)."""
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Ends the requests under way; what is not over after the grace is cut off."""
+        app = self.config.app
+        for end in getattr(app.state, "at_end", ()) if isinstance(app, FastAPI) else ():
+            end()
+        await super().shutdown(sockets)
+
+
+def at_end(app: FastAPI, end: Callable[[], None]) -> None:
+    """Calls `end` in the event loop when the server of the application begins to stop: requests that wait for something
+    to happen should then answer."""
+    app.state.at_end = (*getattr(app.state, "at_end", ()), end)
 
 
 def tls_of(identity: ProcessIdentity) -> ssl.SSLContext | None:

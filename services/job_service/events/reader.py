@@ -58,7 +58,12 @@ class EventReader:
         self._looked_at = float("-inf")
         self._newest = 0
         self._reading = asyncio.Lock()
+        self.is_ending = False
         self._pages: OrderedDict[tuple[int, Wanted], Page] = OrderedDict()
+
+    def end(self) -> None:
+        """The process ends: so do all streams, and their clients go on at another one."""
+        self.is_ending = True
 
     async def begin(self, position: int | None) -> int:
         """Where a new stream begins; None is now. Raises Unavailable; Conflict for a position that this store never

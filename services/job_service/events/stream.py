@@ -27,7 +27,7 @@ async def stream(
     until, said_at = clock.monotonic() + LONGEST_SECONDS, clock.monotonic()
     try:
         yield b"id: %d\nretry: 2000\n\n" % position
-        while clock.monotonic() < until:
+        while clock.monotonic() < until and not reader.is_ending:
             page = await _next(reader, position, wanted, check)
             is_behind, position = page.position > position, page.position
             if page.data or clock.monotonic() - said_at >= HEARTBEAT_SECONDS:

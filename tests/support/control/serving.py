@@ -13,7 +13,7 @@ import uvicorn
 
 from penstock.control.process import wait_until
 from penstock.control.settings import HttpLimits
-from penstock.wire.app import connections
+from penstock.wire.app import Server, connections
 
 
 @contextmanager
@@ -23,7 +23,7 @@ def serving(
     """Serves `app` until the end of the block, on a free port unless told otherwise; its url. `tls`, `limits` of slow
     clients: as in the services."""
     options = {"log_level": "error", "access_log": False, "timeout_graceful_shutdown": 3}
-    server = uvicorn.Server(uvicorn.Config(app, **options, **connections(tls, limits or HttpLimits())))
+    server = Server(uvicorn.Config(app, **options, **connections(tls, limits or HttpLimits())))
     with _tcp_socket(port) as listening:
         thread = threading.Thread(target=server.run, args=([listening],), name="serving", daemon=True)
         thread.start()

@@ -90,3 +90,17 @@ def test_what_breaks_is_told_to_who_waits() -> None:
             await waiting
 
     asyncio.run(story())
+
+
+def test_at_the_end_nobody_waits() -> None:
+    """1. One waits for a number that never comes. 2. The end: it goes on without it. 3. Nobody waits any more."""
+
+    async def story() -> None:
+        waiters, numbers = Waiters(), Numbers()
+        waiting = asyncio.create_task(waiters.wait(numbers.above(0), LONG_SECONDS))
+        await _settle(numbers, 1)
+        waiters.end()
+        assert not await waiting
+        assert not await waiters.wait(numbers.above(0), LONG_SECONDS)
+
+    asyncio.run(story())
