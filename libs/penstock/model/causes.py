@@ -19,6 +19,7 @@ class CauseKind(StrEnum):
     CHANGE_FAILED = "change_failed"
     RECENT_CHANGE = "recent_change"
     UPSTREAM = "upstream"
+    HOST_ENDED = "host_ended"
     MALFORMED_INPUT = "malformed_input"
     OUT_OF_MEMORY = "out_of_memory"
     BAD_CODE = "bad_code"

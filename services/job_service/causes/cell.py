@@ -30,6 +30,7 @@ _CONTAINER_ALERTS = (
 _OF_THE_JOB = frozenset([CauseKind.BAD_CODE, CauseKind.MALFORMED_INPUT])
 """Errors that a task has wherever it runs."""
 _MOSTLY, _SELDOM = 0.5, 0.25
+_ENOUGH = 4
 _NO_MORE = 1.2
 _PLANNED = frozenset([JobState.PENDING, JobState.WAITING, JobState.RESCALING, JobState.ROLLING, JobState.DELETING])
 
@@ -138,7 +139,10 @@ def _evidence(facts: Facts, container: ContainerEvidence, ill: list[int]) -> Ite
         yield Certainty.CERTAIN, f"the Spark host of task {numbers(silent)} says nothing"
     if _is_outlier(container, facts):
         told = f"{container.bad_others} of {container.others} tasks of other jobs do badly there too"
-        yield Certainty.CERTAIN, f"{told}, and {facts.elsewhere.bad} of {facts.elsewhere.tasks} elsewhere"
+        # One host takes all its tasks with it: that alone says little about the container.
+        ends = [each.kind is CauseKind.HOST_ENDED for each in failed_tasks(facts) if each.container == name]
+        certainty = Certainty.POSSIBLE if ends and all(ends) else Certainty.CERTAIN
+        yield certainty, f"{told}, and {facts.elsewhere.bad} of {facts.elsewhere.tasks} elsewhere"
     yield from _beside_own(facts, name, ill)
 
 
@@ -148,9 +152,10 @@ def _others_report(facts: Facts) -> bool:
 
 
 def _is_outlier(container: ContainerEvidence, facts: Facts) -> bool:
+    """Whether tasks do badly there, and enough others elsewhere do well: of a few nothing can be said."""
     here = container.bad_others / container.others if container.others else 0.0
-    elsewhere = facts.elsewhere.bad / facts.elsewhere.tasks if facts.elsewhere.tasks else 0.0
-    return here >= _MOSTLY and elsewhere < _SELDOM
+    others = facts.elsewhere
+    return here >= _MOSTLY and others.tasks >= _ENOUGH and others.bad / others.tasks < _SELDOM
 
 
 def _beside_own(facts: Facts, name: str, ill: list[int]) -> Iterator[tuple[Certainty, str]]:

@@ -18,6 +18,10 @@ _WORDS = {
         "`penstock override JOB resources.memory_bytes=...`, or more tasks: `penstock rescale JOB N`. Large state: "
         "`isolation` process, or a job with `state_backend` rocksdb",
     ),
+    CauseKind.HOST_ENDED: (
+        "the Spark host of the tasks ended, and they start again on another one",
+        "wait a minute; if it comes again, `penstock logs JOB` and the log of the container say why hosts end",
+    ),
     CauseKind.MALFORMED_INPUT: (
         "records do not fit the schema of the input",
         "correct the producer or `value_schema`; `malformed` dead_letter keeps such records apart",

@@ -1,7 +1,8 @@
 """What the error of a task says about the cause. Pure.
 
-The texts are those of `penstock.spark` (`failures.py` and whoever raises `BrokenTask` and `Unavailable`), of Spark and
-of Kafka. The first row that fits counts: a row that names a part goes before one that names a class of errors.
+The texts are those of `penstock.spark` (`failures.py` and whoever raises `BrokenTask` and `Unavailable`), of the Task
+Manager about its hosts, of Spark and of Kafka. The first row that fits counts: a row that names a part goes before one
+that names a class of errors.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from penstock.model.causes import CauseKind
 _MEMORY = re.compile(r"OutOfMemoryError|out of memory|Java heap space|GC overhead|memory limit", re.IGNORECASE)
 _TABLE: tuple[tuple[CauseKind, str], ...] = (
     (CauseKind.OUT_OF_MEMORY, _MEMORY.pattern),
+    (CauseKind.HOST_ENDED, r"\Ahost \S+ ended: |\Aits Spark host did not start: "),
     (
         CauseKind.MALFORMED_INPUT,
         r"does not fit value_schema|malformed_limit|are malformed|has no key, which several tasks|"

@@ -56,6 +56,7 @@ FIRST = [
         ),
         "bad_container",
     ),
+    ("the end of a host", facts([failed("host h1 ended: jvm died")]), "host_ended"),
     ("a frozen host", facts([task(progress=WELL | {"silent_seconds": 40.0})], containers=[C1]), "bad_container"),
     (
         "stopped by oncall",
@@ -192,6 +193,10 @@ NONE: list[tuple[str, Facts]] = [
         facts([failed("x")], containers=[C1._replace(others=9, bad_others=1, bad_jobs=1)], elsewhere=Elsewhere(9, 0)),
     ),
     (
+        "a container, and nothing runs elsewhere",
+        facts([failed("x")], containers=[C1._replace(others=3, bad_others=3)], elsewhere=Elsewhere(0, 0)),
+    ),
+    (
         "bad everywhere",
         facts([failed("x")], containers=[C1._replace(others=2, bad_others=2)], elsewhere=Elsewhere(9, 9)),
     ),
@@ -208,6 +213,18 @@ def test_an_error_that_a_task_has_anywhere_accuses_no_container() -> None:
     assert [each.kind for each in causes_of(NO_CONTAINER)] == [CauseKind.BAD_CODE]
     elsewhere = causes_of(facts([failed("Failed to delete the folder"), task(1, "c2")], containers=[C1]))
     assert elsewhere[0].summary.startswith("the container c1 may be bad")
+
+
+def test_the_end_of_one_host_accuses_no_container_for_sure() -> None:
+    """It took the tasks of other jobs with it; elsewhere all is well."""
+    ended = facts(
+        [failed("host h1 ended: jvm died")],
+        containers=[C1._replace(others=3, bad_others=3, bad_jobs=2)],
+        elsewhere=Elsewhere(50, 0),
+    )
+    found = [(each.kind, each.certainty) for each in causes_of(ended)]
+    assert found[0][0] is CauseKind.HOST_ENDED
+    assert (CauseKind.BAD_CONTAINER, Certainty.POSSIBLE) in found
 
 
 @pytest.mark.parametrize("known", [row[1] for row in NONE], ids=[row[0] for row in NONE])
