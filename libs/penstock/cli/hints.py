@@ -61,7 +61,7 @@ def next_command(error: Exception, words: Sequence[str]) -> str:
 
 
 def _of_what_is_not_there(error: NotFound, command: str, job: str | None) -> str:
-    if command == "override" and error.rule == "known":
+    if command == "override" and error.rule == "known" and error.field != "job":
         return "penstock fields"
     if error.field == "savepoint" and job:
         return f"penstock savepoint list {job}"

@@ -22,6 +22,7 @@ NONE, LIVE, RESTART, RESCALE, FORBIDDEN = ChangeKind
 PACKAGE_VERSION = r"^[A-Za-z0-9][A-Za-z0-9.+!_-]{0,99}$"
 ShortText = Annotated[str, Field(max_length=1000)]
 Bound = Annotated[int, Field(ge=1, le=9_999)]
+KafkaColumn = Literal["key", "timestamp", "topic", "partition", "offset", "headers"]
 ArgumentText = Annotated[str, Field(max_length=100_000)]
 
 
@@ -56,6 +57,10 @@ class Input(DeclaredModel):
     unknown. With `none` a job with keyed state can have one task only. A sample of the topic's keys is checked."""
     key_columns: tuple[Identifier, ...] = Field((), max_length=32, **declare(RESCALE, DECLARED_BY_USER))
     """Columns from which the partition was computed, in their order."""
+    metadata_columns: dict[KafkaColumn, Identifier] = Field(default_factory=dict, **declare(RESTART, DECLARED_BY_USER))
+    """Columns of Kafka that the query gets beside those of the value: the name that each has there, such as
+    `{"timestamp": "sent_at", "key": "k"}`. Types: key BINARY, timestamp TIMESTAMP, topic STRING, partition INT, offset
+    BIGINT, headers ARRAY<STRUCT<key: STRING, value: BINARY>>. Not for raw, which has all of them."""
     starting_position: Literal["earliest", "latest"] = Field("earliest", **declare(NONE, DECLARED_BY_USER))
     """Where a task without a checkpoint starts to read."""
     event_time_column: str | None = Field(None, min_length=1, max_length=200, **declare(RESTART, DECLARED_BY_USER))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from itertools import pairwise
+from itertools import chain, pairwise
 
 from penstock.config.declare import MARKS_SUFFIX
 from penstock.config.event_time import LONGEST_DELAY_DAYS, LONGEST_DELAY_MILLIS, delay_millis
@@ -115,9 +115,22 @@ def _inputs(config: JobConfig) -> Iterator[Problem]:
             detail = f"{field}.key_function is {source.key_function}: key_columns must name the columns"
             yield Problem(f"{field}.key_columns", "key_columns_required", detail)
         schema_problems = tuple(_value_schema(field, source))
-        yield from schema_problems or _known_columns(field, source)
+        yield from schema_problems or chain(_known_columns(field, source), _metadata_columns(field, source))
         yield from _balance(field, source)
         yield from _idle(field, source, config)
+
+
+def _metadata_columns(field: str, source: Input) -> Iterator[Problem]:
+    field = f"{field}.metadata_columns"
+    if source.metadata_columns and source.format == "raw":
+        yield Problem(field, "metadata_of_decoded", f"{field}: a raw input has all columns of Kafka already")
+        return
+    taken = set(column_names(source) or ())
+    for kafka, name in source.metadata_columns.items():
+        if name.lower() in taken:
+            detail = f"{field}.{kafka} is {name}, and the input has such a column already (Spark ignores case)"
+            yield Problem(f"{field}.{kafka}", "column_taken", detail)
+        taken.add(name.lower())
 
 
 def _known_columns(field: str, source: Input) -> Iterator[Problem]:

@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 from penstock.config.keygroups import KeyGroupRange
 from penstock.config.model import Input, JobConfig
 from penstock.spark.balance import Ends, balance_options, bounded, limit_options
-from penstock.spark.inputs.malformed import DECODED, MalformedRecords, columns, decoded, is_whole
+from penstock.spark.inputs.malformed import DECODED, MalformedRecords, decoded, input_columns, is_whole
 from penstock.spark.producers import reader_options
 from penstock.spark.settings import SparkSettings
 
@@ -78,6 +78,8 @@ def kafka_options(
         "startingOffsets": source.starting_position,
         "failOnDataLoss": "true",
     }
+    if "headers" in source.metadata_columns:
+        options["includeHeaders"] = "true"
     return {**options, **more, **balance_options(source)}
 
 
@@ -97,7 +99,8 @@ def _rows(records: DataFrame, name: str, source: Input, malformed: MalformedReco
     if source.format == "raw":
         return records
     if malformed is None:
-        return columns(records.select(decoded(records.sparkSession, source).alias(DECODED)))
+        value = decoded(records.sparkSession, source).alias(DECODED)
+        return input_columns(records.select(value, *source.metadata_columns), source)
     return malformed.rows(name, source, records)
 
 

@@ -85,6 +85,24 @@ BROKEN = [
     (flights(format="raw"), "inputs.flights.value_schema", "value_schema_forbidden"),
     (flights(key_columns=None), "inputs.flights.key_columns", "key_columns_required"),
     (flights(key_columns=["origin"]), "inputs.flights.key_columns", "unknown_column"),
+    (flights(metadata_columns={"value": "v"}), "inputs.flights.metadata_columns.value", "bad_key"),
+    (flights(metadata_columns={"offset": "a b"}), "inputs.flights.metadata_columns.offset", "string_pattern_mismatch"),
+    (flights(metadata_columns={"offset": "Dest"}), "inputs.flights.metadata_columns.offset", "column_taken"),
+    (
+        flights(metadata_columns={"offset": "at", "partition": "AT"}),
+        "inputs.flights.metadata_columns.partition",
+        "column_taken",
+    ),
+    (
+        flights(event_time_column="sent", watermark_delay="1 hour", metadata_columns={"timestamp": "sent"}),
+        "inputs.flights.event_time_column",
+        "unknown_column",
+    ),
+    (
+        job({"inputs": {"raw": RAW | {"metadata_columns": {"offset": "at"}}}}),
+        "inputs.raw.metadata_columns",
+        "metadata_of_decoded",
+    ),
     (
         flights(event_time_column="at", watermark_delay="1 hour"),
         "inputs.flights.event_time_column",

@@ -63,6 +63,12 @@ def columns(frame: DataFrame, *more: str) -> DataFrame:
     return frame.select(*more, f"{DECODED}.*").drop(_CORRUPT)
 
 
+def input_columns(frame: DataFrame, source: Input) -> DataFrame:
+    """What the query gets: the columns of the value, and those of Kafka's record that the input names."""
+    metadata = [F.col(kafka).alias(name) for kafka, name in source.metadata_columns.items()]
+    return frame.select(f"{DECODED}.*", *metadata).drop(_CORRUPT)
+
+
 def kind_of(session: SparkSession, source: Input) -> Column:
     """The kind of a record that is decoded: whole, malformed, or with a null key that the producer put anywhere."""
     found = F.when(F.expr("value IS NULL"), _WHOLE).when(_is_malformed(session, source), _MALFORMED)
@@ -140,10 +146,11 @@ class MalformedRecords:
             self._filters.append(filtered)
         if source.malformed != "null":
             records = records.where("value IS NOT NULL")
-        whole = records.select("value", "partition", "offset", _once(value).alias(DECODED)).where(
+        needed = dict.fromkeys(("value", "partition", "offset", *source.metadata_columns))
+        whole = records.select(*needed, _once(value).alias(DECODED)).where(
             _call(self._session, filtered.function(), kind, F.col("partition"), F.col("offset"))
         )
-        return columns(whole)
+        return input_columns(whole, source)
 
     def refuse_null_keys(self, result: DataFrame, may_split: Callable[[], bool]) -> None:
         """Null keys have no task of their own, so where several tasks may keep the query's state they are malformed.
