@@ -155,16 +155,24 @@ def _way(topic: str, goes_to: Mapping[str, tuple[str, str] | None]) -> list[str]
 
 def _taken_by(output: Mapping[str, Any]) -> str | None:
     """The folder or table that an output has for its job alone."""
-    if output.get("allow_other_writers", False):
-        return None
+    return None if output.get("allow_other_writers", False) else stored_at(output)
+
+
+def stored_at(output: Mapping[str, Any]) -> str | None:
+    """The folder or table of an output, as `Flow.folder` names it; None for a topic."""
     if output["type"] == "postgres":
         connection = output.get("connection", PostgresOutput.model_fields["connection"].default)
         return f"{_POSTGRES}{connection}/{output['table'].removeprefix('public.')}"
     return _normalized(output["path"]) if output["type"] in ("files", "delta") else None
 
 
+def is_table(folder: str) -> bool:
+    """Whether a `Flow.folder` is a Postgres table."""
+    return folder.startswith(_POSTGRES)
+
+
 def _taken(folder: str, owner: str) -> InvalidConfig:
-    if folder.startswith(_POSTGRES):
+    if is_table(folder):
         connection, _, table = folder.removeprefix(_POSTGRES).partition("/")
         return InvalidConfig(
             f"output.table: the job {owner} writes to the table {table} of the connection {connection}. Choose another "

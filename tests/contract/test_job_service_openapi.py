@@ -87,7 +87,10 @@ def test_the_document_names_the_calls_of_the_design(document: BaseSchema) -> Non
         *(f"{method} {one_job}" for method in ("PUT", "GET", "DELETE")),
         *(f"{method} {one_job}/layers/{{layer}}" for method in ("GET", "PUT", "PATCH", "DELETE")),
         f"POST {one_job}/layers/{{layer}}/revert",
-        *(f"GET {one_job}/{what}" for what in ("explain", "history", "tasks", "sync", "decisions", "metrics")),
+        *(
+            f"GET {one_job}/{what}"
+            for what in ("explain", "history", "tasks", "sync", "decisions", "metrics", "lineage")
+        ),
         f"POST {one_job}/replays",
         *(f"POST {one_job}/{what}" for what in ("plans", "rebalance", "release", "rescale", "restart", "restore")),
         f"GET {one_job}/rebalance",

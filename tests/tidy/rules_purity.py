@@ -48,6 +48,7 @@ SERVICE_SHELLS: frozenset[str] = frozenset(
         "services/job_service/routes/insight.py",
         "services/job_service/routes/jobs.py",
         "services/job_service/routes/layers.py",
+        "services/job_service/routes/lineage.py",
         "services/job_service/routes/logs.py",
         "services/job_service/routes/metrics.py",
         "services/job_service/routes/packages.py",

@@ -91,6 +91,11 @@ COMMANDS = (
     Command("logs", "logs:logs", "Show the log of the Spark host that runs a task, or ran it last; -f follows it."),
     Command("why", "why:why", "Say why a job is not healthy: causes with what shows them, the likeliest first."),
     Command(
+        "lineage",
+        "lineage:lineage",
+        "Show the jobs upstream and downstream of a job, with the topics between them: health, lag and rate of each.",
+    ),
+    Command(
         "metrics",
         "metrics:metrics",
         "Show what a job measured lately: the last known value, the least, the mean and the greatest, and the course.",

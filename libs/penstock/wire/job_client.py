@@ -12,6 +12,7 @@ from penstock.wire.causes import Causes
 from penstock.wire.cell_client import CellClient
 from penstock.wire.event_client import EventClient
 from penstock.wire.job_lists import JobLists
+from penstock.wire.lineage import DEFAULT_DEPTH, Lineage
 from penstock.wire.moves import TaskMove
 from penstock.wire.profiles import DEFAULT_SECONDS, ProfilePage, ProfileView
 from penstock.wire.rollout_client import RolloutCalls
@@ -253,6 +254,10 @@ class JobClient(CellClient, RolloutCalls, JobLists, EventClient):
     def causes(self, job: str) -> Causes:
         """Why a job is not healthy, the likeliest cause first."""
         return self._read(Causes, _job(job, "causes"))
+
+    def lineage(self, job: str, *, depth: int = DEFAULT_DEPTH) -> Lineage:
+        """The jobs and topics around a job, up to so many jobs away, at most `MOST_DEPTH`."""
+        return self._read(Lineage, _job(job, "lineage"), depth=depth)
 
     def sync(self, job: str) -> overview.SyncView:
         """How far a job is on its way from running to expected."""

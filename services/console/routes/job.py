@@ -1,16 +1,18 @@
-"""The pages of one job: how it runs, its configuration, history, decisions, savepoints."""
+"""The pages of one job: how it runs, what is around it, its configuration, history, decisions, savepoints."""
 
 from __future__ import annotations
 
 from fastapi import APIRouter, Request, Response
 
 from penstock.wire.job_client import JobClient
+from penstock.wire.lineage import DEFAULT_DEPTH
 from penstock.wire.overview import JobSeries
 from services.console.requests import ClientOf, Name, asked_span, page, parts_of, times_of
 from services.console.views.charts import METRICS, SPANS, charts
 from services.console.views.diffs import differences
 from services.console.views.hops import hops, plan_steps
 from services.console.views.layers import layers_table
+from services.console.views.lineage import DEPTHS, depth_of, picture, rows
 from services.console.views.rollouts import share
 from services.console.views.runbooks import as_html
 
@@ -47,6 +49,22 @@ def job_page(request: Request, job: Name, client: ClientOf) -> Response:
 
 def _series(request: Request, client: JobClient, job: str, span: str) -> JobSeries:
     return client.metrics(job, metric=METRICS, **times_of(request, span))
+
+
+@router.get("/jobs/{job}/lineage")
+def lineage(request: Request, job: Name, client: ClientOf) -> Response:
+    """The jobs and topics around it."""
+    found = client.lineage(job, depth=depth_of(request.query_params.get("depth"), DEFAULT_DEPTH))
+    return page(
+        request,
+        "lineage.html",
+        tab="lineage",
+        job=client.get_job(job),
+        found=found,
+        picture=picture(found),
+        rows=rows(found),
+        depths=DEPTHS,
+    )
 
 
 @router.get("/jobs/{job}/configuration")

@@ -52,6 +52,14 @@ function refreshLater() {
 }
 if (seconds > 0 && document.querySelector("[data-live]")) refreshLater();
 
+// A graph that is wider or higher than its region begins where its own job is.
+const own = document.querySelector(".graph .is-this");
+if (own) {
+  const region = own.closest(".graph"), box = own.getBoundingClientRect(), around = region.getBoundingClientRect();
+  region.scrollLeft += box.left + box.width / 2 - around.left - around.width / 2;
+  region.scrollTop += box.top + box.height / 2 - around.top - around.height / 2;
+}
+
 // Keys: / searches, ? shows the keys, g and then a letter leads to a page.
 let waitsForLetter = false;
 document.addEventListener("keydown", (event) => {

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection, TextClause, text
 
 from penstock.control.errors import UserError
 from penstock.model.jobs import Change
@@ -20,6 +21,24 @@ _SHARE = text(
     f"""
     SELECT {_COLUMNS} FROM flows
     WHERE dead_letters = ANY(:outputs) OR writes = ANY(:dead_letters) OR folder = ANY(:folders)
+    """
+)
+# Of a topic with thousands of readers only some are read, and of those the first by name returned.
+_MOST_READ = 2_000
+_NEIGHBOURS = f"""
+    SELECT {_COLUMNS} FROM (
+        SELECT {_COLUMNS} FROM flows
+        WHERE {{meets}} AND dead_letters IS NOT NULL AND job <> ALL(:seen)
+        LIMIT {_MOST_READ}) AS near
+    ORDER BY job LIMIT :limit
+"""
+READERS = text(_NEIGHBOURS.format(meets="reads && CAST(:topics AS text[])"))
+FILLERS = text(_NEIGHBOURS.format(meets="(writes = ANY(:topics) OR dead_letters = ANY(:topics))"))
+_OUTPUTS = text(
+    """
+    SELECT job, jsonb_build_object('type', config->'output'->'type', 'path', config->'output'->'path',
+        'connection', config->'output'->'connection', 'table', config->'output'->'table') AS output
+    FROM expected_configs WHERE job = ANY(:jobs)
     """
 )
 _HAS_UNNOTED = text("SELECT EXISTS (SELECT FROM flows WHERE dead_letters IS NULL)")
@@ -103,6 +122,46 @@ def unnote_tables(connection: Connection) -> None:
     """Lets `note` store the flows anew in which an earlier release left out the Postgres table. Waits for no row."""
     lock(connection)
     connection.execute(_UNNOTE_TABLES)
+
+
+def read(connection: Connection, job: str) -> Flow:
+    """The flow of a job that exists; its dead letters and folder are known, whatever wrote the row."""
+    unnoted = {flow.job: flow for flow in _unnoted(connection)}
+    return unnoted.get(job) or _read(connection, [job]).get(job, Flow(job, ()))
+
+
+def readers(connection: Connection, topics: Collection[str], seen: Collection[str], limit: int) -> list[Flow]:
+    """At most `limit` jobs by name that read one of the topics, but for those seen."""
+    return _neighbours(connection, READERS, topics, seen, limit, lambda flow: flow.reads)
+
+
+def fillers(connection: Connection, topics: Collection[str], seen: Collection[str], limit: int) -> list[Flow]:
+    """At most `limit` jobs by name with rows or malformed records in one of the topics, but for those seen."""
+    return _neighbours(connection, FILLERS, topics, seen, limit, lambda flow: (flow.writes, flow.dead_letters))
+
+
+def outputs(connection: Connection, jobs: Collection[str]) -> dict[str, dict[str, Any]]:
+    """What says where the output of each job goes."""
+    return {row.job: row.output for row in connection.execute(_OUTPUTS, {"jobs": list(jobs)})} if jobs else {}
+
+
+def _neighbours(
+    connection: Connection,
+    statement: TextClause,
+    topics: Collection[str],
+    seen: Collection[str],
+    limit: int,
+    topics_of: Callable[[Flow], Iterable[str | None]],
+) -> list[Flow]:
+    """Those of the statement, and those that are not stored whole."""
+    if not topics:
+        return []
+    values = {"topics": list(topics), "seen": list(seen), "limit": limit}
+    unnoted = (
+        flow for flow in _unnoted(connection) if flow.job not in seen and not set(topics).isdisjoint(topics_of(flow))
+    )
+    found = [*_flows(connection.execute(statement, values)), *unnoted]
+    return sorted(found, key=lambda flow: flow.job)[:limit]
 
 
 def _around(connection: Connection, flows: Sequence[Flow]) -> Flows:

@@ -42,6 +42,11 @@ def status(connection: Connection, name: str) -> JobSummary | None:
     return _summary(found[0]) if found else None
 
 
+def named(connection: Connection, names: Sequence[str]) -> list[JobSummary]:
+    """Those of these jobs that exist, by name; their reasons in one line."""
+    return [_in_a_line(_summary(job)) for job in read_named(connection, names)]
+
+
 def page(
     connection: Connection,
     *,

@@ -21,6 +21,8 @@ PAGES = (
     "/?sort=lag&health=lagging",
     "/jobs/clicks-hourly",
     "/jobs/payments-enrich",
+    "/jobs/clicks-hourly/lineage",
+    "/jobs/orders-joined/lineage?depth=1",
     "/jobs/clicks-hourly/configuration",
     "/jobs/clicks-hourly/configuration?all=1",
     "/jobs/clicks-hourly/history",
@@ -130,6 +132,16 @@ def test_an_open_page_waits_for_an_answer_and_asks_less_often_without_one(browse
     browser.run("next()")
     browser.wait_for("waits.length === 1")
     assert browser.run("answers.length") == 0
+
+
+def test_a_graph_that_is_wider_than_a_telephone_begins_at_its_own_job(browser: Browser, console_url: str) -> None:
+    browser.resize(390)
+    browser.open(f"{console_url}/jobs/orders-joined/lineage")
+    browser.wait_for("document.querySelector('.graph').scrollLeft > 0")
+    box = browser.run("document.querySelector('.graph .is-this .box').getBoundingClientRect().toJSON()")
+    assert 0 < box["left"] < box["right"] < 390
+    browser.run("document.querySelector('.graph .is-this + a').focus()")
+    assert browser.run("document.activeElement.getAttribute('href')") == "/jobs/fraud-scores"
 
 
 def test_keys_lead_to_pages_and_to_the_search(browser: Browser, console_url: str) -> None:

@@ -63,6 +63,29 @@ def test_a_job_that_is_not_healthy_has_its_causes_with_what_to_do(reader: User) 
     assert 'id="why"' not in reader.get("/jobs/orders-clean")
 
 
+def test_a_job_has_the_jobs_and_topics_around_it(reader: User) -> None:
+    """As boxes that are links, and as a table."""
+    page = reader.get("/jobs/orders-joined/lineage")
+    boxes = re.findall(r'<a class="node[^"]*" href="/jobs/([\w-]+)" aria-label="([^"]*)"', page)
+    assert [job for job, _ in boxes] == [
+        "orders-clean",
+        "payments-enrich",
+        "orders-joined",
+        "fraud-scores",
+        "inventory-sync",
+        "search-index",
+    ]
+    assert dict(boxes)["payments-enrich"].startswith("payments-enrich, 1 upstream: crashing, lag ")
+    seen = text_of(page)
+    assert "payments-raw" in seen
+    assert "postgres:default/inventory" in seen
+    assert "/search/index/of/all/orders/by/day" in seen
+    assert page.count('class="arrow') == 14
+    near = reader.get("/jobs/orders-joined/lineage?depth=1")
+    assert "search-index" not in near
+    assert 'aria-current="true">1 job away' in near
+
+
 def test_a_job_has_its_hops_figures_charts_and_tasks(reader: User) -> None:
     page = reader.get("/jobs/clicks-hourly")
     seen = text_of(page)

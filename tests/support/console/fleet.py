@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from sqlalchemy import text
 
 from penstock.store.engine import transaction
@@ -84,13 +86,39 @@ NAMES = (
     "payments-enrich",
     "search-index",
 )
+# What jobs read, and where they write.
+_FLOWS: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
+    "clicks-sessions": (("clicks",), {"type": "kafka", "topic": "sessions"}),
+    "clicks-hourly": (("sessions",), {"type": "kafka", "topic": "clicks-per-hour"}),
+    "parked-report": (
+        ("clicks-per-hour", "orders"),
+        {"type": "files", "path": "file:/reports/parked", "format": "csv"},
+    ),
+    "orders-clean": (("orders-raw",), {"type": "kafka", "topic": "orders"}),
+    "payments-enrich": (("payments-raw",), {"type": "kafka", "topic": "payments"}),
+    "orders-joined": (("orders", "payments"), {"type": "kafka", "topic": "orders-joined"}),
+    "fraud-scores": (("orders-joined",), {"type": "kafka", "topic": "fraud-scores"}),
+    "inventory-sync": (("orders-joined", "orders"), {"type": "postgres", "table": "inventory"}),
+    "search-index": (("fraud-scores",), {"type": "files", "path": "file:/search/index/of/all/orders/by/day"}),
+}
+
+
+def _config(name: str) -> dict[str, Any]:
+    config = {**CONFIG, "owner": name.partition("-")[0], "task_count": 4}
+    if name not in _FLOWS:
+        return config
+    topics, output = _FLOWS[name]
+    [(first, source)] = CONFIG["inputs"].items()
+    names = [first, *(f"more_{number}" for number in range(1, len(topics)))]
+    inputs = {each: {**source, "topic": topic} for each, topic in zip(names, topics, strict=True)}
+    return {**config, "inputs": inputs, "output": output}
 
 
 def fill(service: RunningJobService, further: int = 0) -> None:
     """Writes the fleet; `further` more jobs, all alike."""
     with service.client() as client:
         for name in NAMES:
-            client.put_job(name, {**CONFIG, "owner": name.partition("-")[0], "task_count": 4}, verify=False)
+            client.put_job(name, _config(name), verify=False)
         client.put_layer("clicks-hourly", "provisioner", {"slo": {"max_lag_seconds": 120}}, if_match=0, verify=False)
         client.put_layer(
             "clicks-hourly",

@@ -1,0 +1,129 @@
+"""The graph of jobs and topics around a job: who is in it, and what of theirs. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from typing import NamedTuple
+
+from penstock.wire.lineage import Dataset, DatasetKind, LineageEdge, Use
+from services.job_service.flows import Flow, is_table
+
+MOST_JOBS = 200
+Step = Callable[[Sequence[Flow], AbstractSet[str], int], Sequence[Flow]]
+"""The jobs next to these, but for those seen, at most so many."""
+_CREDENTIALS = re.compile(r"(?<=://)[^/@:]*:[^/@]*@")
+
+
+class Found(NamedTuple):
+    """A job, and how many jobs away it is: below 0 upstream."""
+
+    flow: Flow
+    distance: int
+
+
+class Around(NamedTuple):
+    """The jobs of the graph, from the farthest upstream to the farthest downstream. `complete`: none was left out."""
+
+    found: Sequence[Found]
+    complete: bool
+
+
+class Shape(NamedTuple):
+    """What the jobs of a graph use."""
+
+    datasets: list[Dataset]
+    edges: list[LineageEdge]
+
+
+def around(start: Flow, upstream: Step, downstream: Step, depth: int, most: int = MOST_JOBS) -> Around:
+    """The job, and those up to `depth` jobs away, at most `most` in all, the nearest first.
+
+    Of a job with many neighbours on both sides each side gets half. What one side does not need, the other side gets.
+    """
+    room = most - 1
+    above, above_is_whole = _walk(start, upstream, depth, room)
+    below, below_is_whole = _walk(start, downstream, depth, room)
+    kept_above = above[: max(room // 2, room - len(below))]
+    kept_below = below[: room - len(kept_above)]
+    is_whole = above_is_whole and below_is_whole and len(kept_above) + len(kept_below) == len(above) + len(below)
+    nearest = {start.job: Found(start, 0)}
+    for each in (*(Found(flow, -distance) for flow, distance in kept_above), *kept_below):
+        known = nearest.setdefault(each.flow.job, each)
+        if abs(each.distance) < abs(known.distance):
+            nearest[each.flow.job] = each
+    return Around(sorted(nearest.values(), key=lambda each: (each.distance, each.flow.job)), is_whole)
+
+
+def _walk(start: Flow, step: Step, depth: int, most: int) -> tuple[list[Found], bool]:
+    """Breadth first, at most `most` jobs; whether these are all. A loop ends, since no job is met twice."""
+    found: list[Found] = []
+    level: Sequence[Flow] = [start]
+    seen = {start.job}
+    for distance in range(1, depth + 1):
+        room = most - len(found)
+        level = step(level, seen, room + 1)
+        found += [Found(flow, distance) for flow in level[:room]]
+        if len(level) > room:
+            return found, False
+        if not level:
+            break
+        seen |= {flow.job for flow in level}
+    return found, True
+
+
+def topics_read(flows: Iterable[Flow]) -> set[str]:
+    """The topics from which rows come to these jobs."""
+    return {topic for flow in flows for topic in flow.reads}
+
+
+def topics_filled(flows: Iterable[Flow]) -> set[str]:
+    """The topics to which rows, or malformed records, of these jobs go."""
+    return {topic for flow in flows for topic in (flow.writes, flow.dead_letters) if topic is not None}
+
+
+def shape(found: Sequence[Found], stores: Mapping[str, str]) -> Shape:
+    """What is between the jobs, what comes to those upstream, and what those downstream write.
+
+    `stores`: the folder or table of each job that writes to one. A topic of malformed records is there if a job of
+    these reads it.
+    """
+    kinds = {name: kind for each in found for name, kind in _shown(each, stores)}
+    flows = [flow for flow, _ in found]
+    mended = topics_read(flows).intersection(flow.dead_letters for flow in flows if flow.dead_letters is not None)
+    kinds |= dict.fromkeys(mended, DatasetKind.TOPIC)
+    edges = [
+        LineageEdge(job=flow.job, dataset=_plain(dataset), use=use)
+        for flow, _ in found
+        for dataset, use in _uses(flow, stores)
+        if dataset in kinds
+    ]
+    datasets = {_plain(name): kind for name, kind in kinds.items()}
+    return Shape([Dataset(name=name, kind=kind) for name, kind in sorted(datasets.items())], edges)
+
+
+def _shown(found: Found, stores: Mapping[str, str]) -> Iterator[tuple[str, DatasetKind]]:
+    """What a job brings into the graph: its inputs if it is not downstream, its output if it is not upstream."""
+    flow, distance = found
+    if distance <= 0:
+        yield from ((topic, DatasetKind.TOPIC) for topic in flow.reads)
+    if distance >= 0 and flow.writes is not None:
+        yield flow.writes, DatasetKind.TOPIC
+    store = stores.get(flow.job)
+    if distance >= 0 and store is not None:
+        yield store, DatasetKind.TABLE if is_table(store) else DatasetKind.FOLDER
+
+
+def _uses(flow: Flow, stores: Mapping[str, str]) -> Iterator[tuple[str, Use]]:
+    yield from ((topic, Use.READS) for topic in flow.reads)
+    for written in (flow.writes, stores.get(flow.job)):
+        if written is not None:
+            yield written, Use.WRITES
+    if flow.dead_letters is not None:
+        yield flow.dead_letters, Use.DEAD_LETTERS
+
+
+def _plain(dataset: str) -> str:
+    """A path without the user and the password that it may have."""
+    return _CREDENTIALS.sub("", dataset)
