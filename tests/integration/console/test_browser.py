@@ -98,6 +98,7 @@ def test_an_override_is_typed_planned_and_confirmed(
     browser.picture(tmp_path / "plan.png")
     assert (tmp_path / "plan.png").stat().st_size > 10_000
     assert client.get_job("clicks-hourly").config["priority"] == 5
+    browser.run("document.querySelector('[name=whole_layer]').click()")
     browser.run("document.querySelector('form[action$=confirm] button').click()")
     browser.wait_for("document.querySelector('.notice.is-good')")
     assert client.get_job("clicks-hourly").config["priority"] == 9
