@@ -7,6 +7,7 @@ drawn from these declarations.
 
 from __future__ import annotations
 
+import operator
 from enum import StrEnum
 from typing import Annotated, Literal
 
@@ -57,7 +58,10 @@ class Input(DeclaredModel):
     unknown. With `none` a job with keyed state can have one task only. A sample of the topic's keys is checked."""
     key_columns: tuple[Identifier, ...] = Field((), max_length=32, **declare(RESCALE, DECLARED_BY_USER))
     """Columns from which the partition was computed, in their order."""
-    metadata_columns: dict[KafkaColumn, Identifier] = Field(default_factory=dict, **declare(RESTART, DECLARED_BY_USER))
+    # Left out where it is empty: the release before does not know it.
+    metadata_columns: dict[KafkaColumn, Identifier] = Field(
+        default_factory=dict, exclude_if=operator.not_, **declare(RESTART, DECLARED_BY_USER)
+    )
     """Columns of Kafka that the query gets beside those of the value: the name that each has there, such as
     `{"timestamp": "sent_at", "key": "k"}`. Types: key BINARY, timestamp TIMESTAMP, topic STRING, partition INT, offset
     BIGINT, headers ARRAY<STRUCT<key: STRING, value: BINARY>>. Not for raw, which has all of them."""
