@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -63,7 +64,7 @@ def import_(
     topics. The checkpoint is only read.
     """
     connection, seconds = client(), duration_seconds(timeout, field="timeout")
-    asked = connection.create_savepoint(job, name, checkpoint=checkpoint, reason=reason)
+    asked = connection.create_savepoint(job, name, checkpoint=_absolute(checkpoint), reason=reason)
     say(f"the checkpoint {checkpoint} is compared with {job} and copied")
     view = _await_ready(connection, asked, seconds)
     say(f"it is savepoint {view.name} of {job}: {figure(view.bytes)} bytes")
@@ -74,6 +75,11 @@ def import_(
     written = connection.restore(job, view.name, task_count=tasks, reason=reason)
     say_written(written)
     watch(connection, job, written.revision, seconds)
+
+
+def _absolute(path: str) -> str:
+    """The Hadoop path of what may be a path of this machine, relative to the present folder."""
+    return path if ":" in path or path.startswith("/") else str(Path(path).resolve())
 
 
 def _await_ready(connection: JobClient, asked: SavepointView, seconds: float) -> SavepointView:
