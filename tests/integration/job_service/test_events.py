@@ -150,16 +150,37 @@ def test_a_client_goes_on_after_its_connection_broke(client: JobClient, monkeypa
     assert (sorted(set(seen)), more.job) == (seen, "other")
 
 
-def test_what_is_refused(service: RunningJobService, client: JobClient) -> None:
-    """1. Entries that were archived. 2. An entry that there never was. 3. No token. 4. No number."""
-    write(client, 2)
-    first = client.history("etl").entries[-1].id
+def test_a_stream_ends_where_the_next_entries_were_archived(service: RunningJobService, client: JobClient) -> None:
+    """They are not left out without a word: the client that comes again is refused."""
+    write(client, 3)
+    ids = [entry.id for entry in reversed(client.history("etl").entries)]
+    _archive(service, ids[1])
+    with pytest.raises(Conflict, match=f"entries after {ids[0]} were archived"):
+        asyncio.run(_next(EventReader(service.engine, SystemClock(), 0.0), ids[0]))
+    with pytest.raises(Conflict, match=f"entries after {ids[0]} were archived"):
+        next(client.events(after=ids[0]))
+
+
+async def _next(reader: EventReader, position: int) -> Page:
+    """The page of a stream that has begun, for which another process archives."""
+    await reader.begin(None)
+    return await reader.next(position, Wanted())
+
+
+def _archive(service: RunningJobService, number: int) -> None:
     with transaction(service.engine) as connection:
         for moved in (
             "INSERT INTO history_archive SELECT * FROM history WHERE id = :id",
             "DELETE FROM history WHERE id = :id",
         ):
-            connection.execute(text(moved), {"id": first})
+            connection.execute(text(moved), {"id": number})
+
+
+def test_what_is_refused(service: RunningJobService, client: JobClient) -> None:
+    """1. Entries that were archived. 2. An entry that there never was. 3. No token. 4. No number."""
+    write(client, 2)
+    first = client.history("etl").entries[-1].id
+    _archive(service, first)
     with pytest.raises(Conflict, match=f"entries after {first - 1} were archived"):
         next(client.events(after=first - 1))
     assert next(client.events(after=first)).action == "put"

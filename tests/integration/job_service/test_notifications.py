@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -20,6 +21,7 @@ from services.job_service.notify.loop import LOOP, Notifications
 from services.job_service.notify.messages import FAILING_ATTEMPTS, Request
 from services.job_service.notify.sender import Sender
 from services.job_service.notify.targets import Shape, Target
+from services.job_service.store.notifications import MOST_MESSAGES, After, record_due
 from tests.support.control.clock import FakeClock
 from tests.support.job_service.service import RunningJobService
 from tests.support.job_service.webhook import Webhook, webhook
@@ -156,18 +158,58 @@ def test_a_target_that_fails_gets_the_same_message_later_and_hinders_no_other(
         assert world.failing() == set()
 
 
-def test_a_message_is_given_up_after_a_day_and_the_next_goes_on(service: RunningJobService, hook: Webhook) -> None:
+def test_a_message_is_given_up_after_a_day_and_what_is_still_open_goes_into_the_next(
+    service: RunningJobService, hook: Webhook
+) -> None:
+    """One of its two alerts has ended meanwhile: that is told, which hurts nobody who never heard of it."""
     world = World(service, target(hook))
     hook.status = 400
-    world.open("a")
+    world.open("a", "ended")
     world.round()
+    world.end("ended")
     world.do("UPDATE notifications SET created_at = created_at - interval '25 hours'")
     world.next_attempt()
     hook.status = 200
     hook.received.clear()
     world.open("b")
     world.round()
-    assert hook.events() == [("opened", "b")]
+    assert hook.events() == [("resolved", "ended"), ("opened", "a"), ("opened", "b")]
+
+
+def test_a_target_that_is_not_there_for_a_moment_is_told_of_what_is_open(
+    service: RunningJobService, hook: Webhook
+) -> None:
+    """Two Job Services have different settings, as in a rolling restart: the one without the target leads a while."""
+    world = World(service, target(hook))
+    hook.status = 503
+    world.open("a", "b")
+    world.round()
+    world.targets = ()
+    world.begin()
+    world.round()
+    world.end("b")
+    hook.status = 200
+    hook.received.clear()
+    world.targets = (target(hook),)
+    world.begin()
+    world.round()
+    assert hook.events() == [("opened", "a")]
+    world.end("a")
+    world.round()
+    assert hook.events() == [("opened", "a"), ("resolved", "a")]
+
+
+def test_what_is_due_is_recorded_a_message_at_a_time(service: RunningJobService, hook: Webhook) -> None:
+    """A leader that dies between two messages leaves the first; the next one records the rest, each alert once."""
+    world = World(service, target(hook))
+    world.open(*(f"s{number:03}" for number in range(2 * MOST_MESSAGES + 5)))
+    with transaction(world.engine) as connection:
+        after = record_due(connection, "pager", [], timedelta(0), After())
+    assert after is not None
+    assert after.resolved == 0
+    world.round()
+    assert [len(request.json["alerts"]) for request in hook.received] == [MOST_MESSAGES, MOST_MESSAGES, 5]
+    assert len(set(hook.events())) == 2 * MOST_MESSAGES + 5
 
 
 def test_no_redirect_is_followed(service: RunningJobService, hook: Webhook) -> None:
