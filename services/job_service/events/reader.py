@@ -26,6 +26,8 @@ log = logger(__name__)
 PAGE_BYTES = 256 * 1024
 """A page has so many bytes and one event more at most: each client that reads slowly holds one."""
 _PAGE = 500
+_SCANNED = 50_000
+"""Entries that one page looks through at most: few of them may be wanted."""
 _MOST_KEPT = 16
 
 
@@ -106,8 +108,9 @@ class EventReader:
         """Raises Conflict where entries after the position were archived since the stream began."""
         with snapshot(self._engine) as connection:
             _require_kept(connection, position)
-            found = events.after(connection, position, newest, _PAGE, job=wanted.job, layer=wanted.layer)
-            return page_of(found, newest, _PAGE)
+            until = min(newest, position + _SCANNED)
+            found = events.after(connection, position, until, _PAGE, job=wanted.job, layer=wanted.layer)
+            return page_of(found, until, _PAGE)
 
     def _require_known(self, position: int) -> None:
         """Raises Conflict."""

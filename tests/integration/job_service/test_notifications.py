@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable, Iterator
 from datetime import timedelta
+from threading import Thread
 from typing import Any
 
 import pytest
 from pydantic import SecretStr
 from sqlalchemy import text
 
-from penstock.control.errors import Fenced
+from penstock.control.errors import Fenced, Unavailable
 from penstock.model.alerts import AlertKind
 from penstock.store import leases
 from penstock.store.alerts import clear_alerts, open_subjects, raise_alert
@@ -210,6 +212,35 @@ def test_what_is_due_is_recorded_a_message_at_a_time(service: RunningJobService,
     world.round()
     assert [len(request.json["alerts"]) for request in hook.received] == [MOST_MESSAGES, MOST_MESSAGES, 5]
     assert len(set(hook.events())) == 2 * MOST_MESSAGES + 5
+
+
+@pytest.mark.parametrize(("status", "told"), [("200 OK", None), ("500 No", "HTTP 500: x")])
+def test_an_answer_without_end_holds_up_nothing(status: str, told: str | None) -> None:
+    """Only the status counts; of an error the begin is shown that comes at once."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        sending = Thread(target=_answer_without_end, args=(server, status))
+        sending.start()
+        request = Request(f"http://127.0.0.1:{server.getsockname()[1]}/", {}, b"{}")
+        try:
+            if told is None:
+                Sender(timeout_seconds=30.0).send(request)
+            else:
+                with pytest.raises(Unavailable, match=f"^{told}$"):
+                    Sender(timeout_seconds=30.0).send(request)
+        finally:
+            sending.join(20)
+    assert not sending.is_alive()
+
+
+def _answer_without_end(server: socket.socket, status: str) -> None:
+    """Until the client has gone."""
+    connection, _ = server.accept()
+    with connection:
+        while b"{}" not in connection.recv(4096):
+            pass
+        connection.sendall(f"HTTP/1.1 {status}\r\n\r\nx".encode())
+        connection.settimeout(20)
+        assert connection.recv(1) == b""
 
 
 def test_no_redirect_is_followed(service: RunningJobService, hook: Webhook) -> None:
