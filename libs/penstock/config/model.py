@@ -27,6 +27,10 @@ KafkaColumn = Literal["key", "timestamp", "topic", "partition", "offset", "heade
 ArgumentText = Annotated[str, Field(max_length=100_000)]
 
 
+def _is_none(value: object) -> bool:
+    return value is None
+
+
 class DesiredState(StrEnum):
     """Whether the job's tasks should exist."""
 
@@ -69,6 +73,13 @@ class Input(DeclaredModel):
     """Where a task without a checkpoint starts to read."""
     event_time_column: str | None = Field(None, min_length=1, max_length=200, **declare(RESTART, DECLARED_BY_USER))
     """Timestamp column with the event time. Needs watermark_delay."""
+    event_time_format: str | None = Field(
+        None, min_length=1, max_length=100, exclude_if=_is_none, **declare(RESTART, DECLARED_BY_USER)
+    )
+    """How records of json or csv write the event time: `epoch_seconds`, `epoch_millis` (whole numbers since 1970), or a
+    datetime pattern of Spark such as `dd/MM/yyyy HH:mm:ss`; without a zone it is in the job's time zone (UTC).
+    value_schema declares the column as TIMESTAMP. A value of another form is malformed. Default: as Spark reads a
+    TIMESTAMP."""
     watermark_delay: str | None = Field(
         None, pattern=r"^\d{1,9} (second|minute|hour|day)s?$", **declare(RESTART, DECLARED_BY_USER)
     )

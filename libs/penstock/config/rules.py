@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from itertools import chain, pairwise
 
 from penstock.config.declare import MARKS_SUFFIX
-from penstock.config.event_time import LONGEST_DELAY_DAYS, LONGEST_DELAY_MILLIS, delay_millis
+from penstock.config.event_time import LONGEST_DELAY_DAYS, LONGEST_DELAY_MILLIS, delay_millis, wrong_format
 from penstock.config.model import DeltaOutput, FilesOutput, Input, JobConfig, KafkaOutput, PostgresOutput
 from penstock.config.paths import PLACEHOLDER
 from penstock.config.problems import Problem
@@ -150,9 +150,23 @@ def _event_time(field: str, source: Input) -> Iterator[Problem]:
     if source.event_time_column is not None and source.watermark_delay is None:
         detail = f"{field} has an event_time_column, so it needs a watermark_delay"
         yield Problem(f"{field}.watermark_delay", "watermark_pair", detail)
+    yield from _event_time_format(f"{field}.event_time_format", source)
     if source.watermark_delay is not None and source.event_time_column is None:
         detail = f"{field} has a watermark_delay, so it needs an event_time_column"
         yield Problem(f"{field}.event_time_column", "watermark_pair", detail)
+
+
+def _event_time_format(field: str, source: Input) -> Iterator[Problem]:
+    if source.event_time_format is None:
+        return
+    if source.format not in ("json", "csv"):
+        detail = f"{field} is of json and csv only; the format is {source.format}"
+        yield Problem(field, "event_time_format_of_text", detail)
+    if source.event_time_column is None:
+        yield Problem(field, "event_time_format_needs_column", f"{field}: event_time_column must name the column")
+    wrong = wrong_format(source.event_time_format)
+    if wrong is not None:
+        yield Problem(field, "event_time_pattern", f"{field} is {source.event_time_format}: {wrong}")
 
 
 def _watermark_delay(field: str, source: Input) -> Iterator[Problem]:

@@ -66,11 +66,15 @@ def bounded(options: Mapping[str, str], source: Input, part: KeyGroupRange, stop
 
 
 def _field_options(source: Input) -> dict[str, str]:
-    """Which field of the value tells the event time: numbers are seconds, as `from_json` reads a TIMESTAMP."""
+    """Which field of the value tells the event time: numbers are seconds, as `from_json` reads a TIMESTAMP, unless
+    the event time has a format of its own."""
     pointer = source.balance_field or _pointer_to_event_time(source)
     if pointer is None or source.balance not in ("auto", "field"):
         return {}
-    return {"balanceField": pointer, "balanceFieldUnit": "seconds"}
+    options = {"balanceField": pointer, "balanceFieldUnit": "seconds"}
+    if source.event_time_format is None or source.balance_field is not None:
+        return options
+    return options | {"balanceFieldFormat": source.event_time_format}
 
 
 def _pointer_to_event_time(source: Input) -> str | None:

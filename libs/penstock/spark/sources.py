@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 from penstock.config.keygroups import KeyGroupRange
 from penstock.config.model import Input, JobConfig
 from penstock.spark.balance import Ends, balance_options, bounded, limit_options
-from penstock.spark.inputs.malformed import DECODED, MalformedRecords, decoded, input_columns, is_whole
+from penstock.spark.inputs.malformed import DECODED, MalformedRecords, decoded, event_time_of, input_columns, is_whole
 from penstock.spark.producers import reader_options
 from penstock.spark.settings import SparkSettings
 
@@ -124,12 +124,12 @@ def first_beyond(
         "failOnDataLoss": "true",
     }
     records = session.read.format("kafka").options(**options).load()
-    column = str(source.event_time_column)
+    event_time = F.col(str(source.event_time_column))
     if source.format != "raw":
-        column = f"{DECODED}.{column}"
+        event_time = event_time_of(source)
         records = records.select("value", "partition", "offset", decoded(session, source).alias(DECODED))
         if source.malformed != "null":
             # The query does not get malformed records, so the event time of one is no reason to stop before it.
             records = records.where(is_whole(session, source))
-    beyond = records.where(F.unix_millis(F.col(column)) > event_time_ms)
+    beyond = records.where(F.unix_millis(event_time) > event_time_ms)
     return {row[0]: row[1] for row in beyond.groupBy("partition").agg(F.min("offset")).collect()}

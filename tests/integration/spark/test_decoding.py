@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from penstock.config.model import Input, JobConfig
-from penstock.spark.inputs.malformed import DECODED, MalformedRecords, decoded, kind_of, reason_of
+from penstock.control.errors import BrokenTask
+from penstock.spark.inputs.malformed import (
+    DECODED,
+    MalformedRecords,
+    columns,
+    decoded,
+    event_time_of,
+    kind_of,
+    reason_of,
+)
 from tests.support.config.jobs import job
 
 
@@ -108,3 +118,67 @@ def test_what_spark_would_take_for_another_value_is_malformed(
     told = {bytes(row.value): row.why if row.kind else None for row in rows}
     assert {value for value, why in told.items() if why is None} == set(whole)
     assert {value: why for value, why in misread.items() if why not in str(told[value])} == {}
+
+
+TIMED = {"event_time_column": "AT", "watermark_delay": "1 hour", "value_schema": "n INT, at TIMESTAMP"}
+NOON = 1_704_110_400_000
+
+
+@pytest.mark.parametrize(
+    ("name", "form", "whole", "wrong"),
+    [
+        ("json", "epoch_seconds", [b'{"at": 1704110400}'], [b'{"at": 1704110400000}', b'{"at": 1704110400.5}']),
+        ("json", "epoch_millis", [b'{"at": 1704110400000}'], [b'{"at": "1704110400000"}', b'{"at": "2024-01-01"}']),
+        (
+            "json",
+            "epoch_millis",
+            [],
+            [b'{"at": 9223372036854775807}', b'{"at": 92233720368547758070}', b'{"at": true}'],
+        ),
+        ("json", "dd/MM/yyyy HH:mm", [b'{"at": "01/01/2024 12:00"}'], [b'{"at": "2024-01-01"}', b'{"at": 1704110400}']),
+        ("json", "yyyyMMddHHmm", [b'{"at": 202401011200}', b'{"at": "202401011200"}'], [b'{"at": "2024"}']),
+        ("json", "yyyy-MM-dd'T'HH:mmXXX", [b'{"at": "2024-01-01T14:00+02:00"}'], [b'{"at": ""}', b'{"at": {"a": 1}}']),
+        ("csv", "epoch_millis", [b"1,1704110400000"], [b"1,2024-01-01", b"1,1704110400000.5", b"1,1704110400000000"]),
+        ("csv", "dd.MM.yyyy HH:mm", [b"1,01.01.2024 12:00"], [b"1,1704110400", b"1,32.01.2024 12:00"]),
+    ],
+)
+def test_an_event_time_of_another_form_than_its_format_is_malformed(
+    spark: SparkSession, name: str, form: str, whole: list[bytes], wrong: list[bytes]
+) -> None:
+    """Each whole record is noon of 2024-01-01; Kafka's source reads each JSON record as the query does."""
+    source = Input.model_validate({"topic": "t", "key_groups": 1, "format": name, "event_time_format": form, **TIMED})
+    records = spark.createDataFrame([(bytearray(value),) for value in (*whole, *wrong)], "value binary")
+    found = records.withColumn(DECODED, decoded(spark, source)).withColumn("kind", kind_of(spark, source))
+    told = found.withColumn("why", reason_of(spark, source)).withColumn("event_time", event_time_of(source))
+    rows = columns(told, source, "value", "kind", "why", F.unix_millis("event_time").alias("event_millis"))
+    assert [field.dataType.simpleString() for field in rows.schema.fields[-2:]] == ["int", "timestamp"]
+    told_of = {bytes(row.value): row for row in rows.withColumn("at", F.unix_millis("at")).collect()}
+    read = [(told_of[value].kind, told_of[value]["at"], told_of[value].event_millis) for value in whole]
+    assert read == [(0, NOON, NOON)] * len(whole)
+    assert [value for value in wrong if told_of[value].kind != 1] == []
+    assert [value for value in wrong if not told_of[value].why] == []
+    if name == "json":
+        assert [_of_the_source(spark, form, value) for value in (*whole, *wrong)] == [NOON] * len(whole) + [None] * len(
+            wrong
+        )
+
+
+def test_an_absent_event_time_is_null_and_a_bad_pattern_is_named(spark: SparkSession) -> None:
+    """Also a column that is declared as the number that the record has: the query would see another type."""
+    source = Input.model_validate({"topic": "t", "key_groups": 1, "event_time_format": "epoch_millis", **TIMED})
+    records = spark.createDataFrame([(bytearray(b'{"n": 1}'),), (None,)], "value binary")
+    found = records.withColumn(DECODED, decoded(spark, source)).withColumn("kind", kind_of(spark, source))
+    assert [tuple(row) for row in columns(found, source, "kind").collect()] == [(0, 1, None), (0, None, None)]
+    with pytest.raises(BrokenTask, match="event_time_format: 'yyyy-bb' is no datetime pattern"):
+        decoded(spark, source.model_copy(update={"event_time_format": "yyyy-bb"}))
+    with pytest.raises(BrokenTask, match="declare AT as TIMESTAMP"):
+        decoded(spark, source.model_copy(update={"value_schema": "n INT, at BIGINT"}))
+
+
+def _of_the_source(spark: SparkSession, form: str, value: bytes) -> int | None:
+    """The event time in milliseconds that the source takes for its horizon."""
+    jvm: Any = spark._jvm
+    times = jvm.io.penstock.kafka.source.broker.FieldTimes.of(form, jvm.java.time.ZoneOffset.UTC)
+    node = jvm.com.fasterxml.jackson.databind.ObjectMapper().readTree(value.decode())
+    found = times.millisOf(node.get("at"))
+    return found.getAsLong() if found.isPresent() else None

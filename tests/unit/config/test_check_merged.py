@@ -38,6 +38,8 @@ def refusal(config: dict[str, Any]) -> InvalidConfig:
 DELTA = {"type": "delta", "path": "file:/d"}
 FILES = {"type": "files", "path": "file:/f"}
 POSTGRES = {"type": "postgres", "table": "public.delays"}
+EVENT_TIME = {"event_time_column": "time", "watermark_delay": "1 hour"}
+FORMAT = "inputs.flights.event_time_format"
 BROKEN = [
     # types and limits
     (job({"package": {"name": "p", "version": "../../etc"}}), "package.version", "string_pattern_mismatch"),
@@ -68,6 +70,16 @@ BROKEN = [
     (job({"tables": {"Flights": {"path": "file:/x"}}}), "tables.Flights", "name_taken"),
     (job({"inputs": {"FLIGHTS": RAW}}), "inputs.FLIGHTS", "name_taken"),
     (flights(event_time_column="time"), "inputs.flights.watermark_delay", "watermark_pair"),
+    (flights(event_time_format="epoch_millis"), FORMAT, "event_time_format_needs_column"),
+    (flights(**EVENT_TIME, event_time_format="epoch_micros"), FORMAT, "event_time_pattern"),
+    (flights(**EVENT_TIME, event_time_format="HH:mm:ss"), FORMAT, "event_time_pattern"),
+    (flights(**EVENT_TIME, event_time_format="yyyy-MM-dd hh:mm"), FORMAT, "event_time_pattern"),
+    (flights(**EVENT_TIME, event_time_format="yyyy-MM-dd'T"), FORMAT, "event_time_pattern"),
+    (
+        job({"inputs": {"raw": RAW | EVENT_TIME | {"event_time_column": "timestamp", "event_time_format": "yyMMdd"}}}),
+        "inputs.raw.event_time_format",
+        "event_time_format_of_text",
+    ),
     (
         flights(event_time_column="time", watermark_delay="999999999 days"),
         "inputs.flights.watermark_delay",

@@ -91,6 +91,7 @@ EVENT_TIME = {"event_time_column": "at", "watermark_delay": "10 minutes"}
         ({}, {"balance": "off"}),
         (EVENT_TIME, BY_COLUMN | TEN_MINUTES),
         (EVENT_TIME | {"event_time_column": "`AT`"}, BY_COLUMN | TEN_MINUTES),
+        (EVENT_TIME | {"event_time_format": "epoch_millis"}, BY_COLUMN | {"balanceFieldFormat": "epoch_millis"}),
         (EVENT_TIME | {"balance_field": "/a/b"}, BY_COLUMN | TEN_MINUTES | {"balanceField": "/a/b"}),
         (EVENT_TIME | {"value_schema": "`a/~b` TIMESTAMP", "event_time_column": "a/~b"}, {"balanceField": "/a~1~0b"}),
         (EVENT_TIME | {"value_schema": "struct<at: timestamp>"}, {"balance": "auto"} | TEN_MINUTES),

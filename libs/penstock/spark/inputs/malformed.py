@@ -13,6 +13,7 @@ from functools import lru_cache
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
+from pyspark.errors import IllegalArgumentException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.classic.column import Column as JvmColumn
@@ -20,6 +21,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from penstock.config.model import Input, JobConfig
 from penstock.control.errors import BrokenTask
+from penstock.spark.inputs.event_time import as_written, event_time, event_time_name, is_unread, unread_words
 from penstock.spark.inputs.misread import TEXT, Suspect, explanation, misread, name_of, suspects, text_of, texts
 from penstock.tasks.dead_letters import dead_letter_topic
 
@@ -44,13 +46,14 @@ def decoded(session: SparkSession, source: Input) -> Column:
     """The value of Kafka's record as a struct; null where nothing can be read. With a column that marks records of
     which only a part was read.
 
-    Raises BrokenTask when the input needs a schema and has none, or for a bad one of Avro.
+    Raises BrokenTask when the input needs a schema and has none, or for a bad one of Avro, or a bad event_time_format.
     """
     if source.value_schema is None:
         raise BrokenTask(f"topic {source.topic}: the format {source.format} needs value_schema")
     if source.format == "avro":
         return _call(session, _avro(session, source).function(), F.col("value"))
-    schema = StructType([*_struct(source.value_schema).fields, StructField(_CORRUPT, StringType())])
+    _require_readable_format(session, source)
+    schema = StructType([*_fields(source).fields, StructField(_CORRUPT, StringType())])
     options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT}
     text = F.col("value").cast("string")
     if source.format == "json":
@@ -58,15 +61,43 @@ def decoded(session: SparkSession, source: Input) -> Column:
     return F.from_csv(text, schema.json(), options)
 
 
-def columns(frame: DataFrame, *more: str) -> DataFrame:
-    """The columns of the value, of a frame that has it as `decoded`, and other columns of the frame."""
-    return frame.select(*more, f"{DECODED}.*").drop(_CORRUPT)
+def _require_readable_format(session: SparkSession, source: Input) -> None:
+    if source.event_time_format is None:
+        return
+    jvm: Any = session._jvm
+    try:
+        jvm.io.penstock.kafka.source.broker.FieldTimes.of(source.event_time_format, jvm.java.time.ZoneOffset.UTC)
+    except IllegalArgumentException as error:
+        raise BrokenTask(f"event_time_format: {error}") from error
+
+
+def columns(frame: DataFrame, source: Input, *more: str | Column) -> DataFrame:
+    """The columns of the value, of a frame that has it as `decoded`, after other columns of the frame."""
+    return _with_event_time(frame.select(*more, f"{DECODED}.*").drop(_CORRUPT), source)
 
 
 def input_columns(frame: DataFrame, source: Input) -> DataFrame:
     """What the query gets: the columns of the value, and those of Kafka's record that the input names."""
     metadata = [F.col(kafka).alias(name) for kafka, name in source.metadata_columns.items()]
-    return frame.select(f"{DECODED}.*", *metadata).drop(_CORRUPT)
+    return _with_event_time(frame.select(f"{DECODED}.*", *metadata).drop(_CORRUPT), source)
+
+
+def _with_event_time(frame: DataFrame, source: Input) -> DataFrame:
+    if source.event_time_format is None:
+        return frame
+    name = event_time_name(source, _struct(str(source.value_schema)))
+    return frame.withColumn(name, F.expr(event_time(source, name_of(name))))
+
+
+def event_time_of(source: Input) -> Column:
+    """The event time of a frame that has the value as `decoded`."""
+    if source.event_time_format is None:
+        return F.col(f"{DECODED}.{source.event_time_column}")
+    return F.expr(event_time(source, _written_time(source)))
+
+
+def _written_time(source: Input) -> str:
+    return f"{DECODED}.{name_of(event_time_name(source, _struct(str(source.value_schema))))}"
 
 
 def kind_of(session: SparkSession, source: Input) -> Column:
@@ -87,6 +118,8 @@ def _is_malformed(session: SparkSession, source: Input) -> Column:
     if source.format == "avro":
         return F.expr(unread)
     tests = [unread, f"{DECODED}.{_CORRUPT} IS NOT NULL", f"NOT is_valid_utf8({TEXT})"]
+    if source.event_time_format is not None:
+        tests.append(is_unread(source, _written_time(source)))
     misread_values = misread(*_suspects(source))
     if misread_values is not None:
         tests.append(misread_values)
@@ -96,7 +129,7 @@ def _is_malformed(session: SparkSession, source: Input) -> Column:
 
 def _suspects(source: Input) -> tuple[list[Suspect], StructType, str]:
     """The columns that may be misread, those whose texts are needed for it, and what parses them."""
-    fields = _struct(str(source.value_schema))
+    fields = _fields(source)
     found = suspects(DECODED, fields)
     if source.format == "csv":
         return found, fields, "from_csv"
@@ -181,6 +214,11 @@ def _struct(schema: str) -> StructType:
     return found
 
 
+def _fields(source: Input) -> StructType:
+    """The fields of the value as Spark's parser is to read them."""
+    return as_written(source, _struct(str(source.value_schema)))
+
+
 def reason_of(session: SparkSession, source: Input) -> Column:
     """Why a record of such a kind is malformed, in words."""
     if source.format == "avro":
@@ -196,6 +234,8 @@ def reason_of_text(session: SparkSession, source: Input) -> Column:
     found, fields, parser = _suspects(source)
     words = explanation(found[:_MOST_FIELDS_NAMED], fields, parser) or "''"
     misread_values = f"WHEN {words} != '' THEN {words}"
+    if source.event_time_format is not None:
+        misread_values += " " + unread_words(source, _struct(str(source.value_schema)), DECODED)
     if source.format == "csv":
         return F.expr(f"CASE {is_utf8} {misread_values} ELSE '{NO_FIT}' END")
     more, size = _more(session), F.octet_length("value")
@@ -208,7 +248,7 @@ def reason_of_text(session: SparkSession, source: Input) -> Column:
 
 
 def _json_cases(source: Input) -> list[str]:
-    fields = _struct(str(source.value_schema))
+    fields = _fields(source)
     named = []
     for field in fields.fields[:_MOST_FIELDS_NAMED]:
         words = f"{field.name} {field.dataType.simpleString()}"

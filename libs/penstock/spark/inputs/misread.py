@@ -32,7 +32,7 @@ TEXT = "CAST(value AS STRING)"
 """The text of a record, in an expression of Spark."""
 _DAY = 86_400
 # With a day on each side for time zones.
-_FIRST_SECOND, _END_SECOND = -62_135_596_800 - _DAY, 253_402_300_800 + _DAY
+FIRST_SECOND, END_SECOND = -62_135_596_800 - _DAY, 253_402_300_800 + _DAY
 # More seconds than this overflow in microseconds; a shorter number is found by the date that it becomes.
 _LONG_NUMBER = r"[:,\[]\s*-?[0-9]{13}"
 _SECONDS_OF_A_YEAR = 31_556_952
@@ -127,7 +127,7 @@ def text_of(text: str) -> str:
 
 def is_beyond(value: str) -> str:
     """Whether a TIMESTAMP is in none of the years 1 to 9999, in no time zone."""
-    return f"({value} < timestamp_seconds({_FIRST_SECOND}) OR {value} >= timestamp_seconds({_END_SECOND}))"
+    return f"({value} < timestamp_seconds({FIRST_SECOND}) OR {value} >= timestamp_seconds({END_SECOND}))"
 
 
 def _columns(fields: StructType) -> str:
@@ -161,7 +161,7 @@ def _conditions(place: _Place, kind: DataType, depth: int) -> tuple[Guards, str]
     value, text, before = place
     match kind:
         case TimestampType():
-            in_band = f"TRY_CAST({text} AS DECIMAL(38, 0)) BETWEEN {_FIRST_SECOND} AND {_END_SECOND - 1}"
+            in_band = f"TRY_CAST({text} AS DECIMAL(38, 0)) BETWEEN {FIRST_SECOND} AND {END_SECOND - 1}"
             is_wrong = f"{is_beyond(value)} OR {value} IS NOT NULL AND NOT coalesce({in_band}, {text} IS NOT NULL)"
             return (is_beyond(value), f"{TEXT} RLIKE {text_of(_LONG_NUMBER)}"), is_wrong
         case DateType() | TimestampNTZType():

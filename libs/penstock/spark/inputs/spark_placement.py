@@ -54,4 +54,4 @@ def _decoded(session: SparkSession, source: Input, records: DataFrame) -> DataFr
     if source.format == "raw":
         return records
     whole = records.select(_FOUND, "value", decoded(session, source).alias(DECODED)).where(is_whole(session, source))
-    return columns(whole, _FOUND)
+    return columns(whole, source, _FOUND)

@@ -2,6 +2,7 @@ package io.penstock.kafka.source;
 
 import com.fasterxml.jackson.core.JsonPointer;
 import io.penstock.kafka.source.broker.EventTimes;
+import io.penstock.kafka.source.broker.FieldTimes;
 import io.penstock.kafka.source.offsets.OffsetsJson;
 import io.penstock.kafka.source.offsets.StopOffsets;
 import io.penstock.kafka.source.plan.BalanceMode;
@@ -97,11 +98,22 @@ record SourceOptions(
     if (!unit.equals("seconds") && !unit.equals("millis")) {
       throw new IllegalArgumentException("option balanceFieldUnit: must be seconds or millis, not '" + unit + "'");
     }
+    String format = options.get("balanceFieldFormat");
+    FieldTimes times =
+        format == null ? new FieldTimes.AsTimestamp(unit.equals("seconds") ? 1000 : 1, zone) : times(format, zone);
     try {
-      return new EventTimes.OfField(JsonPointer.valueOf(pointer), unit.equals("seconds") ? 1000 : 1, zone);
+      return new EventTimes.OfField(JsonPointer.valueOf(pointer), times);
     } catch (IllegalArgumentException error) {
       throw new IllegalArgumentException(
           "option balanceField: must be a JSON pointer such as /event_time, not '" + pointer + "'", error);
+    }
+  }
+
+  private static FieldTimes times(String format, ZoneId zone) {
+    try {
+      return FieldTimes.of(format, zone);
+    } catch (IllegalArgumentException error) {
+      throw new IllegalArgumentException("option balanceFieldFormat: " + error.getMessage(), error);
     }
   }
 

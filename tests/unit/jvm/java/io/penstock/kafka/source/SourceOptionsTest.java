@@ -52,6 +52,7 @@ class SourceOptionsTest {
     "balance=index;balanceField=/at, option balanceField: balance=index goes by record timestamps",
     "balanceField=at, option balanceField: must be a JSON pointer",
     "balanceField=/at;balanceFieldUnit=days, option balanceFieldUnit: must be seconds or millis",
+    "balanceField=/at;balanceFieldFormat=yyyy-bb, option balanceFieldFormat: 'yyyy-bb' is no datetime pattern",
     "maxBytesPerTrigger=0, option maxBytesPerTrigger: must be a whole number from 1 on",
     "maxBytesPerTrigger=many, option maxBytesPerTrigger: must be a whole number from 1 on",
     "skewEveryBatches=-1, option skewEveryBatches: must be a whole number from 0 on",

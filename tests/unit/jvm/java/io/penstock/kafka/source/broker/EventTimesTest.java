@@ -38,7 +38,8 @@ class EventTimesTest {
   @Test
   void numbersMayBeMillisecondsAndTextsOfAnotherZone() {
     assertEquals(OptionalLong.of(NOON), at("/a", 1, "{\"a\":" + NOON + "}"));
-    EventTimes.OfField berlin = new EventTimes.OfField(JsonPointer.valueOf("/a"), 1000, ZoneId.of("Europe/Berlin"));
+    FieldTimes times = new FieldTimes.AsTimestamp(1000, ZoneId.of("Europe/Berlin"));
+    EventTimes.OfField berlin = new EventTimes.OfField(JsonPointer.valueOf("/a"), times);
     assertEquals(OptionalLong.of(NOON), berlin.of(bytes("{\"a\":\"2024-01-01 13:00:00\"}")));
   }
 
@@ -47,6 +48,34 @@ class EventTimesTest {
       strings = {"{\"b\":1}", "{\"a\":null}", "{\"a\":true}", "{\"a\":\"soon\"}", "{\"a\":{}}", "no json", "", "[]"})
   void whatIsNoTimeIsUnknown(String value) {
     assertEquals(OptionalLong.empty(), at("/a", 1000, value));
+  }
+
+  @ParameterizedTest
+  @CsvSource({
+    "epoch_seconds, 1704110400",
+    "epoch_millis, 1704110400000",
+    "dd/MM/yyyy HH:mm, \"01/01/2024 12:00\"",
+    "yyyyMMddHHmm, 202401011200",
+  })
+  void anEventTimeMayHaveAFormat(String format, String value) {
+    FieldTimes times = FieldTimes.of(format, ZoneOffset.UTC);
+    assertEquals(OptionalLong.of(NOON), at("/a", times, "{\"a\":" + value + "}"));
+  }
+
+  @ParameterizedTest
+  @CsvSource({
+    "epoch_seconds, 1704110400000",
+    "epoch_seconds, 1.5",
+    "epoch_millis, \"1704110400000\"",
+    "epoch_millis, \"2024-01-01\"",
+    "epoch_millis, 9223372036854775807",
+    "epoch_millis, 92233720368547758070",
+    "yyyy-MM-dd, \"01/01/2024\"",
+    "yyyy-MM-dd, \"2024-01-01 12:00\"",
+    "yyyy-MM-dd, null",
+  })
+  void whatIsNotOfTheFormatIsUnknown(String format, String value) {
+    assertEquals(OptionalLong.empty(), at("/a", FieldTimes.of(format, ZoneOffset.UTC), "{\"a\":" + value + "}"));
   }
 
   @Test
@@ -95,7 +124,11 @@ class EventTimesTest {
   }
 
   private static OptionalLong at(String pointer, long unit, String value) {
-    return new EventTimes.OfField(JsonPointer.valueOf(pointer), unit, ZoneOffset.UTC).of(bytes(value));
+    return at(pointer, new FieldTimes.AsTimestamp(unit, ZoneOffset.UTC), value);
+  }
+
+  private static OptionalLong at(String pointer, FieldTimes times, String value) {
+    return new EventTimes.OfField(JsonPointer.valueOf(pointer), times).of(bytes(value));
   }
 
   private static byte[] bytes(String text) {
