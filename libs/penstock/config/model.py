@@ -135,18 +135,23 @@ class KafkaOutput(DeclaredModel):
 
 
 class DeltaOutput(DeclaredModel):
-    """A Delta table, appended to exactly once."""
+    """A Delta table, appended to or merged into by key, exactly once."""
 
     type: Literal["delta"] = Field("delta", **declare(FORBIDDEN, DECLARED_BY_USER))
     """Kind of output."""
     path: str = Field(..., min_length=1, max_length=4096, **declare(RESCALE, DECLARED_BY_USER))
     """Hadoop path of the Delta table. A table that another job made is refused, unless allow_other_writers is true."""
     partition_columns: tuple[Identifier, ...] = Field((), max_length=32, **declare(FORBIDDEN, DECLARED_BY_USER))
-    """Columns that partition the table."""
+    """Columns that partition the table. Where they are among upsert_columns, a batch reads its own partitions only."""
+    # Left out where it is empty: the release before does not know it.
+    upsert_columns: tuple[Identifier, ...] = Field(
+        (), max_length=32, exclude_if=operator.not_, **declare(RESTART, DECLARED_BY_USER)
+    )
+    """Columns of a unique key: a row replaces the row with the same key (MERGE). Default: rows are appended."""
     allow_other_writers: bool = Field(False, **declare(RESTART, DECLARED_BY_USER))
     """Accept that this job writes to a table of another job. With two jobs that append, each is exactly once and
-    readers get the rows of both. With a job in output_mode complete, each of its batches deletes the rows of the
-    other."""
+    readers get the rows of both. Jobs with upsert_columns may replace rows of each other; all of them need this. With a
+    job in output_mode complete, each of its batches deletes the rows of the other."""
 
 
 class FilesOutput(DeclaredModel):

@@ -259,9 +259,11 @@ def _output_mode(config: JobConfig) -> Iterator[Problem]:
     match output:
         case FilesOutput():
             yield Problem("output_mode", "append_only", f"files can only be written in append mode, not in {mode} mode")
-        case DeltaOutput() if mode == "update":
-            yield Problem("output_mode", "append_or_complete", "a Delta table takes append or complete mode only")
-        case PostgresOutput() if not output.upsert_columns:
+        case DeltaOutput() if mode == "complete":
+            if output.upsert_columns:
+                detail = "complete mode replaces the whole Delta table: use update mode, or leave out upsert_columns"
+                yield Problem("output_mode", "append_or_update", detail)
+        case DeltaOutput() | PostgresOutput() if not output.upsert_columns:
             detail = f"{mode} mode writes a row again when it changes: output.upsert_columns must name its key"
             yield Problem("output.upsert_columns", "upsert_columns_required", detail)
 
