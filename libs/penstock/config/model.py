@@ -18,6 +18,7 @@ from penstock.config.declare import Carried as Carried
 from penstock.config.declare import ChangeKind as ChangeKind
 from penstock.config.declare import Model as Model
 from penstock.config.spark_settings import ALLOWED_TEXT
+from penstock.config.starting import POSITION
 
 NONE, LIVE, RESTART, RESCALE, FORBIDDEN = ChangeKind
 PACKAGE_VERSION = r"^[A-Za-z0-9][A-Za-z0-9.+!_-]{0,99}$"
@@ -65,8 +66,10 @@ class Input(DeclaredModel):
     """Columns of Kafka that the query gets beside those of the value: the name that each has there, such as
     `{"timestamp": "sent_at", "key": "k"}`. Types: key BINARY, timestamp TIMESTAMP, topic STRING, partition INT, offset
     BIGINT, headers ARRAY<STRUCT<key: STRING, value: BINARY>>. Not for raw, which has all of them."""
-    starting_position: Literal["earliest", "latest"] = Field("earliest", **declare(NONE, DECLARED_BY_USER))
-    """Where a task without a checkpoint starts to read."""
+    starting_position: str = Field("earliest", pattern=POSITION, **declare(NONE, DECLARED_BY_USER))
+    """Where a task without a checkpoint starts to read: `earliest`, `latest`, or a moment with its offset from UTC such
+    as `2026-11-26T08:00:00Z`: at the first record with this time of Kafka or a later one, in partitions without one at
+    the end. It is looked up once for each partition: the checkpoint keeps what was found."""
     event_time_column: str | None = Field(None, min_length=1, max_length=200, **declare(RESTART, DECLARED_BY_USER))
     """Timestamp column with the event time. Needs watermark_delay."""
     watermark_delay: str | None = Field(

@@ -121,6 +121,9 @@ BROKEN = [
         "inputs.raw.idle_timeout_seconds",
         "idle_timeout_of_all",
     ),
+    (flights(starting_position="newest"), "inputs.flights.starting_position", "string_pattern_mismatch"),
+    (flights(starting_position="2026-11-26T08:00"), "inputs.flights.starting_position", "string_pattern_mismatch"),
+    (flights(starting_position="2026-02-30T08:00Z"), "inputs.flights.starting_position", "starting_moment"),
     (job({"tables": {"planes": {"path": "file:/${day}"}}}), "tables.planes.path", "unknown_argument"),
     (job({"tables": {"fees": {"path": "file:/x", "header": False}}}), "tables.fees.header", "header_of_csv"),
     (
@@ -159,6 +162,8 @@ KEPT = [
     flights(balance="field", balance_field="/a/b"),
     flights(**TIMED, idle_timeout_seconds=30.0),
     flights(balance="sample"),
+    flights(starting_position="latest"),
+    flights(starting_position="2026-11-26T08:00:00.250+01:00"),
     flights(format="csv"),
     flights(format="avro", value_schema=AVRO),
     flights(format="raw", value_schema=None, key_columns=["key"]),
