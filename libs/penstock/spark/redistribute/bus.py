@@ -13,6 +13,7 @@ from confluent_kafka.admin._listoffsets import OffsetSpec
 from penstock.config.keygroups import KeyGroupRange
 from penstock.config.model import Input
 from penstock.control.errors import Unavailable
+from penstock.kafka.access import Brokers, kafka_at
 from penstock.spark.producers import marks_topic
 from penstock.spark.redistribute.offsets import SourceOffsets
 from penstock.spark.sinks.kafka import is_marked
@@ -23,7 +24,7 @@ _TIMEOUT_SECONDS = 15.0
 class InputEnds:
     """Offsets as they are at the first question; later ones get the same answer."""
 
-    def __init__(self, bootstrap: str) -> None:
+    def __init__(self, bootstrap: Brokers) -> None:
         self._bootstrap = bootstrap
         self._offsets = cache(self._ask)
 
@@ -53,7 +54,9 @@ class InputEnds:
 
     @cached_property
     def _admin(self) -> AdminClient:
-        return AdminClient({"bootstrap.servers": self._bootstrap, "socket.timeout.ms": int(_TIMEOUT_SECONDS * 1000)})
+        return AdminClient(
+            {**kafka_at(self._bootstrap).client_settings(), "socket.timeout.ms": int(_TIMEOUT_SECONDS * 1000)}
+        )
 
     def _ask(self, topic: str, key_groups: range, latest: bool) -> dict[int, int]:
         specs: Any = OffsetSpec
