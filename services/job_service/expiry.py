@@ -24,7 +24,7 @@ from penstock.store.engine import transaction
 from penstock.store.rounds import LoopWatch
 from services.job_service.store import idempotency
 from services.job_service.store.expiries import Due, due
-from services.job_service.writer import Outcome, write_many
+from services.job_service.writer import write_many
 from services.job_service.writes import Write
 
 log = logger(__name__)
@@ -77,18 +77,14 @@ class Expiry:
             leases.check_epoch(connection, LOOP, leader_epoch)
             outcomes = write_many(connection, writes, self._clock, self._clock.monotonic(), self._path_roots)
             for layer, outcome in zip(layers, outcomes, strict=True):
-                self._note(connection, layer, outcome)
-
-    def _note(self, connection: Connection, layer: Due, outcome: Outcome) -> None:
-        subject = _subject(layer)
-        if not isinstance(outcome, UserError):
-            self._blocked.pop(subject, None)
-            return
-        self._blocked[subject] = layer.revision
-        details = {"field": outcome.field, "rule": outcome.rule}
-        message = f"cannot be dropped though expired: {outcome.detail}"
-        alerts.raise_alert(connection, AlertKind.EXPIRY_BLOCKED, subject, message, details)
-        log.warning("expired layer not dropped", job=layer.job, layer=layer.layer, error=outcome.detail)
+                if isinstance(outcome, UserError):
+                    _warn(connection, layer, outcome)
+        # Only now, since a transaction that fails leaves no alert.
+        for layer, outcome in zip(layers, outcomes, strict=True):
+            if isinstance(outcome, UserError):
+                self._blocked[_subject(layer)] = layer.revision
+            else:
+                self._blocked.pop(_subject(layer), None)
 
     def _sweep(self, _: int) -> None:
         if not self._sweeping.is_due(self._clock.monotonic()):
@@ -108,6 +104,13 @@ class Expiry:
 
 def _subject(layer: Due) -> str:
     return f"{layer.job}/{layer.layer}"
+
+
+def _warn(connection: Connection, layer: Due, refused: UserError) -> None:
+    details = {"field": refused.field, "rule": refused.rule}
+    message = f"cannot be dropped though expired: {refused.detail}"
+    alerts.raise_alert(connection, AlertKind.EXPIRY_BLOCKED, _subject(layer), message, details)
+    log.warning("expired layer not dropped", job=layer.job, layer=layer.layer, error=refused.detail)
 
 
 def _clear_settled(connection: Connection, due_subjects: set[str]) -> None:

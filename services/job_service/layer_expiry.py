@@ -51,7 +51,7 @@ def require_whole_layer(
     given: Expiry | None, present: StoredLayer | None, patch: Mapping[str, Any], now: datetime
 ) -> None:
     """Raises Conflict when a patch would also end fields earlier that it does not name, or let them stay for ever. It
-    may let them end later."""
+    may let them end later. `present`: None also for a layer that has expired."""
     if given is None or given.whole_layer or present is None or not present.config:
         return
     harm = _harm(given.seconds, present.expires_at, now)
@@ -72,7 +72,7 @@ def _harm(seconds: int | None, ends_at: datetime | None, now: datetime) -> str:
             ", which never expires. A layer has one expiry for all its fields, so that would end with this write. Let "
             "this write stay too (`--for never`; expires_in_seconds null)"
         )
-    if ends_at is None or now >= ends_at or (seconds is not None and now + timedelta(seconds=seconds) >= ends_at):
+    if ends_at is None or (seconds is not None and now + timedelta(seconds=seconds) >= ends_at):
         return ""
     change = "stay for ever" if seconds is None else "end with this write"
     return (

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from penstock.config.classify import classify
 from penstock.config.model import JobConfig
+from penstock.config.paths import is_below, outside
+from penstock.config.problems import refusal
 from penstock.config.tree import dotted
+from penstock.config.validate import read_merged
 from penstock.control.errors import Conflict, InvalidConfig
 from penstock.tasks.rollout import code_changes, good_values
 from services.job_service.writes import forbidden_changes
+
+FIRST_GENERATION = 1
+"""That the checkpoint of another application counts as."""
 
 
 def require_compatible(saved: Mapping[str, Any], after: JobConfig) -> None:
@@ -23,6 +29,21 @@ def require_compatible(saved: Mapping[str, Any], after: JobConfig) -> None:
             rule="as_in_savepoint",
             errors=[{"field": change.field, "rule": "as_in_savepoint"} for change in changes],
         )
+
+
+def require_below(checkpoint: str, roots: Sequence[str]) -> None:
+    """Raises InvalidConfig unless the checkpoint of another application lies where jobs may read."""
+    if not is_below(checkpoint, roots):
+        raise refusal([outside("checkpoint", checkpoint, roots)])
+
+
+def imported_config(merged: Mapping[str, Any]) -> dict[str, Any]:
+    """The configuration of a job as if one task had run it, which is what another application's checkpoint is of.
+
+    Raises InvalidConfig when the layers of the job merge to no valid one.
+    """
+    read_merged(merged)
+    return {**{name: value for name, value in merged.items() if name != "key_group_bounds"}, "task_count": 1}
 
 
 def code_of(saved: Mapping[str, Any], present: JobConfig) -> dict[str, Any]:

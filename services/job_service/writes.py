@@ -90,14 +90,23 @@ def unknown_job(name: str) -> StoredJob:
     return StoredJob(name, 0, 0, deleting=False, owner="", created_at=datetime.min)
 
 
-def new_content(write: Write, job: StoredJob) -> Mapping[str, Any] | None:
+def new_content(write: Write, job: StoredJob, now: datetime) -> Mapping[str, Any] | None:
     """The content of the layer after the write; None when the write drops the layer."""
     if write.action in (Action.DROP, Action.EXPIRE):
         return None
     if write.action is Action.PATCH:
-        patched: Mapping[str, Any] = apply_merge_patch(job.config(write.layer) or {}, write.config)
+        present = unexpired(job, write.layer, now)
+        patched: Mapping[str, Any] = apply_merge_patch((present and present.config) or {}, write.config)
         return patched
     return write.config
+
+
+def unexpired(job: StoredJob, layer: str, now: datetime) -> StoredLayer | None:
+    """A layer of a job; None where it has none, and where the layer has expired: it may not be dropped yet."""
+    found = job.layers.get(layer)
+    if found is None or found.config is None or found.expires_at is None or found.expires_at > now:
+        return found
+    return None
 
 
 def merged_with(job: StoredJob, layers: Layers, layer: str, content: Mapping[str, Any] | None) -> JobConfig:
@@ -179,13 +188,14 @@ def _job_change(write: Write, job: StoredJob) -> Change:
 def _layer_change(write: Write, job: StoredJob, layers: Layers, now: datetime) -> Change | None:
     row = require_layer_row(layers, write.layer)
     _check_precondition(write, job)
-    if write.action is Action.EXPIRE and not _is_due(job.layers.get(write.layer), now):
+    present = unexpired(job, write.layer, now)
+    if write.action is Action.EXPIRE and present is job.layers.get(write.layer):
         return None
     if write.stays:
-        write = replace(write, expiry=staying(write.expiry, job.layers.get(write.layer)))
+        write = replace(write, expiry=staying(write.expiry, present))
     if write.action is Action.PATCH:
-        require_whole_layer(write.expiry, job.layers.get(write.layer), write.config or {}, now)
-    content = new_content(write, job)
+        require_whole_layer(write.expiry, present, write.config or {}, now)
+    content = new_content(write, job, now)
     if content is None and job.config(write.layer) is None:
         raise NotFound(f"the job {job.name} has nothing in the layer {write.layer}", field="layer", rule="present")
     after = merged_with(job, layers, write.layer, content)
@@ -203,7 +213,7 @@ def _layer_change(write: Write, job: StoredJob, layers: Layers, now: datetime) -
         new=content,
         config=after,
         merged=after.model_dump(mode="json"),
-        expires_at=None if content is None else _expires_at(write, job.layers.get(write.layer), row, now),
+        expires_at=None if content is None else _expires_at(write, present, row, now),
     )
 
 
@@ -231,10 +241,6 @@ def _check_precondition(write: Write, job: StoredJob) -> None:
         )
 
 
-def _is_due(layer: StoredLayer | None, now: datetime) -> bool:
-    return layer is not None and layer.config is not None and layer.expires_at is not None and layer.expires_at <= now
-
-
 def _refuse_forbidden(changes: Sequence[FieldChange]) -> None:
     if changes:
         raise InvalidConfig(
@@ -249,12 +255,7 @@ def _expires_at(write: Write, present: StoredLayer | None, row: LayerRow, now: d
     """The requested expiry. Without one a patch keeps the present expiry; other writes get the default of the layer."""
     if write.expiry is not None:
         seconds = write.expiry.seconds
-    elif (
-        write.action is Action.PATCH
-        and present is not None
-        and present.config is not None
-        and not _is_due(present, now)
-    ):
+    elif write.action is Action.PATCH and present is not None and present.config is not None:
         return present.expires_at
     else:
         seconds = row.default_expiry_seconds

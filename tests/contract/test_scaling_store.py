@@ -19,6 +19,7 @@ from services.auto_scaler.decide.patterns import JobMinute
 from services.auto_scaler.decide.policy import Policy
 from services.auto_scaler.decide.symptoms import TaskSample
 from services.auto_scaler.evidence import LastDecision, Past
+from services.auto_scaler.store import evidence
 from services.auto_scaler.store.decisions import AUTO_SCALER, PENDING, NewDecision
 from services.auto_scaler.store.port import ScalingStore
 from services.task_service.store.hours import HourStore
@@ -114,6 +115,14 @@ class PostgresForm:
             author=author,
         )
 
+    def note_reason(self, job: str, layer: str, reason: str) -> None:
+        self._do(
+            "UPDATE expected_layers SET reason = :reason, version = version + 1 WHERE job = :job AND layer = :layer",
+            job=job,
+            layer=layer,
+            reason=reason,
+        )
+
     def past(self, job: str, *, created_days_ago: float = 60, **policy: Any) -> Past:
         created_at = NOW - timedelta(days=created_days_ago)
         return self.store.past(job, NOW, created_at=created_at, task_count=2, slo_seconds=90.0, policy=Policy(**policy))
@@ -159,6 +168,15 @@ def test_jobs_with_tasks_are_read_and_what_was_not_measured_is_unknown(form: Pos
     assert (sample.processed_rows_per_second, sample.input_rows_per_second, sample.backlog_records) == (7.0, None, None)
     assert "silent" not in cluster.samples
     assert cluster.container_memory_bytes is None, "no container is live"
+
+
+def test_jobs_are_read_a_page_at_a_time(form: PostgresForm, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(evidence, "_PAGE", 2)
+    names = ["a", "b", "c", "d", "e"]
+    for count in (4, 5):
+        for name in names[:count]:
+            form.run(name)
+        assert [job.job for job in form.store.read(NOW).jobs] == names[:count]
 
 
 def test_a_sample_has_the_lag_as_it_was_sampled(form: PostgresForm) -> None:
@@ -310,6 +328,23 @@ def test_what_was_changed_last_and_who_updated_the_job(form: PostgresForm) -> No
     )
     assert job.actions_last_hour == 2
     assert job.last == LastDecision("lag", "increase_memory", "written", {"resources": {"memory_bytes": 9}}, "lag")
+
+
+@pytest.mark.parametrize("outcome", ["pending", "job service unavailable"])
+@pytest.mark.parametrize("is_written", [True, False])
+def test_what_nobody_answered_counts_as_done_if_the_layer_has_it(
+    form: PostgresForm, outcome: str, is_written: bool
+) -> None:
+    """The answer was lost, or the process died between the write and its outcome."""
+    form.run("j")
+    inputs = {"config": {"task_count": 2}, "reason": "lag"}
+    (number,) = form.store.record([decision(outcome)._replace(inputs=inputs)], form.epoch)
+    write_layer(form.engine, "j", {"task_count": 4}, layer="scaler")
+    form.note_reason("j", "scaler", f"decision {number + (not is_written)}: x")
+    (job,) = form.store.read(NOW).jobs
+    assert (job.last_change is not None) == is_written
+    assert (job.acted_at == NOW) == (is_written or outcome == "pending")
+    assert job.actions_last_hour == (is_written or outcome == "pending")
 
 
 def test_alerts_are_replaced_but_those_to_keep(form: PostgresForm) -> None:

@@ -46,6 +46,7 @@ READ: dict[str, Callable[[str], Rows]] = {
     "alarms": _lines,
     "totals": _balances,
     "shuffle": _newest_of_each_user,
+    "import": _lines,
 }
 
 

@@ -45,11 +45,14 @@ VOLATILE = (
     "alerts",
     "flows",
     "sampled",
+    "generations",
 )
-"""Tables that change by themselves, as samples do; of two of them the columns that do not are looked at."""
+"""Tables that change by themselves, as samples do, and as unused generations are removed; of three of them what does
+not is looked at."""
 STEADY = (
     "SELECT name, incarnation, url FROM containers ORDER BY name",
     "SELECT container, job, index, revision, generation, epoch FROM tasks ORDER BY job, index",
+    "SELECT job, max(generation) FROM generations GROUP BY job ORDER BY job",
 )
 Sign = Callable[[str, str, bytes], Mapping[str, str]]
 """The headers for a method, a target and a body."""

@@ -119,6 +119,11 @@ COMMANDS = (
         "Give each task of a job an equal share of the input, by the measured traffic.",
     ),
     Command("savepoint create", "savepoint:create", "Copy the checkpoints of a job while the job runs."),
+    Command(
+        "import",
+        "savepoint:import_",
+        "Start a job from the checkpoint of an ordinary Spark application: its offsets and state move in.",
+    ),
     Command("savepoint list", "savepoint:list_", "List the newest savepoints of a job."),
     Command("savepoint show", "savepoint:show", "Show one savepoint as JSON.", is_document=True),
     Command(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -13,6 +14,8 @@ from penstock.cli.parse import duration_seconds, name_of
 from penstock.cli.patience import await_cluster
 from penstock.cli.rescale import watch
 from penstock.control.errors import Conflict
+from penstock.wire.job_client import JobClient
+from penstock.wire.savepoints import SavepointView
 
 _POLL_SECONDS = 0.3
 Name = Annotated[str, typer.Argument(help="name of the savepoint", callback=name_of("savepoint"))]
@@ -34,20 +37,64 @@ def create(
     say(f"savepoint {asked.name} of {job} is requested")
     if no_wait:
         return
-    await_cluster(
-        connection,
-        lambda: connection.savepoint(job, asked.name).state != "asked",
-        seconds,
-        "the savepoint",
-        poll_s=_POLL_SECONDS,
-    )
-    view = connection.savepoint(job, asked.name)
-    if view.state != "ready":
-        raise Conflict(f"savepoint {view.name} of {job} is {view.state}: {view.detail}", rule="ready")
+    view = _await_ready(connection, asked, seconds)
     say(f"savepoint {view.name} of {job} is ready: generation {view.generation}, {figure(view.bytes)} bytes")
     for task in view.tasks or []:
         if task.taken_from is not None:
             say(f"task {task.index} is from savepoint {task.taken_from}: {task.why}")
+
+
+def import_(
+    job: Job,
+    checkpoint: Annotated[
+        str, typer.Argument(help="checkpoint of the stopped application: a Hadoop path below PENSTOCK_PATH_ROOTS")
+    ],
+    name: Annotated[
+        str, typer.Option("--as", help="name of the savepoint that it becomes", callback=name_of("savepoint"))
+    ] = "imported",
+    tasks: Annotated[
+        int | None, typer.Option("--tasks", min=1, help="start with this number of tasks; default: as configured")
+    ] = None,
+    reason: Reason = "",
+    timeout: Timeout = "10m",
+) -> None:
+    """Start a job from the checkpoint of an ordinary Spark application: its offsets and state move in.
+
+    First stop the application, and apply the job stopped (`desired_state: stopped`) with the same query over the same
+    topics. The checkpoint is only read.
+    """
+    connection, seconds = client(), duration_seconds(timeout, field="timeout")
+    asked = connection.create_savepoint(job, name, checkpoint=_absolute(checkpoint), reason=reason)
+    say(f"the checkpoint {checkpoint} is compared with {job} and copied")
+    view = _await_ready(connection, asked, seconds)
+    say(f"it is savepoint {view.name} of {job}: {figure(view.bytes)} bytes")
+    for task in view.tasks or []:
+        say(f"the application finished batch {task.batch}")
+        if task.unfinished is not None:
+            say(f"it began batch {task.unfinished}, whose rows the job reads again: they may be in its output already")
+    written = connection.restore(job, view.name, task_count=tasks, reason=reason)
+    say_written(written)
+    watch(connection, job, written.revision, seconds)
+
+
+def _absolute(path: str) -> str:
+    """The Hadoop path of what may be a path of this machine, relative to the present folder."""
+    return path if ":" in path or path.startswith("/") else str(Path(path).resolve())
+
+
+def _await_ready(connection: JobClient, asked: SavepointView, seconds: float) -> SavepointView:
+    """The savepoint once it is ready. Raises Conflict when it has failed."""
+    await_cluster(
+        connection,
+        lambda: connection.savepoint(asked.job, asked.name).state != "asked",
+        seconds,
+        "the savepoint",
+        poll_s=_POLL_SECONDS,
+    )
+    view = connection.savepoint(asked.job, asked.name)
+    if view.state != "ready":
+        raise Conflict(f"savepoint {view.name} of {view.job} is {view.state}: {view.detail}", rule="ready")
+    return view
 
 
 def list_(job: Job, as_json: AsJson = False) -> None:

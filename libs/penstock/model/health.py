@@ -29,6 +29,8 @@ START = timedelta(minutes=3)
 """So long after a commit nobody need report a task yet: its host may be starting."""
 AGAIN = 3
 """So many crashes, each soon after the one before, are a task that crashes again and again."""
+CRASHES_KEPT = 5
+"""The store keeps the times of so many crashes of a task since its last restart, the newest."""
 SOON = timedelta(minutes=15)
 WELL = timedelta(minutes=1)
 HELD_BACK_SECONDS = 60.0

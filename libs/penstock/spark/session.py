@@ -23,7 +23,7 @@ from penstock.spark.fence import FENCE
 from penstock.spark.gateway import start_jvm
 from penstock.spark.settings import SparkSettings, class_archive, class_archive_options, driver_classpath
 
-_STATE_STORES = {
+STATE_STORES = {
     "heap": "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider",
     "rocksdb": "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
 }
@@ -129,7 +129,7 @@ def task_session(host: SparkSession, config: JobConfig, checkpoint: str, token: 
     session = host.newSession()
     own = {
         "spark.sql.shuffle.partitions": str(config.threads_per_task),
-        "spark.sql.streaming.stateStore.providerClass": _STATE_STORES[config.state_backend],
+        "spark.sql.streaming.stateStore.providerClass": STATE_STORES[config.state_backend],
         # A batch writes its changes, not a snapshot: a rescale copies state while batches run, and then their changes.
         "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
         "spark.sql.streaming.pollingDelay": f"{polling_delay_ms(config.trigger_interval_seconds)}ms",

@@ -18,7 +18,8 @@ ASKED, READY, FAILED, DELETING = "asked", "ready", "failed", "deleting"
 
 @dataclass(frozen=True, slots=True)
 class SavepointRow:
-    """One savepoint. What is None was not known yet; `tasks` are `SavedTask` as JSON."""
+    """One savepoint. What is None was not known yet; `tasks` are `SavedTask` as JSON. `checkpoint`: that of another
+    application, which it is made of; None for the job's own."""
 
     number: int
     job: str
@@ -36,3 +37,4 @@ class SavepointRow:
     reason: str
     created_at: datetime
     finished_at: datetime | None
+    checkpoint: str | None = None

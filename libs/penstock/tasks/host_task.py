@@ -16,7 +16,7 @@ from penstock.config.declare import Carried, Counted
 from penstock.tasks.analysis import AnalysisRequest
 from penstock.tasks.profile import ProfileRequest
 from penstock.tasks.redistribution import CopyRequest, GenerationRemoval, RedistributionRequest, SealRequest
-from penstock.tasks.savepoint import SavepointRemoval, SavepointRequest
+from penstock.tasks.savepoint import ImportRequest, SavepointRemoval, SavepointRequest
 from penstock.tasks.sinks import SinkRequest
 
 Request = Annotated[
@@ -25,6 +25,7 @@ Request = Annotated[
     | SealRequest
     | SinkRequest
     | SavepointRequest
+    | ImportRequest
     | SavepointRemoval
     | GenerationRemoval
     | AnalysisRequest
@@ -37,6 +38,7 @@ REDISTRIBUTE = "redistribute"
 SEAL = "seal"
 INITIALIZE_SINK = "initialize_sink"
 TAKE_SAVEPOINT = "take_savepoint"
+IMPORT_CHECKPOINT = "import_checkpoint"
 REMOVE_SAVEPOINT = "remove_savepoint"
 REMOVE_GENERATION = "remove_generation"
 ANALYSE = "analyse"
@@ -93,6 +95,8 @@ POLICIES: Mapping[str, Policy] = {
     SEAL: Policy(own_room=True, longest_seconds=300.0),
     INITIALIZE_SINK: Policy(attempts=1, losses=1, longest_seconds=300.0),
     TAKE_SAVEPOINT: Policy(attempts=5, losses=5, at_once=20, own_host=True),
+    # What is wrong with the checkpoint of an application stays so.
+    IMPORT_CHECKPOINT: Policy(attempts=1, losses=3, at_once=20),
     REMOVE_SAVEPOINT: Policy(backs_off=True, at_once=20),
     REMOVE_GENERATION: Policy(backs_off=True),
     # The Job Service asks for it, and waits only for a short time.

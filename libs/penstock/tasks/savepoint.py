@@ -7,6 +7,7 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from penstock.config.declare import Carried, Model, Name
+from penstock.config.model import JobConfig
 from penstock.control.texts import Text
 from penstock.tasks.host_request import HostRequest
 from penstock.tasks.redistribution import Layout
@@ -16,12 +17,15 @@ class SavedTask(Carried):
     """One task in a savepoint: its last finished batch, None when it had finished none.
 
     `taken_from`: the savepoint that its copy is from, when its own checkpoint could not be copied; `why` that was.
+    `unfinished`: the batch that an application whose checkpoint was imported had planned and not finished. The job
+    reads its rows again.
     """
 
     index: int
     batch: int | None
     taken_from: Name | None = None
     why: Text | None = None
+    unfinished: int | None = Field(None, exclude_if=lambda batch: batch is None)
 
 
 class SavepointReport(Carried):
@@ -31,32 +35,54 @@ class SavepointReport(Carried):
     bytes: int
 
 
-class SavepointRequest(HostRequest):
-    """Copy the checkpoints of `layout`, whether its tasks run or not, into the savepoint `name` of the job.
+class NewSavepoint(HostRequest):
+    """What is asked of a host that makes the savepoint `name` of the job, of tasks of `layout`.
 
     `number` tells savepoints of one name apart: a savepoint of this number that is there already is the answer, one
-    of a smaller number is replaced. `earlier`: names of the job's savepoints that may stand in for a task whose
-    checkpoint cannot be copied, the best first. `state_bytes`: the size of the state as tasks reported it, None when
-    unknown.
+    of a smaller number is replaced.
     """
 
     Report: ClassVar[type[Model] | None] = SavepointReport
 
-    kind: Literal["take_savepoint"] = "take_savepoint"
     job: Name
     name: Name
     number: int = Field(ge=1)
     layout: Layout
-    earlier: tuple[Name, ...] = ()
-    state_bytes: int | None = None
 
     @property
     def key_number(self) -> int:
         return self.number
 
+
+class SavepointRequest(NewSavepoint):
+    """Copy the checkpoints of `layout`, whether its tasks run or not, into a savepoint.
+
+    `earlier`: names of the job's savepoints that may stand in for a task whose checkpoint cannot be copied, the best
+    first. `state_bytes`: the size of the state as tasks reported it, None when unknown.
+    """
+
+    kind: Literal["take_savepoint"] = "take_savepoint"
+    earlier: tuple[Name, ...] = ()
+    state_bytes: int | None = None
+
     @property
     def known_state_bytes(self) -> int | None:
         return self.state_bytes
+
+
+class ImportRequest(NewSavepoint):
+    """Copy the checkpoint of a Spark application, a Hadoop path, into a savepoint of one task.
+
+    Its query must be the job's, and must read the job's inputs by Spark's own Kafka source or by Penstock's.
+    """
+
+    kind: Literal["import_checkpoint"] = "import_checkpoint"
+    checkpoint: str = Field(min_length=1)
+
+    @property
+    def host_config(self) -> JobConfig:
+        """The checkpoint is compared with the job's query."""
+        return self.layout.config
 
 
 class SavepointRemoval(HostRequest):

@@ -125,9 +125,13 @@ class JobClient(CellClient, RolloutCalls, JobLists, EventClient):
         """One profile."""
         return self._read(ProfileView, _job(job, "profiles", str(number)))
 
-    def create_savepoint(self, job: str, name: str | None = None, **noted: Unpack[Noted]) -> SavepointView:
-        """Asks for a savepoint; its `state` shows later when it is ready."""
-        return self._write("POST", _job(job, "savepoints"), SavepointView, {"name": name, **noted})
+    def create_savepoint(
+        self, job: str, name: str | None = None, *, checkpoint: str | None = None, **noted: Unpack[Noted]
+    ) -> SavepointView:
+        """Asks for a savepoint of the job, or of the checkpoint of another application; its `state` shows later when it
+        is ready."""
+        body = {"name": name, **({} if checkpoint is None else {"checkpoint": checkpoint}), **noted}
+        return self._write("POST", _job(job, "savepoints"), SavepointView, body)
 
     def savepoints(self, job: str, **page: Unpack[Paging]) -> SavepointPage:
         """A page of a job's savepoints, newest first."""

@@ -12,9 +12,16 @@ from penstock.wire.jobs import JsonObject, View, WithReason
 
 
 class SavepointWrite(WithReason):
-    """`POST .../savepoints`. Without a name the savepoint is named after the time."""
+    """`POST .../savepoints`. Without a name the savepoint is named after the time.
+
+    With `checkpoint` the savepoint is made of the checkpoint of another Spark application, which must have stopped.
+    """
 
     name: Annotated[Name | None, Field(description="unique among the job's savepoints")] = None
+    checkpoint: Annotated[
+        str | None,
+        Field(description="Hadoop path, below one of PENSTOCK_PATH_ROOTS", min_length=1, max_length=4096),
+    ] = None
 
 
 class RestoreWrite(WithReason):
@@ -32,17 +39,20 @@ class RestoreWrite(WithReason):
 
 class SavedTaskView(View):
     """A task in a savepoint: its last finished batch; null if there was none. `taken_from`: the earlier savepoint whose
-    copy is used because the task's checkpoint could not be copied, for the reason `why`."""
+    copy is used because the task's checkpoint could not be copied, for the reason `why`. `unfinished`: the batch that
+    an imported application had planned and not finished; its rows are read again."""
 
     index: int
     batch: int | None
     taken_from: str | None = None
     why: str | None = None
+    unfinished: int | None = None
 
 
 class SavepointView(View):
     """A savepoint. `generation`, `revision`, `config`: what ran; null until a container takes it. `tasks` and `bytes`
-    (the size of all its files, links included) are null unless it is ready."""
+    (the size of all its files, links included) are null unless it is ready. `checkpoint`: that of another application,
+    which it is made of."""
 
     number: int
     job: str
@@ -58,6 +68,7 @@ class SavepointView(View):
     reason: str
     created_at: datetime
     finished_at: datetime | None
+    checkpoint: str | None = None
 
 
 class SavepointPage(View):

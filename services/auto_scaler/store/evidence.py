@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -19,7 +20,10 @@ _COUNTED_DECISIONS = 60
 _TASK_ACTIONS = [Action.INCREASE_TASKS.value, Action.DECREASE_TASKS.value, Action.UNDO.value]
 _MEASURED = tuple(TaskSample.model_fields.keys() - {"index", "out_of_memory"})
 
-_JOBS = """
+# Of a decision that nobody answered the layer tells: the reason of its newest write begins with the decision's number.
+_CARRIED_OUT = """(d.outcome = 'written'
+    OR d.outcome IN (:pending, :unavailable) AND mine.reason LIKE 'decision ' || d.id || ':%')"""
+_JOBS = f"""
     SELECT r.job, j.created_at, r.config, r.committed_at, r.revision >= j.revision AS converged,
         mine.version AS layer_version,
         layered.below, layered.above,
@@ -45,15 +49,16 @@ _JOBS = """
     LEFT JOIN LATERAL (
         SELECT d.at FROM decisions d
         WHERE d.job = r.job AND d.at >= j.created_at
-            AND (d.outcome IN ('written', :pending) OR d.outcome LIKE 'refused%'
+            AND ({_CARRIED_OUT} OR d.outcome = :pending OR d.outcome LIKE 'refused%'
                 OR d.outcome = :unavailable AND d.action = :move)
         ORDER BY d.id DESC LIMIT 1
     ) acted ON true
     CROSS JOIN LATERAL (
         SELECT count(*) AS in_last_hour FROM (
-            SELECT d.at, d.outcome FROM decisions d WHERE d.job = r.job ORDER BY d.id DESC LIMIT :counted
+            SELECT d.at, {_CARRIED_OUT} OR d.outcome = :pending AS acts
+            FROM decisions d WHERE d.job = r.job ORDER BY d.id DESC LIMIT :counted
         ) latest
-        WHERE latest.at > CAST(:hour AS timestamptz) AND latest.outcome IN ('written', :pending)
+        WHERE latest.at > CAST(:hour AS timestamptz) AND latest.acts
     ) counted
     LEFT JOIN LATERAL (
         SELECT d.at, d.action, CAST(d.change->>'task_count' AS integer) AS after,
@@ -62,7 +67,7 @@ _JOBS = """
             CAST(d.inputs->'symptoms'->>'processed_rows_per_second' AS double precision) AS rate,
             CAST(d.inputs->'state'->'load'->>'rows_per_second' AS double precision) AS came_in
         FROM decisions d
-        WHERE d.job = r.job AND d.at >= j.created_at AND d.outcome = 'written' AND d.action = ANY(:task_actions)
+        WHERE d.job = r.job AND d.at >= j.created_at AND {_CARRIED_OUT} AND d.action = ANY(:task_actions)
             AND d.change->>'task_count' IS NOT NULL AND d.inputs->'config'->>'task_count' IS NOT NULL
         ORDER BY d.id DESC LIMIT 1
     ) changed ON true
@@ -79,7 +84,9 @@ _JOBS = """
     ) profiled ON true
     WHERE NOT j.deleting AND NOT r.stopping AND r.config->>'desired_state' = 'running'
 """
-_ALL_JOBS = text(f"{_JOBS} ORDER BY r.job")
+# What a statement found is read while the transaction is idle, and the store ends one that is idle for long.
+_PAGE = 2_000
+_NEXT_JOBS = text(f"{_JOBS} AND r.job > :after ORDER BY r.job LIMIT :most")
 _ONE_JOB = text(f"{_JOBS} AND r.job = :job")
 
 # Of each task the newest sample that was made wholly after the job's last commit: an older one measured another
@@ -101,8 +108,14 @@ _SMALLEST = text("SELECT min(memory_bytes) FROM containers WHERE state = 'live'"
 
 
 def read_scaled_jobs(connection: Connection, now: datetime) -> list[ScaledJob]:
-    """All jobs that have tasks."""
-    return [_scaled_job(row) for row in connection.execute(_ALL_JOBS, _parameters(now))]
+    """All jobs that have tasks, by name."""
+    found: list[ScaledJob] = []
+    while True:
+        page = {"after": found[-1].job if found else "", "most": _PAGE}
+        rows = connection.execute(_NEXT_JOBS, page | _parameters(now)).all()
+        found += map(_scaled_job, rows)
+        if len(rows) < _PAGE:
+            return found
 
 
 def read_scaled_job(connection: Connection, job: str, now: datetime) -> ScaledJob | None:
@@ -164,13 +177,16 @@ def _last_change(row: Row[Any]) -> PastChange | None:
     )
 
 
-def read_samples(connection: Connection, *, since: datetime, fresh_since: datetime) -> dict[str, list[TaskSample]]:
-    """By job, the newest sample of each task that was measured between `since` and now.
+def read_samples(connection: Connection, *, since: datetime, fresh_since: datetime) -> Sequence[Row[Any]]:
+    """The newest sample of each task that was measured between `since` and now, for `samples_of`: outside of the
+    transaction, as a cell has a million."""
+    return connection.execute(_SAMPLES, {"since": since, "fresh_since": fresh_since}).all()
 
-    Of a sample from before `fresh_since` only the lack of memory is kept: the rest is unknown now.
-    """
+
+def samples_of(rows: Iterable[Row[Any]]) -> dict[str, list[TaskSample]]:
+    """The samples by job. Of one from before `fresh_since` only the lack of memory is kept: the rest is unknown now."""
     samples: dict[str, list[TaskSample]] = {}
-    for row in connection.execute(_SAMPLES, {"since": since, "fresh_since": fresh_since}):
+    for row in rows:
         measured = {name: getattr(row, name) for name in _MEASURED} if row.fresh else {}
         sample = TaskSample(index=row.index, out_of_memory=row.out_of_memory, **measured)
         samples.setdefault(row.job, []).append(sample)

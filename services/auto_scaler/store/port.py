@@ -58,10 +58,11 @@ class ScalingStore:
     def read(self, now: datetime) -> Cluster:
         """Jobs and measurements of one moment."""
         with transaction(self._snapshot) as connection:
-            samples = evidence.read_samples(connection, since=now - REMEMBERED, fresh_since=now - FRESH)
+            rows = evidence.read_samples(connection, since=now - REMEMBERED, fresh_since=now - FRESH)
             memory = evidence.smallest_container_memory(connection)
             self._smallest = past.smallest_capacities(connection)
-            return Cluster(evidence.read_scaled_jobs(connection, now), samples, memory)
+            jobs = evidence.read_scaled_jobs(connection, now)
+        return Cluster(jobs, evidence.samples_of(rows), memory)
 
     def recent(self, job: str, since: datetime) -> list[TaskMinute]:
         """What each task of a job measured in each minute since a time."""

@@ -19,8 +19,21 @@ def fleet_charts(found: Series) -> Iterator[Chart]:
     shares = [_shares(dict(zip(Health, step, strict=True))) for step in jobs]
     for title, shown in _TITLES.items():
         yield _picture(shown, [step.get(title) for step in shares], found)
-    tasks = zip(values["tasks_not_running"], values["tasks"], strict=True)
-    yield _picture("Tasks not running", [_ratio(part, whole) for part, whole in tasks], found)
+    yield _tasks(values, found)
+
+
+def _tasks(values: dict[str, list[float | None]], found: Series) -> Chart:
+    """The shares of tasks that do not run, and of those of which nobody reports whether they do."""
+    steps = list(zip(values["tasks"], values["tasks_running"], values["tasks_not_running"], strict=True))
+    lines = {
+        "not running": [_ratio(down, whole) for whole, _, down in steps],
+        "unknown": [
+            None if None in (whole, up, down) else _ratio((whole or 0) - (up or 0) - (down or 0), whole)
+            for whole, up, down in steps
+        ],
+    }
+    series = [(name, MetricSeries(metric=name, unit="", values=shares)) for name, shares in lines.items()]
+    return chart("Tasks not running", series, found)
 
 
 def _shares(step: dict[Health, float | None]) -> dict[str, float | None]:

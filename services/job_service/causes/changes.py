@@ -15,13 +15,15 @@ from typing import Any, NamedTuple
 from penstock.config.model import DesiredState
 from penstock.config.tree import row_for
 from penstock.model.causes import CauseKind, Certainty
+from penstock.model.health import CRASHES_KEPT
 from penstock.model.jobs import Action
 from penstock.model.states import Health, JobState
 from penstock.wire.jobs import HistoryEntry
 from services.job_service.causes.crashes import failed_tasks
-from services.job_service.causes.facts import Cause, Facts, said_by
+from services.job_service.causes.facts import Cause, Crashes, Facts, said_by
 
 SOON = timedelta(minutes=30)
+_MINUTE = timedelta(minutes=1)
 _SLACK = timedelta(minutes=2)
 """Lags are known by the minute; crashes exactly, so one before a change is never blamed on it."""
 _CODE = ("query", "package", "args", "tables", "secrets", "spark_settings", "inputs", "output", "isolation")
@@ -135,12 +137,15 @@ def causes_of_present_changes(facts: Facts) -> Iterator[Cause]:
 
 def causes_of_recent_changes(facts: Facts) -> Iterator[Cause]:
     """The newest write that the job runs, if what is wrong began after it and it can be the reason."""
-    begins_at = _begins_at(facts)
+    begins_at, is_crash = _begins_at(facts), bool(failed_tasks(facts))
     for entry in facts.changes:
         if entry.action not in _WRITES or entry.layer is None or not _runs(facts, entry):
             continue
         since = _since(facts, entry)
-        slack = timedelta(0) if failed_tasks(facts) else _SLACK
+        crashed_before = _crashed_before(facts, entry.at) if is_crash else False
+        if crashed_before:
+            continue
+        slack = timedelta(0) if is_crash else _SLACK
         if begins_at is not None and not entry.at - slack <= begins_at <= since + SOON:
             continue
         if begins_at is None and facts.moment.now - since > SOON:
@@ -149,7 +154,8 @@ def causes_of_recent_changes(facts: Facts) -> Iterator[Cause]:
         harmful = [each for each in changed if _can_be(facts, each)]
         if not harmful:
             continue
-        is_sure = begins_at is not None or any(_is_worse(each) for each in harmful)
+        is_known = begins_at is not None and not (crashed_before is None and _forgot_crashes(facts))
+        is_sure = is_known or any(_is_worse(each) for each in harmful)
         certainty = Certainty.CERTAIN if is_sure else Certainty.LIKELY
         began = () if begins_at is None else (f"it began at {begins_at:%Y-%m-%d %H:%M:%S} UTC, after the change",)
         summary = f"a change of the layer {entry.layer} by {entry.author}: {harmful[0].field}"
@@ -177,8 +183,8 @@ def _since(facts: Facts, entry: HistoryEntry) -> datetime:
 
 def _begins_at(facts: Facts) -> datetime | None:
     """The first of the crashes in a row, or of the minutes over the SLO without a break; None: unknown."""
-    crashed = [each.crashed_at[0] for each in facts.crashes if each.crashed_at]
-    if failed_tasks(facts) and crashed:
+    crashed = [each.crashed_at[0] for each in _crashes_now(facts)]
+    if crashed:
         return min(crashed)
     begins_at = None
     for minute in sorted(facts.minutes, key=lambda minute: minute.at, reverse=True):
@@ -187,7 +193,30 @@ def _begins_at(facts: Facts) -> datetime | None:
         if minute.lag_seconds <= facts.job.max_lag_seconds:
             break
         begins_at = minute.at
-    return begins_at
+    is_at_edge = begins_at == min((minute.at for minute in facts.minutes), default=None)
+    return None if is_at_edge else begins_at
+
+
+def _crashes_now(facts: Facts) -> list[Crashes]:
+    """Those of the tasks that fail now: a task may have crashed yesterday, and be well."""
+    failed = {each.index for each in failed_tasks(facts)}
+    return [each for each in facts.crashes if each.index in failed and each.crashed_at]
+
+
+def _forgot_crashes(facts: Facts) -> bool:
+    """Whether the store may have had older crashes of the same tasks, which it keeps a few of."""
+    return any(len(each.crashed_at) >= CRASHES_KEPT for each in _crashes_now(facts))
+
+
+def _crashed_before(facts: Facts, at: datetime) -> bool | None:
+    """Whether tasks crashed in the half hour before; None: nothing is known of it. A restart begins a new series of
+    crashes, so the series itself does not say."""
+    known = [
+        minute.crashes
+        for minute in facts.minutes
+        if minute.crashes is not None and at - SOON <= minute.at + _MINUTE <= at
+    ]
+    return any(known) if known else None
 
 
 def _can_be(facts: Facts, changed: Changed) -> bool:

@@ -74,12 +74,13 @@ class Upstream(NamedTuple):
 
 
 class Minute(NamedTuple):
-    """What the job measured in a minute."""
+    """What the job measured in a minute. `crashes`: of tasks that were not healthy again."""
 
     at: datetime
     lag_seconds: float | None = None
     input_rows_per_second: float | None = None
     busy_share: float | None = None
+    crashes: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

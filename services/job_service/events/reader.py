@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 import orjson
-from sqlalchemy import Engine
+from sqlalchemy import Connection, Engine
 
 from penstock.control.clock import Clock
 from penstock.control.errors import Conflict
@@ -26,6 +26,8 @@ log = logger(__name__)
 PAGE_BYTES = 256 * 1024
 """A page has so many bytes and one event more at most: each client that reads slowly holds one."""
 _PAGE = 500
+_SCANNED = 50_000
+"""Entries that one page looks through at most: few of them may be wanted."""
 _MOST_KEPT = 16
 
 
@@ -70,11 +72,11 @@ class EventReader:
         had, and where entries after it were archived."""
         if position is None:
             return await asyncio.shield(self._looking())
-        await self.threads.run(self._require_kept, position)
+        await self.threads.run(self._require_known, position)
         return position
 
     async def next(self, position: int, wanted: Wanted) -> Page:
-        """The next page after a position. Raises Unavailable.
+        """The next page after a position. Raises Unavailable; Conflict when it was archived.
 
         One page is read at a time, and then nothing for as long as that took. So clients that are far behind, however
         many, cost half a core at most.
@@ -103,15 +105,17 @@ class EventReader:
             self._pages.popitem(last=False)
 
     def _read(self, position: int, newest: int, wanted: Wanted) -> Page:
+        """Raises Conflict where entries after the position were archived since the stream began."""
         with snapshot(self._engine) as connection:
-            found = events.after(connection, position, newest, _PAGE, job=wanted.job, layer=wanted.layer)
-            return page_of(found, newest, _PAGE)
+            _require_kept(connection, position)
+            until = min(newest, position + _SCANNED)
+            found = events.after(connection, position, until, _PAGE, job=wanted.job, layer=wanted.layer)
+            return page_of(found, until, _PAGE)
 
-    def _require_kept(self, position: int) -> None:
+    def _require_known(self, position: int) -> None:
         """Raises Conflict."""
         with snapshot(self._engine) as connection:
-            if events.is_archived(connection, position):
-                raise Conflict(f"entries after {position} were archived", field="after", rule="kept")
+            _require_kept(connection, position)
             newest = events.newest(connection)
         if position > newest:
             told = f"there is no entry {position}: the newest is {newest}. Was the store restored? Begin without it"
@@ -140,6 +144,11 @@ class EventReader:
             with transaction(self._engine) as connection:
                 events.await_writers(connection, counter)
         return newest
+
+
+def _require_kept(connection: Connection, position: int) -> None:
+    if events.is_archived(connection, position):
+        raise Conflict(f"entries after {position} were archived", field="after", rule="kept")
 
 
 def page_of(entries: Iterable[HistoryEntry], newest: int, limit: int) -> Page:

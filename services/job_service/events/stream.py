@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 
 from penstock.control.clock import Clock
-from penstock.control.errors import RetryableError, Unauthenticated
+from penstock.control.errors import Conflict, RetryableError, Unauthenticated
 from penstock.control.logs import logger
 from services.job_service.events.reader import EventReader, Page, Wanted
 from services.job_service.events.slots import Slot
@@ -23,7 +23,8 @@ Check = Callable[[], Awaitable[object]]
 async def stream(
     reader: EventReader, position: int, wanted: Wanted, clock: Clock, slot: Slot, check: Check
 ) -> AsyncIterator[bytes]:
-    """The events from a position on. While the store is away it waits, with heartbeats. It ends with the token."""
+    """The events from a position on. While the store is away it waits, with heartbeats. It ends with the token, and
+    where the next entries were archived: the client comes again, and is refused with the reason."""
     until, said_at = clock.monotonic() + LONGEST_SECONDS, clock.monotonic()
     try:
         yield b"id: %d\nretry: 2000\n\n" % position
@@ -36,14 +37,14 @@ async def stream(
                 said_at = clock.monotonic()
             if not is_behind:
                 await asyncio.sleep(_PAUSE_SECONDS)
-    except Unauthenticated as error:
+    except (Unauthenticated, Conflict) as error:
         log.info("a stream of events ends", error=error.detail)
     finally:
         slot.close()
 
 
 async def _next(reader: EventReader, position: int, wanted: Wanted, check: Check) -> Page:
-    """Raises Unauthenticated."""
+    """Raises Unauthenticated, Conflict."""
     try:
         await check()
         return await reader.next(position, wanted)

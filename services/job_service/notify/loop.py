@@ -57,22 +57,25 @@ class Notifications:
         self._tidying = Period(_TIDY_SECONDS)
 
     def round(self, leader_epoch: int) -> None:
-        """Sends what is due to each target, until one fails or the time of a round is over. Raises Fenced,
-        Unavailable of the store."""
-        began = self._clock.monotonic()
+        """Sends what is due, one message to each target in turn. A target that fails has no turn any more, and the
+        round ends with its time. Raises Fenced, Unavailable of the store."""
+        until = self._clock.monotonic() + ROUND_SECONDS
         for target in self._targets:
             self._record(leader_epoch, target)
-            while self._clock.monotonic() - began < ROUND_SECONDS and self._send_next(leader_epoch, target):
-                pass
+        in_turn: Sequence[Target] = self._targets
+        while in_turn and self._clock.monotonic() < until:
+            in_turn = [target for target in in_turn if self._send_next(leader_epoch, target)]
         if self._tidying.is_due(self._clock.monotonic()):
             self._tidy(leader_epoch)
             self._tidying.done()
 
     def _record(self, leader_epoch: int, target: Target) -> None:
+        """What is due, a transaction for each message: a cell may have 100,000 alerts at once."""
         kinds = [kind.value for kind in target.kinds]
-        with leases.fenced(self._engine, LOOP, leader_epoch) as connection:
-            while store.record_due(connection, target.name, kinds, self._gather) == store.MOST_MESSAGES:
-                pass
+        after: store.After | None = store.After()
+        while after is not None:
+            with leases.fenced(self._engine, LOOP, leader_epoch) as connection:
+                after = store.record_due(connection, target.name, kinds, self._gather, after)
 
     def _send_next(self, leader_epoch: int, target: Target) -> bool:
         """Sends the oldest message; whether the next one may follow at once."""

@@ -19,9 +19,18 @@ class Sender:
 
     def send(self, request: Request) -> None:
         """Raises Unavailable unless it was taken (2xx). The error has no URL: that may be a secret."""
+        headers = dict(request.headers)
         try:
-            response = self._http.post(request.url, headers=dict(request.headers), content=request.body)
+            with self._http.stream("POST", request.url, headers=headers, content=request.body) as response:
+                if not response.is_success:
+                    raise Unavailable(f"HTTP {response.status_code}: {_begin_of(response)}".rstrip(": "))
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise Unavailable(f"no answer: {type(error).__name__}") from error
-        if not response.is_success:
-            raise Unavailable(f"HTTP {response.status_code}: {response.text[:_SHOWN_CHARACTERS]}".rstrip(": "))
+
+
+def _begin_of(response: httpx.Response) -> str:
+    """The begin of an answer, of what comes at once: a body may never end."""
+    try:
+        return next(response.iter_raw(), b"")[:_SHOWN_CHARACTERS].decode(errors="replace")
+    except httpx.HTTPError:
+        return ""

@@ -77,7 +77,7 @@ def plan_write(job: JobName, body: PlanRequest, parts: PartsOf, principal: Princ
         layer = body.layer or (access.highest_layer(principal, layers) if stored.exists else BASE)
         require_layer_row(layers, layer)
         access.require_layer(principal, layer)
-        content = new_content(Write(Action(body.action), job, "", layer, body.config), stored)
+        content = new_content(Write(Action(body.action), job, "", layer, body.config), stored, parts.clock.now())
         after = merged_with(stored, layers, layer, content)
         require_paths(stored, layers, after, parts.path_roots)
         secrets.check(connection, job, after.secrets)

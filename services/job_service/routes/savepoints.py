@@ -17,10 +17,17 @@ from services.job_service import access, requests
 from services.job_service.answers import Answer, answer
 from services.job_service.requests import CallOf, JobName, PageOf100, PartsOf, expected_config, known_job, respond
 from services.job_service.routes.rescale import write_patch
-from services.job_service.savepoints import code_of, require_compatible
+from services.job_service.savepoints import (
+    FIRST_GENERATION,
+    code_of,
+    imported_config,
+    require_below,
+    require_compatible,
+)
 from services.job_service.store import expected, overview, packages, savepoints
 from services.job_service.store.layers import all_layers
 from services.job_service.writes import Write
+from services.job_service.writes import expected as merged_of
 
 router = APIRouter(tags=["savepoints"], route_class=requests.StrictRoute)
 SavepointName = Annotated[str, requests.is_name("savepoint"), requests.in_path("savepoint")]
@@ -29,15 +36,24 @@ SavepointName = Annotated[str, requests.is_name("savepoint"), requests.in_path("
 @router.post("/v1/jobs/{job}/savepoints", response_model=SavepointView, status_code=202)
 @requests.needs(access.of_role(access.MAY_OPERATE))
 def create_savepoint(job: JobName, body: SavepointWrite, call: CallOf) -> Response:
-    """Requests a savepoint of the job while the job runs. `state` shows when it is ready."""
+    """Requests a savepoint of the job while the job runs, or of the checkpoint of another Spark application: then the
+    job need not have run. `state` shows when it is ready."""
     name = body.name or call.clock.now().strftime("%Y%m%d-%H%M%S-%f")
 
     def work(connection: Connection) -> Answer:
-        known_job(connection, job, lock=True)
-        running = overview.running_job(connection, job)
-        if running is None or not running.started:
-            raise Conflict(f"the job {job} has never run, so it has no checkpoint to copy", field="job", rule="has_run")
-        row = savepoints.ask(connection, job=job, name=name, author=call.author, reason=body.reason)
+        stored = known_job(connection, job, lock=True)
+        imported = None
+        if body.checkpoint is None:
+            running = overview.running_job(connection, job)
+            if running is None or not running.started:
+                raise Conflict(
+                    f"the job {job} has never run, so it has no checkpoint to copy", field="job", rule="has_run"
+                )
+        else:
+            require_below(body.checkpoint, call.path_roots)
+            config = imported_config(merged_of(stored, all_layers(connection)))
+            imported = savepoints.Imported(body.checkpoint, FIRST_GENERATION, stored.revision, config)
+        row = savepoints.ask(connection, job=job, name=name, author=call.author, reason=body.reason, imported=imported)
         return answer(202, SavepointView.model_validate(row))
 
     return respond(call.run(work))

@@ -36,7 +36,7 @@ _LOOKED_BACK = timedelta(hours=3)
 _MIN_MEASURED_SECONDS = 30.0
 _OF_CELL = (AlertKind.UNPLACEABLE.value, AlertKind.SCALING_FROZEN.value)
 _ALIVE_SECONDS = 3 * SILENT.total_seconds()
-_METRICS = ("lag_seconds", "input_rows_per_second", "busy_share")
+_METRICS = ("lag_seconds", "input_rows_per_second", "busy_share", "crashes")
 
 _CRASHES = text(f"SELECT {columns(Crashes)} FROM task_crashes WHERE job = :job ORDER BY index")
 # A task that crashed and has finished no batch since, or whose host says nothing.

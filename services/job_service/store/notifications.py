@@ -22,10 +22,11 @@ _COLUMNS = "alerts.id AS alert, kind, subject, message, raised_at, cleared_at"
 _DUE = text(
     f"""
     (SELECT {_COLUMNS}, '{Event.RESOLVED}' AS event FROM notified JOIN alerts ON alerts.id = notified.alert
-        WHERE target = :target AND resolved_in IS NULL AND cleared_at IS NOT NULL ORDER BY alert LIMIT :most)
+        WHERE target = :target AND alert > :resolved AND resolved_in IS NULL AND cleared_at IS NOT NULL
+        ORDER BY alert LIMIT :most)
     UNION ALL
     (SELECT {_COLUMNS}, '{Event.OPENED}' AS event FROM alerts
-        WHERE cleared_at IS NULL AND raised_at <= clock_timestamp() - CAST(:gather AS interval)
+        WHERE alerts.id > :opened AND cleared_at IS NULL AND raised_at <= clock_timestamp() - CAST(:gather AS interval)
             AND (cardinality(CAST(:kinds AS text[])) = 0 OR kind = ANY(CAST(:kinds AS text[])))
             AND NOT EXISTS (SELECT FROM notified WHERE target = :target AND notified.alert = alerts.id)
             AND NOT {_IS_SILENCED}
@@ -41,6 +42,9 @@ _OPENED = text(
     """
 )
 _RESOLVED = text("UPDATE notified SET resolved_in = :id WHERE target = :target AND alert = ANY(:alerts)")
+# Of a message that ended without being taken: an alert in it that is open is recorded again, and so is an end.
+_UNTELL_OPENED = text("DELETE FROM notified WHERE target = :target AND opened_in = ANY(:ids)")
+_UNTELL_RESOLVED = text("UPDATE notified SET resolved_in = NULL WHERE target = :target AND resolved_in = ANY(:ids)")
 _NEXT = text(
     """
     SELECT id, messages, attempts, next_attempt_at <= clock_timestamp() AS is_due FROM notifications
@@ -54,13 +58,13 @@ _FAILED = text(
     UPDATE notifications SET attempts = attempts + 1, error = :error,
         next_attempt_at = clock_timestamp() + make_interval(secs => :seconds),
         ended_at = CASE WHEN created_at < clock_timestamp() - CAST(:give_up AS interval) THEN clock_timestamp() END
-    WHERE id = :id RETURNING ended_at IS NOT NULL
+    WHERE id = :id RETURNING ended_at IS NOT NULL AS is_over, target
     """
 )
 _FORGET = text(
     """
     UPDATE notifications SET ended_at = now(), error = 'the target is gone'
-    WHERE ended_at IS NULL AND target <> ALL(:targets)
+    WHERE ended_at IS NULL AND target <> ALL(:targets) RETURNING id, target
     """
 )
 _FAILING = text(
@@ -95,12 +99,22 @@ class Failing(NamedTuple):
     alerts: int
 
 
-def record_due(connection: Connection, target: str, kinds: Sequence[str], gather: timedelta) -> int:
-    """Records one message with the alerts that the target is not told of yet, at most `MOST_MESSAGES`; how many.
+class After(NamedTuple):
+    """The alerts that were looked at, in the order of their numbers: up to these, ends and open ones."""
 
-    An alert that ended before it was `gather` old, or that a silence leaves out, is in none.
+    resolved: int = 0
+    opened: int = 0
+
+
+def record_due(
+    connection: Connection, target: str, kinds: Sequence[str], gather: timedelta, after: After
+) -> After | None:
+    """Records one message with alerts that the target is not told of yet, the first `MOST_MESSAGES` of those `after`.
+
+    Returns after which others may follow; None: there are no more. An alert that ended before it was `gather` old, or
+    that a silence leaves out, is in no message.
     """
-    asked = {"target": target, "kinds": list(kinds), "gather": gather, "most": MOST_MESSAGES}
+    asked = {"target": target, "kinds": list(kinds), "gather": gather, "most": MOST_MESSAGES, **after._asdict()}
     rows = connection.execute(_DUE, asked).mappings()
     found = [Message(**{**row, "event": Event(row["event"])}) for row in rows]
     if found:
@@ -110,7 +124,10 @@ def record_due(connection: Connection, target: str, kinds: Sequence[str], gather
             alerts = [message.alert for message in found if message.event is event]
             if alerts:
                 connection.execute(statement, {"target": target, "id": number, "alerts": alerts})
-    return len(found)
+    if len(found) < MOST_MESSAGES:
+        return None
+    last = {event: max((each.alert for each in found if each.event is event), default=0) for event in Event}
+    return After(max(after.resolved, last[Event.RESOLVED]), max(after.opened, last[Event.OPENED]))
 
 
 def next_open(connection: Connection, target: str) -> Notification | None:
@@ -127,14 +144,27 @@ def note_delivered(connection: Connection, number: int) -> None:
 
 
 def note_failed(connection: Connection, number: int, error: str, seconds: float) -> bool:
-    """The next attempt comes in so many seconds; or never, when it is too old: then True."""
+    """The next attempt comes in so many seconds; or never, when it is too old: then True, and its alerts count as not
+    told."""
     row: dict[str, Any] = {"id": number, "error": clean(error)[:_SHOWN_CHARACTERS], "seconds": seconds}
-    return bool(connection.execute(_FAILED, row | {"give_up": GIVE_UP}).scalar_one())
+    found = connection.execute(_FAILED, row | {"give_up": GIVE_UP}).one()
+    if found.is_over:
+        _untell(connection, found.target, [number])
+    return bool(found.is_over)
 
 
 def forget_others(connection: Connection, targets: Collection[str]) -> None:
-    """Ends messages to targets that are no longer there."""
-    connection.execute(_FORGET, {"targets": list(targets)})
+    """Ends messages to targets that are no longer there. One that comes back is told of what is open then."""
+    ended: dict[str, list[int]] = {}
+    for number, target in connection.execute(_FORGET, {"targets": list(targets)}):
+        ended.setdefault(target, []).append(number)
+    for target, numbers in ended.items():
+        _untell(connection, target, numbers)
+
+
+def _untell(connection: Connection, target: str, messages: list[int]) -> None:
+    for statement in (_UNTELL_OPENED, _UNTELL_RESOLVED):
+        connection.execute(statement, {"target": target, "ids": messages})
 
 
 def failing_targets(connection: Connection) -> list[Failing]:

@@ -3,17 +3,22 @@ that done. A job has one restore at most: the newest counts."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
 from sqlalchemy import Connection, text
 
 from penstock.control.errors import Conflict
 from penstock.store.engine import CHANGED_EXPECTED, notify
+from penstock.store.json import as_jsonb
 from penstock.store.rows import columns, read_first, read_page
 from penstock.store.savepoints import SavepointRow
 from penstock.tasks.host_task import SEAL
 
 _ASK = text(
     f"""
-    INSERT INTO savepoints (job, name, author, reason) VALUES (:job, :name, :author, :reason)
+    INSERT INTO savepoints (job, name, author, reason, checkpoint, generation, revision, config)
+    VALUES (:job, :name, :author, :reason, :checkpoint, :generation, :revision, :config)
     ON CONFLICT (job, name) DO NOTHING RETURNING {columns(SavepointRow)}
     """
 )
@@ -41,9 +46,23 @@ _RESTORE = text(
 )
 
 
-def ask(connection: Connection, *, job: str, name: str, author: str, reason: str) -> SavepointRow:
-    """A new savepoint. Raises Conflict when the job has one of this name."""
-    row = {"job": job, "name": name, "author": author, "reason": reason}
+class Imported(NamedTuple):
+    """A checkpoint of another application, and what it is taken for: that of a generation of this configuration."""
+
+    checkpoint: str
+    generation: int
+    revision: int
+    config: Mapping[str, Any]
+
+
+def ask(
+    connection: Connection, *, job: str, name: str, author: str, reason: str, imported: Imported | None = None
+) -> SavepointRow:
+    """A new savepoint, of what the job runs or of what is imported. Raises Conflict when the job has one of this
+    name."""
+    row: dict[str, Any] = {"job": job, "name": name, "author": author, "reason": reason}
+    row |= dict.fromkeys(Imported._fields) if imported is None else imported._asdict()
+    row["config"] = None if imported is None else as_jsonb(imported.config)
     asked = read_first(connection, SavepointRow, _ASK, row)
     if asked is None:
         raise Conflict(f"{job} has a savepoint {name} already", field="name", rule="unique")

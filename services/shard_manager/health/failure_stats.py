@@ -32,21 +32,26 @@ class FailureStats:
     def __init__(self, window_seconds: float) -> None:
         self._window_seconds = window_seconds
         self._began_at: float | None = None
-        self._in_a_row: dict[tuple[str, int, str], int] = {}
+        self._in_a_row: dict[tuple[str, int, str], tuple[int, float]] = {}
         self._crashes: deque[tuple[float, tuple[str, int, str], int]] = deque()
         self._times: dict[str, dict[str, deque[tuple[float, float]]]] = defaultdict(dict)
 
     def add_crashes(self, crashed: Iterable[CrashedTask], now: float) -> None:
-        """Adds the tasks that have not been healthy since a crash. Crashes before the first call do not count."""
+        """Adds the tasks that have not been healthy since a crash. Crashes before the first call do not count.
+
+        A task that is missing for a while, as when its container is declared lost, comes back with its old crashes.
+        """
         is_first = self._began_at is None
         self._began_at = now if self._began_at is None else self._began_at
         in_a_row = {(task.job, task.number, task.container): task.crashes for task in crashed}
         for task, crashes in in_a_row.items():
-            known = self._in_a_row.get(task, 0)
+            known, _ = self._in_a_row.get(task, (0, now))
             new = crashes - known if crashes >= known else crashes
             if new > 0 and not is_first:
                 self._crashes.append((now, task, new))
-        self._in_a_row = in_a_row
+            self._in_a_row[task] = (crashes, now)
+        oldest = now - self._window_seconds
+        self._in_a_row = {task: seen for task, seen in self._in_a_row.items() if seen[1] > oldest}
 
     def add_time(self, what: str, container: str, seconds: float, now: float) -> None:
         """Adds the time that a container took for `what`."""

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from penstock.tasks.host_task import POLICIES, REMOVE_SAVEPOINT, TAKE_SAVEPOINT
-from penstock.tasks.savepoint import SavepointRemoval, SavepointReport, SavepointRequest
+from penstock.tasks.host_task import IMPORT_CHECKPOINT, POLICIES, REMOVE_SAVEPOINT, TAKE_SAVEPOINT
+from penstock.tasks.savepoint import ImportRequest, SavepointRemoval, SavepointReport, SavepointRequest
 from services.state_syncer.host_tasks.next_attempt import (
     AttemptDecision,
     Candidates,
@@ -29,7 +29,8 @@ DELETING = "deleting"
 
 def key_of(row: SavepointRow) -> AttemptKey:
     """The attempt that a row is at. Losses count as failures."""
-    kind = REMOVE_SAVEPOINT if row.state == DELETING else TAKE_SAVEPOINT
+    making = TAKE_SAVEPOINT if row.checkpoint is None else IMPORT_CHECKPOINT
+    kind = REMOVE_SAVEPOINT if row.state == DELETING else making
     return AttemptKey(row.job, kind, row.number, row.container, row.attempts)
 
 
@@ -60,7 +61,7 @@ def decide(row: SavepointRow, candidates: Candidates, outcome: Outcome, *, has_c
 
 def request_of(
     row: SavepointRow, earlier: Sequence[str], state_bytes: int | None = None
-) -> SavepointRequest | SavepointRemoval:
+) -> SavepointRequest | ImportRequest | SavepointRemoval:
     """What the container is asked. `state_bytes`: the size of the state as the job's tasks reported it.
 
     Raises ValueError (pydantic's, too) when the configuration cannot be read.
@@ -69,11 +70,14 @@ def request_of(
         return SavepointRemoval(job=row.job, name=row.name, number=row.number)
     if row.generation is None or row.config is None:
         raise ValueError(f"savepoint {row.number} of {row.job} is bound to no generation")
+    copied = layout(row.generation, row.config)
+    if row.checkpoint is not None:
+        return ImportRequest(job=row.job, name=row.name, number=row.number, layout=copied, checkpoint=row.checkpoint)
     return SavepointRequest(
         job=row.job,
         name=row.name,
         number=row.number,
-        layout=layout(row.generation, row.config),
+        layout=copied,
         earlier=tuple(earlier),
         state_bytes=state_bytes,
     )

@@ -55,7 +55,10 @@ _OPEN = text(
 )
 _RUNNING = text("SELECT job, config, revision, generation, started FROM running WHERE job = ANY(:jobs)")
 _READY = text(
-    "SELECT job, generation, name FROM savepoints WHERE state = 'ready' AND job = ANY(:jobs) ORDER BY number DESC"
+    """
+    SELECT job, generation, name FROM savepoints WHERE state = 'ready' AND checkpoint IS NULL AND job = ANY(:jobs)
+    ORDER BY number DESC
+    """
 )
 _REMOVED = text("DELETE FROM savepoints WHERE number = :number AND state = 'deleting'")
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from sqlalchemy import Connection, text
 
 from penstock.control.errors import Conflict
+from penstock.model.health import CRASHES_KEPT
 from penstock.model.reports import TaskReport, TaskReportBatch, TaskReportChanges
 from penstock.store.engine import REPORTED_STOP
 from penstock.store.json import as_json
@@ -151,7 +152,6 @@ _WRITE_CRASHES = text(
         task_run = coalesce(excluded.task_run, CASE WHEN known.revision = excluded.revision THEN known.task_run END)
     """
 )
-_CRASHES_KEPT = 5
 _OF_TASKS = {"tasks", "ended", "may_wait"}
 
 _MOST_PURGED = 5_000
@@ -258,7 +258,7 @@ def save_crashes(connection: Connection, container: str, tasks: Sequence[TaskRep
         if task.crashes
     ]
     if rows:
-        values = {"container": container, "rows": as_json(rows), "kept": _CRASHES_KEPT}
+        values = {"container": container, "rows": as_json(rows), "kept": CRASHES_KEPT}
         connection.execute(_WRITE_CRASHES, values)
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import orjson
 import pytest
-from sqlalchemy import Engine, text
+from sqlalchemy import Connection, Engine, event, text
 
-from penstock.control.errors import Fenced
+from penstock.control.errors import Fenced, Unavailable
 from penstock.model.alerts import AlertKind
 from penstock.store import leases
 from penstock.store.engine import transaction
@@ -99,6 +101,34 @@ def test_what_cannot_be_dropped_stays_with_an_alert_until_it_can(
     expiry.round()
     assert client.alerts().alerts == []
     assert [alert.subject for alert in client.alerts(include_cleared=True).alerts] == ["etl/oncall"]
+
+
+def test_a_refusal_counts_only_with_its_alert(
+    client: JobClient, expiry: Leader, clock: HandClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The transaction that raises the alert fails: the next round tries again."""
+    client.put_job("etl", {**CONFIG, "max_task_count": 2})
+    client.put_layer("etl", "oncall", {"max_task_count": 8}, if_match=0, expires_in_seconds=100)
+    client.put_layer("etl", "scaler", {"task_count": 4}, if_match=0)
+    clock.go(200)
+    with monkeypatch.context() as patch:
+        patch.setattr(leases, "check_epoch", _breaks_at_the_commit(leases.check_epoch))
+        with pytest.raises(Unavailable):
+            expiry.round()
+    assert client.alerts(kind=AlertKind.EXPIRY_BLOCKED).alerts == []
+    expiry.round()
+    assert len(client.alerts(kind=AlertKind.EXPIRY_BLOCKED).alerts) == 1
+
+
+def _breaks_at_the_commit(check: Callable[..., None]) -> Callable[..., None]:
+    def checked(connection: Connection, *about: Any) -> None:
+        check(connection, *about)
+
+        @event.listens_for(connection, "commit")
+        def fail(_: Connection) -> None:
+            raise Unavailable("the connection broke")
+
+    return checked
 
 
 def test_a_job_that_is_being_deleted_is_left_alone(client: JobClient, expiry: Leader, clock: HandClock) -> None:

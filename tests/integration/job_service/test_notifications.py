@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable, Iterator
+from datetime import timedelta
+from threading import Thread
 from typing import Any
 
 import pytest
 from pydantic import SecretStr
 from sqlalchemy import text
 
-from penstock.control.errors import Fenced
+from penstock.control.errors import Fenced, Unavailable
 from penstock.model.alerts import AlertKind
 from penstock.store import leases
 from penstock.store.alerts import clear_alerts, open_subjects, raise_alert
@@ -20,6 +23,7 @@ from services.job_service.notify.loop import LOOP, Notifications
 from services.job_service.notify.messages import FAILING_ATTEMPTS, Request
 from services.job_service.notify.sender import Sender
 from services.job_service.notify.targets import Shape, Target
+from services.job_service.store.notifications import MOST_MESSAGES, After, record_due
 from tests.support.control.clock import FakeClock
 from tests.support.job_service.service import RunningJobService
 from tests.support.job_service.webhook import Webhook, webhook
@@ -156,18 +160,87 @@ def test_a_target_that_fails_gets_the_same_message_later_and_hinders_no_other(
         assert world.failing() == set()
 
 
-def test_a_message_is_given_up_after_a_day_and_the_next_goes_on(service: RunningJobService, hook: Webhook) -> None:
+def test_a_message_is_given_up_after_a_day_and_what_is_still_open_goes_into_the_next(
+    service: RunningJobService, hook: Webhook
+) -> None:
+    """One of its two alerts has ended meanwhile: that is told, which hurts nobody who never heard of it."""
     world = World(service, target(hook))
     hook.status = 400
-    world.open("a")
+    world.open("a", "ended")
     world.round()
+    world.end("ended")
     world.do("UPDATE notifications SET created_at = created_at - interval '25 hours'")
     world.next_attempt()
     hook.status = 200
     hook.received.clear()
     world.open("b")
     world.round()
-    assert hook.events() == [("opened", "b")]
+    assert hook.events() == [("resolved", "ended"), ("opened", "a"), ("opened", "b")]
+
+
+def test_a_target_that_is_not_there_for_a_moment_is_told_of_what_is_open(
+    service: RunningJobService, hook: Webhook
+) -> None:
+    """Two Job Services have different settings, as in a rolling restart: the one without the target leads a while."""
+    world = World(service, target(hook))
+    hook.status = 503
+    world.open("a", "b")
+    world.round()
+    world.targets = ()
+    world.begin()
+    world.round()
+    world.end("b")
+    hook.status = 200
+    hook.received.clear()
+    world.targets = (target(hook),)
+    world.begin()
+    world.round()
+    assert hook.events() == [("opened", "a")]
+    world.end("a")
+    world.round()
+    assert hook.events() == [("opened", "a"), ("resolved", "a")]
+
+
+def test_what_is_due_is_recorded_a_message_at_a_time(service: RunningJobService, hook: Webhook) -> None:
+    """A leader that dies between two messages leaves the first; the next one records the rest, each alert once."""
+    world = World(service, target(hook))
+    world.open(*(f"s{number:03}" for number in range(2 * MOST_MESSAGES + 5)))
+    with transaction(world.engine) as connection:
+        after = record_due(connection, "pager", [], timedelta(0), After())
+    assert after is not None
+    assert after.resolved == 0
+    world.round()
+    assert [len(request.json["alerts"]) for request in hook.received] == [MOST_MESSAGES, MOST_MESSAGES, 5]
+    assert len(set(hook.events())) == 2 * MOST_MESSAGES + 5
+
+
+@pytest.mark.parametrize(("status", "told"), [("200 OK", None), ("500 No", "HTTP 500: x")])
+def test_an_answer_without_end_holds_up_nothing(status: str, told: str | None) -> None:
+    """Only the status counts; of an error the begin is shown that comes at once."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        sending = Thread(target=_answer_without_end, args=(server, status))
+        sending.start()
+        request = Request(f"http://127.0.0.1:{server.getsockname()[1]}/", {}, b"{}")
+        try:
+            if told is None:
+                Sender(timeout_seconds=30.0).send(request)
+            else:
+                with pytest.raises(Unavailable, match=f"^{told}$"):
+                    Sender(timeout_seconds=30.0).send(request)
+        finally:
+            sending.join(20)
+    assert not sending.is_alive()
+
+
+def _answer_without_end(server: socket.socket, status: str) -> None:
+    """Until the client has gone."""
+    connection, _ = server.accept()
+    with connection:
+        while b"{}" not in connection.recv(4096):
+            pass
+        connection.sendall(f"HTTP/1.1 {status}\r\n\r\nx".encode())
+        connection.settimeout(20)
+        assert connection.recv(1) == b""
 
 
 def test_no_redirect_is_followed(service: RunningJobService, hook: Webhook) -> None:

@@ -11,15 +11,15 @@ from structlog.testing import capture_logs
 
 from penstock.control.errors import Conflict, Fenced, Forbidden, InvalidConfig, NotFound
 from penstock.store.engine import transaction
-from penstock.tasks.host_task import TAKE_SAVEPOINT
-from penstock.tasks.savepoint import SavedTask, SavepointRemoval, SavepointReport, SavepointRequest
+from penstock.tasks.host_task import IMPORT_CHECKPOINT, TAKE_SAVEPOINT
+from penstock.tasks.savepoint import ImportRequest, SavedTask, SavepointRemoval, SavepointReport, SavepointRequest
 from penstock.wire.job_client import JobClient
 from services.state_syncer.host_tasks.outcomes import AttemptKey, Done, Failed, Lost, Outcome
 from services.state_syncer.savepoints.reconciler import SavepointReconciler
 from services.state_syncer.savepoints.store import SavepointStore
 from tests.support.cli.shell import Shell
 from tests.support.control.rounds import rounds_go_on
-from tests.support.job_service.service import CONFIG, RunningJobService
+from tests.support.job_service.service import CONFIG, RunningJobService, job_service
 from tests.support.state_syncer.cell import Cell, depose, elect
 from tests.support.state_syncer.containers import Containers, MemoryHostTasks
 
@@ -29,7 +29,7 @@ REPORT = SavepointReport(
 
 
 def everything_works(key: AttemptKey) -> Outcome:
-    return Done(REPORT) if key.kind == TAKE_SAVEPOINT else Done()
+    return Done(REPORT) if key.kind in (TAKE_SAVEPOINT, IMPORT_CHECKPOINT) else Done()
 
 
 class Keeping:
@@ -76,6 +76,38 @@ def test_a_savepoint_is_taken_and_says_what_it_is_of(client: JobClient, keeping:
     assert [(task.batch, task.taken_from) for task in ready.tasks or []] == [(7, None), (3, "old")]
     assert ready.finished_at is not None
     assert client.savepoints("etl").savepoints == [ready]
+
+
+def test_the_checkpoint_of_an_application_becomes_a_savepoint_of_a_job_that_never_ran(
+    service: RunningJobService, client: JobClient
+) -> None:
+    """1. It is of one task, whatever the job has. 2. It never stands in for a task of the job. 3. A failure ends it."""
+    client.put_job("etl", {**CONFIG, "task_count": 2, "desired_state": "stopped"})
+    keeping = Keeping(service.engine)
+    asked = client.create_savepoint("etl", "old", checkpoint="file:/old", reason="from spark-submit")
+    assert (asked.checkpoint, asked.generation, (asked.config or {})["task_count"]) == ("file:/old", 1, 1)
+    keeping.rounds(3)
+    (ask,) = keeping.containers.asked
+    assert isinstance(ask.request, ImportRequest)
+    assert (ask.request.checkpoint, len(ask.request.layout.ranges)) == ("file:/old", 1)
+    assert client.savepoint("etl", "old").state == "ready"
+    client.restore("etl", "old")
+    client.create_savepoint("etl", "again", checkpoint="file:/old")
+    assert SavepointStore(service.engine).read().earlier == {}
+    keeping.containers.works = lambda key: Failed("its query reads another topic")
+    keeping.rounds(3)
+    failed = client.savepoint("etl", "again")
+    assert (failed.state, failed.detail) == ("failed", "its query reads another topic")
+
+
+@pytest.mark.parametrize("path", ["file:/elsewhere/x", "relative", "file:/data/../etc", "s3a://bucket/x"])
+def test_a_checkpoint_outside_the_roots_is_refused(database_url: str, path: str) -> None:
+    with job_service(database_url, path_roots=("file:/data",)) as service, service.client() as client:
+        client.put_job("etl", {**CONFIG, "desired_state": "stopped"})
+        with pytest.raises(InvalidConfig) as refused:
+            client.create_savepoint("etl", "old", checkpoint=path)
+        assert (refused.value.field, refused.value.rule) == ("checkpoint", "below_path_roots")
+        assert client.savepoints("etl").savepoints == []
 
 
 def test_savepoints_that_are_ready_may_stand_in(client: JobClient, keeping: Keeping) -> None:

@@ -141,6 +141,6 @@ def _running(store: MemoryStore) -> dict[str, Running]:
 def _earlier(store: MemoryStore) -> dict[tuple[str, int], list[str]]:
     names: dict[tuple[str, int], list[str]] = {}
     for row in sorted(store.savepoints.values(), key=lambda row: -row.number):
-        if row.state == READY:
+        if row.state == READY and row.checkpoint is None:
             names.setdefault((row.job, row.generation or 0), []).append(row.name)
     return names

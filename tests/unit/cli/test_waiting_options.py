@@ -8,7 +8,7 @@ from penstock.cli.commands import COMMANDS
 from penstock.cli.lazy import LazyCommand
 
 BY_DEFAULT = {"rescale", "rebalance", "savepoint create", "savepoint restore", "jobs profile"}
-ONLY = {"watch"}
+ONLY = {"watch", "import"}
 WHEN_ASKED = {"jobs apply", "jobs stop", "jobs start", "jobs delete", "drain"}
 
 

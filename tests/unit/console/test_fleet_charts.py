@@ -13,7 +13,7 @@ SINCE = datetime(2026, 11, 25, 11, 0, tzinfo=UTC)
 
 def series(**values: list[float | None]) -> Series:
     unknown: dict[str, list[float | None]] = {f"jobs_{health}": [None, None] for health in Health}
-    unknown |= {"tasks": [None, None], "tasks_not_running": [None, None]}
+    unknown |= {"tasks": [None, None], "tasks_running": [None, None], "tasks_not_running": [None, None]}
     found = [MetricSeries(metric=name, unit="", values=each) for name, each in (unknown | values).items()]
     return Series(since=SINCE, until=SINCE + timedelta(minutes=2), step_seconds=60, series=found)
 
@@ -34,10 +34,17 @@ def test_shares_are_of_the_jobs_that_should_run_and_what_is_unknown_is_a_gap() -
 
 
 def test_without_a_job_or_a_task_that_should_run_there_is_no_share() -> None:
-    found = fleet_charts(series(**counts(stopped=8), tasks=[None, 0.0], tasks_not_running=[None, 0.0]))
+    found = fleet_charts(
+        series(**counts(stopped=8), tasks=[None, 0.0], tasks_running=[None, 0.0], tasks_not_running=[None, 0.0])
+    )
     assert {each.is_known for each in found} == {False}
 
 
 def test_tasks_that_are_not_running_have_a_share_of_those_that_should() -> None:
-    *_, tasks = fleet_charts(series(tasks=[4.0, 8.0], tasks_not_running=[1.0, 4.0]))
-    assert (tasks.lines[0].last, tasks.top) == ("50 %", "50 %")
+    *_, tasks = fleet_charts(series(tasks=[4.0, 8.0], tasks_running=[3.0, 4.0], tasks_not_running=[1.0, 4.0]))
+    assert ([line.last for line in tasks.lines], tasks.top) == (["50 %", "0 %"], "50 %")
+
+
+def test_tasks_that_nobody_reports_are_unknown_and_not_nought() -> None:
+    *_, tasks = fleet_charts(series(tasks=[8.0, 8.0], tasks_running=[8.0, 0.0], tasks_not_running=[0.0, 2.0]))
+    assert [line.last for line in tasks.lines] == ["25 %", "75 %"]

@@ -288,6 +288,20 @@ def test_an_expiry_does_not_end_what_stays_unless_the_whole_layer_is_meant(
         assert decide(replace(asked, expiry=given), job(present), LAYERS, NOW) is not None
 
 
+def test_a_patch_meets_an_expired_layer_as_empty_also_before_it_is_dropped() -> None:
+    """Its old fields do not live on with the expiry of the patch, or for ever."""
+    late = stored("oncall", {"task_count": 64, "trigger_interval_seconds": 1}, 4, NOW)
+    for expiry in (Expiry(None), Expiry(60), None):
+        asked = write(Action.PATCH, config={"trigger_interval_seconds": 2}, if_match=4, expiry=expiry)
+        change = decide(asked, job(late), LAYERS, NOW)
+        assert change is not None
+        assert (change.new, change.expires_at == NOW) == ({"trigger_interval_seconds": 2}, False)
+    stays = write(Action.PATCH, config={"task_count": 2}, if_match=4, stays=True)
+    change = decide(stays, job(late), LAYERS, NOW)
+    assert change is not None
+    assert (change.new, change.expires_at) == ({"task_count": 2}, None)
+
+
 @pytest.mark.parametrize(
     ("expires_at", "config", "dropped"),
     [

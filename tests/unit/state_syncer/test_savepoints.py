@@ -10,9 +10,9 @@ import pytest
 
 from penstock.config.model import ChangeKind
 from penstock.store.savepoints import SavepointRow
-from penstock.tasks.host_task import POLICIES, REMOVE_SAVEPOINT, TAKE_SAVEPOINT
+from penstock.tasks.host_task import IMPORT_CHECKPOINT, POLICIES, REMOVE_SAVEPOINT, TAKE_SAVEPOINT
 from penstock.tasks.redistribution import RedistributionRequest, SavepointName, SealRequest
-from penstock.tasks.savepoint import SavedTask, SavepointRemoval, SavepointReport, SavepointRequest
+from penstock.tasks.savepoint import ImportRequest, SavedTask, SavepointRemoval, SavepointReport, SavepointRequest
 from services.state_syncer.decide.change import decide as decide_job
 from services.state_syncer.decide.decisions import Commit, Fail, StartRescale, Wait
 from services.state_syncer.decide.progress import Plan, Restore, Step
@@ -55,6 +55,7 @@ ASKED = SavepointRow(
 )
 BOUND = replace(ASKED, generation=3, revision=7, config=CONFIG, container="a", attempts=1)
 DELETING = replace(ASKED, state="deleting", generation=3, revision=7, config=CONFIG)
+IMPORTED = replace(BOUND, generation=1, checkpoint="file:/old")
 RUNS = SavedRunning(CONFIG, 7, 3, started=True)
 PLACES = {name: LiveContainer(f"http://{name}", frozenset()) for name in ("a", "b")}
 OTHERS = [AttemptKey("other", TAKE_SAVEPOINT, number, "a") for number in (1, 2)]
@@ -89,6 +90,10 @@ REPORT = SavepointReport(tasks=(SavedTask(index=0, batch=1),), bytes=1)
         (replace(BOUND, attempts=4), RUNS, PLACES, Lost("silent"), Retry("silent", lost=True)),
         (replace(BOUND, attempts=5), RUNS, PLACES, Lost("silent"), GiveUp(f"{FIVE}: silent", lost=True)),
         (replace(BOUND, attempts=5), RUNS, {}, Unanswered(), GiveUp(f"{FIVE}: a is lost", lost=True)),
+        (replace(IMPORTED, container=None, attempts=0), None, PLACES, Unanswered(), Assign("b")),
+        (IMPORTED, None, PLACES, Done(REPORT), Done(REPORT)),
+        (IMPORTED, None, PLACES, Failed("another query"), GiveUp("another query")),
+        (IMPORTED, None, PLACES, Lost("silent"), Retry("silent", lost=True)),
         (DELETING, None, PLACES, Unanswered(), Assign("b")),
         (replace(DELETING, container="a"), None, PLACES, Done(), Done()),
         (
@@ -116,6 +121,14 @@ def test_the_next_step_of_a_savepoint(
 ) -> None:
     has_checkpoint = running is not None and running.started
     assert decide(row, Candidates(places, OTHERS), outcome, has_checkpoint=has_checkpoint) == decision
+
+
+def test_an_import_asks_for_the_checkpoint_of_the_application_as_one_of_another_kind() -> None:
+    request = request_of(IMPORTED, ("never",), 17)
+    assert isinstance(request, ImportRequest)
+    assert (request.checkpoint, request.layout.generation, request.key_number) == ("file:/old", 1, IMPORTED.number)
+    assert (key_of(BOUND).kind, key_of(IMPORTED).kind) == (TAKE_SAVEPOINT, IMPORT_CHECKPOINT)
+    assert key_of(replace(IMPORTED, state="deleting")).kind == REMOVE_SAVEPOINT
 
 
 def test_removals_that_fail_for_ever_leave_room_for_the_others() -> None:

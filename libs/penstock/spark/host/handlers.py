@@ -23,11 +23,13 @@ from penstock.spark.profile import profile
 from penstock.spark.redistribute.copy import copy_state
 from penstock.spark.redistribute.engine import redistribute
 from penstock.spark.redistribute.seal import seal
+from penstock.spark.savepoint.foreign import import_checkpoint
 from penstock.spark.savepoint.take import remove, take
 from penstock.spark.task import Runtime
 from penstock.tasks.host_task import (
     ANALYSE,
     COPY_STATE,
+    IMPORT_CHECKPOINT,
     INITIALIZE_SINK,
     POLICIES,
     PROFILE,
@@ -49,6 +51,7 @@ HANDLERS: Mapping[str, Handler] = {
     SEAL: seal,
     INITIALIZE_SINK: initialize,
     TAKE_SAVEPOINT: take,
+    IMPORT_CHECKPOINT: import_checkpoint,
     REMOVE_SAVEPOINT: remove,
     REMOVE_GENERATION: collect,
     ANALYSE: analyse_job,

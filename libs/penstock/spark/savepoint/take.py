@@ -15,6 +15,7 @@ is planned but not finished is not part of a savepoint. Checkpoints are not clai
 from __future__ import annotations
 
 import uuid
+from abc import ABC, abstractmethod
 
 from py4j.protocol import Py4JJavaError
 from pydantic import ValidationError
@@ -25,6 +26,7 @@ from penstock.spark.files import Files
 from penstock.spark.savepoint.content import Content, content_of
 from penstock.spark.task import Runtime
 from penstock.tasks.savepoint import (
+    NewSavepoint,
     SavedTask,
     SavepointManifest,
     SavepointRemoval,
@@ -72,7 +74,7 @@ def take(runtime: Runtime, request: SavepointRequest) -> SavepointReport:
     Raises BrokenCheckpoint when a task can be copied neither from its checkpoint nor from an earlier savepoint, Fenced
     when a newer savepoint has this name, and what `Runtime.before_claim` raises.
     """
-    return _Taking(runtime, request).run()
+    return _OfJob(runtime, request).run()
 
 
 def remove(runtime: Runtime, request: SavepointRemoval) -> None:
@@ -94,34 +96,40 @@ def remove(runtime: Runtime, request: SavepointRemoval) -> None:
     log.info("savepoint removed", job=request.job, savepoint=request.name)
 
 
-class _Taking:
-    def __init__(self, runtime: Runtime, request: SavepointRequest) -> None:
+class Taking(ABC):
+    """One attempt at a savepoint."""
+
+    def __init__(self, runtime: Runtime, request: NewSavepoint) -> None:
         self._runtime = runtime
         self._root = runtime.settings.checkpoint_root
-        self._request = request
         self._files = runtime.files
+        self._target = request
         self._folder = savepoint_folder(self._root, request.job, request.name)
         self._attempt = _new_attempt(self._folder, request.number)
         self._copied: set[str] = set()
         self._bytes = 0
 
+    @abstractmethod
+    def save(self, index: int) -> SavedTask:
+        """Copies the checkpoint of a task. Raises BrokenCheckpoint when there is nothing to copy."""
+
     def run(self) -> SavepointReport:
         """The savepoint that is there, or a new one."""
-        found = _read_not_newer(self._folder, self._request.number, self._files)
-        if found is not None and found.number == self._request.number:
+        found = _read_not_newer(self._folder, self._target.number, self._files)
+        if found is not None and found.number == self._target.number:
             return found.report
         try:
-            tasks = tuple(self._save(index) for index in range(len(self._request.layout.ranges)))
+            tasks = tuple(self.save(index) for index in range(len(self._target.layout.ranges)))
             report = self._publish(SavepointReport(tasks=tasks, bytes=self._bytes))
         finally:
             self._files.delete(self._attempt)
-        log.info("savepoint taken", job=self._request.job, savepoint=self._request.name, bytes=report.bytes)
+        log.info("savepoint taken", job=self._target.job, savepoint=self._target.name, bytes=report.bytes)
         return report
 
     def _publish(self, report: SavepointReport) -> SavepointReport:
         """Gives the attempt its name. Returns the report of the savepoint of this number, which may be of another host:
         this one may have hung since it looked."""
-        request = self._request
+        request = self._target
         if missing := self._copied.difference(self._files.names(self._attempt)):
             raise Fenced(f"FENCED: {self._attempt} lacks {sorted(missing)}: the savepoint is being removed")
         manifest = SavepointManifest(job=request.job, number=request.number, layout=request.layout, report=report)
@@ -138,35 +146,7 @@ class _Taking:
         self._files.delete(aside)
         return report
 
-    def _save(self, index: int) -> SavedTask:
-        request = self._request
-        checkpoint = self._runtime.checkpoint(request.job, request.layout.generation, index)
-        try:
-            return SavedTask(index=index, batch=self._copy(checkpoint, index))
-        except _Unreadable as error:
-            log.warning("a checkpoint cannot be copied", task=f"{request.job}/{index}", exc_info=error)
-            return self._stand_in(index, _reason(error))
-
-    def _stand_in(self, index: int, why: str) -> SavedTask:
-        """The task from the best earlier savepoint of the same generation. Raises BrokenCheckpoint without one."""
-        request = self._request
-        for name in request.earlier:
-            earlier = savepoint_folder(self._root, request.job, name)
-            try:
-                manifest = read_manifest(earlier, self._files)
-                if manifest is None or manifest.layout.generation != request.layout.generation:
-                    continue
-                batch = self._copy(task_folder(earlier, index), index)
-            except _Unreadable as error:
-                log.warning("an earlier savepoint is of no use", savepoint=name, exc_info=error)
-                continue
-            origin = manifest.report.tasks[index].taken_from or name
-            return SavedTask(index=index, batch=batch, taken_from=origin, why=why)
-        raise BrokenCheckpoint(
-            f"the checkpoint of {request.job}/{index} cannot be copied, and no earlier savepoint has the task: {why}"
-        )
-
-    def _copy(self, checkpoint: str, index: int) -> int | None:
+    def copy(self, checkpoint: str, index: int) -> int | None:
         """Copies a checkpoint and reads the copy as a restore would. Returns the last finished batch."""
         copied = task_folder(self._attempt, index)
         for left in reversed(range(_ATTEMPTS)):
@@ -194,6 +174,43 @@ class _Taking:
         found = content_of(copied, task_folder(self._folder, index), self._files)
         if found != content:
             raise BrokenCheckpoint(f"{copied} differs from the checkpoint that was copied")
+
+
+class _OfJob(Taking):
+    """Copies the checkpoints of a job."""
+
+    def __init__(self, runtime: Runtime, request: SavepointRequest) -> None:
+        super().__init__(runtime, request)
+        self._request = request
+
+    def save(self, index: int) -> SavedTask:
+        """The task's checkpoint, or what an earlier savepoint has of it."""
+        request = self._request
+        checkpoint = self._runtime.checkpoint(request.job, request.layout.generation, index)
+        try:
+            return SavedTask(index=index, batch=self.copy(checkpoint, index))
+        except _Unreadable as error:
+            log.warning("a checkpoint cannot be copied", task=f"{request.job}/{index}", exc_info=error)
+            return self._stand_in(index, _reason(error))
+
+    def _stand_in(self, index: int, why: str) -> SavedTask:
+        """The task from the best earlier savepoint of the same generation. Raises BrokenCheckpoint without one."""
+        request = self._request
+        for name in request.earlier:
+            earlier = savepoint_folder(self._root, request.job, name)
+            try:
+                manifest = read_manifest(earlier, self._files)
+                if manifest is None or manifest.layout.generation != request.layout.generation:
+                    continue
+                batch = self.copy(task_folder(earlier, index), index)
+            except _Unreadable as error:
+                log.warning("an earlier savepoint is of no use", savepoint=name, exc_info=error)
+                continue
+            origin = manifest.report.tasks[index].taken_from or name
+            return SavedTask(index=index, batch=batch, taken_from=origin, why=why)
+        raise BrokenCheckpoint(
+            f"the checkpoint of {request.job}/{index} cannot be copied, and no earlier savepoint has the task: {why}"
+        )
 
 
 def _new_attempt(savepoint: str, number: int) -> str:

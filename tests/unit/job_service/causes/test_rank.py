@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -246,6 +247,45 @@ def test_causes_come_by_certainty_then_from_far_to_near() -> None:
         (CauseKind.UPSTREAM, Certainty.POSSIBLE),
         (CauseKind.MALFORMED_INPUT, Certainty.POSSIBLE),
     ]
+
+
+CODE = change({"query": {"sql": "a"}}, {"query": {"sql": "b"}})
+BROKEN = failed("[DIVIDE_BY_ZERO] x")
+FRESH = Crashes(0, tuple(ago(seconds) for seconds in (300, 240, 180, 120, 60)), "x")
+
+
+@pytest.mark.parametrize(
+    ("known", "certainty"),
+    [
+        # Crashes that are forgotten, or that the restart by the change hides, may have been before it.
+        (facts([BROKEN], crashes=[FRESH], changes=[CODE]), Certainty.LIKELY),
+        (facts([BROKEN], crashes=[FRESH], changes=[CODE], minutes=[Minute(ago(700), crashes=0.0)]), Certainty.CERTAIN),
+        (facts([BROKEN], crashes=[FRESH], changes=[CODE], minutes=[Minute(ago(700), crashes=1.0)]), None),
+        (facts([BROKEN], crashes=[replace(FRESH, crashed_at=(ago(200), ago(100)))], changes=[CODE]), Certainty.CERTAIN),
+        # A task that is well crashed yesterday.
+        (
+            facts(
+                [BROKEN, task(1)],
+                crashes=[replace(FRESH, crashed_at=(ago(200),)), Crashes(1, (ago(72_000),), "y")],
+                changes=[CODE],
+            ),
+            Certainty.CERTAIN,
+        ),
+        # All minutes that are read are over the SLO: it may have begun at any time before.
+        (
+            facts(
+                [task(progress=BUSY)],
+                changes=[change({"task_count": 4}, {"task_count": 1}, 11_400.0)],
+                minutes=[Minute(ago(60 * number), 1000.0) for number in range(180)],
+                job={"committed_at": ago(11_400)},
+            ),
+            None,
+        ),
+    ],
+)
+def test_a_change_is_accused_as_far_as_it_is_known_what_was_before(known: Facts, certainty: Certainty | None) -> None:
+    found = [each.certainty for each in causes_of(known) if each.kind is CauseKind.RECENT_CHANGE]
+    assert found == ([] if certainty is None else [certainty])
 
 
 def test_a_dropped_layer_counts_by_what_then_holds() -> None:

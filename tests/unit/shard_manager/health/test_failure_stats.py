@@ -35,6 +35,12 @@ def test_a_smaller_number_in_a_row_is_a_new_row() -> None:
     assert seen({0.0: crashed(), 30.0: crashed(5), 60.0: crashed(2)}, 60.0).crashes == 7
 
 
+def test_a_task_that_was_missing_for_a_check_comes_back_with_its_old_crashes() -> None:
+    """Its container was declared lost, and reports again."""
+    checks = {0.0: crashed(6, 6), 30.0: [], 60.0: crashed(6, 7)}
+    assert seen(checks, 60.0).crashes == 1
+
+
 def test_what_crashed_before_the_first_check_does_not_count() -> None:
     assert seen({0.0: crashed(7), 30.0: crashed(8)}, 30.0).crashes == 1
 
