@@ -16,13 +16,14 @@ _CODES = frozenset({KafkaError._AUTHENTICATION, KafkaError._SSL, KafkaError.SASL
 # An alert of TLS comes as a broken connection.
 _TLS = "SSL routines"
 _POLL_SECONDS = 0.01
+_LOGIN_SECONDS = 10.0
 
 
 class Refusals:
     """What a client hears (`error_cb`) of refused logins. From any thread."""
 
     def __init__(self, kafka: Kafka) -> None:
-        self._kafka = kafka
+        self.kafka = kafka
         self._newest: KafkaError | None = None
         self.count = 0
 
@@ -34,7 +35,7 @@ class Refusals:
 
     def error(self) -> Unavailable | None:
         """The newest refusal; None without any."""
-        return None if self._newest is None else Unavailable(refusal_text(self._kafka, self._newest.str()))
+        return None if self._newest is None else Unavailable(refusal_text(self.kafka, self._newest.str()))
 
 
 class Admin(NamedTuple):
@@ -58,6 +59,11 @@ class Admin(NamedTuple):
             self.client.poll(_POLL_SECONDS)
             if self.refusals.count > before:
                 self.require_login()
+
+    def try_login(self) -> None:
+        """Raises Unavailable where Kafka refuses the login. A call that blocks would find it out at its time limit."""
+        if self.refusals.kafka.protocol != "PLAINTEXT":
+            self.wait([self.client.describe_cluster(request_timeout=_LOGIN_SECONDS)])
 
     def require_login(self) -> None:
         """Raises Unavailable when the login was refused."""

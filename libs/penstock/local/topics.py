@@ -157,6 +157,9 @@ def _unknown(bootstrap: Brokers, topic: str) -> NotFound:
 
 
 def _admin(bootstrap: Brokers) -> Admin:
-    """To be kept until its answers have come: they end with it. Raises Unavailable when nothing listens."""
+    """To be kept until its answers have come: they end with it. Raises Unavailable when nothing listens, or the login
+    is refused."""
     require_listening(bootstrap)
-    return Admin.open(bootstrap, {}, logger=silent)
+    admin = Admin.open(bootstrap, {}, logger=silent)
+    admin.try_login()
+    return admin

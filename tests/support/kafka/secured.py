@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
-from functools import cached_property
+from functools import cached_property, partial
 from ipaddress import ip_address
 from pathlib import Path
+from typing import Any
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import (
@@ -24,14 +25,17 @@ from confluent_kafka.admin import (
     ScramMechanism,
     UserScramCredentialUpsertion,
 )
+from confluent_kafka.cimpl import NewTopic
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+from penstock.control.process import wait_until
 from penstock.kafka.access import Kafka
 from penstock.local.kafka import EmbeddedKafka
 from penstock.local.ports import LOOPBACK, accepts, free_port
+from penstock.spark.topics import described
 
 ADMIN, BROKER = "admin", "broker"
 _DAY = timedelta(days=1)
@@ -97,9 +101,21 @@ class SecuredKafka(EmbeddedKafka):
             future.result(10)
 
     @cached_property
+    def by_administrator(self) -> Kafka:
+        """How the administrator reaches it."""
+        return self.by_certificate(ADMIN)
+
+    @cached_property
     def admin(self) -> AdminClient:
         """The client of the administrator."""
-        return AdminClient(self.by_certificate(ADMIN).client_settings())
+        return AdminClient(self.by_administrator.client_settings())
+
+    def make_topic(self, name: str, partitions: int) -> None:
+        """A topic that nobody may use yet but the administrator."""
+        self.admin.create_topics([NewTopic(name, partitions, 1)])[name].result(10)
+        # The controller knows it now; the broker that clients ask hears of it a moment later.
+        shown = partial(described, self.by_administrator, [name])
+        wait_until(lambda: not shown()[name].is_missing, 10, f"the broker to know {name}")
 
     def _of_listeners(self, plain_users: Mapping[str, str]) -> dict[str, str]:
         certificate, key = (text.replace("\n", "\\n") for text in self.authority.issue(BROKER))
@@ -140,3 +156,23 @@ _SETTINGS = {
 
 def _named(name: str) -> x509.Name:
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+
+
+def settings_of(kafka: Kafka, folder: Path) -> dict[str, Any]:
+    """The settings of a process that reaches it so, with its files in `folder`."""
+    texts = {
+        "kafka_sasl_password_file": kafka.password,
+        "kafka_ssl_ca": kafka.authorities,
+        "kafka_ssl_certificate": kafka.certificate,
+        "kafka_ssl_key": kafka.key,
+    }
+    found: dict[str, Any] = {
+        "kafka_security_protocol": kafka.protocol,
+        "kafka_sasl_mechanism": kafka.mechanism,
+        "kafka_sasl_username": kafka.username,
+    }
+    for name, text in texts.items():
+        if text is not None:
+            path = found[name] = folder / name
+            path.write_text(text)
+    return found

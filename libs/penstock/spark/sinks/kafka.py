@@ -49,7 +49,7 @@ def writer(frame: DataFrame, spec: TaskSpec, output: KafkaOutput, bootstrap: Bro
     Raises BrokenTask for missing key columns or a topic of another size, Unavailable when no broker answers.
     """
     require_columns(frame, output.key_columns, "output.key_columns")
-    ensure_topic(bootstrap, output.topic, output.key_groups)
+    ensure_topic(bootstrap, output.topic, output.key_groups, has_markers=output.delivery != "at_least_once")
     stream = records(frame, output).writeStream.outputMode(spec.config.output_mode)
     stream = stream.options(**kafka_at(bootstrap).spark_options()).option("topic", output.topic)
     if output.delivery == "at_least_once":
@@ -89,14 +89,20 @@ def records(frame: DataFrame, output: KafkaOutput) -> DataFrame:
 
 
 def ensure_topic(
-    bootstrap: Brokers, topic: str, key_groups: int | None, settings: Mapping[str, str] | None = None
+    bootstrap: Brokers,
+    topic: str,
+    key_groups: int | None,
+    settings: Mapping[str, str] | None = None,
+    *,
+    has_markers: bool = False,
 ) -> None:
     """Creates `topic` with `key_groups` partitions unless it is there; safe when several tasks do it at once.
 
-    `key_groups` None takes any number of partitions. `settings`: of Kafka, for a new topic. Raises BrokenTask when the
+    `key_groups` None takes any number of partitions. `settings`: of Kafka, for a new topic. `has_markers`: transactions
+    have markers on the topic, for which Kafka wants the right to read it. Raises BrokenTask when the
     topic has another number or may not be written or created, Unavailable when no broker answers.
     """
-    if not _is_there(bootstrap, topic, key_groups):
+    if not _is_there(bootstrap, topic, key_groups, has_markers=has_markers):
         _create(bootstrap, topic, key_groups, settings or {})
 
 
@@ -104,16 +110,21 @@ def check(frame: DataFrame, output: KafkaOutput, bootstrap: Brokers) -> None:
     """Checks what `writer` does, and creates nothing. Raises as it does."""
     require_columns(frame, output.key_columns, "output.key_columns")
     records(frame, output)
-    _is_there(bootstrap, output.topic, output.key_groups)
+    _is_there(bootstrap, output.topic, output.key_groups, has_markers=output.delivery != "at_least_once")
 
 
-def _is_there(bootstrap: Brokers, topic: str, key_groups: int | None) -> bool:
-    """Whether the topic exists. Raises BrokenTask when it may not be written, or has another number of partitions than
+def _is_there(bootstrap: Brokers, topic: str, key_groups: int | None, *, has_markers: bool = False) -> bool:
+    """Whether the topic exists. Raises BrokenTask when it may not be used, or has another number of partitions than
     `key_groups`."""
     found = described(bootstrap, [topic])[topic]
     if not found.may_write:
         told = f"output.topic: the hosts' account may not write the topic {topic}: grant it WRITE"
         raise BrokenTask(told, rule="topic_writable")
+    if has_markers and not found.may_read:
+        told = (
+            f"output.topic: the hosts' account may not read the topic {topic}, on which output exactly once has markers"
+        )
+        raise BrokenTask(f"{told}: grant it READ", rule="topic_writable")
     if found.partitions is not None and key_groups is not None and found.partitions != key_groups:
         raise BrokenTask(f"output.key_groups: the topic {topic} has {found.partitions} partitions, not {key_groups}")
     return not found.is_missing

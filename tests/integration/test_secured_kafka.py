@@ -1,0 +1,143 @@
+"""A Kafka that asks who is there: logins, refused logins, and rights that are missing, on a real broker."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+from confluent_kafka.admin import AclOperation, ResourceType
+
+from penstock.control.errors import Unavailable
+from penstock.kafka.access import Kafka
+from penstock.local import records, topics
+from penstock.model.causes import CauseKind
+from penstock.spark.parts import found_without_spark
+from penstock.spark.settings import SparkSettings
+from penstock.spark.topics import Topic, described
+from services.job_service.causes.errors import kind_of
+from services.job_service.probes import Probes
+from tests.support.kafka.secured import Authority, SecuredKafka, settings_of
+from tests.support.spark.hosts import job_config, jvm_pid, running_host, settings_for, task_spec
+
+PASSWORD = "password-of-the-hosts"
+READ, WRITE, DESCRIBE, CREATE = (
+    AclOperation.READ,
+    AclOperation.WRITE,
+    AclOperation.DESCRIBE,
+    AclOperation.CREATE,
+)
+TRANSACTIONS = ResourceType.TRANSACTIONAL_ID
+
+
+@pytest.fixture(scope="module")
+def broker(servers_dir: Path) -> Iterator[SecuredKafka]:
+    """Users `bob` (SCRAM) and `alice` (PLAIN). `orders` may be read by bob; `others` by nobody."""
+    with SecuredKafka(servers_dir / "secured", {"alice": PASSWORD}) as server:
+        server.add_user("bob", PASSWORD)
+        for name in ("orders", "others"):
+            server.make_topic(name, 2)
+        server.allow("bob", ResourceType.TOPIC, "orders", READ, DESCRIBE)
+        yield server
+
+
+def test_who_is_let_in_has_the_rights_of_its_acls(broker: SecuredKafka, tmp_path: Path) -> None:
+    """1. By SCRAM, PLAIN and certificate. 2. A job whose topic may not be read is refused. 3. The CLI's way in."""
+    bob = broker.as_user("bob", PASSWORD)
+    seen = described(bob, ["orders", "others"])
+    assert seen["orders"]._replace(id=None) == Topic(2, may_read=True, may_write=False)
+    assert seen["others"] == Topic(None, may_read=False, may_write=False)
+    for other in (broker.as_user("alice", PASSWORD, is_scram=False), broker.by_certificate("carol")):
+        assert described(other, ["orders"])["orders"] == Topic(None, may_read=False, may_write=False)
+    assert described(broker.by_administrator, ["gone"])["gone"].is_missing
+
+    config = job_config("others", 2, {"type": "kafka", "topic": "orders"})
+    settings = SparkSettings(checkpoint_root="", kafka_bootstrap=broker.bootstrap, **settings_of(bob, tmp_path))
+    problems = found_without_spark(config, True, settings=settings)
+    assert [(each.field, each.rule) for each in problems] == [("inputs.events.topic", "topic_readable")]
+    assert "may not read the topic others: grant it READ" in problems[0].detail
+
+    assert records.produce(broker.by_administrator, "orders", 2, io.StringIO('{"n": 1}\n{"n": 2}\n')) == 2
+    assert [(each.name, each.partitions) for each in topics.list_topics(bob)] == [("orders", 2)]
+    assert Probes("", bob, 60.0).bus() == Probes("", broker.by_administrator, 60.0).bus()._replace(
+        address=broker.bootstrap
+    )
+
+
+def test_a_refused_login_is_told_as_such(broker: SecuredKafka) -> None:
+    """1. A wrong password, an unknown user, a certificate of another authority and none: soon, and by who is refused.
+    2. It has a kind of its own for people."""
+    stranger = broker.by_certificate("carol")
+    certificate, key = Authority().issue("admin")
+    refused = {
+        "the user bob (SCRAM-SHA-512)": broker.as_user("bob", "another-password"),
+        "the user eve (PLAIN)": broker.as_user("eve", PASSWORD, is_scram=False),
+        "the certificate of": dataclasses.replace(stranger, certificate=certificate, key=key),
+        "a client without a login": Kafka(broker.certificates, "SSL", authorities=broker.authority.certificate),
+    }
+    for who, kafka in refused.items():
+        for ask in (lambda: described(kafka, ["orders"]), lambda: topics.list_topics(kafka)):  # noqa: B023
+            with pytest.raises(Unavailable, match=r"\Akafka refuses ") as caught:
+                ask()
+            assert caught.value.detail.startswith(f"kafka refuses {who}")
+            assert "another-password" not in caught.value.detail
+            assert kind_of(caught.value.detail) is CauseKind.KAFKA_LOGIN
+    probe = Probes("", broker.as_user("bob", "another-password"), 60.0).bus()
+    assert probe is not None
+    assert "kafka refuses the user bob" in str(probe.error)
+
+
+@pytest.mark.long
+def test_a_job_runs_with_only_the_rights_that_the_readme_names(broker: SecuredKafka, tmp_path: Path) -> None:
+    """1. Rows go from topic to topic in transactions, a malformed one to the dead letters. 2. Nothing that others can
+    read has the password. 3. A task whose topic may not be read is broken. 4. With a wrong password a task cannot
+    start, and says so."""
+    bob = broker.as_user("bob", PASSWORD)
+    given = settings_of(bob, tmp_path)
+    for name in ("ins", "outs", "written"):
+        broker.make_topic(name, 2)
+    broker.allow("bob", ResourceType.TOPIC, "written", WRITE, DESCRIBE)
+    broker.allow("bob", ResourceType.TOPIC, "ins", READ, DESCRIBE)
+    broker.allow("bob", ResourceType.TOPIC, "outs", READ, WRITE, DESCRIBE)
+    for name in ("outs.penstock-marks", "flow.dead-letters"):
+        broker.allow("bob", ResourceType.TOPIC, name, WRITE, DESCRIBE, CREATE)
+    broker.allow("bob", TRANSACTIONS, "penstock-", WRITE, DESCRIBE)
+    broker.allow("bob", ResourceType.GROUP, "penstock-", READ, DESCRIBE)
+    rows = io.StringIO("".join(f'{{"n": {n}}}\n' for n in range(20)) + '{"n": "no number"}\n')
+    records.produce(broker.by_administrator, "ins", 2, rows)
+    output = {"type": "kafka", "topic": "outs"}
+    more = {"source": {"malformed_limit": 1.0}}
+    spec = task_spec("flow", job_config("ins", 2, output, **more))
+    with running_host("secured", settings_for(tmp_path, broker.bootstrap, **given), tmp_path) as host:
+        reply = host.start(spec)
+        assert reply.ok, reply.error
+        host.wait_for_records(spec.task_id, 21)
+        assert host.stop(spec.task_id, finish_pending=True).ok
+        assert sorted(each["n"] for each in _values(broker, "outs", 20)) == list(range(20))
+        assert _values(broker, "flow.dead-letters", 1) == [{"n": "no number"}]
+
+        processes = [psutil.Process(host.host.pid), psutil.Process(jvm_pid(host))]
+        shown = json.dumps([[each.cmdline(), each.environ()] for each in processes]) + host.log_path.read_text()
+        assert PASSWORD not in shown
+
+        denied = host.start(task_spec("denied", job_config("others", 2, output)))
+        assert (denied.ok, denied.error_kind) == (False, "broken_task")
+        assert "may not read the topic others: grant it READ" in str(denied.error)
+
+        unread = host.start(task_spec("unread", job_config("ins", 2, output | {"topic": "written"})))
+        assert (unread.ok, unread.error_kind) == (False, "broken_task")
+        assert "may not read the topic written, on which output exactly once has markers" in str(unread.error)
+
+        given["kafka_sasl_password_file"].write_text("another-password")
+        refused = host.start(task_spec("refused", job_config("ins", 2, output)))
+        assert (refused.ok, refused.error_kind) == (False, "retryable")
+        assert str(refused.error).startswith("kafka refuses the user bob (SCRAM-SHA-512)")
+
+
+def _values(broker: SecuredKafka, topic: str, count: int) -> list[dict[str, object]]:
+    found = records.consume(broker.by_administrator, topic, from_beginning=True, count=count, idle_seconds=10)
+    return [json.loads(each.value() or b"") for each in found]
