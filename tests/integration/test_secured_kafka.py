@@ -31,7 +31,6 @@ READ, WRITE, DESCRIBE, CREATE = (
     AclOperation.DESCRIBE,
     AclOperation.CREATE,
 )
-TRANSACTIONS = ResourceType.TRANSACTIONAL_ID
 
 
 @pytest.fixture(scope="module")
@@ -92,50 +91,68 @@ def test_a_refused_login_is_told_as_such(broker: SecuredKafka) -> None:
 
 
 @pytest.mark.long
-def test_a_job_runs_with_only_the_rights_that_the_readme_names(broker: SecuredKafka, tmp_path: Path) -> None:
+@pytest.mark.parametrize("login", ["password", "certificate"])
+def test_a_job_runs_with_only_the_rights_that_the_readme_names(
+    broker: SecuredKafka, tmp_path: Path, login: str
+) -> None:
     """1. Rows go from topic to topic in transactions, a malformed one to the dead letters. 2. Nothing that others can
-    read has the password. 3. A task whose topic may not be read is broken. 4. With a wrong password a task cannot
+    read has what logs in. 3. A task whose topics may not be read is broken. 4. Once the login is refused a task cannot
     start, and says so."""
-    bob = broker.as_user("bob", PASSWORD)
-    given = settings_of(bob, tmp_path)
-    for name in ("ins", "outs", "written"):
-        broker.make_topic(name, 2)
-    broker.allow("bob", ResourceType.TOPIC, "written", WRITE, DESCRIBE)
-    broker.allow("bob", ResourceType.TOPIC, "ins", READ, DESCRIBE)
-    broker.allow("bob", ResourceType.TOPIC, "outs", READ, WRITE, DESCRIBE)
-    for name in ("outs.penstock-marks", "flow.dead-letters"):
-        broker.allow("bob", ResourceType.TOPIC, name, WRITE, DESCRIBE, CREATE)
-    broker.allow("bob", TRANSACTIONS, "penstock-", WRITE, DESCRIBE)
-    broker.allow("bob", ResourceType.GROUP, "penstock-", READ, DESCRIBE)
+    by_password = login == "password"
+    account = "bob" if by_password else "CN=carol"
+    kafka = broker.as_user("bob", PASSWORD) if by_password else broker.by_certificate("carol")
+    given = settings_of(kafka, tmp_path)
+    _grant(broker, account, login)
     rows = io.StringIO("".join(f'{{"n": {n}}}\n' for n in range(20)) + '{"n": "no number"}\n')
-    records.produce(broker.by_administrator, "ins", 2, rows)
-    output = {"type": "kafka", "topic": "outs"}
-    more = {"source": {"malformed_limit": 1.0}}
-    spec = task_spec("flow", job_config("ins", 2, output, **more))
-    with running_host("secured", settings_for(tmp_path, broker.bootstrap, **given), tmp_path) as host:
+    records.produce(broker.by_administrator, f"{login}-in", 2, rows)
+    output = {"type": "kafka", "topic": f"{login}-out"}
+    spec = task_spec(login, job_config(f"{login}-in", 2, output, source={"malformed_limit": 1.0}))
+    with running_host(login, settings_for(tmp_path, kafka.bootstrap, **given), tmp_path) as host:
         reply = host.start(spec)
         assert reply.ok, reply.error
         host.wait_for_records(spec.task_id, 21)
         assert host.stop(spec.task_id, finish_pending=True).ok
-        assert sorted(each["n"] for each in _values(broker, "outs", 20)) == list(range(20))
-        assert _values(broker, "flow.dead-letters", 1) == [{"n": "no number"}]
+        assert sorted(each["n"] for each in _values(broker, f"{login}-out", 20)) == list(range(20))
+        assert _values(broker, f"{login}.dead-letters", 1) == [{"n": "no number"}]
 
         processes = [psutil.Process(host.host.pid), psutil.Process(jvm_pid(host))]
         shown = json.dumps([[each.cmdline(), each.environ()] for each in processes]) + host.log_path.read_text()
-        assert PASSWORD not in shown
+        assert not [each for value in kafka.secret_values() for each in value.split("\n") if each and each in shown]
 
-        denied = host.start(task_spec("denied", job_config("others", 2, output)))
-        assert (denied.ok, denied.error_kind) == (False, "broken_task")
-        assert "may not read the topic others: grant it READ" in str(denied.error)
+        for config, told in (
+            (job_config("others", 2, output), "may not read the topic others: grant it READ"),
+            (
+                job_config(f"{login}-in", 2, output | {"topic": f"{login}-written"}),
+                f"may not read the topic {login}-written, on which output exactly once has markers: grant it READ",
+            ),
+        ):
+            denied = host.start(task_spec("denied", config))
+            assert (denied.ok, denied.error_kind) == (False, "broken_task")
+            assert told in str(denied.error)
 
-        unread = host.start(task_spec("unread", job_config("ins", 2, output | {"topic": "written"})))
-        assert (unread.ok, unread.error_kind) == (False, "broken_task")
-        assert "may not read the topic written, on which output exactly once has markers" in str(unread.error)
-
-        given["kafka_sasl_password_file"].write_text("another-password")
-        refused = host.start(task_spec("refused", job_config("ins", 2, output)))
+        settings_of(_refused(broker, kafka), tmp_path)
+        refused = host.start(task_spec("refused", spec.config))
         assert (refused.ok, refused.error_kind) == (False, "retryable")
-        assert str(refused.error).startswith("kafka refuses the user bob (SCRAM-SHA-512)")
+        assert str(refused.error).startswith(f"kafka refuses {kafka.login()} at {kafka}")
+
+
+def _grant(broker: SecuredKafka, account: str, login: str) -> None:
+    """What the README of `penstock.kafka` says, on topics of this login, and a topic that may only be written."""
+    for name, rights in (("in", (READ,)), ("out", (READ, WRITE)), ("written", (WRITE,))):
+        broker.make_topic(f"{login}-{name}", 2)
+        broker.allow(account, ResourceType.TOPIC, f"{login}-{name}", DESCRIBE, *rights)
+    broker.allow(account, ResourceType.TOPIC, f"{login}-out.penstock-marks", CREATE)
+    broker.allow(account, ResourceType.TOPIC, f"{login}.dead-letters", WRITE, DESCRIBE, CREATE)
+    broker.allow(account, ResourceType.TRANSACTIONAL_ID, "penstock-", WRITE, DESCRIBE)
+    broker.allow(account, ResourceType.GROUP, "penstock-", READ, DESCRIBE)
+
+
+def _refused(broker: SecuredKafka, kafka: Kafka) -> Kafka:
+    """The same login with a wrong password, or a certificate of another authority."""
+    if kafka.password is not None:
+        return dataclasses.replace(kafka, password="another-password")
+    certificate, key = Authority().issue("carol")
+    return dataclasses.replace(kafka, certificate=certificate, key=key)
 
 
 def _values(broker: SecuredKafka, topic: str, count: int) -> list[dict[str, object]]:
