@@ -12,6 +12,7 @@ import psutil
 import pytest
 from confluent_kafka.admin import AclOperation, ResourceType
 
+from penstock.config.model import JobConfig
 from penstock.control.errors import Unavailable
 from penstock.kafka.access import Kafka
 from penstock.local import records, topics
@@ -19,10 +20,21 @@ from penstock.model.causes import CauseKind
 from penstock.spark.parts import found_without_spark
 from penstock.spark.settings import SparkSettings
 from penstock.spark.topics import Topic, described
+from penstock.tasks.analysis import AnalysisReport, AnalysisRequest
+from penstock.tasks.redistribution import Layout, SealRequest
 from services.job_service.causes.errors import kind_of
 from services.job_service.probes import Probes
 from tests.support.kafka.secured import Authority, SecuredKafka, settings_of
-from tests.support.spark.hosts import job_config, jvm_pid, running_host, settings_for, task_spec
+from tests.support.spark.hosts import (
+    REPLY_SECONDS,
+    Supervisor,
+    job_config,
+    jvm_pid,
+    run_host_task,
+    running_host,
+    settings_for,
+    task_spec,
+)
 
 PASSWORD = "password-of-the-hosts"
 READ, WRITE, DESCRIBE, CREATE = (
@@ -96,8 +108,8 @@ def test_a_job_runs_with_only_the_rights_that_the_readme_names(
     broker: SecuredKafka, tmp_path: Path, login: str
 ) -> None:
     """1. Rows go from topic to topic in transactions, a malformed one to the dead letters. 2. Nothing that others can
-    read has what logs in. 3. A task whose topics may not be read is broken. 4. Once the login is refused a task cannot
-    start, and says so."""
+    read has what logs in. 3. What a rescale does to the output. 4. A task whose topics may not be read is broken, and a
+    `plan` says why. 5. Once the login is refused a task cannot start, and both say so."""
     by_password = login == "password"
     account = "bob" if by_password else "CN=carol"
     kafka = broker.as_user("bob", PASSWORD) if by_password else broker.by_certificate("carol")
@@ -119,21 +131,35 @@ def test_a_job_runs_with_only_the_rights_that_the_readme_names(
         shown = json.dumps([[each.cmdline(), each.environ()] for each in processes]) + host.log_path.read_text()
         assert not [each for value in kafka.secret_values() for each in value.split("\n") if each and each in shown]
 
-        for config, told in (
-            (job_config("others", 2, output), "may not read the topic others: grant it READ"),
-            (
-                job_config(f"{login}-in", 2, output | {"topic": f"{login}-written"}),
-                f"may not read the topic {login}-written, on which output exactly once has markers: grant it READ",
-            ),
-        ):
-            denied = host.start(task_spec("denied", config))
-            assert (denied.ok, denied.error_kind) == (False, "broken_task")
-            assert told in str(denied.error)
+        layout = Layout(generation=1, config=spec.config, ranges=(spec.key_groups,))
+        sealed = host.host.send(run_host_task(SealRequest(job=login, layout=layout))).result(REPLY_SECONDS)
+        assert sealed.ok, sealed.error
+
+        unread = job_config("others", 2, output | {"topic": f"{login}-written"})
+        denied = host.start(task_spec("denied", unread))
+        assert (denied.ok, denied.error_kind) == (False, "broken_task")
+        assert "may not read the topic others: grant it READ" in str(denied.error)
+        assert [(each.field, each.rule) for each in _analysed(host, unread, 1).problems] == [
+            ("inputs.events.topic", "topic_readable"),
+            ("output.topic", "topic_writable"),
+        ]
+        assert not _analysed(host, spec.config, 2).problems
 
         settings_of(_refused(broker, kafka), tmp_path)
         refused = host.start(task_spec("refused", spec.config))
         assert (refused.ok, refused.error_kind) == (False, "retryable")
-        assert str(refused.error).startswith(f"kafka refuses {kafka.login()} at {kafka}")
+        told = f"kafka refuses {kafka.login()} at {kafka}"
+        assert str(refused.error).startswith(told)
+        report = _analysed(host, spec.config, 3)
+        assert not report.problems
+        assert all(each.startswith(told) for each in report.unchecked), report.unchecked
+        assert report.unchecked
+
+
+def _analysed(host: Supervisor, config: JobConfig, number: int) -> AnalysisReport:
+    """What a `plan` of the job says."""
+    request = run_host_task(AnalysisRequest(job="planned", number=number, config=config))
+    return AnalysisReport.model_validate(host.host.send(request).result(REPLY_SECONDS).result)
 
 
 def _grant(broker: SecuredKafka, account: str, login: str) -> None:
