@@ -25,6 +25,7 @@ from penstock.tasks.redistribution import Layout, SealRequest
 from services.job_service.causes.errors import kind_of
 from services.job_service.probes import Probes
 from tests.support.kafka.secured import Authority, SecuredKafka, settings_of
+from tests.support.kafka.tokens import token_server
 from tests.support.spark.hosts import (
     REPLY_SECONDS,
     Supervisor,
@@ -56,13 +57,24 @@ def broker(servers_dir: Path) -> Iterator[SecuredKafka]:
         yield server
 
 
-def test_who_is_let_in_has_the_rights_of_its_acls(broker: SecuredKafka, tmp_path: Path) -> None:
-    """1. By SCRAM, PLAIN and certificate. 2. A job whose topic may not be read is refused. 3. The CLI's way in."""
+@pytest.fixture(scope="module")
+def tokens(broker: SecuredKafka) -> Iterator[str]:
+    """Where the client `dora` gets tokens."""
+    with token_server(broker.tokens, "dora", PASSWORD) as url:
+        yield url
+
+
+def test_who_is_let_in_has_the_rights_of_its_acls(broker: SecuredKafka, tokens: str, tmp_path: Path) -> None:
+    """1. By SCRAM, PLAIN, certificate, token. 2. A job whose topic may not be read is refused. 3. The CLI's way in."""
     bob = broker.as_user("bob", PASSWORD)
     seen = described(bob, ["orders", "others"])
     assert seen["orders"]._replace(id=None) == Topic(2, may_read=True, may_write=False)
     assert seen["others"] == Topic(None, may_read=False, may_write=False)
-    for other in (broker.as_user("alice", PASSWORD, is_scram=False), broker.by_certificate("carol")):
+    for other in (
+        broker.as_user("alice", PASSWORD, is_scram=False),
+        broker.by_certificate("carol"),
+        broker.by_token("dora", PASSWORD, tokens),
+    ):
         assert described(other, ["orders"])["orders"] == Topic(None, may_read=False, may_write=False)
     assert described(broker.by_administrator, ["gone"])["gone"].is_missing
 
@@ -79,7 +91,7 @@ def test_who_is_let_in_has_the_rights_of_its_acls(broker: SecuredKafka, tmp_path
     )
 
 
-def test_a_refused_login_is_told_as_such(broker: SecuredKafka) -> None:
+def test_a_refused_login_is_told_as_such(broker: SecuredKafka, tokens: str) -> None:
     """1. A wrong password, an unknown user, a certificate of another authority and none: soon, and by who is refused.
     2. It has a kind of its own for people."""
     stranger = broker.by_certificate("carol")
@@ -87,6 +99,7 @@ def test_a_refused_login_is_told_as_such(broker: SecuredKafka) -> None:
     refused = {
         "the user bob (SCRAM-SHA-512)": broker.as_user("bob", "another-password"),
         "the user eve (PLAIN)": broker.as_user("eve", PASSWORD, is_scram=False),
+        "the user dora (OAUTHBEARER)": broker.by_token("dora", "another-password", tokens),
         "the certificate of": dataclasses.replace(stranger, certificate=certificate, key=key),
         "a client without a login": Kafka(broker.certificates, "SSL", authorities=broker.authority.certificate),
     }
@@ -103,16 +116,18 @@ def test_a_refused_login_is_told_as_such(broker: SecuredKafka) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("login", ["password", "certificate"])
+@pytest.mark.parametrize("login", ["password", "certificate", "token"])
 def test_a_job_runs_with_only_the_rights_that_the_readme_names(
-    broker: SecuredKafka, tmp_path: Path, login: str
+    broker: SecuredKafka, tokens: str, tmp_path: Path, login: str
 ) -> None:
     """1. Rows go from topic to topic in transactions, a malformed one to the dead letters. 2. Nothing that others can
     read has what logs in. 3. What a rescale does to the output. 4. A task whose topics may not be read is broken, and a
     `plan` says why. 5. Once the login is refused a task cannot start, and both say so."""
-    by_password = login == "password"
-    account = "bob" if by_password else "CN=carol"
-    kafka = broker.as_user("bob", PASSWORD) if by_password else broker.by_certificate("carol")
+    account, kafka = {
+        "password": ("bob", broker.as_user("bob", PASSWORD)),
+        "certificate": ("CN=carol", broker.by_certificate("carol")),
+        "token": ("dora", broker.by_token("dora", PASSWORD, tokens)),
+    }[login]
     given = settings_of(kafka, tmp_path)
     _grant(broker, account, login)
     rows = io.StringIO("".join(f'{{"n": {n}}}\n' for n in range(20)) + '{"n": "no number"}\n')

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 Protocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
-Mechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
+Mechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"]
+_OAUTH = "org.apache.kafka.common.security.oauthbearer."
 _PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
 _SCRAM_MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
 
@@ -19,6 +20,7 @@ _SCRAM_MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
 class Kafka:
     """The brokers (`host:port`, comma separated), and how a client shows who it is.
 
+    With OAUTHBEARER a client gets its tokens at `token_url`, as the OAuth client `username` with the secret `password`.
     `authorities`, `certificate`, `key`: PEM. Without `authorities` the machine's own count. `KafkaSettings` checks that
     the parts fit each other.
     """
@@ -31,6 +33,8 @@ class Kafka:
     authorities: str | None = field(default=None, repr=False)
     certificate: str | None = field(default=None, repr=False)
     key: str | None = field(default=None, repr=False)
+    token_url: str | None = None
+    scope: str | None = None
 
     def __str__(self) -> str:
         return self.bootstrap
@@ -41,8 +45,7 @@ class Kafka:
             "bootstrap.servers": self.bootstrap,
             "security.protocol": None if self.protocol == "PLAINTEXT" else self.protocol,
             "sasl.mechanism": self.mechanism,
-            "sasl.username": self.username,
-            "sasl.password": self.password,
+            **self._client_login(),
             "ssl.ca.pem": self.authorities,
             "ssl.certificate.pem": self.certificate,
             "ssl.key.pem": self.key,
@@ -55,7 +58,9 @@ class Kafka:
             "bootstrap.servers": self.bootstrap,
             "security.protocol": None if self.protocol == "PLAINTEXT" else self.protocol,
             "sasl.mechanism": self.mechanism,
-            "sasl.jaas.config": self._login(),
+            "sasl.jaas.config": self._java_login(),
+            "sasl.oauthbearer.token.endpoint.url": self.token_url,
+            "sasl.login.callback.handler.class": self.token_url and f"{_OAUTH}OAuthBearerLoginCallbackHandler",
             "ssl.truststore.type": None if self.authorities is None else "PEM",
             "ssl.truststore.certificates": self.authorities,
             "ssl.keystore.type": None if self.key is None else "PEM",
@@ -78,11 +83,26 @@ class Kafka:
             return f"the user {self.username} ({self.mechanism})"
         return "the certificate of PENSTOCK_KAFKA_SSL_CERTIFICATE" if self.certificate else "a client without a login"
 
-    def _login(self) -> str | None:
+    def _client_login(self) -> dict[str, str | None]:
+        if self.mechanism != "OAUTHBEARER":
+            return {"sasl.username": self.username, "sasl.password": self.password}
+        return {
+            "sasl.oauthbearer.method": "oidc",
+            "sasl.oauthbearer.client.id": self.username,
+            "sasl.oauthbearer.client.secret": self.password,
+            "sasl.oauthbearer.token.endpoint.url": self.token_url,
+            "sasl.oauthbearer.scope": self.scope,
+        }
+
+    def _java_login(self) -> str | None:
+        """In the form of JAAS."""
         if self.mechanism is None:
             return None
         module = _PLAIN_MODULE if self.mechanism == "PLAIN" else _SCRAM_MODULE
         username, password = _quoted(self.username or ""), _quoted(self.password or "")
+        if self.mechanism == "OAUTHBEARER":
+            scope = "" if self.scope is None else f" scope={_quoted(self.scope)}"
+            return f"{_OAUTH}OAuthBearerLoginModule required clientId={username} clientSecret={password}{scope};"
         return f"{module} required username={username} password={password};"
 
 

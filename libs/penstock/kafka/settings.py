@@ -13,6 +13,7 @@ from penstock.kafka.access import Kafka, Mechanism, Protocol
 _PREFIX = "PENSTOCK_"
 _FILES = ("kafka_sasl_password_file", "kafka_ssl_ca", "kafka_ssl_certificate", "kafka_ssl_key")
 _SASL = ("kafka_sasl_mechanism", "kafka_sasl_username", "kafka_sasl_password_file")
+_OAUTH = ("kafka_oauth_token_url", "kafka_oauth_scope")
 _TLS = ("kafka_ssl_ca", "kafka_ssl_certificate", "kafka_ssl_key")
 _PKCS8 = "-----BEGIN PRIVATE KEY-----"
 
@@ -27,11 +28,15 @@ class KafkaSettings(BaseModel):
     kafka_sasl_mechanism: Mechanism | None = Field(None, description="how a user logs in")
     kafka_sasl_username: str | None = Field(None, description="who logs in")
     kafka_sasl_password_file: Path | None = Field(None, description="file with the password, in one line")
+    kafka_oauth_token_url: str | None = Field(
+        None, pattern="^https?://", description="where OAUTHBEARER gets tokens, as the client that logs in"
+    )
+    kafka_oauth_scope: str | None = Field(None, description="scope of the tokens")
     kafka_ssl_ca: Path | None = Field(None, description="authorities that sign the brokers' certificates (PEM)")
     kafka_ssl_certificate: Path | None = Field(None, description="the client's certificate, with its chain (PEM)")
     kafka_ssl_key: Path | None = Field(None, description="the key of the certificate: PEM, PKCS 8, not encrypted")
 
-    @field_validator(*_SASL, *_TLS, mode="before")
+    @field_validator(*_SASL, *_OAUTH, *_TLS, mode="before")
     @classmethod
     def _nothing_is_absent(cls, value: Any) -> Any:
         """Compose gives an empty text for a variable that nobody has set."""
@@ -57,6 +62,8 @@ class KafkaSettings(BaseModel):
             texts["kafka_ssl_ca"],
             texts["kafka_ssl_certificate"],
             texts["kafka_ssl_key"],
+            self.kafka_oauth_token_url,
+            self.kafka_oauth_scope,
         )
 
     def _problem(self) -> str | None:
@@ -72,6 +79,11 @@ class KafkaSettings(BaseModel):
         for name in _SASL:
             if "SASL" in protocol and getattr(self, name) is None:
                 return f"{_variable(name)}: {protocol} needs it"
+        for name in _OAUTH:
+            if self.kafka_sasl_mechanism != "OAUTHBEARER" and getattr(self, name) is not None:
+                return f"{_variable(name)}: only PENSTOCK_KAFKA_SASL_MECHANISM=OAUTHBEARER has a use for it"
+        if self.kafka_sasl_mechanism == "OAUTHBEARER" and self.kafka_oauth_token_url is None:
+            return f"{_variable(_OAUTH[0])}: OAUTHBEARER needs it"
         pair = (self.kafka_ssl_certificate, self.kafka_ssl_key)
         if pair.count(None) == 1:
             missing = "kafka_ssl_key" if self.kafka_ssl_key is None else "kafka_ssl_certificate"

@@ -6,6 +6,7 @@ certificate `admin`. Everything is made in a folder of its own.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from functools import cached_property, partial
@@ -36,8 +37,10 @@ from penstock.kafka.access import Kafka
 from penstock.local.kafka import EmbeddedKafka
 from penstock.local.ports import LOOPBACK, accepts, free_port
 from penstock.spark.topics import described
+from tests.support.kafka.tokens import Signer
 
 ADMIN, BROKER = "admin", "broker"
+_OAUTH = "listener.name.sasl_ssl.oauthbearer"
 _DAY = timedelta(days=1)
 
 
@@ -74,7 +77,12 @@ class SecuredKafka(EmbeddedKafka):
         self.authority = Authority()
         self._certificates_port = free_port()
         self.certificates = f"{LOOPBACK}:{self._certificates_port}"
-        super().__init__(folder, settings={**_SETTINGS, **self._of_listeners(plain_users)})
+        self.tokens = Signer()
+        self._keys = folder.with_suffix(".jwks")
+        self._keys.write_text(self.tokens.keys())
+        allowed = f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={self._keys.as_uri()}"
+        settings = {**_SETTINGS, **self._of_listeners(plain_users)}
+        super().__init__(folder, settings=settings, jvm_options=[allowed])
 
     def by_certificate(self, name: str) -> Kafka:
         """How a client with the certificate `CN=<name>` reaches it."""
@@ -85,6 +93,11 @@ class SecuredKafka(EmbeddedKafka):
         """How a user reaches it."""
         mechanism = "SCRAM-SHA-512" if is_scram else "PLAIN"
         return Kafka(self.bootstrap, "SASL_SSL", mechanism, name, password, self.authority.certificate)  # type: ignore[arg-type]
+
+    def by_token(self, client: str, secret: str, token_url: str) -> Kafka:
+        """How a client of OAuth reaches it."""
+        by_password = self.as_user(client, secret)
+        return dataclasses.replace(by_password, mechanism="OAUTHBEARER", token_url=token_url, scope="kafka")
 
     def add_user(self, name: str, password: str) -> None:
         """A user of SCRAM."""
@@ -126,6 +139,9 @@ class SecuredKafka(EmbeddedKafka):
             "ssl.keystore.key": key,
             "ssl.truststore.certificates": self.authority.certificate.replace("\n", "\\n"),
             "listener.name.sasl_ssl.plain.sasl.jaas.config": f"{module}.plain.PlainLoginModule required {users};",
+            f"{_OAUTH}.sasl.jaas.config": f"{module}.oauthbearer.OAuthBearerLoginModule required;",
+            f"{_OAUTH}.sasl.server.callback.handler.class": f"{module}.oauthbearer.OAuthBearerValidatorCallbackHandler",
+            "sasl.oauthbearer.jwks.endpoint.url": self._keys.as_uri(),
             "listener.name.sasl_ssl.scram-sha-512.sasl.jaas.config": f"{module}.scram.ScramLoginModule required;",
         }
 
@@ -144,7 +160,7 @@ class SecuredKafka(EmbeddedKafka):
 _SETTINGS = {
     "listener.security.protocol.map": "SASL_SSL:SASL_SSL,SSL:SSL,CONTROLLER:PLAINTEXT",
     "inter.broker.listener.name": "SSL",
-    "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-512",
+    "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-512,OAUTHBEARER",
     "ssl.keystore.type": "PEM",
     "ssl.truststore.type": "PEM",
     "listener.name.ssl.ssl.client.auth": "required",
@@ -170,6 +186,8 @@ def settings_of(kafka: Kafka, folder: Path) -> dict[str, Any]:
         "kafka_security_protocol": kafka.protocol,
         "kafka_sasl_mechanism": kafka.mechanism,
         "kafka_sasl_username": kafka.username,
+        "kafka_oauth_token_url": kafka.token_url,
+        "kafka_oauth_scope": kafka.scope,
     }
     for name, text in texts.items():
         if text is not None:

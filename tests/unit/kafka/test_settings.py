@@ -20,6 +20,7 @@ CERTIFICATE = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n"
 KEY = "-----BEGIN PRIVATE KEY-----\nMIGH\n-----END PRIVATE KEY-----\n"
 PASSWORD = 'quote " and \\ slash'
 USER = {"kafka_sasl_mechanism": "SCRAM-SHA-512", "kafka_sasl_username": "bob", "kafka_sasl_password_file": "password"}
+TOKENS = {"kafka_oauth_token_url": "https://tokens/token", "kafka_oauth_scope": "kafka"}
 PAIR = {"kafka_ssl_certificate": "client.crt", "kafka_ssl_key": "client.key"}
 
 
@@ -54,8 +55,13 @@ WRONG = (
         )
         for name in ("empty", "two-lines")
     ),
+    ({"kafka_security_protocol": "SASL_SSL", **USER, **TOKENS}, "PENSTOCK_KAFKA_OAUTH_TOKEN_URL: only .*OAUTHBEARER"),
+    (
+        {"kafka_security_protocol": "SASL_SSL", **USER, "kafka_sasl_mechanism": "OAUTHBEARER"},
+        "PENSTOCK_KAFKA_OAUTH_TOKEN_URL: OAUTHBEARER needs it",
+    ),
     ({"kafka_security_protocol": "TLS"}, "kafka_security_protocol\n  Input should be 'PLAINTEXT'"),
-    ({"kafka_security_protocol": "SASL_SSL", **USER, "kafka_sasl_mechanism": "OAUTHBEARER"}, "kafka_sasl_mechanism\n"),
+    ({"kafka_security_protocol": "SASL_SSL", **USER, "kafka_sasl_mechanism": "GSSAPI"}, "kafka_sasl_mechanism\n"),
 )
 
 
@@ -94,6 +100,32 @@ def test_a_user_with_tls() -> None:
         "kafka.ssl.truststore.certificates": CERTIFICATE,
     }
     assert (str(kafka), PASSWORD in repr(kafka)) == ("kafka:9093", False)
+
+
+@pytest.mark.usefixtures("files")
+def test_a_client_of_oauth() -> None:
+    given = {"kafka_security_protocol": "SASL_SSL", **USER, **TOKENS, "kafka_sasl_mechanism": "OAUTHBEARER"}
+    kafka = KafkaSettings.model_validate(given).kafka_of("kafka:9093")
+    assert kafka.client_settings() == {
+        "bootstrap.servers": "kafka:9093",
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": "OAUTHBEARER",
+        "sasl.oauthbearer.method": "oidc",
+        "sasl.oauthbearer.client.id": "bob",
+        "sasl.oauthbearer.client.secret": PASSWORD,
+        "sasl.oauthbearer.token.endpoint.url": "https://tokens/token",
+        "sasl.oauthbearer.scope": "kafka",
+    }
+    module = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLogin"
+    assert kafka.java_settings() == {
+        "bootstrap.servers": "kafka:9093",
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": "OAUTHBEARER",
+        "sasl.login.callback.handler.class": f"{module}CallbackHandler",
+        "sasl.oauthbearer.token.endpoint.url": "https://tokens/token",
+        "sasl.jaas.config": f'{module}Module required clientId="bob" clientSecret="quote \\" and \\\\ slash" '
+        'scope="kafka";',
+    }
 
 
 @pytest.mark.usefixtures("files")

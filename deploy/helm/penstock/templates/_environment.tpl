@@ -42,6 +42,12 @@
 {{- with .saslUsername }}
 - {name: PENSTOCK_KAFKA_SASL_USERNAME, value: {{ . | quote }}}
 {{- end }}
+{{- with .oauthTokenUrl }}
+- {name: PENSTOCK_KAFKA_OAUTH_TOKEN_URL, value: {{ . | quote }}}
+{{- end }}
+{{- with .oauthScope }}
+- {name: PENSTOCK_KAFKA_OAUTH_SCOPE, value: {{ . | quote }}}
+{{- end }}
 {{- $files := dict "password" "SASL_PASSWORD_FILE" "ca.crt" "SSL_CA" "tls.crt" "SSL_CERTIFICATE" "tls.key" "SSL_KEY" }}
 {{- range .secretKeys }}
 - {name: PENSTOCK_KAFKA_{{ get $files . }}, value: /kafka/{{ . }}}
