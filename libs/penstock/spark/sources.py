@@ -95,7 +95,7 @@ def starting_options(source: Input) -> dict[str, str]:
 def connection_options(settings: SparkSettings) -> dict[str, str]:
     """How Kafka is read, by streaming and batch queries."""
     return {
-        "kafka.bootstrap.servers": settings.kafka_bootstrap,
+        **settings.kafka.spark_options(),
         "kafka.isolation.level": "read_committed",
         # Spark reads up to offsets that are there, so a fetch never has to wait for rows. With Kafka's 500 ms the fetch
         # that a consumer sends ahead at the end of the log holds up its next question, once for each key group.

@@ -14,6 +14,7 @@ from penstock.config.keygroups import KeyGroupRange
 from penstock.config.model import Input
 from penstock.config.starting import starting_millis
 from penstock.control.errors import Unavailable
+from penstock.kafka.access import Brokers, kafka_at
 from penstock.spark.producers import marks_topic
 from penstock.spark.redistribute.offsets import SourceOffsets
 from penstock.spark.sinks.kafka import is_marked
@@ -26,7 +27,7 @@ _NO_RECORD = -1
 class InputEnds:
     """Offsets as they are at the first question; later ones get the same answer."""
 
-    def __init__(self, bootstrap: str) -> None:
+    def __init__(self, bootstrap: Brokers) -> None:
         self._bootstrap = bootstrap
         self._offsets = cache(self._ask)
 
@@ -60,7 +61,9 @@ class InputEnds:
 
     @cached_property
     def _admin(self) -> AdminClient:
-        return AdminClient({"bootstrap.servers": self._bootstrap, "socket.timeout.ms": int(_TIMEOUT_SECONDS * 1000)})
+        return AdminClient(
+            {**kafka_at(self._bootstrap).client_settings(), "socket.timeout.ms": int(_TIMEOUT_SECONDS * 1000)}
+        )
 
     def _ask(self, topic: str, key_groups: range, position: str) -> dict[int, int]:
         wanted = {TopicPartition(topic, group): _spec(position) for group in key_groups}
