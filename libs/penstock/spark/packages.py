@@ -6,6 +6,7 @@ files give the same bytes on every machine, so a digest identifies the code. A v
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import os
 import re
@@ -73,12 +74,16 @@ def pack(
     """Packs the Python files and data below `folder` and returns the file and its digest, `sha256:<hex>`.
 
     Caches and hidden files are left out. `dependencies`: as `dependencies.entries` gives them. The file appears
-    atomically. Raises InvalidConfig when there is nothing to pack or a file is machine code, which cannot be imported
-    from a zip, and Conflict when the version exists with other contents.
+    atomically. Raises InvalidConfig when there is no such folder or nothing to pack, when a Python file has a syntax
+    error, or a file is machine code, which cannot be imported from a zip; and Conflict when the version exists with
+    other contents.
     """
     target = package_path(root, name, version)
+    if not folder.is_dir():
+        raise InvalidConfig(f"there is no folder {folder}", field="package", rule="folder_exists")
     files = sorted(_files_below(folder))
     _require_pure(files)
+    _require_syntax(folder, files)
     root.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".pack-", dir=root) as scratch:
         fresh = Path(scratch) / target.name
@@ -145,6 +150,23 @@ def _files_below(folder: Path) -> Iterator[str]:
         for name in names:
             if not name.startswith(".") and Path(name).suffix not in _LEFT_OUT_SUFFIXES:
                 yield (Path(parent) / name).relative_to(folder).as_posix()
+
+
+def _require_syntax(folder: Path, files: list[str]) -> None:
+    """Raises InvalidConfig that names each Python file, and the line, which Python cannot read."""
+    errors = [error for name in files if name.endswith(".py") if (error := _syntax_error(folder, name))]
+    if errors:
+        raise InvalidConfig("; ".join(errors), field="package", rule="syntax")
+
+
+def _syntax_error(folder: Path, name: str) -> str | None:
+    try:
+        ast.parse((folder / name).read_bytes(), filename=name)
+    except SyntaxError as error:
+        return f"{name}, line {error.lineno}: {error.msg}"
+    except ValueError as error:
+        return f"{name}: {error}"
+    return None
 
 
 def _require_pure(files: list[str]) -> None:
