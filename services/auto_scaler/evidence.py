@@ -84,8 +84,8 @@ class ScaledJob(NamedTuple):
 
 
 class Past(NamedTuple):
-    """What is read of single jobs only: the last day, the past days by minute, the memory of the largest task, and what
-    the largest one takes of disk and network."""
+    """What is read for one job at a time, when it is due: the last day, the past days by minute, the memory of the
+    largest task, and what the largest one takes of disk and network."""
 
     day: DayHistory
     minutes: Sequence[JobMinute]
@@ -109,7 +109,7 @@ def rounded(rates: Rates) -> Rates:
 
 
 def scaler_state(job: ScaledJob, container_memory_bytes: int | None) -> ScalerState:
-    """What is known of a job besides its measurements, without what is read of single jobs only."""
+    """What is known of a job besides its measurements, without what is read for one job at a time."""
     declared: Mapping[str, Any] = reduce(overlay, job.below, {})
     return ScalerState(
         converged=job.converged,

@@ -182,7 +182,7 @@ def _taken(folder: str, owner: str) -> InvalidConfig:
         )
     return InvalidConfig(
         f"output.path: the job {owner} writes to {folder}, and a folder takes the output of one job. "
-        "For a Delta table with the rows of both, set output.allow_other_writers",
+        "For a Delta table with the rows of both, set output.allow_other_writers; with upsert_columns, in both jobs",
         field="output.path",
         rule="folder_taken",
     )

@@ -9,8 +9,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient
 
+from penstock.kafka.access import Brokers
+from penstock.kafka.refusals import Admin
 from penstock.wire.http import Identity, internal_client
 from services.job_service.cell_facts import Probe
 
@@ -28,14 +29,14 @@ class Probes:
     def __init__(
         self,
         task_service_url: str,
-        kafka_bootstrap: str | None,
+        kafka: Brokers | None,
         reports_old_seconds: float,
         identity: Identity | None = None,
         now: Callable[[], float] = time.time,
     ) -> None:
         self.task_service_urls = tuple(url.strip() for url in task_service_url.split(",") if url.strip())
         self.reports_old_seconds = reports_old_seconds
-        self._kafka_bootstrap = kafka_bootstrap
+        self._kafka = kafka
         self._now = now
         self._http = internal_client(identity, timeout=_WAIT_SECONDS)
 
@@ -46,13 +47,13 @@ class Probes:
 
     def bus(self) -> Probe | None:
         """Whether Kafka answers; None when this service does not know where it is."""
-        if self._kafka_bootstrap is None:
+        if self._kafka is None:
             return None
-        client = AdminClient({"bootstrap.servers": self._kafka_bootstrap, "log_level": 0})
+        address, admin = str(self._kafka), Admin.open(self._kafka, {"log_level": 0})
         try:
-            return Probe(self._kafka_bootstrap, brokers=len(client.list_topics(timeout=_KAFKA_WAIT_SECONDS).brokers))
+            return Probe(address, brokers=len(admin.client.list_topics(timeout=_KAFKA_WAIT_SECONDS).brokers))
         except KafkaException as error:
-            return Probe(self._kafka_bootstrap, str(error.args[0]) if error.args else "no answer")
+            return Probe(address, admin.failed("no answer", error).detail)
 
     def _ask(self, url: str) -> Probe:
         try:

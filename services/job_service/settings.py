@@ -9,11 +9,13 @@ from pydantic import Field, model_validator
 from pydantic_settings import SettingsConfigDict
 
 from penstock.control.settings import CommonSettings
+from penstock.kafka.access import Kafka
+from penstock.kafka.settings import KafkaSettings
 from penstock.tasks.rollout import ROLLOUT_SHARE
 from services.job_service.notify.targets import Target, require_own_names
 
 
-class JobServiceSettings(CommonSettings):
+class JobServiceSettings(KafkaSettings, CommonSettings):
     """Settings besides the common ones. Periods are in seconds.
 
     `job_service_tls` false: a proxy in front, such as an ingress, speaks TLS with users, so this port never does.
@@ -76,6 +78,10 @@ class JobServiceSettings(CommonSettings):
                 f"authentication is off (PENSTOCK_AUTHENTICATION), so the Job Service may not be bound to {self.host}"
             )
         return self
+
+    def kafka(self) -> Kafka | None:
+        """How Kafka is reached; None when nobody said where. Raises Unavailable when a file cannot be read."""
+        return None if self.kafka_bootstrap is None else self.kafka_of(self.kafka_bootstrap)
 
     def serves_tls(self) -> bool:
         """Whether the users' port speaks TLS."""

@@ -34,17 +34,23 @@ def _balances(said: str) -> Rows:
     return [dict(zip(columns, (name, int(count), int(cents)), strict=True)) for name, count, cents in rows]
 
 
-def _table(_: str) -> Rows:
-    rows = deltalake.DeltaTable(".penstock/outputs/windows").to_pyarrow_table().to_pylist()
+def _table(name: str) -> Rows:
+    rows: Rows = deltalake.DeltaTable(f".penstock/outputs/{name}").to_pyarrow_table().to_pylist()
+    return rows
+
+
+def _windows(_: str) -> Rows:
+    rows = _table("windows")
     return [{**row, "minute": row["minute"].strftime("%Y-%m-%dT%H:%M:%SZ")} for row in rows]
 
 
 READ: dict[str, Callable[[str], Rows]] = {
     "filter": _lines,
-    "windows": _table,
+    "windows": _windows,
     "join": _lines,
     "alarms": _lines,
     "totals": _balances,
+    "latest": lambda _: _table("latest"),
     "shuffle": _newest_of_each_user,
     "import": _lines,
 }

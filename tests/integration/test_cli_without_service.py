@@ -16,9 +16,10 @@ from penstock.local.records import partition_of
 from penstock.store.address import libpq_url
 from penstock.store.roles import TASK_MANAGER, url_for
 from tests.support.cli.shell import Shell
+from tests.support.spark.wheels import wheel
 
 
-def test_a_package_is_packed(lone_shell: Shell, tmp_path: Path) -> None:
+def test_a_package_is_packed(lone_shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "rules"
     folder.mkdir()
     assert "(field package, rule not_empty)" in lone_shell("packages", "pack", str(folder), "rules", "1").refusal()
@@ -27,6 +28,13 @@ def test_a_package_is_packed(lone_shell: Shell, tmp_path: Path) -> None:
     assert packed.err == f"packed {tmp_path / 'packages' / 'rules-1.zip'}\n"
     assert json.loads(packed.ok())["package"]["digest"].startswith("sha256:")
     (folder / "rules.py").write_text("LIMIT = 4\n")
+    wheel(tmp_path, "manners", "2.1", {"manners.py": b"WORD = 'please'\n"})
+    (tmp_path / "needs.txt").write_text("manners\n")
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    asked = ("packages", "pack", str(folder), "rules", "with", "--requirements", str(tmp_path / "needs.txt"))
+    assert "No matching distribution found for manners (field requirements" in lone_shell(*asked).refusal()
+    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
+    assert json.loads(lone_shell(*asked).ok())["package"]["version"] == "with"
     refused = lone_shell("packages", "pack", str(folder), "rules", "1").refusal()
     assert "(field package.version, rule immutable)" in refused
 

@@ -13,7 +13,7 @@ for _parts in (
     ("config",),
     ("tasks",),
     ("model",),
-    ("identity",),
+    ("identity", "kafka"),
     ("store", "wire", "spark"),
     ("local", "client"),
     ("cli",),

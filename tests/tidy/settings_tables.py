@@ -17,6 +17,7 @@ from pydantic_core import PydanticUndefined
 from pydantic_settings import BaseSettings
 
 from penstock.control.settings import CommonSettings
+from penstock.kafka.settings import KafkaSettings
 
 HEADER = re.compile(r"^\| setting \| default \| unit \| meaning \|$", re.MULTILINE)
 PREFIX = "PENSTOCK_"
@@ -105,7 +106,7 @@ def _is_unit_of(name: str, unit: str) -> bool:
 
 def _shared_fields(base: type) -> Mapping[str, FieldInfo]:
     """The fields of a settings class that has a table of its own; other models are parts of the class."""
-    return base.model_fields if issubclass(base, BaseSettings) else {}
+    return base.model_fields if issubclass(base, (BaseSettings, KafkaSettings)) else {}
 
 
 def _is_same(cell: str, default: Any) -> bool:

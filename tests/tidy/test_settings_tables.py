@@ -11,6 +11,7 @@ from pydantic_settings import BaseSettings
 
 from penstock.cli.settings import CliSettings
 from penstock.control.settings import CommonSettings
+from penstock.kafka.settings import KafkaSettings
 from penstock.local.settings import LocalSettings
 from penstock.spark.settings import SparkSettings
 from services.auto_scaler.settings import AutoScalerSettings
@@ -26,6 +27,7 @@ from tests.tidy.source import REPOSITORY
 CLASSES = (
     CliSettings,
     CommonSettings,
+    KafkaSettings,
     LocalSettings,
     SparkSettings,
     AutoScalerSettings,

@@ -67,3 +67,9 @@ WaitUntilDone = Annotated[
 ]
 Timeout = Annotated[str, typer.Option(help="how long to wait: 90s, 10m, 2h; then exit code 3, and Penstock continues")]
 NoWait = Annotated[bool, typer.Option("--no-wait", help="return at once; `penstock sync` shows the progress")]
+NoWaitForProfile = Annotated[
+    bool, typer.Option("--no-wait", help="return at once; `penstock jobs profile JOB --last` shows the result")
+]
+NoWaitForSavepoint = Annotated[
+    bool, typer.Option("--no-wait", help="return at once; `penstock savepoint show` shows the progress")
+]

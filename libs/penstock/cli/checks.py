@@ -99,9 +99,9 @@ def _kafka(settings: CliSettings) -> Iterator[Finding]:
     if settings.kafka_bootstrap is None and not settings.is_local():
         yield Finding(Level.OK, "kafka", "not asked: PENSTOCK_KAFKA_BOOTSTRAP does not name it")
         return
-    bootstrap = settings.bootstrap()
-    require_listening(bootstrap)
-    yield Finding(Level.OK, "kafka", f"{topic_count(bootstrap)} topics at {bootstrap}")
+    kafka = settings.kafka()
+    require_listening(kafka)
+    yield Finding(Level.OK, "kafka", f"{topic_count(kafka)} topics at {kafka}")
 
 
 def _job_service(settings: CliSettings) -> Iterator[Finding]:

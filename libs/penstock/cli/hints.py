@@ -51,6 +51,8 @@ def next_command(error: Exception, words: Sequence[str]) -> str:
             return f"penstock history {job}" if job else "penstock history"
         case NotFound():
             return _of_what_is_not_there(error, command, job)
+        case Conflict() if not job and (listed := _list_of(command)):
+            return listed
         case Conflict():
             return f"penstock jobs show {job}" if job else "penstock status"
         case UserError() if not (error.field or "").startswith("PENSTOCK_"):
@@ -65,8 +67,13 @@ def _of_what_is_not_there(error: NotFound, command: str, job: str | None) -> str
         return "penstock fields"
     if error.field == "savepoint" and job:
         return f"penstock savepoint list {job}"
-    named = _LISTS.get(error.field or "") or _LISTS.get(_first(command).removesuffix("s"))
-    return named or (_LISTS["container"] if command in _CONTAINERS else _LISTS["job"] if job else _help(command))
+    named = _LISTS.get(error.field or "") or _list_of(command)
+    return named or (_LISTS["job"] if job else _help(command))
+
+
+def _list_of(command: str) -> str | None:
+    """The list of what the command is about: topics for `topics delete`."""
+    return _LISTS["container"] if command in _CONTAINERS else _LISTS.get(_first(command).removesuffix("s"))
 
 
 def _help(command: str) -> str:

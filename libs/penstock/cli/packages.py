@@ -9,11 +9,12 @@ from typing import Annotated
 
 import typer
 
+from penstock.cli.bar import shown
 from penstock.cli.connection import asking_for_users, client, require_no_users
 from penstock.cli.output import note, say
 from penstock.cli.settings import CliSettings
 from penstock.control.errors import NotFound
-from penstock.spark import packages
+from penstock.spark import dependencies, packages
 
 Name = Annotated[str, typer.Argument(help="name of the package")]
 
@@ -22,12 +23,25 @@ def pack(
     folder: Annotated[Path, typer.Argument(help="folder of Python modules")],
     name: Name,
     version: Annotated[str, typer.Argument(help="version; a packed version never changes")],
+    requirements: Annotated[
+        Path | None,
+        typer.Option("--requirements", "-r", help="file of pip requirements: their wheels are packed, too"),
+    ] = None,
 ) -> None:
     """Pack a folder of Python modules; print what to write as the job's `package`.
 
     Only this JSON document goes to the standard output: `penstock packages pack ... > package.json`.
+
+    With `--requirements` pip resolves them now, as it is configured, for this Python and platform, which must be those
+    of the hosts. A requirement of a library that hosts use themselves must allow the version that they have. Pin all
+    (`==`, or hashes) if the same call is to give the same digest later.
     """
-    path, digest = packages.pack(folder, name, version, CliSettings.read().packages())
+    root = CliSettings.read().packages()
+    if requirements is None:
+        path, digest = packages.pack(folder, name, version, root)
+    else:
+        with shown("pip resolves the requirements"), dependencies.resolved(requirements) as site:
+            path, digest = packages.pack(folder, name, version, root, dependencies.entries(site))
     note(f"packed {path}")
     print(json.dumps({"package": {"name": name, "version": version, "digest": digest}}, indent=2))
 

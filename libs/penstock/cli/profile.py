@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from penstock.cli.arguments import AsJson, Job, NoWait, Reason, Timeout
+from penstock.cli.arguments import AsJson, Job, NoWaitForProfile, Reason, Timeout
 from penstock.cli.connection import client
 from penstock.cli.output import figure, say, show_json
 from penstock.cli.parse import duration_seconds
@@ -27,8 +27,10 @@ def profile(
         str, typer.Option("--for", help="for how long the query runs: 5s to 10m; it ends early when all is read")
     ] = "60s",
     reason: Reason = "",
-    last: Annotated[bool, typer.Option("--last", help="run nothing: show the newest profile")] = False,
-    no_wait: NoWait = False,
+    last: Annotated[
+        bool, typer.Option("--last", help="ask for none: show the newest profile; waits for one that is under way")
+    ] = False,
+    no_wait: NoWaitForProfile = False,
     timeout: Timeout = "15m",
     as_json: AsJson = False,
 ) -> None:
@@ -41,7 +43,8 @@ def profile(
     connection, lasts, patience = client(), duration_seconds(seconds), duration_seconds(timeout, field="timeout")
     asked = _newest(connection, job) if last else connection.create_profile(job, lasts, reason=reason)
     if no_wait:
-        return say(f"profile {asked.number} of {job} is requested; later: `penstock jobs profile {job} --last`")
+        state = asked.state if last else "requested"
+        return say(f"profile {asked.number} of {job} is {state}; later: `penstock jobs profile {job} --last`")
     view = _finished(connection, asked, patience, announce=not as_json)
     if view.state == "failed" or view.report is None:
         raise Conflict(f"profile {view.number} of {job} failed: {view.detail}", field="job", rule="can_be_profiled")

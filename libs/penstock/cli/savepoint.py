@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from penstock.cli.arguments import AsJson, Job, NoWait, Reason, Timeout
+from penstock.cli.arguments import AsJson, Job, NoWait, NoWaitForSavepoint, Reason, Timeout
 from penstock.cli.connection import client, say_written
 from penstock.cli.output import figure, say, show_json, table
 from penstock.cli.parse import duration_seconds, name_of
@@ -28,7 +28,7 @@ def create(
         typer.Argument(help="name of the savepoint; default: the present time", callback=name_of("savepoint")),
     ] = None,
     reason: Reason = "",
-    no_wait: NoWait = False,
+    no_wait: NoWaitForSavepoint = False,
     timeout: Timeout = "10m",
 ) -> None:
     """Copy the checkpoints of a job while the job runs."""

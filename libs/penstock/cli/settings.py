@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import Self
 
 import orjson
-from pydantic import BaseModel, ConfigDict
+from pydantic import ConfigDict, ValidationError
 
 from penstock.control.errors import Unauthenticated, UserError
+from penstock.kafka.access import Kafka
+from penstock.kafka.settings import KafkaSettings
 
 PREFIX = "PENSTOCK_"
 DEFAULT_URL = "http://127.0.0.1:7070"
@@ -20,7 +22,7 @@ def editor() -> str:
     return os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
 
 
-class CliSettings(BaseModel):
+class CliSettings(KafkaSettings):
     """The `PENSTOCK_*` variables that the CLI reads.
 
     Not a `BaseSettings`: importing pydantic_settings takes longer than the rest of a call.
@@ -39,9 +41,14 @@ class CliSettings(BaseModel):
 
     @classmethod
     def read(cls) -> Self:
-        """The settings of this shell."""
+        """The settings of this shell. Raises UserError when they do not fit each other."""
         present = {name: os.environ.get(f"{PREFIX}{name.upper()}") for name in cls.model_fields}
-        return cls.model_validate({name: value for name, value in present.items() if value is not None})
+        try:
+            return cls.model_validate({name: value for name, value in present.items() if value is not None})
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            field = f"{PREFIX}{'_'.join(map(str, first['loc']))}: ".upper() if first["loc"] else ""
+            raise UserError(field + first["msg"].removeprefix("Value error, "), rule="setting") from error
 
     def service_url(self) -> str:
         """The Job Service's address."""
@@ -72,9 +79,10 @@ class CliSettings(BaseModel):
         url = self.database_url or self._stack().get("database_url")
         return None if url is None else str(url)
 
-    def bootstrap(self) -> str:
-        """The Kafka bootstrap address."""
-        return self.kafka_bootstrap or str(self._stack().get("kafka_bootstrap", "127.0.0.1:19092"))
+    def kafka(self) -> Kafka:
+        """How Kafka is reached. Raises Unavailable when a file of its settings cannot be read."""
+        bootstrap = self.kafka_bootstrap or str(self._stack().get("kafka_bootstrap", "127.0.0.1:19092"))
+        return self.kafka_of(bootstrap)
 
     def packages(self) -> Path:
         """The folder of packages."""

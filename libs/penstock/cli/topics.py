@@ -20,6 +20,7 @@ from penstock.cli.output import note, say, show_data, table
 from penstock.cli.parse import duration_seconds
 from penstock.cli.settings import CliSettings
 from penstock.control.errors import UserError
+from penstock.kafka.access import Kafka
 from penstock.local import records, topics
 
 Name = Annotated[str, typer.Argument(help="name of the topic")]
@@ -31,7 +32,7 @@ def create(
     partitions: Annotated[int, typer.Option(min=1, help="number of partitions: the most tasks a job can have")] = 8,
 ) -> None:
     """Create a Kafka topic. Its partitions are the key groups of the jobs that read it."""
-    topics.create_topics(_bootstrap(), {name: partitions})
+    topics.create_topics(_kafka(), {name: partitions})
     say(f"created {name} with {partitions} partitions")
 
 
@@ -43,7 +44,7 @@ def list_(as_json: AsJson = False) -> None:
 
 
 def _all() -> list[topics.TopicFacts]:
-    return topics.list_topics(_bootstrap())
+    return topics.list_topics(_kafka())
 
 
 def delete(
@@ -53,7 +54,7 @@ def delete(
     """Delete a topic and all its records. Refused while a job reads or writes it."""
     if not force:
         require_unused_topic(name)
-    topics.delete_topic(_bootstrap(), name)
+    topics.delete_topic(_kafka(), name)
     say(f"deleted {name}")
 
 
@@ -74,11 +75,11 @@ def produce(
     its column, a number as it is written; several columns are a JSON array.
     """
     columns = [each.strip() for each in key.split(",") if each.strip()]
-    bootstrap = _bootstrap()
-    partitions = topics.partition_count(bootstrap, name)
+    kafka = _kafka()
+    partitions = topics.partition_count(kafka, name)
     with _ended_by_signals(), _lines(file) as lines:
         try:
-            sent = records.produce(bootstrap, name, partitions, lines, columns, key_function)
+            sent = records.produce(kafka, name, partitions, lines, columns, key_function)
         except KeyboardInterrupt:
             note("stopped: all of the records were sent, or none")
             raise
@@ -104,7 +105,7 @@ def consume(
     Records of one partition come in their order. The time of --idle begins when the end of the topic is reached.
     """
     seconds = None if idle is None else duration_seconds(idle, field="idle")
-    found = records.consume(_bootstrap(), name, from_beginning=from_beginning, count=count, idle_seconds=seconds)
+    found = records.consume(_kafka(), name, from_beginning=from_beginning, count=count, idle_seconds=seconds)
     line = records.record_line if whole else records.value_line
     try:
         for message in found:
@@ -147,5 +148,5 @@ def _lines(file: Path | None) -> Iterator[IO[str]]:
         yield stream
 
 
-def _bootstrap() -> str:
-    return CliSettings.read().bootstrap()
+def _kafka() -> Kafka:
+    return CliSettings.read().kafka()

@@ -18,6 +18,7 @@ from penstock.config.declare import Carried as Carried
 from penstock.config.declare import ChangeKind as ChangeKind
 from penstock.config.declare import Model as Model
 from penstock.config.spark_settings import ALLOWED_TEXT
+from penstock.config.starting import POSITION
 
 NONE, LIVE, RESTART, RESCALE, FORBIDDEN = ChangeKind
 PACKAGE_VERSION = r"^[A-Za-z0-9][A-Za-z0-9.+!_-]{0,99}$"
@@ -69,8 +70,10 @@ class Input(DeclaredModel):
     """Columns of Kafka that the query gets beside those of the value: the name that each has there, such as
     `{"timestamp": "sent_at", "key": "k"}`. Types: key BINARY, timestamp TIMESTAMP, topic STRING, partition INT, offset
     BIGINT, headers ARRAY<STRUCT<key: STRING, value: BINARY>>. Not for raw, which has all of them."""
-    starting_position: Literal["earliest", "latest"] = Field("earliest", **declare(NONE, DECLARED_BY_USER))
-    """Where a task without a checkpoint starts to read."""
+    starting_position: str = Field("earliest", pattern=POSITION, **declare(NONE, DECLARED_BY_USER))
+    """Where a task without a checkpoint starts to read: `earliest`, `latest`, or a moment with its offset from UTC such
+    as `2026-11-26T08:00:00Z`: at the first record with this time of Kafka or a later one, in partitions without one at
+    the end. It is looked up once for each partition: the checkpoint keeps what was found."""
     event_time_column: str | None = Field(None, min_length=1, max_length=200, **declare(RESTART, DECLARED_BY_USER))
     """Timestamp column with the event time. Needs watermark_delay."""
     event_time_format: str | None = Field(
@@ -146,18 +149,23 @@ class KafkaOutput(DeclaredModel):
 
 
 class DeltaOutput(DeclaredModel):
-    """A Delta table, appended to exactly once."""
+    """A Delta table, appended to or merged into by key, exactly once."""
 
     type: Literal["delta"] = Field("delta", **declare(FORBIDDEN, DECLARED_BY_USER))
     """Kind of output."""
     path: str = Field(..., min_length=1, max_length=4096, **declare(RESCALE, DECLARED_BY_USER))
     """Hadoop path of the Delta table. A table that another job made is refused, unless allow_other_writers is true."""
     partition_columns: tuple[Identifier, ...] = Field((), max_length=32, **declare(FORBIDDEN, DECLARED_BY_USER))
-    """Columns that partition the table."""
+    """Columns that partition the table. Where they are among upsert_columns, a batch reads its own partitions only."""
+    # Left out where it is empty: the release before does not know it.
+    upsert_columns: tuple[Identifier, ...] = Field(
+        (), max_length=32, exclude_if=operator.not_, **declare(RESTART, DECLARED_BY_USER)
+    )
+    """Columns of a unique key: a row replaces the row with the same key (MERGE). Default: rows are appended."""
     allow_other_writers: bool = Field(False, **declare(RESTART, DECLARED_BY_USER))
     """Accept that this job writes to a table of another job. With two jobs that append, each is exactly once and
-    readers get the rows of both. With a job in output_mode complete, each of its batches deletes the rows of the
-    other."""
+    readers get the rows of both. Jobs with upsert_columns may replace rows of each other; all of them need this. With a
+    job in output_mode complete, each of its batches deletes the rows of the other."""
 
 
 class FilesOutput(DeclaredModel):

@@ -13,6 +13,7 @@ from penstock.config.paths import PLACEHOLDER
 from penstock.config.problems import Problem
 from penstock.config.query_rules import query_problems
 from penstock.config.spark_settings import ALLOWED_VALUES, is_allowed
+from penstock.config.starting import starting_millis
 from penstock.config.value_schema import SchemaError, column_names
 
 Rule = Callable[[JobConfig], Iterator[Problem]]
@@ -109,6 +110,7 @@ def _table_headers(config: JobConfig) -> Iterator[Problem]:
 def _inputs(config: JobConfig) -> Iterator[Problem]:
     for name, source in config.inputs.items():
         field = f"inputs.{name}"
+        yield from _starting_position(field, source)
         yield from _event_time(field, source)
         yield from _watermark_delay(field, source)
         if source.key_function != "none" and not source.key_columns:
@@ -118,6 +120,14 @@ def _inputs(config: JobConfig) -> Iterator[Problem]:
         yield from schema_problems or chain(_known_columns(field, source), _metadata_columns(field, source))
         yield from _balance(field, source)
         yield from _idle(field, source, config)
+
+
+def _starting_position(field: str, source: Input) -> Iterator[Problem]:
+    try:
+        starting_millis(source.starting_position)
+    except ValueError as error:
+        detail = f"{field}.starting_position is {source.starting_position}, where no record can be: {error}"
+        yield Problem(f"{field}.starting_position", "starting_moment", detail)
 
 
 def _metadata_columns(field: str, source: Input) -> Iterator[Problem]:
@@ -273,9 +283,11 @@ def _output_mode(config: JobConfig) -> Iterator[Problem]:
     match output:
         case FilesOutput():
             yield Problem("output_mode", "append_only", f"files can only be written in append mode, not in {mode} mode")
-        case DeltaOutput() if mode == "update":
-            yield Problem("output_mode", "append_or_complete", "a Delta table takes append or complete mode only")
-        case PostgresOutput() if not output.upsert_columns:
+        case DeltaOutput() if mode == "complete":
+            if output.upsert_columns:
+                detail = "complete mode replaces the whole Delta table: use update mode, or leave out upsert_columns"
+                yield Problem("output_mode", "append_or_update", detail)
+        case DeltaOutput() | PostgresOutput() if not output.upsert_columns:
             detail = f"{mode} mode writes a row again when it changes: output.upsert_columns must name its key"
             yield Problem("output.upsert_columns", "upsert_columns_required", detail)
 

@@ -104,11 +104,15 @@ class EmbeddedKafka(EmbeddedServer):
         except KafkaException:
             return False
 
+    def _listeners(self) -> str:
+        """Those for clients."""
+        return f"PLAINTEXT://{self.bootstrap}"
+
     def _properties(self, controller_port: int) -> str:
         own = {
             "log.dirs": str(self._data / "log"),
-            "listeners": f"PLAINTEXT://{self.bootstrap},CONTROLLER://{LOOPBACK}:{controller_port}",
-            "advertised.listeners": f"PLAINTEXT://{self.bootstrap}",
+            "listeners": f"{self._listeners()},CONTROLLER://{LOOPBACK}:{controller_port}",
+            "advertised.listeners": self._listeners(),
             "controller.quorum.voters": f"1@{LOOPBACK}:{controller_port}",
         }
         return "".join(f"{name}={value}\n" for name, value in (self._settings | own).items())

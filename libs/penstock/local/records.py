@@ -14,6 +14,7 @@ import orjson
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from penstock.control.errors import UserError
+from penstock.kafka.access import Brokers, kafka_at
 from penstock.local.topics import end_offsets, no_answer, silent
 from penstock.spark.delivery import CheckedProducer
 from penstock.spark.inputs.key_hash import HASHES
@@ -38,7 +39,7 @@ class Record(NamedTuple):
 
 
 def produce(
-    bootstrap: str,
+    bootstrap: Brokers,
     topic: str,
     partitions: int,
     lines: IO[str],
@@ -59,7 +60,7 @@ def produce(
         lines.seek(0)
         timeout_ms = 1000 * transaction_seconds(characters)
         own = {"transactional.id": f"penstock-cli-{uuid4()}", "transaction.timeout.ms": timeout_ms}
-        settings = {"bootstrap.servers": bootstrap, "linger.ms": 20, **own}
+        settings = {**kafka_at(bootstrap).client_settings(), "linger.ms": 20, **own}
         producer = CheckedProducer(settings, _FLUSH_S, silent)
         with producer.transaction(f"kafka at {bootstrap}", f"`penstock topics consume {topic} --from-beginning`"):
             for record in _to_send(lines, key, function, partitions):
@@ -112,7 +113,7 @@ def partition_of(key: bytes | None, function: KeyFunction, partitions: int) -> i
 
 
 def consume(
-    bootstrap: str, topic: str, *, from_beginning: bool, count: int | None, idle_seconds: float | None
+    bootstrap: Brokers, topic: str, *, from_beginning: bool, count: int | None, idle_seconds: float | None
 ) -> Iterator[Message]:
     """Committed records of a topic as they come, also those that come later; from now on unless `from_beginning`.
 
@@ -123,14 +124,14 @@ def consume(
     if from_beginning:
         begins = [TopicPartition(topic, each.partition, OFFSET_BEGINNING) for each in begins]
     own = {"group.id": f"penstock-cli-{uuid4()}", "enable.auto.commit": False, "enable.partition.eof": True}
-    settings = {"bootstrap.servers": bootstrap, "isolation.level": "read_committed", **own}
+    settings = {**kafka_at(bootstrap).client_settings(), "isolation.level": "read_committed", **own}
     with closing(Consumer(settings, logger=silent)) as consumer:
         consumer.assign(begins)
         yield from islice(_records(consumer, bootstrap, topic, len(begins), idle_seconds), count)
 
 
 def _records(
-    consumer: Consumer, bootstrap: str, topic: str, partitions: int, idle_seconds: float | None
+    consumer: Consumer, bootstrap: Brokers, topic: str, partitions: int, idle_seconds: float | None
 ) -> Iterator[Message]:
     at_end: set[int | None] = set()
     since = time.monotonic()

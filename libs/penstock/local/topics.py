@@ -8,10 +8,12 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
+from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]
 from confluent_kafka.cimpl import NewTopic
 
 from penstock.control.errors import Conflict, NotFound, Unavailable
+from penstock.kafka.access import Brokers, kafka_at
+from penstock.kafka.refusals import Admin
 
 _TIMEOUT_S = 10.0
 _CONNECT_S = 2.0
@@ -31,14 +33,15 @@ class TopicFacts(NamedTuple):
     offsets: int
 
 
-def create_topics(bootstrap: str, partitions: Mapping[str, int]) -> None:
+def create_topics(bootstrap: Brokers, partitions: Mapping[str, int]) -> None:
     """Creates each topic with its number of partitions. Raises Conflict when one exists, Unavailable on other failures.
 
     All are tried before anything is raised.
     """
     admin = _admin(bootstrap)
     topics = [NewTopic(name, count, 1) for name, count in partitions.items()]
-    made = admin.create_topics(topics, request_timeout=_TIMEOUT_S)
+    made = admin.client.create_topics(topics, request_timeout=_TIMEOUT_S)
+    admin.wait(made.values())
     failures: dict[str, KafkaError] = {}
     for name, future in made.items():
         try:
@@ -52,10 +55,11 @@ def create_topics(bootstrap: str, partitions: Mapping[str, int]) -> None:
         raise Conflict(f"these topics exist already: {', '.join(sorted(failures))}", field="name", rule="unique")
 
 
-def delete_topic(bootstrap: str, name: str) -> None:
+def delete_topic(bootstrap: Brokers, name: str) -> None:
     """Deletes a topic with all its records. Raises NotFound, Unavailable."""
     admin = _admin(bootstrap)
-    deleted = admin.delete_topics([name], request_timeout=_TIMEOUT_S)
+    deleted = admin.client.delete_topics([name], request_timeout=_TIMEOUT_S)
+    admin.wait(deleted.values())
     try:
         deleted[name].result(_TIMEOUT_S + 5)
     except KafkaException as error:
@@ -64,7 +68,7 @@ def delete_topic(bootstrap: str, name: str) -> None:
         raise Unavailable(f"kafka at {bootstrap} did not delete {name}: {error.args[0].str()}") from error
 
 
-def list_topics(bootstrap: str) -> list[TopicFacts]:
+def list_topics(bootstrap: Brokers) -> list[TopicFacts]:
     """All topics but Kafka's own, by name. Raises Unavailable."""
     counts = {name: count for name, count in _partition_counts(bootstrap).items() if not name.startswith("__")}
     places = [(name, number) for name, count in counts.items() for number in range(count)]
@@ -75,7 +79,7 @@ def list_topics(bootstrap: str) -> list[TopicFacts]:
     return [TopicFacts(name, counts[name], totals[name]) for name in sorted(counts)]
 
 
-def partition_count(bootstrap: str, topic: str) -> int:
+def partition_count(bootstrap: Brokers, topic: str) -> int:
     """The number of partitions of a topic. Raises NotFound, Unavailable."""
     count = _partition_counts(bootstrap).get(topic)
     if count is None:
@@ -83,43 +87,46 @@ def partition_count(bootstrap: str, topic: str) -> int:
     return count
 
 
-def topic_count(bootstrap: str) -> int:
+def topic_count(bootstrap: Brokers) -> int:
     """The number of topics, Kafka's own too. Raises Unavailable."""
     return len(_partition_counts(bootstrap))
 
 
-def end_offsets(bootstrap: str, topic: str) -> list[TopicPartition]:
+def end_offsets(bootstrap: Brokers, topic: str) -> list[TopicPartition]:
     """The end of each partition for readers of committed records. Raises NotFound, Unavailable."""
     places = [(topic, number) for number in range(partition_count(bootstrap, topic))]
     ends = _offsets(bootstrap, places, _END)
     return [TopicPartition(topic, number, ends[topic, number]) for _, number in places]
 
 
-def _partition_counts(bootstrap: str) -> dict[str, int]:
+def _partition_counts(bootstrap: Brokers) -> dict[str, int]:
+    admin = _admin(bootstrap)
     try:
-        found = _admin(bootstrap).list_topics(timeout=_TIMEOUT_S).topics
+        found = admin.client.list_topics(timeout=_TIMEOUT_S).topics
     except KafkaException as error:
+        admin.require_login()
         raise no_answer(bootstrap, error) from error
     return {name: len(topic.partitions) for name, topic in found.items() if topic.error is None}
 
 
-def _offsets(bootstrap: str, places: list[tuple[str, int]], where: OffsetSpec) -> dict[tuple[str, int], int]:
+def _offsets(bootstrap: Brokers, places: list[tuple[str, int]], where: OffsetSpec) -> dict[tuple[str, int], int]:
     if not places:
         return {}
     asked = {TopicPartition(name, number): where for name, number in places}
     admin = _admin(bootstrap)
     options = {"isolation_level": IsolationLevel.READ_COMMITTED, "request_timeout": _TIMEOUT_S}
     try:
-        found = admin.list_offsets(asked, **options)
+        found = admin.client.list_offsets(asked, **options)
+        admin.wait(found.values())
         return {(place.topic, place.partition): answer.result(_TIMEOUT_S + 5).offset for place, answer in found.items()}
     except KafkaException as error:
         raise no_answer(bootstrap, error) from error
 
 
-def require_listening(bootstrap: str) -> None:
+def require_listening(bootstrap: Brokers) -> None:
     """Raises Unavailable when nothing listens at any of the addresses. Kafka's client would try for 10 s and longer."""
     why = "no address"
-    for address in bootstrap.split(","):
+    for address in kafka_at(bootstrap).bootstrap.split(","):
         host, _, port = address.strip().rpartition(":")
         try:
             socket.create_connection((host.strip("[]"), int(port)), _CONNECT_S).close()
@@ -132,24 +139,27 @@ def require_listening(bootstrap: str) -> None:
     raise _unreachable(bootstrap, why)
 
 
-def no_answer(bootstrap: str, error: KafkaException) -> Unavailable:
+def no_answer(bootstrap: Brokers, error: KafkaException) -> Unavailable:
     """Kafka does not do what it was asked."""
     return _unreachable(bootstrap, error.args[0].str())
 
 
-def _unreachable(bootstrap: str, why: str) -> Unavailable:
+def _unreachable(bootstrap: Brokers, why: str) -> Unavailable:
     return Unavailable(
         f"kafka at {bootstrap} does not answer ({why}): is `penstock up` running? PENSTOCK_DATA_DIR "
         "names the folder of another stack, PENSTOCK_KAFKA_BOOTSTRAP another Kafka"
     )
 
 
-def _unknown(bootstrap: str, topic: str) -> NotFound:
+def _unknown(bootstrap: Brokers, topic: str) -> NotFound:
     detail = f"there is no topic {topic} at {bootstrap}: `penstock topics list` shows all"
     return NotFound(detail, field="name", rule="known")
 
 
-def _admin(bootstrap: str) -> AdminClient:
-    """To be kept until its answers have come: they end with it. Raises Unavailable when nothing listens."""
+def _admin(bootstrap: Brokers) -> Admin:
+    """To be kept until its answers have come: they end with it. Raises Unavailable when nothing listens, or the login
+    is refused."""
     require_listening(bootstrap)
-    return AdminClient({"bootstrap.servers": bootstrap}, logger=silent)
+    admin = Admin.open(bootstrap, {}, logger=silent)
+    admin.try_login()
+    return admin

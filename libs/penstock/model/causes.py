@@ -18,6 +18,7 @@ class CauseKind(StrEnum):
     HELD_BY_LAYER = "held_by_layer"
     CHANGE_FAILED = "change_failed"
     RECENT_CHANGE = "recent_change"
+    KAFKA_LOGIN = "kafka_login"
     UPSTREAM = "upstream"
     HOST_ENDED = "host_ended"
     MALFORMED_INPUT = "malformed_input"

@@ -70,12 +70,13 @@ def values_in(access: Access) -> Iterator[str]:
 
 
 def kept_values(settings: SparkSettings) -> Iterator[str]:
-    """All values of the container that no text may show: secrets, connections with their passwords, and settings and
-    variables whose names say that they are secret."""
+    """All values of the container that no text may show: secrets, connections with their passwords, what logs in
+    at Kafka, and settings and variables whose names say that they are secret."""
     names = [path.name for path in settings.secrets_root.iterdir()] if settings.secrets_root is not None else []
     yield from read_secrets((name for name in names if _NAME.fullmatch(name)), settings.secrets_root).values()
     urls = {name: _with_secrets(url, settings.secrets_root) for name, url in settings.connections.items()}
     yield from values_in(Access(connections=urls))
+    yield from settings.kafka.secret_values()
     for name, value in {**settings.spark_conf, **settings.to_environment()}.items():
         if _SECRETIVE.search(name):
             yield value

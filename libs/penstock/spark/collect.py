@@ -62,7 +62,7 @@ def _end_marks(runtime: Runtime, request: GenerationRemoval, names: Iterable[str
     for name in names:
         if name.startswith(NOTED_MARKS):
             topic = name.removeprefix(NOTED_MARKS)
-            end_marks(runtime.settings.kafka_bootstrap, topic, request.job, request.generation)
+            end_marks(runtime.settings.kafka, topic, request.job, request.generation)
 
 
 def _require_over(files: Files, root: str, request: GenerationRemoval, folder: str) -> None:

@@ -1,23 +1,26 @@
-"""Packages of jobs: one zip (or wheel) of pure Python for each version, `<root>/<name>-<version>.zip`.
+"""Packages of jobs: one zip (or wheel) for each version, `<root>/<name>-<version>.zip`.
 
-A zip on `sys.path` can be imported. The same files give the same bytes on every machine, so a digest identifies the
-code. A version that was packed never changes.
+Pure Python, which can be imported from a zip on `sys.path`, and perhaps its dependencies (`dependencies.py`). The same
+files give the same bytes on every machine, so a digest identifies the code. A version that was packed never changes.
 """
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import os
 import re
 import tempfile
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 
 from penstock.config.declare import NAME
 from penstock.config.model import PACKAGE_VERSION, Package
 from penstock.control.errors import BrokenTask, Conflict, InvalidConfig, NotFound
+from penstock.spark.dependencies import PREFIX
 
 BUILTIN = "builtin"
 _NAME = re.compile(NAME)
@@ -65,20 +68,26 @@ def find(name: str, version: str, root: Path) -> Path:
     return path
 
 
-def pack(folder: Path, name: str, version: str, root: Path) -> tuple[Path, str]:
+def pack(
+    folder: Path, name: str, version: str, root: Path, dependencies: Iterable[tuple[str, bytes]] = ()
+) -> tuple[Path, str]:
     """Packs the Python files and data below `folder` and returns the file and its digest, `sha256:<hex>`.
 
-    Caches and hidden files are left out. The file appears atomically. Raises InvalidConfig when there is nothing to
-    pack or a file is machine code, which cannot be imported from a zip, and Conflict when the version exists with other
-    contents.
+    Caches and hidden files are left out. `dependencies`: as `dependencies.entries` gives them. The file appears
+    atomically. Raises InvalidConfig when there is no such folder or nothing to pack, when a Python file has a syntax
+    error, or a file is machine code, which cannot be imported from a zip; and Conflict when the version exists with
+    other contents.
     """
     target = package_path(root, name, version)
+    if not folder.is_dir():
+        raise InvalidConfig(f"there is no folder {folder}", field="package", rule="folder_exists")
     files = sorted(_files_below(folder))
     _require_pure(files)
+    _require_syntax(folder, files)
     root.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".pack-", dir=root) as scratch:
         fresh = Path(scratch) / target.name
-        _write_zip(fresh, folder, files)
+        _write_zip(fresh, chain(((each, (folder / each).read_bytes()) for each in files), dependencies))
         _publish(fresh, target)
     return target, digest_of(target)
 
@@ -143,21 +152,45 @@ def _files_below(folder: Path) -> Iterator[str]:
                 yield (Path(parent) / name).relative_to(folder).as_posix()
 
 
+def _require_syntax(folder: Path, files: list[str]) -> None:
+    """Raises InvalidConfig that names each Python file, and the line, which Python cannot read."""
+    errors = [error for name in files if name.endswith(".py") if (error := _syntax_error(folder, name))]
+    if errors:
+        raise InvalidConfig("; ".join(errors), field="package", rule="syntax")
+
+
+def _syntax_error(folder: Path, name: str) -> str | None:
+    try:
+        ast.parse((folder / name).read_bytes(), filename=name)
+    except SyntaxError as error:
+        return f"{name}, line {error.lineno}: {error.msg}"
+    except ValueError as error:
+        return f"{name}: {error}"
+    return None
+
+
 def _require_pure(files: list[str]) -> None:
     if not any(name.endswith(".py") for name in files):
         raise InvalidConfig("the folder has no Python file", field="package", rule="not_empty")
+    reserved = next((name for name in files if name.startswith(PREFIX)), None)
+    if reserved is not None:
+        raise InvalidConfig(f"{reserved}: {PREFIX} is for --requirements", field="package", rule="reserved_folder")
     binary = [name for name in files if Path(name).suffix in _BINARY_SUFFIXES]
     if binary:
-        raise InvalidConfig(f"machine code cannot be packed: {', '.join(binary)}", field="package", rule="pure_python")
+        raise InvalidConfig(
+            f"machine code cannot be packed: {', '.join(binary)}. Name libraries in a file for --requirements",
+            field="package",
+            rule="pure_python",
+        )
 
 
-def _write_zip(target: Path, folder: Path, files: list[str]) -> None:
+def _write_zip(target: Path, contents: Iterable[tuple[str, bytes]]) -> None:
     """Files are stored, not deflated: the output of zlib differs between versions, and imports are faster."""
     with zipfile.ZipFile(target, "w", zipfile.ZIP_STORED) as archive:
-        for name in files:
+        for name, content in contents:
             entry = zipfile.ZipInfo(name)
             entry.external_attr = _REGULAR_FILE
-            archive.writestr(entry, (folder / name).read_bytes())
+            archive.writestr(entry, content)
 
 
 def _publish(fresh: Path, target: Path) -> None:

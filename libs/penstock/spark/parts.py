@@ -54,7 +54,7 @@ def found_without_spark(config: JobConfig, has_time: bool, *, settings: SparkSet
     found = missing_parts(config, settings)
     if has_time:
         with suppress(Unavailable):
-            topics = input_topics(config, settings.kafka_bootstrap, within_seconds=_KAFKA_SECONDS)
+            topics = input_topics(config, settings.kafka, within_seconds=_KAFKA_SECONDS)
             found += topic_problems(config, topics)
     return found
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import os
 import sys
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from penstock.config.model import JobConfig
 from penstock.config.plan_dataflow import INPUT_MARK
 from penstock.control.errors import BrokenTask, PenstockError, Unavailable
+from penstock.spark.dependencies import unpack
 from penstock.spark.failures import python_reason, reason_of
 from penstock.spark.packages import ensure
 from penstock.spark.parts import require_secrets
@@ -97,7 +99,7 @@ def _function(config: JobConfig, settings: SparkSettings, session: SparkSession)
     module_name, _, function_name = str(config.query.python).partition(":")
     package = ensure(config.package, settings.packages_root)
     if package is not None:
-        _make_importable(str(package), session)
+        _make_importable([package, *_dependencies(package, settings)], session)
     try:
         module = importlib.import_module(module_name)
         function: Callable[..., Any] = getattr(module, function_name)
@@ -123,12 +125,27 @@ def _frames(error: PySparkException) -> str:
     return "".join(f"\n{frame}" for frame in _told(error).split("\n")[1:] if frame.startswith("  at "))
 
 
-def _make_importable(entry: str, session: SparkSession) -> None:
-    """Puts the package on the path of this process and of Spark's Python workers."""
-    if entry not in sys.path:
-        sys.path.insert(0, entry)
+def _dependencies(package: Path, settings: SparkSettings) -> list[Path]:
+    """The folder with the package's dependencies, if it has any. Raises BrokenTask when this host cannot use them."""
+    site = unpack(package, settings.spark_local_dir)
+    if site is None:
+        return []
+    if not settings.spark_master.startswith("local"):
+        raise BrokenTask(
+            f"package: {package.name} has dependencies, which executors on other machines "
+            f"({settings.spark_master}) do not get: install them there, and pack the package without them",
+            rule="package_dependencies",
+        )
+    return [site]
+
+
+def _make_importable(entries: Sequence[Path], session: SparkSession) -> None:
+    """Puts the package and its dependencies on the path of this process and of Spark's Python workers."""
+    fresh = [str(entry) for entry in entries]
+    if fresh[0] not in sys.path:
+        sys.path[:0] = fresh
         importlib.invalidate_caches()
-    session.sparkContext.environment["PYTHONPATH"] = entry
+    session.sparkContext.environment["PYTHONPATH"] = os.pathsep.join(fresh)
 
 
 def _require_origin(module: Any, package: Path | None) -> None:

@@ -70,6 +70,8 @@ _FIXED_SETTINGS = {
     "spark.sql.variable.substitute": "false",
     # Delta's SQL parser loses `:name` arguments in Spark 4.2's new way of filling them in; this is the former way.
     "spark.sql.legacy.parameterSubstitution.constantsOnly": "true",
+    # What no plan, log or event may show: Spark's own pattern, and what logs in at Kafka.
+    "spark.redaction.regex": "(?i)secret|password|passphrase|token|access[.]?key|sasl[.]jaas|keystore[.]key",
     # Pieces of compiled code that stay. With Spark's 100, a host of 100 different queries compiles in every batch.
     "spark.sql.codegen.cache.maxEntries": "1000",
     # One consumer a task and partition; the default of 64 would close and open them all the time.

@@ -13,6 +13,8 @@ from typing import Literal, Self
 from pydantic import Field, PrivateAttr
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from penstock.kafka.access import Kafka
+from penstock.kafka.settings import KafkaSettings
 from penstock.tasks.heap import SMALLEST_HEAP_BYTES
 
 QUICK_JVM = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
@@ -30,7 +32,7 @@ INHERITED_PREFIXES = ("LC_", "PYTHON")
 _OF_THE_CONTAINER = {"connections", "secrets_root", "host_environment", "host_user"}
 
 
-class SparkSettings(BaseSettings):
+class SparkSettings(KafkaSettings, BaseSettings):
     """The settings of a host that the container decides. They travel in the environment, which jobs' code can read: so
     `connections` and secrets do not. Each command brings those of its own job (`for_job`)."""
 
@@ -82,6 +84,11 @@ class SparkSettings(BaseSettings):
     host_user: str | None = Field(None, description="account that hosts run as; only root may choose")
     container_folder: Path | None = Field(None, description="set by the Task Manager: marks the processes of its hosts")
     _secrets: dict[str, str] = PrivateAttr(default_factory=dict)
+
+    @property
+    def kafka(self) -> Kafka:
+        """How the bus is reached. Raises Unavailable when a file of its settings cannot be read."""
+        return self.kafka_of(self.kafka_bootstrap)
 
     @property
     def secrets(self) -> Mapping[str, str]:

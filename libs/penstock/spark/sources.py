@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 
 from penstock.config.keygroups import KeyGroupRange
 from penstock.config.model import Input, JobConfig
+from penstock.config.starting import starting_millis
 from penstock.spark.balance import Ends, balance_options, bounded, limit_options
 from penstock.spark.inputs.malformed import DECODED, MalformedRecords, decoded, event_time_of, input_columns, is_whole
 from penstock.spark.producers import reader_options
@@ -71,11 +72,11 @@ def read_input(
 def kafka_options(
     source: Input, part: KeyGroupRange, settings: SparkSettings, more: Mapping[str, str]
 ) -> dict[str, str]:
-    """The options of the Kafka source. `startingOffsets` counts only for a checkpoint without offsets."""
+    """The options of the Kafka source."""
     options = {
         **connection_options(settings),
+        **starting_options(source),
         "assign": json.dumps({source.topic: list(part.members())}),
-        "startingOffsets": source.starting_position,
         "failOnDataLoss": "true",
     }
     if "headers" in source.metadata_columns:
@@ -83,10 +84,18 @@ def kafka_options(
     return {**options, **more, **balance_options(source)}
 
 
+def starting_options(source: Input) -> dict[str, str]:
+    """Where to begin without a checkpoint; Spark notes in the checkpoint which offsets these are, before it reads."""
+    millis = starting_millis(source.starting_position)
+    if millis is None:
+        return {"startingOffsets": source.starting_position}
+    return {"startingTimestamp": str(millis), "startingOffsetsByTimestampStrategy": "latest"}
+
+
 def connection_options(settings: SparkSettings) -> dict[str, str]:
     """How Kafka is read, by streaming and batch queries."""
     return {
-        "kafka.bootstrap.servers": settings.kafka_bootstrap,
+        **settings.kafka.spark_options(),
         "kafka.isolation.level": "read_committed",
         # Spark reads up to offsets that are there, so a fetch never has to wait for rows. With Kafka's 500 ms the fetch
         # that a consumer sends ahead at the end of the log holds up its next question, once for each key group.

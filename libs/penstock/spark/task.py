@@ -181,13 +181,13 @@ class RunningTask:
     def _require_inputs(self) -> None:
         """Keys are sampled before the first batch only: later starts must be quick, and the host goes on sampling."""
         is_new = last_offset(self.checkpoint, self.runtime.files) is None
-        config, bootstrap = self.spec.config, self.runtime.settings.kafka_bootstrap
+        config, bootstrap = self.spec.config, self.runtime.settings.kafka
         topics = input_topics(config, bootstrap)
         require_no_problem(check_inputs(config, bootstrap, topics, self.runtime.spark if is_new else None))
         require_same_topics(self.runtime.files, self.checkpoint, topics)
 
     def _require_noted_topics(self) -> None:
-        config, bootstrap = self.spec.config, self.runtime.settings.kafka_bootstrap
+        config, bootstrap = self.spec.config, self.runtime.settings.kafka
         require_noted_topics(self.runtime.files, [self.checkpoint], lambda: input_topics(config, bootstrap))
 
     def follow(self, spec: TaskSpec) -> None:

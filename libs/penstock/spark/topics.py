@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AclOperation, AdminClient  # type: ignore[attr-defined]
 
-from penstock.control.errors import Unavailable
+from penstock.kafka.access import Brokers
+from penstock.kafka.refusals import Admin
 
 ANSWER_SECONDS = 15.0
 """How long Kafka may take for an answer, unless less is asked for."""
@@ -37,20 +38,23 @@ class Topic(NamedTuple):
         return self.partitions is None and self.may_read
 
 
-def described(bootstrap: str, topics: Collection[str], *, within_seconds: float | None = None) -> dict[str, Topic]:
-    """Each of the topics. Raises Unavailable when Kafka does not answer, which says nothing about the topics.
+def described(bootstrap: Brokers, topics: Collection[str], *, within_seconds: float | None = None) -> dict[str, Topic]:
+    """Each of the topics. Raises Unavailable when Kafka does not answer, or refuses the login, which says nothing
+    about the topics.
 
     `within_seconds`: how long it may take, `ANSWER_SECONDS` when absent."""
     if not topics:
         return {}
     timeout = ANSWER_SECONDS if within_seconds is None else within_seconds
+    asking = _asking(bootstrap)
     try:
-        asked: dict[str, Future[Any]] = admin(bootstrap).describe_topics(
+        asked: dict[str, Future[Any]] = asking.client.describe_topics(
             TopicCollection(sorted(topics)), request_timeout=timeout, include_authorized_operations=True
         )
+        asking.wait(asked.values())
         return {topic: _topic(answer) for topic, answer in asked.items()}
     except KafkaException as error:
-        raise Unavailable(f"kafka did not describe the topics {', '.join(sorted(topics))}: {error}") from error
+        raise asking.failed(f"kafka did not describe the topics {', '.join(sorted(topics))}", error) from error
 
 
 def _topic(answer: Future[Any]) -> Topic:
@@ -81,15 +85,19 @@ def id_text(uuid: Any) -> str | None:
 _opening = threading.Lock()
 
 
-def admin(bootstrap: str) -> AdminClient:
+def admin(bootstrap: Brokers) -> AdminClient:
     """One client a process: opening one costs more than the question. Safe in several threads: a second client would be
     closed, and its question with it."""
+    return _asking(bootstrap).client
+
+
+def _asking(bootstrap: Brokers) -> Admin:
     with _opening:
         return _open(bootstrap)
 
 
 @cache
-def _open(bootstrap: str) -> AdminClient:
+def _open(bootstrap: Brokers) -> Admin:
     # It would log each failed attempt to connect while Kafka is away.
     quiet = {"log_level": 2}
-    return AdminClient({"bootstrap.servers": bootstrap, "socket.timeout.ms": int(ANSWER_SECONDS * 1000), **quiet})
+    return Admin.open(bootstrap, {"socket.timeout.ms": int(ANSWER_SECONDS * 1000), **quiet})

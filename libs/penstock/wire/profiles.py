@@ -22,8 +22,8 @@ class ProfileWrite(WithReason):
 
 
 class ProfileView(View):
-    """A profile. `config` is the expected configuration of `revision`, which runs. `detail`: how far it is, or why it
-    failed. `report` is null unless it is done; its rates are rows per second of one task while it works."""
+    """A profile. `config` is the expected configuration of `revision`, which the profile runs. `detail`: how far it is,
+    or why it failed. `report` is null unless it is done; its rates are rows per second of one task while it works."""
 
     number: int
     job: str

@@ -3,10 +3,10 @@
 Two lines are fitted by least squares over minutes of tasks: bytes of state by its rows, and rows of state by the rows
 that come in. The rows of an aggregation by keys are its keys, and do not depend on the input. A join or a window keeps
 each row as long as its window and the disorder of its input ask: the slope of the second line, in seconds. Rows of a
-join that match several others are in it, too. A line counts only with evidence (`_slope`), and within bounds. Otherwise
-nothing is estimated, and the rules that go by used memory alone hold.
+join that match several others are in the slope, too. A line counts only with evidence (`_slope`), and within bounds.
+Otherwise nothing is estimated, and the rules that go by used memory alone hold.
 
-Where both are known, memory is that of now, and the rows that come with fewer tasks or with more input.
+With both lines, the memory after a change is that of now plus the bytes of the rows that come to a task.
 """
 
 from __future__ import annotations

@@ -22,6 +22,11 @@ _WORDS = {
         "the Spark host of the tasks ended, and they start again on another one",
         "wait a minute; if it comes again, `penstock logs JOB` and the log of the container say why hosts end",
     ),
+    CauseKind.KAFKA_LOGIN: (
+        "Kafka refuses the login of the hosts",
+        "correct the PENSTOCK_KAFKA_* settings of the Task Managers and their files, or the user at Kafka, and restart "
+        "the Task Managers where a setting changed",
+    ),
     CauseKind.MALFORMED_INPUT: (
         "records do not fit the schema of the input",
         "correct the producer or `value_schema`; `malformed` dead_letter keeps such records apart",

@@ -15,6 +15,7 @@ _MEMORY = re.compile(r"OutOfMemoryError|out of memory|Java heap space|GC overhea
 _TABLE: tuple[tuple[CauseKind, str], ...] = (
     (CauseKind.OUT_OF_MEMORY, _MEMORY.pattern),
     (CauseKind.HOST_ENDED, r"\Ahost \S+ ended: |\Aits Spark host did not start: "),
+    (CauseKind.KAFKA_LOGIN, r"^kafka refuses |SaslAuthenticationException|SslAuthenticationException"),
     (
         CauseKind.MALFORMED_INPUT,
         r"does not fit value_schema|malformed_limit|are malformed|has no key, which several tasks|"

@@ -24,7 +24,7 @@ _PINNED = frozenset(["oncall", "rollback"])
 
 
 def causes_of_upstream(facts: Facts) -> Iterator[Cause]:
-    """Another job, which writes an input: this one waits for it, or lags since it sends what it had kept."""
+    """A job that writes an input: this one waits for it (its watermark), or it is unhealthy itself (possible)."""
     waiting = [task for task in facts.tasks if _is_held_back(task.progress)]
     for producer in sorted({str((task.progress or {})["held_back_by"]) for task in waiting}):
         job = producer.split("/")[0]

@@ -48,7 +48,7 @@ def create_profile(job: JobName, body: ProfileBody, call: CallOf) -> Response:
 
 @router.get("/v1/jobs/{job}/profiles", response_model=ProfilePage)
 def list_profiles(job: JobName, parts: PartsOf, page: PageOf100) -> ProfilePage:
-    """The newest ten profiles of a job, newest first."""
+    """The profiles of a job that are kept (ten), newest first."""
     before = page.after_number()
     with snapshot(parts.engine) as connection:
         known_job(connection, job)

@@ -3,7 +3,7 @@
 Capacity less headroom is how far containers are filled by choice. A measurement or estimate that is too large must not
 stop a task or keep it from starting: that would turn a shortage into an outage. So when shards do not fit, all
 containers are assumed to be larger by one factor until the shards fit, and bands spread the excess. An alert names the
-shards without room. Which jobs give way is the Capacity Manager's decision. That shards avoid containers is given up
+shards without room. Nobody decides here which jobs give way. That shards avoid containers is given up
 before: it must not be what a cell is too small for.
 """
 

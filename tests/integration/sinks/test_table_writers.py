@@ -213,3 +213,28 @@ class TestDelta:
         assert table.collect() == [("A", 1)]
         with pytest.raises(BrokenTask, match="the job second replaces the table"):
             writer(rows, task_of("first", output), settings)
+
+    def test_jobs_that_write_by_key_must_all_say_so_and_others_for_themselves(
+        self, counts: DataFrame, rows: DataFrame, output: DeltaOutput, settings: SparkSettings, spark: SparkSession
+    ) -> None:
+        """1. Nobody shares. 2. The first one does. 3. What the refusal tells frees the table. 4. A job that appends
+        from now on is no writer by key any more."""
+        alone = output.model_copy(update={"upsert_columns": ("dest",)})
+        shared = alone.model_copy(update={"allow_other_writers": True})
+        appended = output.model_copy(update={"allow_other_writers": True})
+        writer(rows, task_of("first", alone), settings)
+        writer(rows, task_of("first", alone), settings)
+        refused = [(rows, alone, "append"), (rows, shared, "append"), (rows, output, "append")]
+        for frame, written, mode in [*refused, (counts, output, "complete")]:
+            second = task_of("second", written, mode)
+            with pytest.raises(BrokenTask, match=r"first also writes to the table .* in all these jobs") as told:
+                check(frame, second.job, second.config, settings)
+        check(rows, "second", task_of("second", appended).config, settings)
+        writer(rows, task_of("first", shared), settings)
+        check(rows, "second", task_of("second", shared).config, settings)
+        spark.sql(told.value.detail.partition("If that job is deleted: ")[2])
+        writer(rows, task_of("second", alone), settings)
+        with pytest.raises(BrokenTask, match="second also writes to the table"):
+            writer(rows, task_of("first", shared), settings)
+        writer(rows, task_of("second", output), settings)
+        check(rows, "first", task_of("first", alone).config, settings)

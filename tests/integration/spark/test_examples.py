@@ -29,6 +29,7 @@ JOBS = {
     "windows": {"job.json": {"clicks": "clicks.jsonl"}},
     "join": {"job.json": {"orders": "orders.jsonl", "payments": "payments.jsonl"}},
     "totals": {"job.json": {"bookings": "bookings.jsonl"}},
+    "latest": {"job.json": {"readings": "readings.jsonl"}},
     "shuffle": {"shuffle.json": {"views": "views.jsonl"}, "counts.json": {"views": "shuffle.json"}},
     "alarms": {"job.json": {"readings": "readings.jsonl"}},
 }

@@ -17,7 +17,6 @@ from penstock.local.kafka import EmbeddedKafka
 from penstock.spark.channel import Exit, Live, Reply, Stop
 from penstock.spark.checkpoint import is_clean, last_commit, planned_batch
 from penstock.spark.host.exits import ExitReason
-from penstock.spark.packages import pack
 from penstock.tasks.analysis import AnalysisReport, AnalysisRequest
 from tests.support.spark.hosts import (
     COMPILED,
@@ -35,6 +34,7 @@ from tests.support.spark.hosts import (
     task_spec,
     wait_gone,
 )
+from tests.support.spark.word_package import packed_words
 
 KEY_GROUPS = 4
 
@@ -308,7 +308,7 @@ def test_formats_and_records_that_do_not_parse(
     progress = host.progress[spec.task_id]
     assert progress.malformed_records == 1
     (told,) = progress.input_problems.values()
-    assert told == "1 malformed records in 5 minutes; the query has them as nulls"
+    assert told == "1 malformed record in 5 minutes; the query has them as nulls"
     host.stop(spec.task_id, finish_pending=True)
     rows = read(folder, name)
     assert len(rows) == 3
@@ -329,37 +329,15 @@ def test_raw_gives_the_columns_of_kafka(host: Supervisor, kafka: EmbeddedKafka, 
     assert json.loads(rows["text"].iloc[0])["n"] == 0
 
 
-PACKAGE = """
-from pyspark.sql import functions as F
-from pyspark.sql.types import StringType
-
-def shout(word):
-    return word.upper()
-
-def loud(session, inputs, args):
-    loud_word = F.udf(shout, StringType())("word").alias("word")
-    return inputs["events"].where(F.col("n") < args["limit"]).select("n", loud_word)
-
-def broken(session, inputs, args):
-    raise KeyError("forgotten")
-
-def number(session, inputs, args):
-    return 5
-"""
-
-
 @pytest.fixture(scope="module")
 def package(folder: Path) -> dict[str, str]:
-    source = folder / "source"
-    source.mkdir()
-    (source / "words.py").write_text(PACKAGE)
-    _, digest = pack(source, "words", "1.0", folder / "packages")
-    return {"name": "words", "version": "1.0", "digest": digest}
+    return packed_words(folder)
 
 
 def test_a_python_query_runs_from_its_package_also_in_its_workers(
     host: Supervisor, kafka: EmbeddedKafka, topic: str, folder: Path, package: dict[str, str]
 ) -> None:
+    """With its dependencies, of which one is machine code."""
     produce(kafka.bootstrap, topic, numbers(0, 20), KEY_GROUPS)
     query = {"python": "words:loud"}
     spec = task_spec("loud", files_job(topic, folder, "loud", query=query, package=package, args={"limit": 10}))

@@ -12,7 +12,7 @@ from penstock.spark.redistribute import seal
 from penstock.spark.redistribute.move import StateMover
 from penstock.spark.redistribute.new import NewGeneration
 from penstock.spark.redistribute.old import OldGeneration
-from penstock.spark.savepoint.take import _Taking
+from penstock.spark.savepoint.take import Taking, _OfJob
 from penstock.tasks.host_task import POLICIES, HostTask
 from tests.support.faults.orders import Port, named
 
@@ -54,8 +54,8 @@ PORTS = (
     named(NewGeneration, "note_copy", "note what was copied"),
     named(NewGeneration, "commit_batch", "commit of all tasks"),
     named(seal, "_seal_checkpoint", "seal of a task"),
-    named(_Taking, "_save", "copy of a task"),
-    named(_Taking, "_publish", "publish savepoint"),
+    named(_OfJob, "save", "copy of a task"),
+    named(Taking, "_publish", "publish savepoint"),
     Port(LocalFiles, "write", ("mark remove_generation",), mark_of),
     Port(LocalFiles, "delete", ("delete task in remove_generation",), deletion_of),
 )

@@ -72,6 +72,13 @@ OUTPUTS = [
         "no column day",
     ),
     WrongJob(
+        "a Delta key that the query lacks",
+        {"output": {"type": "delta", "path": "/nowhere", "upsert_columns": ["day"], "topic": None}},
+        "output.upsert_columns",
+        "known_column",
+        "no column day",
+    ),
+    WrongJob(
         "a folder below a file",
         {"output": {"type": "files", "path": "file:/etc/passwd/out", "topic": None}},
         "output.path",

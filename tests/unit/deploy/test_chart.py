@@ -152,6 +152,25 @@ def test_each_process_gets_the_url_of_its_role_in_the_store_and_its_own_tokens(o
     assert not list(_of_kind(objects, "Secret"))
 
 
+def test_the_files_of_a_secured_kafka_are_where_its_variables_say(objects: list[Object]) -> None:
+    expected = {"SASL_PASSWORD_FILE": "/kafka/password", "SSL_CA": "/kafka/ca.crt", "SECURITY_PROTOCOL": "SASL_SSL"}
+    expected |= {"SASL_MECHANISM": "SCRAM-SHA-512", "SASL_USERNAME": "penstock"}
+    users = set()
+    for service, pod in _pods(objects):
+        [container] = pod["spec"]["containers"]
+        variables = _variables(container)
+        mounts = {mount["mountPath"] for mount in container["volumeMounts"]}
+        if "PENSTOCK_KAFKA_BOOTSTRAP" not in variables:
+            assert "/kafka" not in mounts
+            continue
+        users.add(service)
+        assert {name: variables[f"PENSTOCK_KAFKA_{name}"]["value"] for name in expected} == expected
+        assert "/kafka" in mounts
+        [files] = [each for each in pod["spec"]["volumes"] if each["name"] == "kafka"]
+        assert files["secret"]["secretName"] == "penstock-kafka"
+    assert users == {"job_service", "task_manager"}
+
+
 def test_a_task_manager_has_the_capacity_of_its_limits_and_its_own_identity(objects: list[Object]) -> None:
     [spec] = [pod["spec"] for service, pod in _pods(objects) if service == "task_manager"]
     [container], [before] = spec["containers"], spec["initContainers"]

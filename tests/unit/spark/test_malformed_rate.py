@@ -36,6 +36,8 @@ def test_the_reason_says_where_they_are() -> None:
     assert reason((), "j", JobConfig.model_validate(job())) == {}
     text = reason(counts, "j", JobConfig.model_validate(job()))[AlertKind.MALFORMED_RECORDS]
     assert text == "3 malformed records in 5 minutes; those with malformed dead_letter are in the topic j.dead-letters"
+    one = reason(with_count((), Count(0.0, 1)), "j", JobConfig.model_validate(job()))
+    assert one[AlertKind.MALFORMED_RECORDS].startswith("1 malformed record in 5 minutes")
     config = JobConfig.model_validate(job({"inputs": {"flights": {"malformed": "null"}}}))
     assert "as nulls" in reason(counts, "j", config)[AlertKind.MALFORMED_RECORDS]
     config = JobConfig.model_validate(job({"dead_letter_topic": "bad"}))

@@ -155,3 +155,18 @@ def test_a_deletion_that_ended_in_the_middle_begins_again(folder: Path, tmp_path
     assert list(path.parent.iterdir()) == [path]
     delete("flights", "1", path.parent)
     assert list(path.parent.iterdir()) == []
+
+
+def test_every_syntax_error_of_a_folder_is_told_with_file_and_line(folder: Path, tmp_path: Path) -> None:
+    (folder / "flights" / "late.py").write_text("def late(x):\n    return (\n")
+    (folder / "flights" / "early.py").write_text("x = = 1\n")
+    with pytest.raises(InvalidConfig, match=r"flights/early\.py, line 1: .*; flights/late\.py, line 2: ") as caught:
+        pack(folder, "flights", "1", tmp_path / "root")
+    assert caught.value.rule == "syntax"
+    assert not (tmp_path / "root" / "flights-1.zip").exists()
+
+
+def test_a_folder_that_does_not_exist_is_told(tmp_path: Path) -> None:
+    with pytest.raises(InvalidConfig, match="there is no folder") as caught:
+        pack(tmp_path / "nofolder", "flights", "1", tmp_path / "root")
+    assert caught.value.rule == "folder_exists"

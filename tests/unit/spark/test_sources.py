@@ -32,6 +32,14 @@ def test_a_task_asks_for_exactly_its_key_groups() -> None:
     assert "maxOffsetsPerTrigger" not in options
 
 
+def test_a_moment_is_looked_up_by_the_source_and_no_record_after_it_means_the_end() -> None:
+    source = Input(topic="flights", key_groups=8, starting_position="1970-01-01T01:00:01.5+01:00")
+    options = kafka_options(source, KeyGroupRange(2, 5), SETTINGS, {})
+    assert options["startingTimestamp"] == "1500"
+    assert options["startingOffsetsByTimestampStrategy"] == "latest"
+    assert "startingOffsets" not in options
+
+
 def test_a_limit_is_passed_on() -> None:
     source = Input(topic="flights", key_groups=8)
     limits = {"maxOffsetsPerTrigger": "500", "maxBytesPerTrigger": "9000"}

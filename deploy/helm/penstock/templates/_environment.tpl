@@ -17,6 +17,7 @@
 {{- if eq $service "job_service" }}
 - {name: PENSTOCK_TASK_SERVICE_URL, value: {{ include "penstock.urls" (dict "root" .root "service" "task_service") | quote }}}
 - {name: PENSTOCK_KAFKA_BOOTSTRAP, value: {{ $values.kafka.bootstrap | quote }}}
+{{- include "penstock.kafkaEnvironment" $values.kafka }}
 - {name: PENSTOCK_PATH_ROOTS, value: {{ $values.storage.pathRoots | toJson | quote }}}
 - {name: PENSTOCK_URL, value: {{ $own | quote }}}
 - {name: PENSTOCK_AUTHORITY_FILE, value: /identity/authority.crt}
@@ -28,6 +29,29 @@
 - {{ include "penstock.fromSecret" (dict "variable" "PENSTOCK_CONSOLE_KEY" "name" $values.secrets.console.name "key" $values.secrets.console.key "optional" (eq (int .process.replicas) 1)) }}
 {{- end }}
 {{- include "penstock.furtherEnv" (index $values.services $service "env") }}
+{{- end }}
+
+{{- /* How a secured Kafka is reached. Its files are at /kafka. */ -}}
+{{- define "penstock.kafkaEnvironment" -}}
+{{- if ne .securityProtocol "PLAINTEXT" }}
+- {name: PENSTOCK_KAFKA_SECURITY_PROTOCOL, value: {{ .securityProtocol }}}
+{{- end }}
+{{- with .saslMechanism }}
+- {name: PENSTOCK_KAFKA_SASL_MECHANISM, value: {{ . }}}
+{{- end }}
+{{- with .saslUsername }}
+- {name: PENSTOCK_KAFKA_SASL_USERNAME, value: {{ . | quote }}}
+{{- end }}
+{{- with .oauthTokenUrl }}
+- {name: PENSTOCK_KAFKA_OAUTH_TOKEN_URL, value: {{ . | quote }}}
+{{- end }}
+{{- with .oauthScope }}
+- {name: PENSTOCK_KAFKA_OAUTH_SCOPE, value: {{ . | quote }}}
+{{- end }}
+{{- $files := dict "password" "SASL_PASSWORD_FILE" "ca.crt" "SSL_CA" "tls.crt" "SSL_CERTIFICATE" "tls.key" "SSL_KEY" }}
+{{- range .secretKeys }}
+- {name: PENSTOCK_KAFKA_{{ get $files . }}, value: /kafka/{{ . }}}
+{{- end }}
 {{- end }}
 
 {{- define "penstock.taskManagerEnvironment" -}}
@@ -43,6 +67,7 @@
 - {name: PENSTOCK_TASK_SERVICE_URL, value: {{ include "penstock.urls" (dict "root" . "service" "task_service") | quote }}}
 - {name: PENSTOCK_SHARD_MANAGER_URL, value: {{ include "penstock.urls" (dict "root" . "service" "shard_manager") | quote }}}
 - {name: PENSTOCK_KAFKA_BOOTSTRAP, value: {{ $values.kafka.bootstrap | quote }}}
+{{- include "penstock.kafkaEnvironment" $values.kafka }}
 - {name: PENSTOCK_CHECKPOINT_ROOT, value: {{ $values.storage.checkpointRoot | quote }}}
 - {name: PENSTOCK_PACKAGES_ROOT, value: {{ $values.storage.packagesRoot | quote }}}
 - {name: PENSTOCK_PATH_ROOTS, value: {{ $values.storage.pathRoots | toJson | quote }}}

@@ -38,7 +38,7 @@ Check = Callable[[SparkSession, JobConfig, SparkSettings], Iterable[Problem]]
 
 def inputs_as_kafka_has_them(spark: SparkSession, config: JobConfig, settings: SparkSettings) -> Iterable[Problem]:
     """Topics, their partitions, and a sample of their keys."""
-    bootstrap = settings.kafka_bootstrap
+    bootstrap = settings.kafka
     return check_inputs(config, bootstrap, input_topics(config, bootstrap), sampling=spark)
 
 

@@ -31,6 +31,7 @@ def main() -> NoReturn:
     # pyspark logs each bad query with its plan and stacks; the reply to the command says what is wrong.
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
     settings = SparkSettings()
+    masks.add(settings.kafka.secret_values())
     events = MessageWriter(arguments.events, "events", lost=_end, mask=masks.apply)
     try:
         spark, jvm = start_session(arguments.name, settings)

@@ -9,13 +9,14 @@ from pyspark.sql import SparkSession
 from penstock.config.model import JobConfig
 from penstock.config.problems import Problem
 from penstock.control.errors import BrokenTask
+from penstock.kafka.access import Brokers
 from penstock.spark.inputs.key_sample import key_function_problem
 from penstock.spark.inputs.topic_checks import topic_problems
 from penstock.spark.topics import Topic
 
 
 def check_inputs(
-    config: JobConfig, bootstrap: str, topics: Mapping[str, Topic], sampling: SparkSession | None
+    config: JobConfig, bootstrap: Brokers, topics: Mapping[str, Topic], sampling: SparkSession | None
 ) -> tuple[Problem, ...]:
     """What Kafka says against the inputs of a job; nothing is created, and the checkpoint is not looked at.
 

@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 from penstock.config.model import Input
 from penstock.config.problems import Problem
 from penstock.control.errors import Unavailable
+from penstock.kafka.access import Brokers, kafka_at
 from penstock.spark.inputs.key_hash import FEWEST_KEYS, HASHES, PlacedKey, fits
 from penstock.spark.inputs.spark_placement import placed_by_spark
 
@@ -31,7 +32,7 @@ class SampledKey(NamedTuple):
     value: bytes | None = None
 
 
-def key_function_problem(name: str, source: Input, bootstrap: str, session: SparkSession) -> Problem | None:
+def key_function_problem(name: str, source: Input, bootstrap: Brokers, session: SparkSession) -> Problem | None:
     """Why the topic's newest records contradict `key_function`; None also when there are too few.
 
     Raises Unavailable when Kafka does not answer.
@@ -117,11 +118,11 @@ def _distinct(keys: Iterable[tuple[int, bytes | None]]) -> list[PlacedKey]:
     return sorted({PlacedKey(key, partition) for partition, key in keys if key is not None})
 
 
-def sample(source: Input, bootstrap: str) -> list[SampledKey]:
+def sample(source: Input, bootstrap: Brokers) -> list[SampledKey]:
     """The newest records of some partitions; fewer where they do not come in time. Raises Unavailable."""
     consumer = Consumer(
         {
-            "bootstrap.servers": bootstrap,
+            **kafka_at(bootstrap).client_settings(),
             "group.id": f"penstock-sample-{uuid4()}",
             "enable.auto.commit": False,
             "isolation.level": "read_committed",

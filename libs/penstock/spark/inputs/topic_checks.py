@@ -6,13 +6,14 @@ from collections.abc import Iterator, Mapping
 
 from penstock.config.model import JobConfig
 from penstock.config.problems import Problem
+from penstock.kafka.access import Brokers
 from penstock.spark.topics import Topic, described
 
 TOPIC_EXISTS = "topic_exists"
 PARTITIONS = "key_groups_of_topic"
 
 
-def input_topics(config: JobConfig, bootstrap: str, *, within_seconds: float | None = None) -> dict[str, Topic]:
+def input_topics(config: JobConfig, bootstrap: Brokers, *, within_seconds: float | None = None) -> dict[str, Topic]:
     """The input topics of a job. Raises Unavailable when Kafka does not answer."""
     topics = {source.topic for source in config.inputs.values()}
     return described(bootstrap, topics, within_seconds=within_seconds)

@@ -12,6 +12,7 @@ from penstock.config.problems import Problem
 from penstock.control.clock import Clock
 from penstock.control.errors import Unavailable
 from penstock.control.logs import logger
+from penstock.kafka.access import Brokers
 from penstock.model.alerts import AlertKind
 from penstock.spark.inputs.key_sample import key_function_problem
 from penstock.spark.inputs.topic_checks import PARTITIONS, topic_problems
@@ -40,7 +41,7 @@ class _Keys(NamedTuple):
 class InputWatch:
     """What is wrong with the inputs of tasks that run. For use by one thread."""
 
-    def __init__(self, session: SparkSession, bootstrap: str, clock: Clock) -> None:
+    def __init__(self, session: SparkSession, bootstrap: Brokers, clock: Clock) -> None:
         self._session = session
         self._bootstrap = bootstrap
         self._clock = clock

@@ -46,6 +46,6 @@ def reason(counts: Counts, job: str, config: JobConfig) -> dict[str, str]:
     modes = {source.malformed for source in config.inputs.values()}
     topic = f"those with malformed dead_letter are in the topic {dead_letter_topic(job, config)}"
     where = "the query has them as nulls" if modes == {"null"} else topic
-    return {
-        AlertKind.MALFORMED_RECORDS: f"{came} malformed records in {MALFORMED_WINDOW_SECONDS / 60:.0f} minutes; {where}"
-    }
+    records = "record" if came == 1 else "records"
+    minutes = f"{MALFORMED_WINDOW_SECONDS / 60:.0f} minutes"
+    return {AlertKind.MALFORMED_RECORDS: f"{came} malformed {records} in {minutes}; {where}"}

@@ -12,25 +12,29 @@ from confluent_kafka.admin._listoffsets import OffsetSpec
 
 from penstock.config.keygroups import KeyGroupRange
 from penstock.config.model import Input
+from penstock.config.starting import starting_millis
 from penstock.control.errors import Unavailable
+from penstock.kafka.access import Brokers, kafka_at
 from penstock.spark.producers import marks_topic
 from penstock.spark.redistribute.offsets import SourceOffsets
 from penstock.spark.sinks.kafka import is_marked
 
 _TIMEOUT_SECONDS = 15.0
+# Kafka's answer for a moment after which a partition has no record.
+_NO_RECORD = -1
 
 
 class InputEnds:
     """Offsets as they are at the first question; later ones get the same answer."""
 
-    def __init__(self, bootstrap: str) -> None:
+    def __init__(self, bootstrap: Brokers) -> None:
         self._bootstrap = bootstrap
         self._offsets = cache(self._ask)
 
     def ends(self, source: Input, part: KeyGroupRange | None = None) -> dict[int, int]:
         """By key group, of all or of a part: the offset after the last record of a committed transaction. Raises
         Unavailable."""
-        return self._offsets(source.topic, range(source.key_groups) if part is None else part.members(), True)
+        return self._offsets(source.topic, range(source.key_groups) if part is None else part.members(), "latest")
 
     def marks(self, source: Input) -> dict[str, dict[int, int]]:
         """The topic of marks of the producers of an input and its end; empty when there is none. Raises Unavailable.
@@ -40,25 +44,29 @@ class InputEnds:
         topic = marks_topic(source.topic)
         if topic is None or not is_marked(self._bootstrap, source.topic):
             return {}
-        return {topic: self._offsets(topic, range(1), True)}
+        return {topic: self._offsets(topic, range(1), "latest")}
 
     def starts(self, source: Input, part: KeyGroupRange) -> SourceOffsets:
         """Where a task without a checkpoint begins. Raises Unavailable."""
-        offsets = self._offsets(source.topic, range(source.key_groups), source.starting_position == "latest")
-        return SourceOffsets(source.topic, {key_group: offsets[key_group] for key_group in part.members()})
+        offsets = self._offsets(source.topic, range(source.key_groups), source.starting_position)
+        later = [group for group in part.members() if offsets[group] == _NO_RECORD]
+        ends = self.ends(source) if later else {}
+        return SourceOffsets(
+            source.topic, {group: (ends if group in later else offsets)[group] for group in part.members()}
+        )
 
     def beginnings(self, topic: str, key_groups: range) -> dict[int, int]:
         """The first offsets that Kafka keeps of the topic's last key groups. Raises Unavailable."""
-        return self._offsets(topic, key_groups, False)
+        return self._offsets(topic, key_groups, "earliest")
 
     @cached_property
     def _admin(self) -> AdminClient:
-        return AdminClient({"bootstrap.servers": self._bootstrap, "socket.timeout.ms": int(_TIMEOUT_SECONDS * 1000)})
+        return AdminClient(
+            {**kafka_at(self._bootstrap).client_settings(), "socket.timeout.ms": int(_TIMEOUT_SECONDS * 1000)}
+        )
 
-    def _ask(self, topic: str, key_groups: range, latest: bool) -> dict[int, int]:
-        specs: Any = OffsetSpec
-        spec = specs.latest() if latest else specs.earliest()
-        wanted = {TopicPartition(topic, group): spec for group in key_groups}
+    def _ask(self, topic: str, key_groups: range, position: str) -> dict[int, int]:
+        wanted = {TopicPartition(topic, group): _spec(position) for group in key_groups}
         try:
             # librdkafka may look for leaders that it does not know yet only 3 s later.
             self._admin.list_topics(topic, timeout=_TIMEOUT_SECONDS)
@@ -68,3 +76,12 @@ class InputEnds:
             return {place.partition: answer.result().offset for place, answer in answers.items()}
         except KafkaException as error:
             raise Unavailable(f"kafka did not return the offsets of {topic}: {error}") from error
+
+
+def _spec(position: str) -> Any:
+    """What to ask for a `starting_position`."""
+    specs: Any = OffsetSpec
+    millis = starting_millis(position)
+    if millis is not None:
+        return specs.for_timestamp(millis)
+    return specs.latest() if position == "latest" else specs.earliest()

@@ -102,13 +102,13 @@ class Generation:
         self._runtime = runtime
         self._old = tasks
         self._inputs = {source.topic: source for source in layout.config.inputs.values()}
-        self._ends = InputEnds(runtime.settings.kafka_bootstrap)
+        self._ends = InputEnds(runtime.settings.kafka)
 
     def require_same_topics(self) -> None:
         """Raises BrokenTask when an input topic was made again since its offsets were noted, Unavailable when Kafka
         does not answer."""
         checkpoints = [task.checkpoint for task in self._old]
-        bootstrap = self._runtime.settings.kafka_bootstrap
+        bootstrap = self._runtime.settings.kafka
         require_noted_topics(self._runtime.files, checkpoints, lambda: described(bootstrap, self._inputs.keys()))
 
     def notes(self) -> frozenset[str]:

@@ -29,7 +29,7 @@ def seal(runtime: Runtime, request: SealRequest) -> None:
     if isinstance(output, KafkaOutput) and output.delivery == "exactly_once":
         for index in range(len(layout.ranges)):
             prefix = transactional_id_prefix(request.job, index, layout.generation)
-            seal_series(runtime.spark, runtime.settings.kafka_bootstrap, prefix)
+            seal_series(runtime.spark, runtime.settings.kafka, prefix)
     log.info("generation sealed", job=request.job, generation=layout.generation)
 
 

@@ -19,15 +19,33 @@ TIMESTAMP_OPTIONS = {
 }
 JSON_OPTIONS = {**TIMESTAMP_OPTIONS, "ignoreNullFields": "false"}
 
+_QUERY_ID_PROPERTY = "sql.streaming.queryId"
+
 
 def json_text(value: Column) -> Column:
     """`value` (struct, map, array or variant) as JSON: nulls kept, timestamps in microseconds with their offset."""
     return F.to_json(value, JSON_OPTIONS)
 
 
+def quoted(name: str) -> str:
+    """A name as Spark's SQL has it, whatever characters are in it."""
+    return "`" + name.replace("`", "``") + "`"
+
+
 def column(name: str) -> Column:
-    """The column called exactly `name`, whatever characters are in it."""
-    return F.col("`" + name.replace("`", "``") + "`")
+    """The column called exactly `name`."""
+    return F.col(quoted(name))
+
+
+def query_id_of(frame: DataFrame) -> str:
+    """The id in the checkpoint's metadata of the query that a foreachBatch frame belongs to.
+
+    Raises BrokenTask when the frame is of no batch of this thread.
+    """
+    query_id = frame.sparkSession.sparkContext.getLocalProperty(_QUERY_ID_PROPERTY)
+    if query_id is None:
+        raise BrokenTask("the query of the batch is unknown: it was not run by foreachBatch of this thread")
+    return query_id
 
 
 def require_columns(frame: DataFrame, names: Iterable[str], field: str) -> None:

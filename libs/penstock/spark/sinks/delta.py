@@ -1,4 +1,4 @@
-"""Rows to a Delta table by Delta's own streaming sink: exactly once.
+"""Rows to a Delta table, exactly once: appended by Delta's own streaming sink, or merged by key (`delta_merge`).
 
 Delta records (id of the query in its checkpoint, batch id) in the transaction that adds a batch's files, and skips a
 batch that it has. Tasks of a job append to one table: blind appends do not conflict. The table is created before the
@@ -19,7 +19,8 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait
 from penstock.config.model import DeltaOutput, JobConfig
 from penstock.control.errors import BrokenTask, Unavailable
 from penstock.spark.sinks.context import require_columns, require_output_mode, require_writable
-from penstock.spark.sinks.delta_writers import note_of, require_free, take_table
+from penstock.spark.sinks.delta_merge import DeltaMerge, require_key
+from penstock.spark.sinks.delta_writers import notes_of, require_free, take_table
 from penstock.tasks.spec import TaskSpec
 
 _PARTITION_HEADING = "# Partition Information"
@@ -37,6 +38,9 @@ def writer(frame: DataFrame, spec: TaskSpec, output: DeltaOutput) -> DataStreamW
     """
     _require_supported(frame, spec.config, output)
     ensure_table(frame, spec.job, spec.config, output)
+    if output.upsert_columns:
+        merge = DeltaMerge(spec.task_id, output)
+        return frame.writeStream.outputMode(spec.config.output_mode).foreachBatch(merge.write)
     stream = (
         frame.writeStream.outputMode(spec.config.output_mode)
         .format("delta")
@@ -54,7 +58,7 @@ def ensure_table(frame: DataFrame, job: str, config: JobConfig, output: DeltaOut
     """
     session = frame.sparkSession
     if not DeltaTable.isDeltaTable(session, output.path):
-        _create(session, frame.schema.toNullable(), output, note_of(job, config))
+        _create(session, frame.schema.toNullable(), output, notes_of(job, config, output))
     _require_fit(frame, output)
     take_table(session, job, config, output)
 
@@ -95,15 +99,18 @@ def schema_problems(table: StructType, rows: StructType) -> list[str]:
 
 
 def _require_supported(frame: DataFrame, config: JobConfig, output: DeltaOutput) -> None:
-    require_output_mode(config, ("append", "complete"))
+    require_output_mode(config, ("append", "update") if output.upsert_columns else ("append", "complete"))
     require_columns(frame, output.partition_columns, "output.partition_columns")
+    require_key(frame, output)
     if config.output_mode == "complete" and config.task_count > 1:
         raise BrokenTask("output_mode: complete replaces the whole Delta table, so the job must have one task")
 
 
-def _create(session: SparkSession, schema: StructType, output: DeltaOutput, note: tuple[str, str]) -> None:
+def _create(session: SparkSession, schema: StructType, output: DeltaOutput, notes: dict[str, str]) -> None:
     """Several tasks may create the table at once: the losers see that it is there now, or soon."""
-    builder = DeltaTable.createIfNotExists(session).location(output.path).addColumns(schema).property(*note)
+    builder = DeltaTable.createIfNotExists(session).location(output.path).addColumns(schema)
+    for name, value in notes.items():
+        builder = builder.property(name, value)
     builder = builder.partitionedBy(*output.partition_columns)
     for attempt in Retrying(
         retry=retry_if_exception_type(Unavailable),

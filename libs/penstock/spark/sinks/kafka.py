@@ -25,6 +25,7 @@ from penstock.config.model import KafkaOutput
 from penstock.control.errors import BrokenTask, Unavailable
 from penstock.control.logs import logger
 from penstock.control.process import wait_until
+from penstock.kafka.access import Brokers, kafka_at
 from penstock.spark.delivery import CheckedProducer
 from penstock.spark.producers import ended, marks_topic, writer_options
 from penstock.spark.sinks.context import column, json_text, require_columns
@@ -42,15 +43,15 @@ _MARKS = {
 }
 
 
-def writer(frame: DataFrame, spec: TaskSpec, output: KafkaOutput, bootstrap: str) -> DataStreamWriter:
+def writer(frame: DataFrame, spec: TaskSpec, output: KafkaOutput, bootstrap: Brokers) -> DataStreamWriter:
     """Writes `frame` to the topic, made when missing with `key_groups` partitions, or the broker's default number.
 
     Raises BrokenTask for missing key columns or a topic of another size, Unavailable when no broker answers.
     """
     require_columns(frame, output.key_columns, "output.key_columns")
-    ensure_topic(bootstrap, output.topic, output.key_groups)
+    ensure_topic(bootstrap, output.topic, output.key_groups, has_markers=output.delivery != "at_least_once")
     stream = records(frame, output).writeStream.outputMode(spec.config.output_mode)
-    stream = stream.option("kafka.bootstrap.servers", bootstrap).option("topic", output.topic)
+    stream = stream.options(**kafka_at(bootstrap).spark_options()).option("topic", output.topic)
     if output.delivery == "at_least_once":
         return stream.format("kafka")
     prefix = transactional_id_prefix(spec.job, spec.index, spec.generation)
@@ -65,14 +66,14 @@ def transactional_id_prefix(job: str, index: int, generation: int) -> str:
     return f"penstock-{job}/{index}/{generation}"
 
 
-def seal_series(session: SparkSession, bootstrap: str, prefix: str) -> list[str]:
+def seal_series(session: SparkSession, bootstrap: Brokers, prefix: str) -> list[str]:
     """Fences all open producers of the series `prefix`: they cannot commit any more.
 
     Returns the transactional ids that were fenced. Their open transactions are aborted. Raises Py4JJavaError when Kafka
     does not answer or denies it.
     """
     jvm: Any = session._jvm
-    fenced = jvm.io.penstock.kafka.sink.SeriesFence.fence({"bootstrap.servers": bootstrap}, prefix)
+    fenced = jvm.io.penstock.kafka.sink.SeriesFence.fence(kafka_at(bootstrap).java_settings(), prefix)
     return [str(name) for name in fenced]
 
 
@@ -87,41 +88,54 @@ def records(frame: DataFrame, output: KafkaOutput) -> DataFrame:
     return frame.select(*columns)
 
 
-def ensure_topic(bootstrap: str, topic: str, key_groups: int | None, settings: Mapping[str, str] | None = None) -> None:
+def ensure_topic(
+    bootstrap: Brokers,
+    topic: str,
+    key_groups: int | None,
+    settings: Mapping[str, str] | None = None,
+    *,
+    has_markers: bool = False,
+) -> None:
     """Creates `topic` with `key_groups` partitions unless it is there; safe when several tasks do it at once.
 
-    `key_groups` None takes any number of partitions. `settings`: of Kafka, for a new topic. Raises BrokenTask when the
+    `key_groups` None takes any number of partitions. `settings`: of Kafka, for a new topic. `has_markers`: transactions
+    have markers on the topic, for which Kafka wants the right to read it. Raises BrokenTask when the
     topic has another number or may not be written or created, Unavailable when no broker answers.
     """
-    if not _is_there(bootstrap, topic, key_groups):
+    if not _is_there(bootstrap, topic, key_groups, has_markers=has_markers):
         _create(bootstrap, topic, key_groups, settings or {})
 
 
-def check(frame: DataFrame, output: KafkaOutput, bootstrap: str) -> None:
+def check(frame: DataFrame, output: KafkaOutput, bootstrap: Brokers) -> None:
     """Checks what `writer` does, and creates nothing. Raises as it does."""
     require_columns(frame, output.key_columns, "output.key_columns")
     records(frame, output)
-    _is_there(bootstrap, output.topic, output.key_groups)
+    _is_there(bootstrap, output.topic, output.key_groups, has_markers=output.delivery != "at_least_once")
 
 
-def _is_there(bootstrap: str, topic: str, key_groups: int | None) -> bool:
-    """Whether the topic exists. Raises BrokenTask when it may not be written, or has another number of partitions than
+def _is_there(bootstrap: Brokers, topic: str, key_groups: int | None, *, has_markers: bool = False) -> bool:
+    """Whether the topic exists. Raises BrokenTask when it may not be used, or has another number of partitions than
     `key_groups`."""
     found = described(bootstrap, [topic])[topic]
     if not found.may_write:
         told = f"output.topic: the hosts' account may not write the topic {topic}: grant it WRITE"
         raise BrokenTask(told, rule="topic_writable")
+    if has_markers and not found.may_read:
+        told = (
+            f"output.topic: the hosts' account may not read the topic {topic}, on which output exactly once has markers"
+        )
+        raise BrokenTask(f"{told}: grant it READ", rule="topic_writable")
     if found.partitions is not None and key_groups is not None and found.partitions != key_groups:
         raise BrokenTask(f"output.key_groups: the topic {topic} has {found.partitions} partitions, not {key_groups}")
     return not found.is_missing
 
 
-def ensure_marks(bootstrap: str, topic: str) -> None:
+def ensure_marks(bootstrap: Brokers, topic: str) -> None:
     """Creates a topic of marks unless it is there. Of each producer its newest mark is kept, and all of a day."""
     ensure_topic(bootstrap, topic, 1, _MARKS)
 
 
-def end_marks(bootstrap: str, topic: str, job: str, generation: int) -> None:
+def end_marks(bootstrap: Brokers, topic: str, job: str, generation: int) -> None:
     """Says that the tasks of `job` up to a generation write to `topic` no more, so that nobody waits for them.
 
     Where the hosts' account may not write there (any more), only the log says so. Raises Unavailable.
@@ -129,7 +143,7 @@ def end_marks(bootstrap: str, topic: str, job: str, generation: int) -> None:
     marks = marks_topic(topic)
     if marks is None or not is_marked(bootstrap, topic):
         return
-    producer = CheckedProducer({"bootstrap.servers": bootstrap}, _TIMEOUT_SECONDS)
+    producer = CheckedProducer(kafka_at(bootstrap).client_settings(), _TIMEOUT_SECONDS)
     producer.send(marks, ended(job, generation), key=job, partition=0)
     lost = producer.lost()
     if lost is not None and lost.error is not None and lost.error.code() in DENIED:
@@ -138,7 +152,7 @@ def end_marks(bootstrap: str, topic: str, job: str, generation: int) -> None:
         raise Unavailable(f"kafka did not take the last mark of {job} in {marks}: {lost}")
 
 
-def is_marked(bootstrap: str, topic: str) -> bool:
+def is_marked(bootstrap: Brokers, topic: str) -> bool:
     """Whether producers of `topic` say how far they have come. Raises Unavailable when no broker answers."""
     marks = marks_topic(topic)
     return marks is not None and not described(bootstrap, [marks])[marks].is_missing
@@ -151,7 +165,7 @@ def _key(frame: DataFrame, names: tuple[str, ...]) -> Column:
     return json_text(F.struct(*[column(name) for name in names]))
 
 
-def _create(bootstrap: str, topic: str, key_groups: int | None, settings: Mapping[str, str]) -> None:
+def _create(bootstrap: Brokers, topic: str, key_groups: int | None, settings: Mapping[str, str]) -> None:
     new = NewTopic(
         topic,
         num_partitions=key_groups or _BROKER_DEFAULT,
@@ -170,7 +184,7 @@ def _create(bootstrap: str, topic: str, key_groups: int | None, settings: Mappin
     _wait_for(bootstrap, topic, key_groups)
 
 
-def _wait_for(bootstrap: str, topic: str, key_groups: int | None) -> None:
+def _wait_for(bootstrap: Brokers, topic: str, key_groups: int | None) -> None:
     """Kafka's controller has made the topic; the broker that is asked hears of it a moment later.
 
     Raises BrokenTask when another task has made it with another number of partitions.

@@ -26,7 +26,7 @@ from penstock.control.errors import BrokenTask
 from penstock.control.logs import logger
 from penstock.spark.parts import connection_url
 from penstock.spark.sinks.batch_marker import Marker, is_written
-from penstock.spark.sinks.context import require_columns
+from penstock.spark.sinks.context import query_id_of, require_columns
 from penstock.spark.sinks.copy_text import copy_line, postgres_type
 from penstock.spark.sinks.interrupts import interruptible
 from penstock.spark.sinks.postgres_connections import ConnectionPool, Link, pool_of
@@ -37,7 +37,6 @@ from penstock.tasks.spec import TaskSpec, task_id
 
 _CHUNK_BYTES = 2**18
 _CANCEL_SECONDS = 2.0
-_QUERY_ID_PROPERTY = "sql.streaming.queryId"
 
 log = logger(__name__)
 
@@ -156,14 +155,6 @@ def _cancel(link: Link) -> None:
         link.cancel_safe(timeout=_CANCEL_SECONDS)
     except psycopg.Error as error:
         log.warning("statement not cancelled", error=str(error))
-
-
-def query_id_of(frame: DataFrame) -> str:
-    """The id in the checkpoint's metadata of the query that a foreachBatch frame belongs to."""
-    query_id = frame.sparkSession.sparkContext.getLocalProperty(_QUERY_ID_PROPERTY)
-    if query_id is None:
-        raise BrokenTask("the query of the batch is unknown: it was not run by foreachBatch of this thread")
-    return query_id
 
 
 def _require_supported(frame: DataFrame, config: JobConfig, output: PostgresOutput) -> None:

@@ -109,6 +109,7 @@ FIRST = [
     ("memory", facts([OOM]), "out_of_memory"),
     ("the query", facts([failed("query: no column x")]), "bad_code"),
     ("a rejected package", facts([task()], job={"mixed": True}, rejected=REJECTED), "bad_code"),
+    ("the login at kafka", facts([failed("kafka refuses the user a (PLAIN) at b:9092: wrong")]), "kafka_login"),
     ("the output", facts([failed("postgres cannot serve the sink now: refused")]), "output_error"),
     ("a batch that does not finish", facts([task(progress=BUSY | {"oldest_unread_seconds": 2e3})]), "output_error"),
     ("the input", facts([failed("kafka did not describe the topics a: timed out")]), "input_error"),

@@ -1,6 +1,7 @@
 package io.penstock.sources;
 
 import com.fasterxml.jackson.databind.ObjectMapper;
+import io.penstock.kafka.sink.options.SinkOptions;
 import io.penstock.kafka.source.offsets.OffsetsJson;
 import java.io.InterruptedIOException;
 import java.io.UncheckedIOException;
@@ -99,8 +100,7 @@ final class DeadLetters {
       return;
     }
     ensureTopic();
-    found.write().format("kafka").option("kafka.bootstrap.servers", kafka.get("kafka.bootstrap.servers"))
-        .option("topic", letters).save();
+    found.write().format("kafka").options(SinkOptions.producerOptions(kafka)).option("topic", letters).save();
   }
 
   private static String assigned(String offsets) {
@@ -137,8 +137,7 @@ final class DeadLetters {
     if (topicExists) {
       return;
     }
-    String servers = kafka.get("kafka.bootstrap.servers");
-    try (Admin admin = Admin.create(Map.<String, Object>of("bootstrap.servers", servers))) {
+    try (Admin admin = Admin.create(SinkOptions.admin(SinkOptions.withoutPrefix(kafka)))) {
       NewTopic wanted = new NewTopic(letters, Optional.empty(), Optional.empty());
       admin.createTopics(List.of(wanted)).all().get();
     } catch (InterruptedException error) {

@@ -24,10 +24,12 @@ import org.slf4j.LoggerFactory;
 public final class KafkaErrors {
   private static final Logger LOG = LoggerFactory.getLogger(KafkaErrors.class);
 
+  private final String topic;
   private final String transactionalId;
   private final Map<Class<?>, String> remedies;
 
   public KafkaErrors(String topic, String prefix, String transactionalId) {
+    this.topic = topic;
     this.transactionalId = transactionalId;
     remedies = Map.of(
         TopicAuthorizationException.class, "kafka denies the topic " + topic + ": the ACL WRITE on it is needed",
@@ -75,6 +77,13 @@ public final class KafkaErrors {
   private Optional<String> remedy(Throwable error) {
     if (innermost(error).contains("transaction.max.timeout.ms")) {
       return Optional.of(remedies.get(InvalidTxnTimeoutException.class));
+    }
+    // Markers are offsets of the topic, which only who may read it commits.
+    if (innermost(error).contains("TxnOffsetCommitResponse: Topic authorization failed")) {
+      return Optional.of("kafka denies the markers: the ACL READ on the topic " + topic + " is needed");
+    }
+    if (innermost(error).contains("TxnOffsetCommitResponse: Topic authorization failed")) {
+      return Optional.of("kafka denies the markers: the ACL READ on the topic " + topic + " is needed");
     }
     return ExceptionUtils.getThrowableList(error).stream()
         .map(cause -> remedies.get(cause.getClass()))

@@ -106,6 +106,26 @@ public record SinkOptions(
     return settings;
   }
 
+  /** The settings of a client in the options of a source or sink. */
+  public static TreeMap<String, String> withoutPrefix(Map<String, String> options) {
+    TreeMap<String, String> kafka = new TreeMap<>();
+    options.forEach((name, value) -> {
+      String lower = name.toLowerCase(Locale.ROOT);
+      if (lower.startsWith(KAFKA)) {
+        kafka.put(lower.substring(KAFKA.length()), value);
+      }
+    });
+    return kafka;
+  }
+
+  /** Those options of a source that a sink for the same brokers has too. */
+  public static Map<String, String> producerOptions(Map<String, String> options) {
+    Map<String, String> shared = new TreeMap<>(options);
+    shared.keySet().removeIf(
+        name -> !name.startsWith(KAFKA) || !ProducerConfig.configNames().contains(name.substring(KAFKA.length())));
+    return shared;
+  }
+
   public Duration transactionTimeout() {
     return Duration.ofMillis(Long.parseLong(kafka.get(ProducerConfig.TRANSACTION_TIMEOUT_CONFIG)));
   }
@@ -136,13 +156,7 @@ public record SinkOptions(
   }
 
   private static TreeMap<String, String> kafka(CaseInsensitiveStringMap options) {
-    TreeMap<String, String> kafka = new TreeMap<>();
-    options.asCaseSensitiveMap().forEach((name, value) -> {
-      String lower = name.toLowerCase(Locale.ROOT);
-      if (lower.startsWith(KAFKA)) {
-        kafka.put(lower.substring(KAFKA.length()), value);
-      }
-    });
+    TreeMap<String, String> kafka = withoutPrefix(options.asCaseSensitiveMap());
     check(kafka);
     kafka.putIfAbsent(ProducerConfig.TRANSACTION_TIMEOUT_CONFIG, Long.toString(TRANSACTION_TIMEOUT_MILLIS));
     return kafka;

@@ -40,6 +40,9 @@ class KafkaErrorsTest {
         arguments(new UnknownTopicOrPartitionException("no"), "the topic flights does not exist; make it first"),
         arguments(new InvalidTxnTimeoutException("no"), "option kafka.transaction.timeout.ms: is larger"),
         arguments(new KafkaException("as configured by transaction.max.timeout.ms"), "is larger than the brokers'"),
+        arguments(
+            new KafkaException("Unexpected error in TxnOffsetCommitResponse: Topic authorization failed."),
+            "the ACL READ on the topic flights is needed"),
         arguments(new RecordTooLargeException("2 MB"), "raise kafka.max.request.size"),
         arguments(new UnsupportedVersionException("no"), "brokers are too old"));
   }

@@ -1,0 +1,1 @@
+"""How a Kafka is reached, secured or not: one value, for clients of Python and of Java."""

@@ -1,0 +1,110 @@
+"""Dependencies of packages: what pip resolves is in the archive, and a host takes only what fits it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from penstock.control.errors import BrokenTask, InvalidConfig
+from penstock.spark import dependencies
+from penstock.spark.dependencies import PLATFORM, entries, loaded, other_versions, platform, resolved, unpack
+from penstock.spark.packages import digest_of, pack
+from tests.support.spark.wheels import machine_code, wheel
+
+
+@pytest.fixture
+def requirements(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """`polite` needs `manners`; both are in a folder, and no index is asked."""
+    wheels = tmp_path / "wheels"
+    wheels.mkdir()
+    wheel(wheels, "polite", "1.0", {"polite.py": b"from manners import WORD\n"}, "manners>=2")
+    wheel(wheels, "manners", "2.1", {"manners/__init__.py": b"WORD = 'please'\n", "manners/words.txt": b"thanks\n"})
+    name, code = machine_code()
+    wheel(wheels, "quick", "1.0", {"quick/__init__.py": b"", f"quick/{name}": code})
+    wheel(wheels, "behind", "1.0", {"behind.py": b""}, "pydantic<1")
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(wheels))
+    monkeypatch.setattr(dependencies, "_HOST", "pydantic")
+    monkeypatch.setattr(dependencies, "_LOADED", "import pydantic; print(f'pydantic=={pydantic.VERSION}')")
+    file = tmp_path / "requirements.txt"
+    file.write_text("polite\n")
+    return file
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    folder = tmp_path / "source"
+    folder.mkdir()
+    (folder / "job.py").write_text("from polite import WORD\n")
+    return folder
+
+
+def test_what_is_required_is_packed_with_what_that_requires(requirements: Path, source: Path, tmp_path: Path) -> None:
+    """The same bytes twice, and nothing of the machine; a process with both on its path can import them."""
+    for root in ("one", "two"):
+        with resolved(requirements) as site:
+            path, _ = pack(source, "job", "1", tmp_path / root, entries(site))
+    assert digest_of(tmp_path / "one" / "job-1.zip") == digest_of(path)
+    names = set(zipfile.ZipFile(path).namelist())
+    assert {"job.py", "_dependencies/polite.py", "_dependencies/manners/words.txt"} < names
+    assert {name for name in names if name.endswith(("RECORD", "INSTALLER", ".pyc")) or name == PLATFORM} == set()
+    found = unpack(path, tmp_path)
+    assert found is not None
+    code = "import sys; sys.path[:0] = sys.argv[1:]; import job; print(job.WORD)"
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(path), str(found)], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "please\n"
+    assert unpack(path, tmp_path) == found
+
+
+def test_machine_code_is_of_one_python_and_platform(requirements: Path, source: Path, tmp_path: Path) -> None:
+    requirements.write_text("quick\n")
+    with resolved(requirements) as site:
+        kept = dict(entries(site))
+    assert kept[PLATFORM].decode() == platform()
+    path, _ = pack(source, "job", "1", tmp_path, kept.items())
+    assert unpack(path, tmp_path) is not None
+    other, _ = pack(source, "job", "2", tmp_path, {**kept, PLATFORM: b"cpython-39 win32"}.items())
+    with pytest.raises(BrokenTask, match="machine code for cpython-39 win32, and this host is"):
+        unpack(other, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("required", "said"),
+    [
+        ("nowhere\n", "No matching distribution found for nowhere"),
+        ("behind\n", r"behind 1.0 depends on pydantic<1; The user requested \(constraint\) pydantic=="),
+        ("polite >= 7\n", "No matching distribution found for polite>=7"),
+    ],
+)
+def test_what_cannot_be_resolved_is_refused_with_what_pip_says(requirements: Path, required: str, said: str) -> None:
+    """Also what a host cannot have, since it uses another version itself."""
+    requirements.write_text(required)
+    with pytest.raises(InvalidConfig, match=said) as refused, resolved(requirements):
+        pass
+    assert (refused.value.field, refused.value.rule) == ("requirements", "resolvable")
+
+
+def test_a_file_that_is_missing_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InvalidConfig, match="there is no file"), resolved(tmp_path / "none.txt"):
+        pass
+
+
+def test_a_host_takes_no_other_version_of_what_it_has_loaded(requirements: Path) -> None:
+    with resolved(requirements) as site:
+        assert list(other_versions(site, loaded())) == []
+        assert list(other_versions(site, {"manners": "2.1", "other": "1"})) == []
+        assert list(other_versions(site, {"manners": "3"})) == ["manners 2.1, where this host has 3"]
+
+
+def test_the_folder_of_dependencies_is_reserved(source: Path, tmp_path: Path) -> None:
+    (source / "_dependencies").mkdir()
+    (source / "_dependencies" / "x.py").write_text("")
+    with pytest.raises(InvalidConfig, match="is for --requirements") as refused:
+        pack(source, "job", "1", tmp_path)
+    assert refused.value.rule == "reserved_folder"
