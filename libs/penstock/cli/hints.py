@@ -31,6 +31,10 @@ _OTHERS = ("topics", "packages", "tokens", "secrets", "silences", "certificates"
 _CONTAINERS = ("containers", "cordon", "drain", "uncordon", "forget")
 
 
+_ARGUMENTS = ("checkpoint", "requirements")
+"""Fields of errors that are what a command was given, and no field of a job."""
+
+
 def next_command(error: Exception, words: Sequence[str]) -> str:
     """What to try after a command of these words (without `penstock`) has ended with the error."""
     command, subject = _split(words)
@@ -42,7 +46,9 @@ def next_command(error: Exception, words: Sequence[str]) -> str:
             return _DOCTOR
         case Forbidden():
             return "penstock tokens list"
-        case InvalidConfig() if (error.field or "").startswith("body."):
+        case InvalidConfig() if (error.field or "").startswith("body.") or error.field in _ARGUMENTS:
+            return _help(command)
+        case InvalidConfig() if command.startswith("packages"):
             return _help(command)
         case InvalidConfig() if error.field:
             known = error.rule != "unknown_field" and error.field != "config"
@@ -51,6 +57,8 @@ def next_command(error: Exception, words: Sequence[str]) -> str:
             return f"penstock history {job}" if job else "penstock history"
         case NotFound():
             return _of_what_is_not_there(error, command, job)
+        case Conflict() if job and command in ("import", "savepoint create"):
+            return f"penstock savepoint list {job}"
         case Conflict() if not job and (listed := _list_of(command)):
             return listed
         case Conflict():
