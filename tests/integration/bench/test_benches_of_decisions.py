@@ -87,8 +87,9 @@ def test_job_metrics():
     assert figures["bytes_per_job_day"] / 1440 < figures["bytes_per_sample"]
 
 
+@pytest.mark.long
 def test_fleet(monkeypatch: pytest.MonkeyPatch):
-    """Real services, and a release to all jobs at once, each of one task: each wave of a
+    """Long, for its processes take fifteen CPU seconds. Real services, and a release to all jobs at once, each of one task: each wave of a
     larger one would take some ticks of 5 s. At rest each container says something every 2 s."""
     monkeypatch.setenv("PENSTOCK_HEARTBEAT_SECONDS", "2")
     monkeypatch.setenv("PENSTOCK_STATE_SYNCER_PERIOD_SECONDS", "2")
