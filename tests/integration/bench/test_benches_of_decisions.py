@@ -89,8 +89,8 @@ def test_job_metrics():
 
 @pytest.mark.long
 def test_fleet(monkeypatch: pytest.MonkeyPatch):
-    """Long, for its processes take fifteen CPU seconds. Real services, and a release to all jobs at once, each of one task: each wave of a
-    larger one would take some ticks of 5 s. At rest each container says something every 2 s."""
+    """Real services, and a release to all jobs at once, each of one task: each wave of a larger one would take some
+    ticks of 5 s. At rest each container says something every 2 s. Long, for its processes take fifteen CPU seconds."""
     monkeypatch.setenv("PENSTOCK_HEARTBEAT_SECONDS", "2")
     monkeypatch.setenv("PENSTOCK_STATE_SYNCER_PERIOD_SECONDS", "2")
     figures = fleet.measure(
