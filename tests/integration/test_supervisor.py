@@ -47,13 +47,13 @@ def supervisor(tmp_path: Path, told: Told) -> Iterator[Supervisor]:
 
 def _server(name: str) -> ProcessSpec:
     port = free_port()
-    env = child_environment({"WHO": name})
+    env = child_environment({"WHO": name}, own_kafka=True)
     return ProcessSpec(name, (sys.executable, "-c", SERVER, str(port)), env, f"http://127.0.0.1:{port}/")
 
 
 def _broken(name: str) -> ProcessSpec:
     command = (sys.executable, "-S", "-c", "raise SystemExit(3)")
-    return ProcessSpec(name, command, child_environment({}), f"http://127.0.0.1:{free_port()}/")
+    return ProcessSpec(name, command, child_environment({}, own_kafka=True), f"http://127.0.0.1:{free_port()}/")
 
 
 def test_processes_are_ready_with_their_environment_and_log(supervisor: Supervisor) -> None:

@@ -11,6 +11,9 @@ from pydantic import AliasChoices, Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 
+_OF_KAFKA = "PENSTOCK_KAFKA_"
+
+
 class LocalSettings(BaseSettings):
     """Read from the environment (`PENSTOCK_*`, and `JAVA_HOME`)."""
 
@@ -24,9 +27,13 @@ class LocalSettings(BaseSettings):
     )
 
 
-def child_environment(changes: Mapping[str, str]) -> dict[str, str]:
-    """This process's environment with `changes`, for a child; read here because only settings may read it."""
-    return {**os.environ, **changes}
+def child_environment(changes: Mapping[str, str], *, own_kafka: bool) -> dict[str, str]:
+    """This process's environment with `changes`, for a child; read here because only settings may read it.
+
+    With a Kafka of its own, which is open, a stack leaves out how another Kafka is reached.
+    """
+    given = {name: value for name, value in os.environ.items() if not (own_kafka and name.startswith(_OF_KAFKA))}
+    return {**given, **changes}
 
 
 def server_environment() -> dict[str, str]:

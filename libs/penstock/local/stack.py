@@ -75,7 +75,7 @@ class LocalStack:
         self.task_managers = task_managers
         self._free_ports = free_ports
         self._port_base = port_base
-        self._environment = child_environment(environment or {})
+        self._environment = child_environment(environment or {}, own_kafka=kafka is None)
         self._database = database
         self._kafka = kafka
         self._console = console
