@@ -10,7 +10,6 @@ from pathlib import Path
 from pydantic import AliasChoices, Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-
 _OF_KAFKA = "PENSTOCK_KAFKA_"
 
 
