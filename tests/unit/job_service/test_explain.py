@@ -62,7 +62,10 @@ def test_defaults_of_other_outputs_are_not_listed() -> None:
 def test_explained_values_are_the_merged_configuration_with_its_defaults() -> None:
     explained = {tuple(leaf.path): leaf.value for leaf in explain(LAYERS)}
     complete = dict(leaves(check_merged(merge(LAYERS)).model_dump(mode="json")))
-    assert explained == {path: value for path, value in complete.items() if value != {}}
+    present = {path: value for path, value in complete.items() if value != {}}
+    assert {path: value for path, value in explained.items() if path in present} == present
+    # A field that is newer than the release before is left out of what is stored where nobody sets it.
+    assert {value for path, value in explained.items() if path not in present} <= {None}
 
 
 def test_an_empty_group_sets_nothing_and_is_listed_by_its_fields() -> None:
