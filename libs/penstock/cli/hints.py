@@ -32,7 +32,6 @@ _CONTAINERS = ("containers", "cordon", "drain", "uncordon", "forget")
 
 
 _ARGUMENTS = ("checkpoint", "requirements")
-"""Fields of errors that are what a command was given, and no field of a job."""
 
 
 def next_command(error: Exception, words: Sequence[str]) -> str:
@@ -46,9 +45,7 @@ def next_command(error: Exception, words: Sequence[str]) -> str:
             return _DOCTOR
         case Forbidden():
             return "penstock tokens list"
-        case InvalidConfig() if (error.field or "").startswith("body.") or error.field in _ARGUMENTS:
-            return _help(command)
-        case InvalidConfig() if command.startswith("packages"):
+        case InvalidConfig() if _is_argument(error.field or "", command):
             return _help(command)
         case InvalidConfig() if error.field:
             known = error.rule != "unknown_field" and error.field != "config"
@@ -68,6 +65,11 @@ def next_command(error: Exception, words: Sequence[str]) -> str:
         case OSError():
             return _help(command)
     return _DOCTOR
+
+
+def _is_argument(field: str, command: str) -> bool:
+    """Whether the field of an error is what the command was given, and no field of a job."""
+    return field.startswith("body.") or field in _ARGUMENTS or command.startswith("packages")
 
 
 def _of_what_is_not_there(error: NotFound, command: str, job: str | None) -> str:

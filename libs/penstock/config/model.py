@@ -28,10 +28,6 @@ KafkaColumn = Literal["key", "timestamp", "topic", "partition", "offset", "heade
 ArgumentText = Annotated[str, Field(max_length=100_000)]
 
 
-def _is_none(value: object) -> bool:
-    return value is None
-
-
 class DesiredState(StrEnum):
     """Whether the job's tasks should exist."""
 
@@ -77,7 +73,7 @@ class Input(DeclaredModel):
     event_time_column: str | None = Field(None, min_length=1, max_length=200, **declare(RESTART, DECLARED_BY_USER))
     """Timestamp column with the event time. Needs watermark_delay."""
     event_time_format: str | None = Field(
-        None, min_length=1, max_length=100, exclude_if=_is_none, **declare(RESTART, DECLARED_BY_USER)
+        None, min_length=1, max_length=100, exclude_if=operator.not_, **declare(RESTART, DECLARED_BY_USER)
     )
     """How records of json or csv write the event time: `epoch_seconds`, `epoch_millis` (whole numbers since 1970), or a
     datetime pattern of Spark such as `dd/MM/yyyy HH:mm:ss`; without a zone it is in the job's time zone (UTC).

@@ -7,10 +7,12 @@ No pyspark is imported here.
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 import sysconfig
 import tempfile
+import threading
 import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -25,10 +27,12 @@ PLATFORM = f"{PREFIX}PLATFORM"
 """In an archive with machine code: what it was made for."""
 FIELD = "requirements"
 _HOST = "penstock.spark.host.__main__"
-_MACHINE_CODE = (".so", ".pyd", ".dylib", ".dll")
+MACHINE_CODE = (".so", ".pyd", ".dylib", ".dll")
+"""How names of files with machine code end."""
 # What says how or where they were installed; it differs between machines.
 _LEFT_OUT = {"RECORD", "INSTALLER", "REQUESTED", "direct_url.json"}
 _LONGEST_SECONDS = 900.0
+_unpacking = threading.Lock()
 _LOADED = f"""
 import sys
 import {_HOST}
@@ -67,7 +71,7 @@ def entries(site: Path) -> Iterator[tuple[str, bytes]]:
     kept = [name for name in files if _belongs(name)]
     for name in kept:
         yield PREFIX + name, (site / name).read_bytes()
-    if any(name.endswith(_MACHINE_CODE) for name in kept):
+    if any(name.endswith(MACHINE_CODE) for name in kept):
         yield PLATFORM, platform().encode()
 
 
@@ -82,13 +86,18 @@ def platform() -> str:
     return f"{sys.implementation.cache_tag} {sysconfig.get_platform()}"
 
 
-@cache
 def unpack(package: Path, scratch: Path | None) -> Path | None:
     """The dependencies of a package in a folder of this process, below `scratch` or the system's; None without any.
 
-    Raises BrokenTask when they were made for another Python or platform, or need another version of a library than
-    this process has loaded.
+    Tasks of one package may ask at once, and get the same folder. Raises BrokenTask when the dependencies were made for
+    another Python or platform, or need another version of a library than this process has loaded.
     """
+    with _unpacking:
+        return _unpacked(package, scratch)
+
+
+@cache
+def _unpacked(package: Path, scratch: Path | None) -> Path | None:
     with zipfile.ZipFile(package) as archive:
         names = [name for name in archive.namelist() if name.startswith(PREFIX)]
         if not names:
@@ -100,15 +109,22 @@ def unpack(package: Path, scratch: Path | None) -> Path | None:
                 rule="package_platform",
             )
         folder = Path(tempfile.mkdtemp(prefix="dependencies-", dir=scratch))
-        archive.extractall(folder, names)
-    site = folder / PREFIX
+        try:
+            archive.extractall(folder, names)
+            _require_loaded_versions(package.name, folder / PREFIX)
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)  # the next start of the task unpacks them again
+            raise
+    return folder / PREFIX
+
+
+def _require_loaded_versions(name: str, site: Path) -> None:
     others = list(other_versions(site, loaded()))
     if others:
         raise BrokenTask(
-            f"package: {package.name} has {', '.join(others)}: pack it again with this release, under a new version",
+            f"package: {name} has {', '.join(others)}: pack it again with this release, under a new version",
             rule="package_dependencies",
         )
-    return site
 
 
 def other_versions(site: Path, present: Mapping[str, str]) -> Iterator[str]:

@@ -20,7 +20,7 @@ from pathlib import Path
 from penstock.config.declare import NAME
 from penstock.config.model import PACKAGE_VERSION, Package
 from penstock.control.errors import BrokenTask, Conflict, InvalidConfig, NotFound
-from penstock.spark.dependencies import PREFIX
+from penstock.spark.dependencies import MACHINE_CODE, PREFIX
 
 BUILTIN = "builtin"
 _NAME = re.compile(NAME)
@@ -28,7 +28,6 @@ _VERSION = re.compile(PACKAGE_VERSION)
 _REGULAR_FILE = 0o100644 << 16
 _LEFT_OUT_FOLDERS = {"__pycache__"}
 _LEFT_OUT_SUFFIXES = {".pyc", ".pyo"}
-_BINARY_SUFFIXES = {".so", ".pyd", ".dylib", ".dll"}
 
 
 def package_path(root: Path, name: str, version: str) -> Path:
@@ -175,7 +174,7 @@ def _require_pure(files: list[str]) -> None:
     reserved = next((name for name in files if name.startswith(PREFIX)), None)
     if reserved is not None:
         raise InvalidConfig(f"{reserved}: {PREFIX} is for --requirements", field="package", rule="reserved_folder")
-    binary = [name for name in files if Path(name).suffix in _BINARY_SUFFIXES]
+    binary = [name for name in files if name.endswith(MACHINE_CODE)]
     if binary:
         raise InvalidConfig(
             f"machine code cannot be packed: {', '.join(binary)}. Name libraries in a file for --requirements",

@@ -6,6 +6,7 @@ task has its own fence, shuffle partitions and state store.
 
 from __future__ import annotations
 
+import gc
 import re
 import subprocess
 import sys
@@ -150,6 +151,15 @@ def polling_delay_ms(trigger_interval_seconds: float) -> int:
     the new queries whose first batch is done while others still start.
     """
     return max(1, min(_POLLING_DELAY_MS, round(trigger_interval_seconds * 1000) or _POLLING_DELAY_MS))
+
+
+def release_frames() -> None:
+    """Lets the JVM forget frames that nobody uses any more, with their sessions.
+
+    A frame and its session refer to each other, so Python gives them up only in a full collection of garbage. Without
+    this the JVM would keep them until a task stops.
+    """
+    gc.collect()
 
 
 def detach_unused_listeners(session: SparkSession, query: StreamingQuery | None) -> None:

@@ -27,13 +27,14 @@ def _tasks(values: dict[str, list[float | None]], found: Series) -> Chart:
     steps = list(zip(values["tasks"], values["tasks_running"], values["tasks_not_running"], strict=True))
     lines = {
         "not running": [_ratio(down, whole) for whole, _, down in steps],
-        "unknown": [
-            None if None in (whole, up, down) else _ratio((whole or 0) - (up or 0) - (down or 0), whole)
-            for whole, up, down in steps
-        ],
+        "unknown": [_ratio(_unreported(*step), step[0]) for step in steps],
     }
     series = [(name, MetricSeries(metric=name, unit="", values=shares)) for name, shares in lines.items()]
     return chart("Tasks not running", series, found)
+
+
+def _unreported(whole: float | None, up: float | None, down: float | None) -> float | None:
+    return None if whole is None or up is None or down is None else whole - up - down
 
 
 def _shares(step: dict[Health, float | None]) -> dict[str, float | None]:

@@ -252,7 +252,7 @@ def test_a_client_that_goes_before_its_stream_begins_leaves_no_stream(database_u
                 return [open_streams.enter_context(http.stream("GET", "/v1/events")).status_code for _ in range(3)]
 
         # The server sees a moment later that a client is gone, those of this test too.
-        wait_until(lambda: statuses_of_three() == [200, 200, 429], 20, "room for two streams")
+        assert wait_until(lambda: statuses_of_three() == [200, 200, 429], 20, "room for two streams")
 
 
 def test_the_form_of_a_stream(service: RunningJobService, client: JobClient) -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from threading import Barrier
 from typing import Any
 
 import pytest
@@ -14,22 +12,15 @@ from pyspark.sql import DataFrame, SparkSession
 
 from penstock.config.model import DeltaOutput
 from penstock.control.errors import BrokenTask
-from penstock.spark.settings import SparkSettings
 from penstock.spark.sinks import check, delta_conflicts, writer
 from penstock.spark.sinks.delta_merge import DeltaMerge
-from tests.support.spark.session import Feed, forget_last_commit, run_to_end, sink_task
-
-_NOWHERE = SparkSettings(checkpoint_root="", kafka_bootstrap="127.0.0.1:1", connections={})
-_ROWS = [{"dest": dest, "delay": delay} for delay, dest in enumerate("ABAC")]
+from tests.support.spark.session import DELAYS, Feed, delays, forget_last_commit, run_to_end, sink_task
+from tests.support.spark.sinks import NOWHERE, write_at_once
 
 
 @pytest.fixture
 def feed(tmp_path: Path) -> Feed:
-    """Two batches of four rows."""
-    feed = Feed(tmp_path / "feed", "dest string, delay bigint")
-    feed.add(_ROWS)
-    feed.add(_ROWS)
-    return feed
+    return delays(tmp_path / "feed")
 
 
 @pytest.fixture
@@ -57,19 +48,19 @@ class TestReplay:
         """1. Two batches. 2. The last one again, its state and its commit are gone: the table does not change. 3. The
         next one finds the state. 4. A batch without rows changes nothing."""
         spec, checkpoint = sink_task(output, output_mode="update"), tmp_path / "checkpoint"
-        run_to_end(writer(sums(feed, spark), spec, _NOWHERE), checkpoint)
+        run_to_end(writer(sums(feed, spark), spec, NOWHERE), checkpoint)
         assert rows_of(spark, output) == [("A", 4), ("B", 2), ("C", 6)]
         before = version_of(spark, output)
         assert forget_last_commit(checkpoint) == 1
         for version in (checkpoint / "state").rglob("2.delta"):
             version.unlink()
-        run_to_end(writer(sums(feed, spark), spec, _NOWHERE), checkpoint)
+        run_to_end(writer(sums(feed, spark), spec, NOWHERE), checkpoint)
         assert version_of(spark, output) == before
-        feed.add(_ROWS)
-        run_to_end(writer(sums(feed, spark), spec, _NOWHERE), checkpoint)
+        feed.add(DELAYS)
+        run_to_end(writer(sums(feed, spark), spec, NOWHERE), checkpoint)
         assert rows_of(spark, output) == [("A", 6), ("B", 3), ("C", 9)]
         feed.add([])
-        run_to_end(writer(sums(feed, spark), spec, _NOWHERE), checkpoint)
+        run_to_end(writer(sums(feed, spark), spec, NOWHERE), checkpoint)
         assert version_of(spark, output) == before + 1
 
     @pytest.mark.long
@@ -81,11 +72,11 @@ class TestReplay:
         spec, checkpoint = sink_task(output), tmp_path / "checkpoint"
         latest = feed.frame(spark).where("delay >= 2").selectExpr("dest", "delay + 0 AS delay")
         held = HeldMerge(spec.task_id, output)
-        writer(latest, spec, _NOWHERE)
+        writer(latest, spec, NOWHERE)
         with pytest.raises(StreamingQueryException, match="held"):
             run_to_end(latest.writeStream.foreachBatch(held.write), checkpoint)
         feed.add([{"dest": "A", "delay": 7}])
-        run_to_end(writer(latest, spec, _NOWHERE), checkpoint)
+        run_to_end(writer(latest, spec, NOWHERE), checkpoint)
         before = version_of(spark, output)
         held.go_on()
         assert version_of(spark, output) == before
@@ -98,15 +89,15 @@ class TestReplay:
         """The pending batch of either form is found by the other one."""
         checkpoint = tmp_path / "checkpoint"
         latest = feed.frame(spark).where("delay = 3")
-        run_to_end(writer(latest, sink_task(output), _NOWHERE), checkpoint)
+        run_to_end(writer(latest, sink_task(output), NOWHERE), checkpoint)
         forget_last_commit(checkpoint)
         appended = output.model_copy(update={"upsert_columns": ()})
-        run_to_end(writer(latest, sink_task(appended), _NOWHERE), checkpoint)
+        run_to_end(writer(latest, sink_task(appended), NOWHERE), checkpoint)
         assert rows_of(spark, output) == [("C", 3)]
         feed.add([{"dest": "C", "delay": 3}])
-        run_to_end(writer(latest, sink_task(appended), _NOWHERE), checkpoint)
+        run_to_end(writer(latest, sink_task(appended), NOWHERE), checkpoint)
         with pytest.raises(BrokenTask, match="has several rows with the same dest"):
-            writer(latest, sink_task(output), _NOWHERE)
+            writer(latest, sink_task(output), NOWHERE)
 
 
 class HeldMerge(DeltaMerge):
@@ -133,19 +124,11 @@ class TestTwoAtOnce:
         output = DeltaOutput(
             path=str(tmp_path / "table"), upsert_columns=("part", "dest"), partition_columns=partitions
         )
-        barrier = Barrier(3)
-
-        def run(index: int) -> None:
-            feed = Feed(tmp_path / f"feed-{index}", "part int, dest string, delay bigint")
+        feeds = [Feed(tmp_path / f"feed-{index}", "part int, dest string, delay bigint") for index in range(3)]
+        for index, feed in enumerate(feeds):
             for batch in range(2):
                 feed.add([{"part": index, "dest": dest, "delay": batch} for dest in "ABC"])
-            frame = feed.frame(spark.newSession())
-            barrier.wait(30)
-            stream = writer(frame, sink_task(output, index=index, task_count=3), _NOWHERE)
-            run_to_end(stream, tmp_path / f"checkpoint-{index}")
-
-        with ThreadPoolExecutor(3) as threads:
-            list(threads.map(run, range(3)))
+        write_at_once(spark, feeds, output, tmp_path)
         assert rows_of(spark, output) == [(index, dest, 1) for index in range(3) for dest in "ABC"]
         assert not (partitions and collisions)
 
@@ -174,7 +157,7 @@ class TestRefused:
         feed = Feed(tmp_path / "feed", "dest string, delay bigint")
         feed.add([{"dest": "B", "delay": 0}, *rows])
         with pytest.raises(StreamingQueryException, match=rf"errors\.BrokenTask: output\.upsert_columns: {words}"):
-            run_to_end(writer(feed.frame(spark), sink_task(output), _NOWHERE), tmp_path / "checkpoint")
+            run_to_end(writer(feed.frame(spark), sink_task(output), NOWHERE), tmp_path / "checkpoint")
         assert rows_of(spark, output) == []
 
     def test_plans_and_starts_refuse_what_is_no_key(self, spark: SparkSession, feed: Feed, output: DeltaOutput) -> None:
@@ -187,9 +170,9 @@ class TestRefused:
         for changed, config, words in cases:
             spec = sink_task(output.model_copy(update=changed), **config)
             with pytest.raises(BrokenTask, match=words):
-                check(frame, spec.job, spec.config, _NOWHERE)
+                check(frame, spec.job, spec.config, NOWHERE)
             with pytest.raises(BrokenTask, match=words):
-                writer(frame, spec, _NOWHERE)
+                writer(frame, spec, NOWHERE)
 
     def test_a_table_with_another_key_or_with_a_key_twice_is_refused(
         self, spark: SparkSession, feed: Feed, output: DeltaOutput
@@ -198,15 +181,15 @@ class TestRefused:
         spark.sql("SELECT 'A' AS dest, 1L AS delay UNION ALL SELECT 'A', 2L").write.format("delta").save(output.path)
         frame = feed.frame(spark)
         with pytest.raises(BrokenTask, match="several rows with the same dest"):
-            check(frame, "job", sink_task(output).config, _NOWHERE)
+            check(frame, "job", sink_task(output).config, NOWHERE)
         by_both = output.model_copy(update={"upsert_columns": ("delay", "dest")})
-        writer(frame, sink_task(by_both), _NOWHERE)
-        writer(frame, sink_task(output.model_copy(update={"upsert_columns": ("dest", "delay")})), _NOWHERE)
+        writer(frame, sink_task(by_both), NOWHERE)
+        writer(frame, sink_task(output.model_copy(update={"upsert_columns": ("dest", "delay")})), NOWHERE)
         with pytest.raises(BrokenTask, match=r"the key of the table .* is delay, dest") as told:
-            writer(frame, sink_task(output), _NOWHERE)
+            writer(frame, sink_task(output), NOWHERE)
         spark.sql(told.value.detail.partition("If the table is to get another key: ")[2])
         with pytest.raises(BrokenTask, match="several rows with the same dest"):
-            writer(frame, sink_task(output), _NOWHERE)
+            writer(frame, sink_task(output), NOWHERE)
 
 
 @pytest.mark.long
@@ -215,7 +198,7 @@ def test_other_columns_of_the_table_are_kept(spark: SparkSession, output: DeltaO
     spark.sql("SELECT 'A' AS dest, 1L AS delay, 'x' AS note").write.format("delta").save(output.path)
     feed = Feed(tmp_path / "feed", "dest string, delay bigint")
     feed.add([{"dest": "A", "delay": 5}, {"dest": "B", "delay": 6}])
-    run_to_end(writer(feed.frame(spark), sink_task(output), _NOWHERE), tmp_path / "one")
+    run_to_end(writer(feed.frame(spark), sink_task(output), NOWHERE), tmp_path / "one")
     assert rows_of(spark, output) == [("A", 5, "x"), ("B", 6, None)]
-    run_to_end(writer(feed.frame(spark).select("dest"), sink_task(output), _NOWHERE), tmp_path / "two")
+    run_to_end(writer(feed.frame(spark).select("dest"), sink_task(output), NOWHERE), tmp_path / "two")
     assert rows_of(spark, output) == [("A", 5, "x"), ("B", 6, None)]

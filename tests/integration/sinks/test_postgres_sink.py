@@ -25,9 +25,8 @@ from penstock.spark.sinks.batch_marker import Marker
 from penstock.spark.sinks.postgres import PostgresSink
 from penstock.spark.sinks.postgres_connections import ConnectionPool, pool_of
 from penstock.spark.sinks.postgres_target import MarkerKey, Target
-from tests.support.spark.session import Feed, forget_last_commit, run_to_end, sink_task
+from tests.support.spark.session import DELAYS, Feed, delays, forget_last_commit, run_to_end, sink_task
 
-_ROWS = [{"dest": dest, "delay": delay} for delay, dest in enumerate("ABAC")]
 _APPEND = PostgresOutput(table="flights")
 _UPSERT = PostgresOutput(table="delays", upsert_columns=("dest",))
 _MARKERS = "SELECT task_index, batch_id, rows FROM penstock_batches ORDER BY task_index"
@@ -55,11 +54,7 @@ def store(empty_database_url: str) -> Iterator[Store]:
 
 @pytest.fixture
 def feed(tmp_path: Path) -> Feed:
-    """Two batches of four rows."""
-    feed = Feed(tmp_path / "feed", "dest string, delay bigint")
-    feed.add(_ROWS)
-    feed.add(_ROWS)
-    return feed
+    return delays(tmp_path / "feed")
 
 
 @pytest.fixture
@@ -99,7 +94,7 @@ class TestReplay:
         for version in (checkpoint / "state").rglob("2.delta"):
             version.unlink()
         run_to_end(writer(sums, spec, store.settings), checkpoint)
-        feed.add(_ROWS)
+        feed.add(DELAYS)
         run_to_end(writer(sums, spec, store.settings), checkpoint)
         assert store.ask("SELECT dest, delay FROM delays ORDER BY 1") == [("A", 6), ("B", 3), ("C", 9)]
         assert store.ask(_MARKERS) == [(0, 2, 3)]

@@ -24,8 +24,8 @@ from penstock.spark.sinks.files import read_all
 from penstock.spark.sinks.kafka import seal_series, transactional_id_prefix
 from tests.support.kafka.sink import committed
 from tests.support.spark.session import Feed, forget_last_commit, run_to_end, sink_task, unique
+from tests.support.spark.sinks import NOWHERE, write_at_once
 
-_NOWHERE = SparkSettings(checkpoint_root="", kafka_bootstrap="127.0.0.1:1", connections={})
 _SCHEMA = "dest string, delay int, at timestamp"
 _AT = datetime(2013, 1, 1, 5, 15, 0, 123456)
 _ROWS = [{"dest": dest, "delay": delay, "at": f"{_AT.isoformat()}Z"} for delay, dest in enumerate("ABAC")]
@@ -52,13 +52,13 @@ class TestDelta:
     def test_replay_writes_nothing_twice(self, spark: SparkSession, feed: Feed, tmp_path: Path) -> None:
         table, checkpoint = str(tmp_path / "table"), tmp_path / "checkpoint"
         spec = sink_task(DeltaOutput(path=table))
-        run_to_end(writer(feed.frame(spark), spec, _NOWHERE), checkpoint)
+        run_to_end(writer(feed.frame(spark), spec, NOWHERE), checkpoint)
         files = spark.read.format("delta").load(table).inputFiles()
         assert forget_last_commit(checkpoint) == 1
-        run_to_end(writer(feed.frame(spark), spec, _NOWHERE), checkpoint)
+        run_to_end(writer(feed.frame(spark), spec, NOWHERE), checkpoint)
         assert sorted(spark.read.format("delta").load(table).inputFiles()) == sorted(files)
         feed.add(_ROWS)
-        run_to_end(writer(feed.frame(spark), spec, _NOWHERE), checkpoint)
+        run_to_end(writer(feed.frame(spark), spec, NOWHERE), checkpoint)
         assert spark.read.format("delta").load(table).groupBy("dest").count().orderBy("dest").collect() == [
             ("A", 6),
             ("B", 3),
@@ -69,16 +69,7 @@ class TestDelta:
         self, spark: SparkSession, small: Feed, tmp_path: Path
     ) -> None:
         output = DeltaOutput(path=str(tmp_path / "table"), partition_columns=("dest",))
-        barrier = Barrier(4)
-
-        def run(index: int) -> None:
-            frame = small.frame(spark.newSession())
-            barrier.wait(30)
-            stream = writer(frame, sink_task(output, index=index, task_count=4), _NOWHERE)
-            run_to_end(stream, tmp_path / f"checkpoint-{index}")
-
-        with ThreadPoolExecutor(4) as threads:
-            list(threads.map(run, range(4)))
+        write_at_once(spark, [small] * 4, output, tmp_path)
         assert spark.read.format("delta").load(output.path).count() == 4 * len(_ROWS)
         detail = DeltaTable.forPath(spark, output.path).detail().collect()[0]
         assert detail["partitionColumns"] == ["dest"]
@@ -86,19 +77,19 @@ class TestDelta:
     def test_complete_mode_replaces_the_table(self, spark: SparkSession, feed: Feed, tmp_path: Path) -> None:
         output = DeltaOutput(path=str(tmp_path / "table"))
         counts = feed.frame(spark).groupBy("dest").count()
-        run_to_end(writer(counts, sink_task(output, output_mode="complete"), _NOWHERE), tmp_path / "checkpoint")
+        run_to_end(writer(counts, sink_task(output, output_mode="complete"), NOWHERE), tmp_path / "checkpoint")
         rows = spark.read.format("delta").load(output.path).orderBy("dest").collect()
         assert rows == [("A", 4), ("B", 2), ("C", 2)]
 
     def test_other_columns_break_the_task(self, spark: SparkSession, feed: Feed, tmp_path: Path) -> None:
         spec = sink_task(DeltaOutput(path=str(tmp_path / "table")))
-        writer(feed.frame(spark), spec, _NOWHERE)
+        writer(feed.frame(spark), spec, NOWHERE)
         for select, words in (
             (["dest", "delay", "at", "1 AS late"], "the table has no column late"),
             (["dest", "CAST(delay AS bigint) delay"], "column delay is int in the table and bigint in the query"),
         ):
             with pytest.raises(BrokenTask, match=words):
-                writer(feed.frame(spark).selectExpr(*select), spec, _NOWHERE)
+                writer(feed.frame(spark).selectExpr(*select), spec, NOWHERE)
 
     @pytest.mark.parametrize(
         ("file", "error", "words"),
@@ -114,18 +105,18 @@ class TestDelta:
         path.parent.mkdir(parents=True)
         path.write_bytes(b"")
         with pytest.raises(error, match=words):
-            writer(feed.frame(spark), sink_task(DeltaOutput(path=str(tmp_path / "table"))), _NOWHERE)
+            writer(feed.frame(spark), sink_task(DeltaOutput(path=str(tmp_path / "table"))), NOWHERE)
 
     def test_fewer_columns_and_stricter_types_fit(self, spark: SparkSession, small: Feed, tmp_path: Path) -> None:
         spec = sink_task(DeltaOutput(path=str(tmp_path / "table")))
-        run_to_end(writer(small.frame(spark), spec, _NOWHERE), tmp_path / "one")
+        run_to_end(writer(small.frame(spark), spec, NOWHERE), tmp_path / "one")
         narrow = small.frame(spark).selectExpr("coalesce(dest, '?') AS dest")
-        run_to_end(writer(narrow, spec, _NOWHERE), tmp_path / "two")
+        run_to_end(writer(narrow, spec, NOWHERE), tmp_path / "two")
         assert spark.read.format("delta").load(str(tmp_path / "table")).where("delay IS NULL").count() == 4
 
     def test_what_it_cannot_serve_breaks_the_task(self, spark: SparkSession, feed: Feed, tmp_path: Path) -> None:
         path = str(tmp_path / "table")
-        writer(feed.frame(spark), sink_task(DeltaOutput(path=path)), _NOWHERE)
+        writer(feed.frame(spark), sink_task(DeltaOutput(path=path)), NOWHERE)
         cases: list[tuple[Any, Any, str]] = [
             ({}, {"output_mode": "update"}, "the delta sink takes append or complete, not update"),
             ({}, {"output_mode": "complete", "task_count": 2}, "the job must have one task"),
@@ -134,7 +125,7 @@ class TestDelta:
         ]
         for output, config, words in cases:
             with pytest.raises(BrokenTask, match=words):
-                writer(feed.frame(spark), sink_task(DeltaOutput(path=path, **output), **config), _NOWHERE)
+                writer(feed.frame(spark), sink_task(DeltaOutput(path=path, **output), **config), NOWHERE)
 
 
 class TestFiles:
@@ -145,9 +136,9 @@ class TestFiles:
         output = FilesOutput(path=str(tmp_path / "out"), format=file_format)
         checkpoint = tmp_path / "checkpoint"
         frame = feed.frame(spark).selectExpr("*", "CAST(at AS timestamp_ntz) AS local")
-        run_to_end(writer(frame, sink_task(output), _NOWHERE), checkpoint)
+        run_to_end(writer(frame, sink_task(output), NOWHERE), checkpoint)
         assert forget_last_commit(checkpoint) == 1
-        run_to_end(writer(frame, sink_task(output), _NOWHERE), checkpoint)
+        run_to_end(writer(frame, sink_task(output), NOWHERE), checkpoint)
         rows = read_all(spark, output.path, file_format, f"{_SCHEMA}, local timestamp_ntz")
         assert sorted(row["delay"] for row in rows.collect()) == [0, 0, 1, 1, 2, 2, 3, 3]
         assert rows.select("at", "local").distinct().collect() == [(_AT, _AT)]
@@ -158,7 +149,7 @@ class TestFiles:
         output = FilesOutput(path=str(tmp_path / "out"))
         for generation, index in [(1, 0), (1, 1), (2, 0)]:
             spec = sink_task(output, generation=generation, index=index, task_count=2)
-            run_to_end(writer(feed.frame(spark), spec, _NOWHERE), tmp_path / f"checkpoint-{generation}-{index}")
+            run_to_end(writer(feed.frame(spark), spec, NOWHERE), tmp_path / f"checkpoint-{generation}-{index}")
         part = next((tmp_path / "out" / "g1" / "task-0").glob("*.parquet"))
         part.with_name("part-of-a-batch-that-never-committed.parquet").write_bytes(part.read_bytes())
         assert read_all(spark, output.path).count() == 3 * 8
@@ -170,7 +161,7 @@ class TestFiles:
     def test_update_mode_breaks_the_task(self, spark: SparkSession, feed: Feed, tmp_path: Path) -> None:
         spec = sink_task(FilesOutput(path=str(tmp_path / "out")), output_mode="update")
         with pytest.raises(BrokenTask, match="the files sink takes append, not update"):
-            writer(feed.frame(spark), spec, _NOWHERE)
+            writer(feed.frame(spark), spec, NOWHERE)
 
 
 class TestKafka:
@@ -241,13 +232,13 @@ class TestKafka:
     def test_no_broker_is_retryable(self, spark: SparkSession, feed: Feed, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("penstock.spark.topics.ANSWER_SECONDS", 0.5)
         with pytest.raises(Unavailable, match="kafka did not describe the topics out"):
-            writer(feed.frame(spark), sink_task(KafkaOutput(topic="out", key_groups=3)), _NOWHERE)
+            writer(feed.frame(spark), sink_task(KafkaOutput(topic="out", key_groups=3)), NOWHERE)
 
 
 def test_a_column_name_used_twice_breaks_the_task(spark: SparkSession, feed: Feed) -> None:
     frame = feed.frame(spark).selectExpr("delay", "delay AS Delay")
     with pytest.raises(BrokenTask, match="the column delay is there more than once"):
-        writer(frame, sink_task(KafkaOutput(topic="out")), _NOWHERE)
+        writer(frame, sink_task(KafkaOutput(topic="out")), NOWHERE)
 
 
 # pmod(hash(key), 4) of Spark 4.2: a version that hashes otherwise would send keys to other tasks' partitions.

@@ -113,6 +113,18 @@ def sink_task(output: Output, *, index: int = 0, generation: int = 1, task_count
     )
 
 
+DELAYS = [{"dest": dest, "delay": delay} for delay, dest in enumerate("ABAC")]
+"""A batch of four rows of three keys."""
+
+
+def delays(folder: Path) -> Feed:
+    """Two batches of `DELAYS`."""
+    feed = Feed(folder, "dest string, delay bigint")
+    feed.add(DELAYS)
+    feed.add(DELAYS)
+    return feed
+
+
 def run_to_end(stream: DataStreamWriter, checkpoint: Path) -> None:
     """Runs the query until its input is used up. Raises the query's error."""
     query = stream.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True).start()

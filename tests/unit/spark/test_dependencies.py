@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -28,7 +29,6 @@ def requirements(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     wheel(wheels, "behind", "1.0", {"behind.py": b""}, "pydantic<1")
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_FIND_LINKS", str(wheels))
-    monkeypatch.setattr(dependencies, "_HOST", "pydantic")
     monkeypatch.setattr(dependencies, "_LOADED", "import pydantic; print(f'pydantic=={pydantic.VERSION}')")
     file = tmp_path / "requirements.txt"
     file.write_text("polite\n")
@@ -100,6 +100,31 @@ def test_a_host_takes_no_other_version_of_what_it_has_loaded(requirements: Path)
         assert list(other_versions(site, loaded())) == []
         assert list(other_versions(site, {"manners": "2.1", "other": "1"})) == []
         assert list(other_versions(site, {"manners": "3"})) == ["manners 2.1, where this host has 3"]
+
+
+def test_what_a_host_refuses_leaves_nothing_on_its_disk(
+    requirements: Path, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A task that cannot run is started again and again."""
+    with resolved(requirements) as site:
+        path, _ = pack(source, "job", "1", tmp_path, entries(site))
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    monkeypatch.setattr(dependencies, "loaded", lambda: {"manners": "3"})
+    for _ in range(2):
+        with pytest.raises(BrokenTask, match=r"manners 2.1, where this host has 3: pack it again"):
+            unpack(path, scratch)
+    assert list(scratch.iterdir()) == []
+
+
+def test_tasks_that_ask_at_once_get_one_folder(requirements: Path, source: Path, tmp_path: Path) -> None:
+    with resolved(requirements) as site:
+        path, _ = pack(source, "job", "1", tmp_path, entries(site))
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    with ThreadPoolExecutor(4) as threads:
+        found = set(threads.map(lambda _: unpack(path, scratch), range(4)))
+    assert [each.parent for each in found if each is not None] == list(scratch.iterdir())
 
 
 def test_the_folder_of_dependencies_is_reserved(source: Path, tmp_path: Path) -> None:

@@ -5,7 +5,6 @@ The query is built as a task builds it, in a session of its own. No query is sta
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -25,7 +24,7 @@ from penstock.spark.inputs.checks import check_inputs
 from penstock.spark.inputs.topic_checks import input_topics
 from penstock.spark.paths import require_allowed_paths
 from penstock.spark.query import result_of
-from penstock.spark.session import task_session
+from penstock.spark.session import release_frames, task_session
 from penstock.spark.settings import SparkSettings
 from penstock.spark.sinks import check
 from penstock.spark.sources import read_input
@@ -87,8 +86,7 @@ def analyse_job(runtime: Runtime, request: AnalysisRequest) -> AnalysisReport:
     try:
         return analyse(runtime.spark, runtime.settings, request.job, request.config).report()
     finally:
-        # A frame and its session refer to each other; without this the JVM would keep them until a task stops.
-        gc.collect()
+        release_frames()
 
 
 def analyse(spark: SparkSession, settings: SparkSettings, job: str, config: JobConfig) -> Analysis:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import json
 import threading
 from time import monotonic, time
@@ -20,6 +19,7 @@ from penstock.spark.measure.malformed import Count, reason, with_count
 from penstock.spark.measure.progress import rows_per_offset, task_progress, with_open_batch
 from penstock.spark.measure.quiet import with_quiet
 from penstock.spark.measure.rates import rates, with_batch, work
+from penstock.spark.session import release_frames
 from penstock.spark.task import RunningTask, Runtime
 from penstock.tasks.spec import TaskSpec
 
@@ -122,12 +122,11 @@ class TaskTable:
     def _collect_garbage(self) -> None:
         """Lets the JVM free the sessions of tasks that were removed since the last poll.
 
-        A data frame and its session refer to each other, so Python gives them up only in a full collection of garbage.
         The host freezes all that it has imported, or such a collection would take a good part of a second.
         """
         if self._has_garbage:
             self._has_garbage = False
-            gc.collect()
+            release_frames()
 
     def _end(self, task: RunningTask, causes: list[dict[str, str]]) -> TaskEnded:
         task.forget()

@@ -26,7 +26,7 @@ from penstock.spark.query import result_of
 from penstock.spark.redistribute.offsets import SourceOffsets, parse_line
 from penstock.spark.redistribute.stores import operators_of
 from penstock.spark.savepoint.take import Taking
-from penstock.spark.session import STATE_STORES
+from penstock.spark.session import STATE_STORES, release_frames
 from penstock.spark.sources import read_inputs
 from penstock.spark.task import Runtime
 from penstock.tasks.savepoint import ImportRequest, SavedTask, SavepointReport
@@ -60,7 +60,7 @@ def import_checkpoint(runtime: Runtime, request: ImportRequest) -> SavepointRepo
     config, settings = request.layout.config, runtime.settings
     require_allowed(FIELD, request.checkpoint, settings.path_roots)
     found = read_application(request.checkpoint, runtime.files)
-    problem = next(problems(found, config, topics_read_by(_frame(runtime, config))), None)
+    problem = next(problems(found, config, _topics_read(runtime, config)), None)
     if problem is not None:
         raise BrokenTask(f"{FIELD}: {problem}")
     return _Importing(runtime, request, found).run()
@@ -136,6 +136,14 @@ def _source(number: int, line: str | None) -> SourceOffsets:
             f"{FIELD}: source {number} of its query does not read one Kafka topic: {error.detail}. Only queries over "
             "one topic a source can be imported"
         ) from error
+
+
+def _topics_read(runtime: Runtime, config: JobConfig) -> tuple[str, ...]:
+    """Those of the job's own query."""
+    try:
+        return topics_read_by(_frame(runtime, config))
+    finally:
+        release_frames()
 
 
 def _frame(runtime: Runtime, config: JobConfig) -> DataFrame:
