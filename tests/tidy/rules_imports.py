@@ -69,8 +69,9 @@ def no_import_inside_a_function(tree: Tree) -> list[str]:
     return [
         f"{path}:{inner.lineno} import inside {function.name}"
         for path, module in python_files(tree)
+        if any(isinstance(node, ast.Import | ast.ImportFrom) and node.col_offset for node in nodes(module))
         for function in functions(module)
-        for inner in nodes(function)
+        for inner in ast.walk(function)
         if isinstance(inner, ast.Import | ast.ImportFrom)
     ]
 

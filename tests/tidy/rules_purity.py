@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 
 from tests.tidy.source import Tree, calls, code_files, imports, module_name, parse
 
@@ -170,7 +171,7 @@ def _reached(tree: Tree, modules: dict[str, str], start: str) -> Iterator[tuple[
     waiting, told = [start], set()
     while waiting:
         module = waiting.pop()
-        for imported in _imported(tree, modules[module]):
+        for imported in _imported(tree[modules[module]]):
             if imported in modules and imported not in ways:
                 ways[imported] = [*ways[module], imported]
                 waiting.append(imported)
@@ -180,11 +181,11 @@ def _reached(tree: Tree, modules: dict[str, str], start: str) -> Iterator[tuple[
                 yield package, ways[module]
 
 
-def _imported(tree: Tree, path: str) -> Iterator[str]:
+@cache
+def _imported(text: str) -> tuple[str, ...]:
     """What importing a file imports: the modules and, as Python does, the packages that they are in."""
-    for _, name in imports(_without_type_checking(parse(tree[path]))):
-        parts = name.split(".")
-        yield from (".".join(parts[:count]) for count in range(1, len(parts) + 1))
+    names = [name.split(".") for _, name in imports(_without_type_checking(parse(text)))]
+    return tuple(".".join(parts[:count]) for parts in names for count in range(1, len(parts) + 1))
 
 
 def _without_type_checking(module: ast.Module) -> ast.Module:

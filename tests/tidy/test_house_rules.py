@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.tidy import rules_files, rules_imports, rules_purity, rules_shape, rules_tests, rules_words
-from tests.tidy.source import Rule, Tree, read_repository
+from tests.tidy.source import Rule, Tree
 
 _LONG_FUNCTION = "def f():\n" + "    x = 1\n" * 70
 _FUNCTION_OF_40 = "def f():\n" + "    x = 1\n" * 39
@@ -204,12 +204,6 @@ EXAMPLES: list[tuple[Rule, Tree, Tree]] = [
 ]
 
 RULES = list(dict.fromkeys(rule for rule, _, _ in EXAMPLES))
-
-
-@pytest.fixture(scope="module")
-def repository() -> Tree:
-    """This repository."""
-    return read_repository()
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)

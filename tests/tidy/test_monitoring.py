@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from deploy.grafana.build import DASHBOARDS, FOLDER, written
-from tests.tidy.source import REPOSITORY, Tree, code_files, nodes, read_repository
+from tests.tidy.source import REPOSITORY, Tree, code_files, nodes
 
 RULES = REPOSITORY / "deploy" / "prometheus" / "penstock.rules.yml"
 ALERTS = REPOSITORY / "services" / "ALERTS.md"
@@ -48,8 +48,8 @@ def queries() -> Iterator[tuple[str, str]]:
             yield from ((f"{page.title}, {panel.title}", query) for query in panel.queries.values())
 
 
-def test_every_metric_of_a_query_is_exported() -> None:
-    known = exported(read_repository()) | GIVEN | {rule["record"] for rule in rules() if "record" in rule}
+def test_every_metric_of_a_query_is_exported(repository: Tree) -> None:
+    known = exported(repository) | GIVEN | {rule["record"] for rule in rules() if "record" in rule}
     unknown = [
         (where, name)
         for where, query in queries()

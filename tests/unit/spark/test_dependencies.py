@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import zipfile
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -17,22 +18,36 @@ from penstock.spark.packages import digest_of, pack
 from tests.support.spark.wheels import machine_code, wheel
 
 
-@pytest.fixture
-def requirements(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+@pytest.fixture(scope="module")
+def wheels(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """`polite` needs `manners`; both are in a folder, and no index is asked."""
-    wheels = tmp_path / "wheels"
-    wheels.mkdir()
+    wheels = tmp_path_factory.mktemp("wheels")
     wheel(wheels, "polite", "1.0", {"polite.py": b"from manners import WORD\n"}, "manners>=2")
     wheel(wheels, "manners", "2.1", {"manners/__init__.py": b"WORD = 'please'\n", "manners/words.txt": b"thanks\n"})
     name, code = machine_code()
     wheel(wheels, "quick", "1.0", {"quick/__init__.py": b"", f"quick/{name}": code})
     wheel(wheels, "behind", "1.0", {"behind.py": b""}, "pydantic<1")
-    monkeypatch.setenv("PIP_NO_INDEX", "1")
-    monkeypatch.setenv("PIP_FIND_LINKS", str(wheels))
-    monkeypatch.setattr(dependencies, "_LOADED", "import pydantic; print(f'pydantic=={pydantic.VERSION}')")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PIP_NO_INDEX", "1")
+        patch.setenv("PIP_FIND_LINKS", str(wheels))
+        patch.setattr(dependencies, "_LOADED", "import pydantic; print(f'pydantic=={pydantic.VERSION}')")
+        yield wheels
+
+
+@pytest.fixture
+def requirements(wheels: Path, tmp_path: Path) -> Path:
     file = tmp_path / "requirements.txt"
     file.write_text("polite\n")
     return file
+
+
+@pytest.fixture(scope="module")
+def site(wheels: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """What pip resolves for `polite`, once for all tests."""
+    file = tmp_path_factory.mktemp("polite") / "requirements.txt"
+    file.write_text("polite\n")
+    with resolved(file) as site:
+        yield site
 
 
 @pytest.fixture
@@ -43,12 +58,13 @@ def source(tmp_path: Path) -> Path:
     return folder
 
 
-def test_what_is_required_is_packed_with_what_that_requires(requirements: Path, source: Path, tmp_path: Path) -> None:
+def test_what_is_required_is_packed_with_what_that_requires(
+    requirements: Path, site: Path, source: Path, tmp_path: Path
+) -> None:
     """The same bytes twice, and nothing of the machine; a process with both on its path can import them."""
-    for root in ("one", "two"):
-        with resolved(requirements) as site:
-            path, _ = pack(source, "job", "1", tmp_path / root, entries(site))
-    assert digest_of(tmp_path / "one" / "job-1.zip") == digest_of(path)
+    with resolved(requirements) as again:
+        path, _ = pack(source, "job", "1", tmp_path / "again", entries(again))
+    assert digest_of(pack(source, "job", "1", tmp_path / "first", entries(site))[0]) == digest_of(path)
     names = set(zipfile.ZipFile(path).namelist())
     assert {"job.py", "_dependencies/polite.py", "_dependencies/manners/words.txt"} < names
     assert {name for name in names if name.endswith(("RECORD", "INSTALLER", ".pyc")) or name == PLATFORM} == set()
@@ -95,19 +111,17 @@ def test_a_file_that_is_missing_is_named(tmp_path: Path) -> None:
         pass
 
 
-def test_a_host_takes_no_other_version_of_what_it_has_loaded(requirements: Path) -> None:
-    with resolved(requirements) as site:
-        assert list(other_versions(site, loaded())) == []
-        assert list(other_versions(site, {"manners": "2.1", "other": "1"})) == []
-        assert list(other_versions(site, {"manners": "3"})) == ["manners 2.1, where this host has 3"]
+def test_a_host_takes_no_other_version_of_what_it_has_loaded(site: Path) -> None:
+    assert list(other_versions(site, loaded())) == []
+    assert list(other_versions(site, {"manners": "2.1", "other": "1"})) == []
+    assert list(other_versions(site, {"manners": "3"})) == ["manners 2.1, where this host has 3"]
 
 
 def test_what_a_host_refuses_leaves_nothing_on_its_disk(
-    requirements: Path, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    site: Path, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A task that cannot run is started again and again."""
-    with resolved(requirements) as site:
-        path, _ = pack(source, "job", "1", tmp_path, entries(site))
+    path, _ = pack(source, "job", "1", tmp_path, entries(site))
     scratch = tmp_path / "scratch"
     scratch.mkdir()
     monkeypatch.setattr(dependencies, "loaded", lambda: {"manners": "3"})
@@ -117,9 +131,8 @@ def test_what_a_host_refuses_leaves_nothing_on_its_disk(
     assert list(scratch.iterdir()) == []
 
 
-def test_tasks_that_ask_at_once_get_one_folder(requirements: Path, source: Path, tmp_path: Path) -> None:
-    with resolved(requirements) as site:
-        path, _ = pack(source, "job", "1", tmp_path, entries(site))
+def test_tasks_that_ask_at_once_get_one_folder(site: Path, source: Path, tmp_path: Path) -> None:
+    path, _ = pack(source, "job", "1", tmp_path, entries(site))
     scratch = tmp_path / "scratch"
     scratch.mkdir()
     with ThreadPoolExecutor(4) as threads:
