@@ -1,6 +1,8 @@
-"""What tasks use, from the hosts' measurements to the API, on real processes."""
+"""What tasks use, from the hosts' measurements to the API, on real processes. Long: each half has tests of its own."""
 
 from __future__ import annotations
+
+import pytest
 
 from penstock.control.process import wait_until
 from penstock.local.stack import LocalStack
@@ -10,6 +12,7 @@ from tests.support.stack.rows import RowJob
 NAMES = {dimension.name for dimension in DIMENSIONS}
 
 
+@pytest.mark.long
 def test_the_load_of_each_task_is_soon_known_in_every_dimension(stack: LocalStack, rows: RowJob):
     """1. Rows flow. 2. Each task's load is known, also that of the network. 3. Every container offers all of that."""
     rows.send_and_wait()

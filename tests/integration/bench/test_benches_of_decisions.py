@@ -21,7 +21,7 @@ from tests.support.bench.figures import unmeasured
 
 
 def test_placement():
-    figures = placement.measure(2000, 60, growth=[(500, 20)])
+    figures = placement.measure(600, 20, growth=[(200, 8)])
     assert unmeasured(figures, may_be_zero={"moved_share", "floor_moves_share"}) == set()
     assert figures["worst_band"] <= 0.1 + 1e-9
 

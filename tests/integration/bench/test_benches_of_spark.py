@@ -1,8 +1,7 @@
 """Small forms of the benches that need Spark and Kafka: all that they measure is reached, and figures come out.
 
-In `make test` are those of a host and of what stopped queries leave in it. The others are long, for each costs up to
-twenty CPU seconds: what they measure has tests of its own (`redistribute`, `kafka_source`, `kafka_sink`, `spark`), and
-`test_usage` imports them all.
+They are long, for each costs ten to twenty CPU seconds: what they measure has tests of its own (`redistribute`,
+`kafka_source`, `kafka_sink`, `spark`), and `test_usage` imports them all.
 """
 
 from __future__ import annotations
@@ -24,7 +23,6 @@ from tests.bench import (
     host_day,
     hosts,
     hosts_stateful,
-    hosts_turnover,
     loss_table,
     many_series,
     rescale,
@@ -55,6 +53,7 @@ def on_host(kafka: EmbeddedKafka, tmp_path_factory: pytest.TempPathFactory) -> I
         yield lambda partitions: bench_on(host, kafka.bootstrap, settings, partitions)
 
 
+@pytest.mark.long
 def test_hosts(on_host: Callable[[int], HostBench]):
     figures = hosts.measure(on_host(3), seconds=0.3, settle_s=0.0, trigger_s=0.3, started=time.perf_counter())
     assert unmeasured(figures) == set()
@@ -71,17 +70,6 @@ def test_hosts_stateful(on_host: Callable[[int], HostBench]):
 def test_stateful_queries_differ():
     statements = list(hosts_stateful.different(100))
     assert len(set(statements)) == 100
-
-
-def test_hosts_turnover(on_host: Callable[[int], HostBench]):
-    """Sessions, listeners, producers and scheduler pools of stopped queries are gone or used again."""
-    figures = hosts_turnover.measure(on_host(1), warm=2, at=[8], rest_s=0.0, group=2, most_collections=1)
-    assert unmeasured(figures, may_be_zero=set(figures)) == set()
-    assert figures["queries"] == 8
-    grown = {name: figures[f"{name}_growth"] for name in ("session", "listener", "producer", "pool")}
-    # The last two groups may not be collected yet.
-    assert max(grown.values()) <= 2 * 2, f"8 queries left behind {grown}"
-    assert grown["pool"] == 0
 
 
 @pytest.mark.long

@@ -50,6 +50,7 @@ def finish(job: Job, events: Events) -> None:
     assert job.last_rows("k") == job.unsplit().last_rows("k")
 
 
+@pytest.mark.long
 def test_windows_that_close_between_copy_and_stop_are_gone_from_the_copy_too(runtime: Runtime, events: Events) -> None:
     """1. Copied. 2. Rows come: windows close, so that rows of state go. 3. To one task of two threads; read on."""
     events.add_range(0, 300)
