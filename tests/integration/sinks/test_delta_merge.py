@@ -112,8 +112,9 @@ class HeldMerge(DeltaMerge):
         super()._merge(session.createDataFrame(rows, schema), query_id, batch_id)
 
 
+@pytest.mark.long
 class TestTwoAtOnce:
-    @pytest.mark.parametrize("partitions", [pytest.param((), marks=pytest.mark.long), ("part",)])
+    @pytest.mark.parametrize("partitions", [(), ("part",)])
     def test_tasks_make_one_table_and_merge_into_it(
         self, spark: SparkSession, tmp_path: Path, partitions: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
     ) -> None:

@@ -13,5 +13,5 @@ class ChaosSettings(BaseSettings):
 
     seeds: tuple[int, ...] = Field((1, 2, 3), description="of the long form, one run each")
     seconds: float = Field(180.0, gt=0, description="of faults, in the long form")
-    short_seed: int = Field(134, description="of the short form: a container sleeps past its lease in it")
-    short_seconds: float = Field(22.0, gt=0, description="of faults, in the short form")
+    short_seed: int = Field(563, description="of the short form: a container sleeps past its lease in it")
+    short_seconds: float = Field(14.0, gt=0, description="of faults, in the short form")
