@@ -116,11 +116,11 @@ def _limits(facts: Facts) -> Iterator[Cause]:
         return
     held = [task for task in facts.tasks if is_lagging(facts, task) and _reads_all_it_may(task, most.value, seconds)]
     if held:
-        told = (said_by(most), *_read_and_waiting(facts, held, most.value, seconds))
+        read = (said_by(most), *_read_and_waiting(facts, held, most.value, seconds))
         is_busy = any(((task.progress or {}).get("busy_share") or 0.0) >= _BUSY for task in held)
         certainty = Certainty.LIKELY if is_busy else Certainty.CERTAIN
         advice = _instead(most, str(_MORE_RECORDS * int(most.value)))
-        yield Cause(CauseKind.HELD_BY_LAYER, certainty, "a layer limits what tasks read", told, advice)
+        yield Cause(CauseKind.HELD_BY_LAYER, certainty, "a layer limits what tasks read", read, advice)
 
 
 def _reads_all_it_may(task: ReportedTask, most: float, seconds: float) -> bool:
