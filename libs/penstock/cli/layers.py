@@ -24,7 +24,7 @@ from penstock.cli.assignments import change_of
 from penstock.cli.cell import cell_history
 from penstock.cli.connection import client, definition, names_in_files, say_more, say_written
 from penstock.cli.errors import required
-from penstock.cli.output import cell, changes, counted, leaf, moment, say, show_json, table
+from penstock.cli.output import cell, changes, counted, end, leaf, moment, say, show_json, table
 from penstock.cli.parse import expiry_seconds, name_of
 from penstock.control.errors import UserError
 from penstock.wire.job_client import Expiring, JobClient
@@ -101,7 +101,7 @@ def override(
     written = connection.patch_layer(job, "oncall", change, if_match=layer.version, **given)
     say_written(written)
     if layer.config and layer.expires_at and written.expires_at and written.expires_at > layer.expires_at:
-        say(f"all of the layer ends then, also what would have ended at {moment(layer.expires_at)}")
+        say(f"all of the layer ends then, also what would have ended {end(layer.expires_at)}")
     return None
 
 
@@ -166,7 +166,7 @@ def _origin(leaf: ExplainedLeafView) -> str | None:
     if leaf.author is None:
         return None
     why = f": {leaf.reason}" if leaf.reason else ""
-    ends = "" if leaf.expires_at is None else f" (ends at {moment(leaf.expires_at)})"
+    ends = "" if leaf.expires_at is None else f" (ends {end(leaf.expires_at)})"
     return f"{leaf.author}, {cell(leaf.written_at)}{why}{ends}"
 
 

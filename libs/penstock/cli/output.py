@@ -179,6 +179,12 @@ def moment(at: datetime | None, now: datetime | None = None) -> str | None:
     return f"{clock(at, known)}, {age(at, known)}"
 
 
+def end(at: datetime, now: datetime | None = None) -> str:
+    """When something ends: `in 3m20s, at 04:44:20 UTC`."""
+    known = now or datetime.now(UTC)
+    return f"{age(at, known)}, at {clock(at, known)}"
+
+
 def counted(number: int, what: str) -> str:
     """`1 task`, `1,024 tasks`."""
     return f"{number:,} {what}{'' if number == 1 else 's'}"

@@ -96,7 +96,7 @@ def written(revision: int, entry: HistoryEntry | None) -> str:
     what = "; ".join(changes(entry.old, entry.new)) or entry.action
     why = f": {entry.reason}" if entry.reason else ""
     where = f" to the layer {entry.layer}" if entry.layer else ""
-    return f"revision {revision} was written{where} by {entry.author} at {moment(entry.at)}: {cell(what)}{why}"
+    return f"revision {revision} was written by {entry.author}{where} at {moment(entry.at)}: {cell(what)}{why}"
 
 
 def hops(job: JobSummary, sync: SyncView, tasks: Sequence[TaskView], revision: int) -> Iterator[str]:

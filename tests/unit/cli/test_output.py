@@ -10,7 +10,7 @@ from pydantic import TypeAdapter, ValidationError
 from rich.console import Console
 
 from penstock.cli import errors
-from penstock.cli.output import Whole, age, cell, changes, counted, figure, moment, rich_table, span
+from penstock.cli.output import Whole, age, cell, changes, counted, end, figure, moment, rich_table, span
 from penstock.config.problems import Problem, refusal
 from penstock.control.errors import InvalidConfig, PenstockError, TerminalError, Unavailable
 
@@ -47,6 +47,10 @@ def test_a_time_is_shown_by_its_age(seconds: float, text: str) -> None:
 )
 def test_a_moment_has_the_clock_time_of_the_logs(seconds: float, text: str) -> None:
     assert moment(NOW - timedelta(seconds=seconds), NOW) == text
+
+
+def test_an_end_is_told_by_what_is_left_and_by_the_clock() -> None:
+    assert end(NOW + timedelta(seconds=200), NOW) == "in 3m20s, at 00:03:20 UTC"
 
 
 def test_a_count_agrees_with_its_noun() -> None:
