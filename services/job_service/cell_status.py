@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from penstock.control.texts import first_few
-from penstock.identity.roles import WARN_BELOW_DAYS
+from penstock.identity.roles import ROTATE, WARN_BELOW_DAYS, end_in_words
 from penstock.wire.status import StatusLine, StatusView
 from services.job_service.cell_facts import CellFacts, Leader, Probe
 
@@ -96,10 +96,10 @@ def _answering(name: str, probe: Probe) -> StatusLine:
         return _line(f"service {name}", summary, None, address=probe.address)
     advice = None
     if days < WARN_BELOW_DAYS:
-        summary += f"; its certificate ends in {days:.1f} days"
+        summary += f"; its certificate {end_in_words(days)}"
         advice = (
-            "issue its certificate again by the command in its log, and bring the folder to it; `penstock certificates "
-            "rotate` only where all share one folder"
+            "issue its certificate again by the command in its log, and bring the folder to it; "
+            f"`{ROTATE}` only where all share one folder"
         )
     return _line(f"service {name}", summary, advice, address=probe.address, certificate_days_left=round(days, 1))
 

@@ -121,7 +121,7 @@ def test_a_layer_is_edited_and_no_text_is_lost(
     with monkeypatch.context() as patched:
         patched.setattr("penstock.cli.edit.subprocess.run", write_meanwhile)
         refused = shell("layers", "edit", "etl", "oncall").refusal()
-    assert "somebody has written oncall meanwhile, version 3: priority: - -> 2. Your text is kept" in refused
+    assert "somebody has written oncall meanwhile, version 3: priority: unset -> 2. Your text is kept" in refused
     [kept] = tmp_path.glob("penstock-*")
     monkeypatch.setenv("VISUAL", "true")
     shell("layers", "edit", "etl", "oncall", "--from", str(kept)).ok()
@@ -152,7 +152,7 @@ def test_a_folder_of_jobs_is_applied_with_a_report(shell: Shell, tmp_path: Path)
     (folder / "etl2.json").write_text(json.dumps(other))
     seen = shell(*apply, "--dry-run")
     assert seen.code == 4
-    assert "change etl\n  priority: - -> 1\n" in seen.out
+    assert "change etl\n  priority: unset -> 1\n" in seen.out
     assert "  task_count: the layer oncall of admin hides it with 3\n" in seen.out
     assert seen.out.endswith("create etl2\n1 create, 1 change\n")
     assert "NotFound" in shell("jobs", "show", "etl2").refusal()

@@ -9,7 +9,7 @@ import typer
 from penstock.cli.arguments import AsJson, Reason, RequiredReason
 from penstock.cli.connection import client, say_more
 from penstock.cli.errors import required
-from penstock.cli.output import Whole, cell, say, show_json, table
+from penstock.cli.output import Whole, cell, moment, say, show_json, table
 from penstock.cli.parse import duration_seconds
 from penstock.model.alerts import AlertKind
 from penstock.wire.alerts import SilenceWrite
@@ -28,7 +28,9 @@ def alerts(
     page = client().alerts(include_silenced=silenced, include_cleared=cleared)
     if as_json:
         return show_json(page)
-    rows = [(a.id, a.kind, a.subject, Whole(a.message), a.times, a.raised_at, _standing(a)) for a in page.alerts]
+    rows = [
+        (a.id, a.kind, a.subject, Whole(a.message), a.times, moment(a.raised_at), _standing(a)) for a in page.alerts
+    ]
     table(("number", "kind", "subject", "message", "times", "raised", "standing"), rows)
     return say_more(page.next)
 

@@ -27,8 +27,12 @@ LayerOrNone = Annotated[
         callback=layer_before_file,
     ),
 ]
-ConfigOrNone = Annotated[
-    str | None, typer.Argument(help="a JSON object, or a file that contains one; default: no change")
+ChangeOrNone = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="[FIELD=VALUE...]",
+        help="such as task_count=4; or one JSON object, or a file that contains one; default: no change",
+    ),
 ]
 Config = Annotated[str, typer.Argument(help="a JSON object, or a file that contains one")]
 Reason = Annotated[str, typer.Option("--reason", "-r", help="why; kept in the history")]

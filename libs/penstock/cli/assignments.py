@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +11,13 @@ import orjson
 from pydantic import ValidationError
 
 from penstock.cli.parse import duration_seconds, json_object
-from penstock.config.tree import FIELD_TABLE, ROOT, FreeMap, Group, Leaf, Node, child, dotted
+from penstock.config.tree import ROOT, FreeMap, Group, Leaf, Node, child, dotted, similar
 from penstock.control.errors import NotFound, UserError
 
 Keys = tuple[str, ...]
 _BYTES = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 _SIZE = re.compile(r"(\d+(?:\.\d+)?) ?([kmgt]?)i?b", re.IGNORECASE)
-_HOW = "write field=value, such as task_count=4, or one JSON object"
+_HOW = "write field=value, such as task_count=4, one JSON object, or the name of a file"
 
 
 def change_of(words: Sequence[str], *, names: Mapping[str, str] | None = None) -> dict[str, Any]:
@@ -29,10 +28,22 @@ def change_of(words: Sequence[str], *, names: Mapping[str, str] | None = None) -
     if len(words) == 1 and (words[0].lstrip().startswith("{") or Path(words[0]).is_file()):
         return json_object(words[0], names=dict(names or {}))
     patch: dict[str, Any] = {}
+    refused: list[UserError] = []
     for word in words:
-        path, value = assignment(word)
-        _put(patch, path, value)
+        try:
+            _put(patch, *assignment(word))
+        except UserError as error:
+            refused.append(error)
+    if refused:
+        raise _all_of(refused)
     return patch
+
+
+def _all_of(refused: Sequence[UserError]) -> UserError:
+    """The first refusal, which carries all of them as a refusal of the Job Service does."""
+    first = refused[0]
+    first.extra["errors"] = [{"field": each.field, "rule": each.rule, "detail": each.detail} for each in refused]
+    return first
 
 
 def assignment(word: str) -> tuple[Keys, Any]:
@@ -46,7 +57,7 @@ def assignment(word: str) -> tuple[Keys, Any]:
 
 def unknown_field(name: str, *, field: str = "name") -> NotFound:
     """The refusal of a field that the field table does not have, with those that look like it."""
-    near = get_close_matches(name, [row.path for row in FIELD_TABLE], n=3)
+    near = similar(name)
     hint = f"do you mean {', '.join(near)}?" if near else "`penstock fields` lists all"
     return NotFound(f"there is no field {name}: {hint}", field=field, rule="known")
 

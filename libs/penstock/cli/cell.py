@@ -8,7 +8,7 @@ import typer
 
 from penstock.cli.arguments import AsJson, Layer, Reason
 from penstock.cli.connection import client, say_more
-from penstock.cli.output import changes, say, show_json, span, table
+from penstock.cli.output import changes, moment, say, show_json, span, table
 from penstock.cli.parse import duration_seconds
 from penstock.wire.layers import LayerAdd, LayerChange, LayerRowView, Layers
 from penstock.wire.overview import Leaders
@@ -48,7 +48,9 @@ def cell_history(as_json: AsJson, subject: str | None = None) -> None:
     page = client().cell_history(subject=subject)
     if as_json:
         return show_json(page)
-    rows = [(e.at, e.action, e.subject, e.author, e.reason, "\n".join(changes(e.old, e.new))) for e in page.entries]
+    rows = [
+        (moment(e.at), e.action, e.subject, e.author, e.reason, "\n".join(changes(e.old, e.new))) for e in page.entries
+    ]
     table(("when", "action", "subject", "author", "reason", "changes"), rows)
     return say_more(page.next)
 

@@ -11,7 +11,7 @@ import typer
 from penstock.cli.arguments import AsJson, Job, Reason
 from penstock.cli.assignments import unknown_field
 from penstock.cli.connection import client, say_more
-from penstock.cli.output import Whole, cell, say, show_json, table
+from penstock.cli.output import Whole, cell, is_wide, moment, say, show_json, table
 from penstock.config.tree import FIELD_TABLE, FieldRow, find
 from penstock.config.tree import rows as field_rows
 from penstock.wire.jobs import Fields, FieldView
@@ -61,10 +61,11 @@ def fields(
     answer = [FieldView.model_validate(row.as_json()) for row in (FIELD_TABLE if name is None else _named(name))]
     if as_json:
         return show_json(Fields(fields=answer))
-    if name is not None:
+    if name is not None or is_wide():
         return _say_fields(answer)
     rows = [(f.path, _type(f), *_rules(f), f.documentation) for f in answer]
-    return table(("field", "type", "default", "change kind", "layers", "documentation"), rows)
+    table(("field", "type", "default", "change kind", "layers", "documentation"), rows)
+    return say("layers: `*` is every layer, `!scaler` all but scaler. `penstock fields NAME` shows a text whole")
 
 
 def _named(name: str) -> list[FieldRow]:
@@ -109,7 +110,7 @@ def decisions(
         return show_json(page)
     if why and page.decisions:
         return _say_why(page.decisions)
-    rows = [(d.at, d.symptom, d.action, d.change, d.outcome, Whole(_reason(d))) for d in page.decisions]
+    rows = [(moment(d.at), d.symptom, d.action, d.change, d.outcome, Whole(_reason(d))) for d in page.decisions]
     table(("when", "symptom", "action", "change", "outcome", "reason"), rows)
     return say_more(page.next)
 
@@ -129,6 +130,6 @@ def _say_why(decisions: Sequence[DecisionView]) -> None:
 
 def _say_sentences(decision: DecisionView) -> None:
     """Those that the Auto Scaler stored with the decision. One from before there were any has its reason."""
-    say(f"action: {decision.action}; outcome: {decision.outcome}; {cell(decision.at)}", style="bold")
+    say(f"action: {decision.action}; outcome: {decision.outcome}; at {moment(decision.at)}", style="bold")
     for sentence in decision.inputs.get("why") or [_reason(decision)]:
         say(f"  {sentence}")

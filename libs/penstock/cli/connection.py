@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from penstock.cli.output import cell, say
+from penstock.cli.output import end, say
 from penstock.cli.parse import json_object
 from penstock.cli.reach import Explaining, connected
 from penstock.cli.settings import CliSettings
@@ -39,7 +39,7 @@ def say_written(written: Written) -> None:
     """Says in one line which write was done."""
     version = "" if written.version is None else f", version {written.version}"
     layer = "" if written.layer is None else f" {written.layer}"
-    ends = "" if written.expires_at is None else f", ends {cell(written.expires_at)}"
+    ends = "" if written.expires_at is None else f", ends {end(written.expires_at)}"
     say(f"{written.action} {written.job}{layer}: revision {written.revision}{version}{ends}")
     if written.verified is False:
         say(f"accepted, not verified: {written.why}; `penstock plan {written.job}` checks it")

@@ -10,7 +10,7 @@ import typer
 
 from penstock.cli.arguments import AsJson, Job, Reason
 from penstock.cli.connection import client
-from penstock.cli.output import cell, figure, say, show_json, span, table
+from penstock.cli.output import cell, counted, figure, say, show_json, span, table
 from penstock.cli.parse import duration_seconds, name_of
 from penstock.cli.patience import await_cluster
 from penstock.control.errors import Conflict
@@ -124,7 +124,10 @@ def _is_empty(connection: JobClient, container: str, said: set[str], left: list[
     view, alerts = connection.container(container), connection.alerts(subject=container).alerts
     if view.availability != DRAINING:
         raise Conflict(f"the drain of {container} was ended: it is {view.availability}", rule="draining")
-    for line in (f"{view.shards} shards and {view.tasks} tasks remain", *(alert.message for alert in alerts)):
+    for line in (
+        f"{counted(view.shards, 'shard')} and {counted(view.tasks, 'task')} remain",
+        *(alert.message for alert in alerts),
+    ):
         if line not in said:
             said.add(line)
             say(line)
@@ -134,7 +137,7 @@ def _is_empty(connection: JobClient, container: str, said: set[str], left: list[
 
 def _say_availability(container: ContainerView) -> None:
     limit = "" if container.drain_until is None else f", the remaining shards move {cell(container.drain_until)}"
-    counts = f"{container.shards} shards, {container.tasks} tasks"
+    counts = f"{counted(container.shards, 'shard')}, {counted(container.tasks, 'task')}"
     say(f"{container.name} is {container.availability}: {counts}{limit}")
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
 
 from penstock.cli.arguments import AsJson
 from penstock.cli.connection import client
-from penstock.cli.output import cell, changes, say
+from penstock.cli.output import cell, changes, clock, say
 from penstock.cli.parse import name_of
 from penstock.wire.jobs import HistoryEntry
 
@@ -42,4 +43,4 @@ def line_of(entry: HistoryEntry) -> str:
     told = f"{entry.action} {entry.layer}" if entry.layer else entry.action
     why = f" ({entry.reason})" if entry.reason else ""
     changed = f": {cell(what)}" if what else ""
-    return f"{entry.id}  {cell(entry.at)}  {entry.job}  {told} by {entry.author}{why}{changed}"
+    return f"{entry.id}  {clock(entry.at, datetime.now(UTC))}  {entry.job}  {told} by {entry.author}{why}{changed}"

@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from penstock.cli.output import span
-from penstock.identity.roles import WARN_BELOW_DAYS
+from penstock.identity.roles import ROTATE, WARN_BELOW_DAYS, end_in_words
 from penstock.wire.status import StatusView
 
 DAY_SECONDS = 86_400
@@ -67,10 +67,8 @@ def certificates(ends: Iterable[tuple[str, datetime]], now: datetime) -> Finding
     days = (first - now).total_seconds() / DAY_SECONDS
     if days >= WARN_BELOW_DAYS:
         return Finding(Level.OK, "certificates", f"{len(found)}, good for {days:,.0f} days or more")
-    summary = f"that of {name} has expired" if days < 0 else f"that of {name} ends in {days:,.1f} days"
-    return Finding(
-        Level.FAIL if days < 0 else Level.WARN, "certificates", summary, "run `penstock certificates rotate`"
-    )
+    level = Level.FAIL if days < 0 else Level.WARN
+    return Finding(level, "certificates", f"that of {name} {end_in_words(days)}", f"run `{ROTATE}`")
 
 
 def store(server: str, schema: str | None, newest: str, *, is_too_old: bool, is_newer: bool) -> Iterator[Finding]:

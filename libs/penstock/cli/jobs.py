@@ -14,6 +14,7 @@ from penstock.cli.output import cell, figure, say, show_json, table
 from penstock.cli.parse import duration_seconds
 from penstock.cli.waiting import wait_for, wait_until_gone
 from penstock.control.texts import first_few
+from penstock.model.reports import TaskState
 from penstock.wire.job_client import JobClient
 from penstock.wire.overview import TaskView
 
@@ -116,6 +117,8 @@ def waiting_lines(tasks: Iterable[TaskView]) -> Iterator[str]:
 def _state(task: TaskView) -> str:
     """With the time since when nothing is known of a task that was reported."""
     is_known = task.state not in ("lost", "unknown") or task.reported_at is None
+    if task.state == TaskState.RUNNING and (task.progress or {}).get("batch_id") is None:
+        return f"{task.state}, no batch yet"
     return task.state if is_known else f"{task.state}, last report {cell(task.reported_at)}"
 
 

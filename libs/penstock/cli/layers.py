@@ -10,8 +10,8 @@ import typer
 
 from penstock.cli.arguments import (
     AsJson,
+    ChangeOrNone,
     Config,
-    ConfigOrNone,
     IfMatch,
     Job,
     Layer,
@@ -24,7 +24,7 @@ from penstock.cli.assignments import change_of
 from penstock.cli.cell import cell_history
 from penstock.cli.connection import client, definition, names_in_files, say_more, say_written
 from penstock.cli.errors import required
-from penstock.cli.output import cell, changes, say, show_json, table
+from penstock.cli.output import cell, changes, counted, end, leaf, moment, say, show_json, table
 from penstock.cli.parse import expiry_seconds, name_of
 from penstock.control.errors import UserError
 from penstock.wire.job_client import Expiring, JobClient
@@ -101,7 +101,7 @@ def override(
     written = connection.patch_layer(job, "oncall", change, if_match=layer.version, **given)
     say_written(written)
     if layer.config and layer.expires_at and written.expires_at and written.expires_at > layer.expires_at:
-        say(f"all of the layer ends then, also what would have ended {cell(layer.expires_at)}")
+        say(f"all of the layer ends then, also what would have ended {end(layer.expires_at)}")
     return None
 
 
@@ -121,7 +121,7 @@ def history(
     if as_json:
         return show_json(page)
     rows = [
-        (e.revision, e.at, e.action, e.layer, e.version, e.author, e.reason, "\n".join(changes(e.old, e.new)))
+        (e.revision, moment(e.at), e.action, e.layer, e.version, e.author, e.reason, "\n".join(changes(e.old, e.new)))
         for e in page.entries
     ]
     table(("revision", "when", "action", "layer", "version", "author", "reason", "changes"), rows)
@@ -166,23 +166,23 @@ def _origin(leaf: ExplainedLeafView) -> str | None:
     if leaf.author is None:
         return None
     why = f": {leaf.reason}" if leaf.reason else ""
-    ends = "" if leaf.expires_at is None else f" (ends {cell(leaf.expires_at)})"
+    ends = "" if leaf.expires_at is None else f" (ends {end(leaf.expires_at)})"
     return f"{leaf.author}, {cell(leaf.written_at)}{why}{ends}"
 
 
 def _hidden(values: list[HiddenValueView]) -> str:
-    return ", ".join(f"{hidden.layer}={cell(hidden.value)}" for hidden in values)
+    return ", ".join(f"{hidden.layer}={leaf(hidden.value)}" for hidden in values)
 
 
 def plan(
-    job: Job, layer: LayerOrNone = None, config: ConfigOrNone = None, as_json: AsJson = False, verify: Verify = True
+    job: Job, layer: LayerOrNone = None, config: ChangeOrNone = None, as_json: AsJson = False, verify: Verify = True
 ) -> None:
     """Show what a change would do, without making it. Exit code 1: it would be refused.
 
     The job need not exist: `plan JOB base FILE`. Prints the fields that change, the steps, the tasks that restart, for
     how long they are down, and what Spark finds. `plan JOB` alone says what Spark finds in the job as it is.
     """
-    content = definition(job, config or "{}")
+    content = change_of(config or ["{}"], names=names_in_files(job))
     answer = client().plan(job, content, layer=layer, verify=verify)
     if as_json:
         show_json(answer)
@@ -197,7 +197,10 @@ def say_plan(answer: PlanView) -> None:
 
     Long texts stand whole below the table.
     """
-    table(*plan_table(answer), title=plan_title(answer))
+    if answer.fields or answer.is_new:
+        table(*plan_table(answer), title=plan_title(answer))
+    else:
+        say(plan_title(answer), style="bold")
     long = [line for each in answer.fields for line in difference(each)]
     for sentence in (*long, *plan_outcome(answer), *analysis_outcome(answer.analysis)):
         say(sentence)
@@ -205,7 +208,9 @@ def say_plan(answer: PlanView) -> None:
 
 def plan_title(answer: PlanView) -> str:
     """What a plan is of. A job that has never run may change in any field."""
-    return f"{answer.job}: new job" if answer.is_new else f"{answer.job}: change kind {answer.kind}"
+    if answer.is_new:
+        return f"{answer.job}: new job"
+    return f"{answer.job}: change kind {answer.kind}" if answer.fields else f"{answer.job}: no field changes"
 
 
 def plan_table(answer: PlanView) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
@@ -240,7 +245,7 @@ def plan_outcome(answer: PlanView) -> Iterator[str]:
     yield from (f"{number}. {step}{waves.get(step, '')}" for number, step in enumerate(answer.steps, 1))
     times = (("down for", answer.downtime_seconds), ("catches up in", answer.catch_up_seconds))
     costs = [f"{what} {'an unknown time' if value is None else f'{value:,.1f} s'}" for what, value in times]
-    yield f"touches {len(answer.tasks_touched)} tasks; {'; '.join(costs)}"
+    yield f"touches {counted(len(answer.tasks_touched), 'task')}; {'; '.join(costs)}"
     if answer.completeness is not None:
         yield f"watermarks: {_WATERMARKS[answer.completeness]}"
     if not answer.allowed:

@@ -10,7 +10,7 @@ import typer
 
 from penstock.cli.arguments import AsJson, Job
 from penstock.cli.connection import client
-from penstock.cli.output import show_json, table
+from penstock.cli.output import clock, say, show_json, span, table
 from penstock.cli.parse import duration_seconds
 from penstock.wire.overview import MetricSeries
 
@@ -38,8 +38,10 @@ def metrics(
     )
     if as_json:
         return show_json(answer)
-    table(("metric", "unit", "last", "least", "mean", "most", "course"), [row(series) for series in answer.series])
-    return None
+    say(f"the last {span(seconds)}, to {clock(until, until)}; a character of the course is {span(step or 60)}")
+    return table(
+        ("metric", "unit", "last", "least", "mean", "most", "course"), [row(series) for series in answer.series]
+    )
 
 
 def row(series: MetricSeries) -> tuple[Any, ...]:

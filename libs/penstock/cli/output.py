@@ -23,6 +23,7 @@ _COLUMNS_OF_NO_TERMINAL = 120
 _LONGEST_LINE = 160
 _MOST_LINES = 10
 _WIDE_COLUMNS = 10_000
+_HALF_A_DAY = 43_200
 _UNITS = ((86_400, "d"), (3600, "h"), (60, "m"), (1, "s"))
 
 
@@ -52,6 +53,11 @@ def in_form(*, wide: bool, yaml: bool) -> Iterator[None]:
         yield
     finally:
         _Form.wide = _Form.yaml = False
+
+
+def is_wide() -> bool:
+    """Whether this command cuts nothing short."""
+    return _Form.wide
 
 
 class Whole(str):
@@ -159,6 +165,31 @@ def age(then: datetime, now: datetime) -> str:
     return f"{text} ago" if seconds >= 0 else f"in {text}"
 
 
+def clock(at: datetime, now: datetime) -> str:
+    """`04:44:20 UTC`; with its date when it is further away than half a day."""
+    date = "" if abs((now - at).total_seconds()) < _HALF_A_DAY else "%Y-%m-%d "
+    return f"{at.astimezone(UTC):{date}%H:%M:%S} UTC"
+
+
+def moment(at: datetime | None, now: datetime | None = None) -> str | None:
+    """The clock time, to compare with logs, and the age: `04:44:20 UTC, 16s ago`; None is never."""
+    if at is None:
+        return None
+    known = now or datetime.now(UTC)
+    return f"{clock(at, known)}, {age(at, known)}"
+
+
+def end(at: datetime, now: datetime | None = None) -> str:
+    """When something ends: `in 3m20s, at 04:44:20 UTC`."""
+    known = now or datetime.now(UTC)
+    return f"{age(at, known)}, at {clock(at, known)}"
+
+
+def counted(number: int, what: str) -> str:
+    """`1 task`, `1,024 tasks`."""
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
 def span(seconds: float) -> str:
     """A time in its greatest unit, and the next while that is a single digit: `0s`, `1m30s`, `59m`, `2d3h`."""
     whole = int(seconds)
@@ -171,14 +202,19 @@ def span(seconds: float) -> str:
 
 
 def changes(old: Any, new: Any, path: str = "") -> Iterator[str]:
-    """What differs between two contents of a layer, a leaf each: `task_count: 2 -> 4`. None is absent."""
+    """What differs between two contents of a layer, a leaf each: `task_count: 2 -> 4`. None is absent: `unset`."""
     before, after = (_map(side) for side in (old, new))
     if before is None or after is None:
-        yield f"{path}: {cell(old)} -> {cell(new)}"
+        yield f"{path}: {leaf(old)} -> {leaf(new)}"
         return
     for key in sorted({*before, *after}):
         if before.get(key) != after.get(key):
             yield from changes(before.get(key), after.get(key), f"{path}.{key}" if path else key)
+
+
+def leaf(value: Any) -> str:
+    """A value of a field, where nothing would be read as a gap."""
+    return "unset" if value is None else cell(value) or ("[]" if isinstance(value, list | tuple) else '""')
 
 
 def _map(side: Any) -> Mapping[str, Any] | None:

@@ -66,14 +66,17 @@ def expiry_seconds(text: str | None) -> int | Literal["default"] | None:
     """For `expires_in_seconds`: a duration; None for `never`; `default` for nothing. Raises UserError."""
     if text is None:
         return "default"
-    return None if text == "never" else duration_seconds(text)
+    return None if text == "never" else duration_seconds(text, others=" or never")
 
 
-def duration_seconds(text: str, *, field: str = "for") -> int:
-    """`90`, `90s`, `30m`, `30minutes`, `2h`, `1h30m`, `1d` in seconds. Raises UserError."""
+def duration_seconds(text: str, *, field: str = "for", others: str = "") -> int:
+    """`90`, `90s`, `30m`, `30minutes`, `2h`, `1h30m`, `1d` in seconds. Raises UserError; `others` is what else may be
+    written there."""
     plain = text.strip().lower()
     parts = _DURATION.fullmatch(f"{plain}s" if plain.isdecimal() else plain)
     seconds = 0 if parts is None else sum(int(parts[unit] or 0) * length for unit, length in _UNITS.items())
     if seconds == 0:
-        raise UserError(f"{text} is not a duration: write 90s, 30m, 1h30m, 2h or 1d", field=field, rule="duration")
+        raise UserError(
+            f"{text} is not a duration: write 90s, 30m, 1h30m, 2h or 1d{others}", field=field, rule="duration"
+        )
     return seconds

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
+from penstock.cli.output import counted
 from penstock.model.health import Health
 from penstock.wire.jobs import JobSummary
 
@@ -87,7 +88,7 @@ def title(jobs: Sequence[JobSummary], view: View, pages: int) -> str:
     only = ", only those" if view.only_unwell else ""
     turned = ", reversed" if view.reverse else ""
     page = f"; page {view.page % pages + 1} of {pages}" if pages > 1 else ""
-    return f"{len(jobs)} jobs, {unwell} not well{only}; by {view.order}{turned}{page}"
+    return f"{counted(len(jobs), 'job')}, {unwell} not well{only}; by {view.order}{turned}{page}"
 
 
 def _value(job: JobSummary, order: Order) -> Any:

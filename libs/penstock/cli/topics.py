@@ -16,7 +16,7 @@ import typer
 from penstock.cli.arguments import AsJson
 from penstock.cli.bar import opened
 from penstock.cli.connection import require_unused_topic
-from penstock.cli.output import note, say, show_data, table
+from penstock.cli.output import counted, note, say, show_data, table
 from penstock.cli.parse import duration_seconds
 from penstock.cli.settings import CliSettings
 from penstock.control.errors import UserError
@@ -83,7 +83,7 @@ def produce(
         except KeyboardInterrupt:
             note("stopped: all of the records were sent, or none")
             raise
-    say(f"sent {sent:,} records to {name}")
+    say(f"sent {counted(sent, 'record')} to {name}")
 
 
 def consume(

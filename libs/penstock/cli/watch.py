@@ -10,7 +10,7 @@ import typer
 
 from penstock.cli.arguments import Job, Timeout
 from penstock.cli.connection import client
-from penstock.cli.output import cell, changes, say
+from penstock.cli.output import cell, changes, moment, say
 from penstock.cli.parse import duration_seconds
 from penstock.cli.patience import await_cluster
 from penstock.cli.waiting import POLL_SECONDS, Reached, reached
@@ -95,7 +95,8 @@ def written(revision: int, entry: HistoryEntry | None) -> str:
         return f"revision {revision} was written"
     what = "; ".join(changes(entry.old, entry.new)) or entry.action
     why = f": {entry.reason}" if entry.reason else ""
-    return f"revision {revision} was written by {entry.author}, {cell(entry.at)}: {cell(what)}{why}"
+    where = f" to the layer {entry.layer}" if entry.layer else ""
+    return f"revision {revision} was written by {entry.author}{where} at {moment(entry.at)}: {cell(what)}{why}"
 
 
 def hops(job: JobSummary, sync: SyncView, tasks: Sequence[TaskView], revision: int) -> Iterator[str]:

@@ -23,7 +23,7 @@ from penstock.config.keygroups import bounds_in_force
 from penstock.config.model import JobConfig
 from penstock.config.problems import PYDANTIC_RULES, Problem, refusal
 from penstock.config.rules import broken_rules
-from penstock.config.tree import ROOT, FreeMap, Group, Leaf, Node, Path, child, dotted, find
+from penstock.config.tree import ROOT, FreeMap, Group, Leaf, Node, Path, child, dotted, find, similar
 from penstock.control.errors import InvalidConfig
 
 JOB_NAME = re.compile(r"[a-z0-9]([a-z0-9._-]{0,98}[a-z0-9])?")
@@ -146,11 +146,16 @@ def _layer_problems(node: Node, value: Any, path: Path, layer: str) -> Iterator[
 def _entry_problems(node: Node, key: str, value: Any, path: Path, layer: str) -> Iterator[Problem]:
     field, below = dotted(path), child(node, key)
     if below is None:
-        yield Problem(field, "unknown_field", f"{field}: there is no such field")
+        yield Problem(field, "unknown_field", f"{field}: there is no such field{_near(field)}")
         return
     if isinstance(node, FreeMap):
         yield from (Problem(field, "bad_key", f"{field}: {message}") for _, message in _mismatches(node.key, key)[:1])
     yield from _layer_problems(below, value, path, layer)
+
+
+def _near(field: str) -> str:
+    near = similar(field)
+    return f"; do you mean {', '.join(near)}?" if near else ""
 
 
 def _leaf_problems(leaf: Leaf, value: Any, path: Path, layer: str) -> Iterator[Problem]:
@@ -179,7 +184,7 @@ def _not_allowed(leaf: Leaf, field: str, value: Any) -> str:
 def _unstorable(value: Any) -> list[tuple[str, str]]:
     """What JSON can say but the store and the wire cannot: NUL in text, integers beyond 64 bits."""
     if isinstance(value, str) and "\0" in value:
-        return [("nul_character", "Input should not contain the NUL character")]
+        return [("nul_character", "it has the character NUL, which cannot be stored: take it out")]
     if isinstance(value, int) and not -(2**63) <= value < 2**63:
         return [("integer_too_large", "Input should fit into 64 bits")]
     return []

@@ -18,7 +18,7 @@ from penstock.control.logs import logger
 from penstock.identity.authority import cell_of, certificates_in, end_of, is_issued_by, is_issued_by_one_of, read
 from penstock.identity.folder import AUTHORITY, AUTHORITY_KEY, LOOPBACK_KEY, read_private
 from penstock.identity.metrics import observe_certificate
-from penstock.identity.roles import WARN_BELOW_DAYS, Caller, caller_in
+from penstock.identity.roles import ROTATE, WARN_BELOW_DAYS, Caller, caller_in
 from penstock.identity.statements import Nonces, Statement, statement, verified
 
 log = logger(__name__)
@@ -297,7 +297,7 @@ class ProcessIdentity:
             log.warning("certificate cannot be read", error=str(error))
             return
         if left is not None and left < WARN_BELOW_DAYS * _DAY_SECONDS:
-            command = "penstock certificates rotate" if self._authority_key.is_file() else self._issue()
+            command = ROTATE if self._authority_key.is_file() else self._issue()
             log.warning("certificate ends soon", days_left=round(left / _DAY_SECONDS, 1), run=command)
 
 

@@ -11,7 +11,14 @@ from penstock.config.declare import NAME
 SCHEME = "penstock://"
 WARN_BELOW_DAYS = 14.0
 """A certificate that ends sooner is told: in the log of its process, and by `penstock status`."""
+ROTATE = "penstock certificates rotate"
+"""Issues all certificates of an identity folder again."""
 _NAME = re.compile(NAME)
+
+
+def end_in_words(days_left: float) -> str:
+    """`has expired`, `ends in 3.0 days`: of a certificate."""
+    return "has expired" if days_left < 0 else f"ends in {days_left:,.1f} days"
 
 
 class Role(StrEnum):

@@ -48,12 +48,19 @@ def sentences(inputs: DecisionInputs, decision: ScalingDecision) -> list[str]:
         *_traffic(inputs),
         _past(state.workload, inputs),
         *_events(inputs),
-        f"{_ANSWERS[decision.action]}: {decision.reason}.",
+        f"{_answer(decision)}{decision.reason}.",
         *(f"Limit: {limit}." for limit in decision.limits),
     ]
     if decision.untriaged:
         found.append("The cause is unknown, so there is an alert, and people must look.")
     return found
+
+
+def _answer(decision: ScalingDecision) -> str:
+    """A lag is no reason to do nothing: the limits are, and they follow."""
+    if decision.action is Action.NONE and decision.symptom is Symptom.LAG and decision.limits:
+        return "Nothing is done, although there is a symptom: "
+    return f"{_ANSWERS[decision.action]}: "
 
 
 def _symptom(inputs: DecisionInputs, decision: ScalingDecision) -> str:

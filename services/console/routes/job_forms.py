@@ -158,6 +158,8 @@ def _noted(request: Request, client: JobClient, job: str, form: Form, what: str)
     """A call with a reason and no plan: one of `_CALLS`, or a savepoint."""
     errors: Errors = {}
     given = Noted(reason=forms.reason(form.get("reason", ""), errors), idempotency_key=forms.idempotency_key(form))
+    if what == "savepoint":
+        forms.savepoint_name(form.get("name", ""), errors)
     if not errors:
         with beside_fields(errors, _NAMES, kind=PenstockError):
             if what == "savepoint":

@@ -67,7 +67,7 @@ class Wanted:
 
 CHARTS = (
     Wanted("Lag", (("lag_seconds", "lag of the worst task"),)),
-    Wanted("Rows per second", (("input_rows_per_second", "came in"), ("processed_rows_per_second", "can process"))),
+    Wanted("Rows per second", (("input_rows_per_second", "read"), ("processed_rows_per_second", "can process"))),
     Wanted("Backlog", (("backlog_records", "records not read"),)),
     Wanted("Batch", (("batch_seconds", "of the slowest task"),)),
     Wanted("CPU", (("cpu_cores", "cores in use"),)),
@@ -103,7 +103,7 @@ def chart(title: str, series: Sequence[tuple[str, MetricSeries]], found: Series,
         target=_height(target, top) if target is not None and shows_target else None,
         target_label="" if target is None else f"SLO {with_unit(target, unit)}",
         begins=_time(found.since, found),
-        ends=_time(found.until, found),
+        ends=f"{_time(found.until, found)} UTC",
         is_known=bool(known),
     )
 

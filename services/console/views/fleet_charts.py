@@ -48,4 +48,4 @@ def _ratio(part: float | None, whole: float | None) -> float | None:
 
 
 def _picture(title: str, values: Sequence[float | None], found: Series) -> Chart:
-    return chart(title, [("share", MetricSeries(metric=title, unit="", values=list(values)))], found)
+    return chart(title, [("newest minute", MetricSeries(metric=title, unit="", values=list(values)))], found)

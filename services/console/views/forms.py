@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from penstock.cli.parse import expiry_seconds
+from penstock.config.declare import NAME, NAME_RULE
 from penstock.control.errors import PenstockError, UserError
 from penstock.control.unique_keys import DuplicateKey, unique_keys
 from penstock.model.alerts import AlertKind
@@ -125,6 +126,12 @@ def reason(text: str, errors: Errors) -> str:
     return text.strip()
 
 
+def savepoint_name(text: str, errors: Errors) -> None:
+    """A name, or nothing: then the Job Service names it after the time."""
+    if text.strip() and re.fullmatch(NAME, text.strip()) is None:
+        errors["name"] = f"a savepoint's name {NAME_RULE}"
+
+
 def ends(text: str, errors: Errors) -> Expiry:
     """`30m`, `2h`, `1d` in seconds; None for `never`; `default` for nothing."""
     try:
@@ -175,10 +182,17 @@ def whole_number(text: str) -> int:
     return int(text)
 
 
+def _told(error: PenstockError) -> list[str]:
+    """Every problem of a configuration that the Job Service names, else the one sentence of the refusal."""
+    problems = error.extra.get("errors")
+    details = [each.get("detail") for each in problems if isinstance(each, dict)] if isinstance(problems, list) else []
+    return [str(each) for each in details if each] or [error.detail]
+
+
 def refused(error: PenstockError, fields: Mapping[str, str], default: str = WHOLE) -> Errors:
     """The error of a refused write, beside the field that it is about. `fields`: by the API's name of a field, the
     form's. What is about something else stands beside `default`."""
     named = getattr(error, "field", None)
     rule = getattr(error, "rule", None)
-    text = error.detail + (f" (rule {rule})" if rule else "")
+    text = "; ".join(_told(error)) + (f" (rule {rule})" if rule else "")
     return {fields.get(str(named).removeprefix("body."), default) if named else WHOLE: text}

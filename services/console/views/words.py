@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
+
+from markupsafe import Markup, escape
 
 UNKNOWN = "–"
 _BYTES = ("B", "KiB", "MiB", "GiB", "TiB")
 _THOUSANDS = ("", "k", "M", "G", "T")
 _MINUTE, _HOUR, _DAY = 60.0, 3600.0, 86_400.0
 _LONGEST_VALUE = 160
+_BETWEEN_WORDS = re.compile(r"([._])")
 
 
 def number(value: float | None) -> str:
@@ -120,6 +124,16 @@ def dimension(name: str) -> str:
     return _DIMENSIONS.get(name) or plain(name)
 
 
+def capital(text: str) -> str:
+    """The text with a capital letter first."""
+    return text[:1].upper() + text[1:]
+
+
+def breakable(name: str) -> Markup:
+    """The dotted name of a field, which a narrow column breaks between words only."""
+    return Markup(_BETWEEN_WORDS.sub(r"\1<wbr>", str(escape(name))))
+
+
 FILTERS: Mapping[str, Callable[..., Any]] = {
     "number": number,
     "seconds": seconds,
@@ -131,4 +145,6 @@ FILTERS: Mapping[str, Callable[..., Any]] = {
     "is_long": is_long,
     "plain": plain,
     "dimension": dimension,
+    "capital": capital,
+    "breakable": breakable,
 }

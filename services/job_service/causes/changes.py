@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
 from math import inf
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from penstock.config.model import DesiredState
 from penstock.config.tree import row_for
@@ -18,14 +18,29 @@ from penstock.model.causes import CauseKind, Certainty
 from penstock.model.health import CRASHES_KEPT
 from penstock.model.jobs import Action
 from penstock.model.states import Health, JobState
-from penstock.wire.jobs import HistoryEntry
+from penstock.wire.jobs import ExplainedLeafView, HistoryEntry
 from services.job_service.causes.crashes import failed_tasks
-from services.job_service.causes.facts import Cause, Crashes, Facts, said_by
+from services.job_service.causes.facts import (
+    OF_OPERATORS,
+    Cause,
+    Crashes,
+    Facts,
+    coming_in,
+    is_lagging,
+    said_by,
+)
+
+if TYPE_CHECKING:
+    from services.job_service.store.overview import ReportedTask
 
 SOON = timedelta(minutes=30)
 _MINUTE = timedelta(minutes=1)
 _SLACK = timedelta(minutes=2)
 """Lags are known by the minute; crashes exactly, so one before a change is never blamed on it."""
+_NEARLY = 0.8
+"""A task that reads this share of what it may is held by the limit: batches never begin exactly in time."""
+_BUSY = 0.8
+_MORE_RECORDS = 10
 _CODE = ("query", "package", "args", "tables", "secrets", "spark_settings", "inputs", "output", "isolation")
 _LESS = (
     "task_count",
@@ -79,7 +94,8 @@ def causes_of_layers(facts: Facts) -> Iterator[Cause]:
     """A layer that keeps the job from running, or its tasks from reading."""
     stopped = facts.setting("desired_state")
     if stopped is not None and stopped.value == DesiredState.STOPPED and facts.has(Health.STOPPED):
-        advice = f"`penstock jobs start JOB`, or `penstock layers drop JOB {stopped.layer}`"
+        drop = f", or `penstock layers drop JOB {stopped.layer}`" if stopped.layer in OF_OPERATORS else ""
+        advice = f"`penstock jobs start JOB`{drop}"
         told = (said_by(stopped),)
         yield Cause(
             CauseKind.HELD_BY_LAYER, Certainty.CERTAIN, f"the layer {stopped.layer} stops the job", told, advice
@@ -89,30 +105,51 @@ def causes_of_layers(facts: Facts) -> Iterator[Cause]:
 
 
 def _limits(facts: Facts) -> Iterator[Cause]:
-    """A trigger that is longer than the SLO, or a batch size that is below what comes in."""
+    """A trigger that is longer than the SLO, or batches that are as large as they may be while rows wait."""
     trigger, slo = facts.setting("trigger_interval_seconds"), facts.job.max_lag_seconds
     if trigger is not None and float(trigger.value) > slo:
         told = (said_by(trigger), f"rows wait that long, and the SLO is {slo:,.0f} s")
         summary = "batches begin further apart than the SLO allows"
-        yield Cause(CauseKind.HELD_BY_LAYER, Certainty.CERTAIN, summary, told, _undo(trigger.layer))
-    most = facts.setting("max_records_per_trigger")
-    seconds = facts.config.get("trigger_interval_seconds") or 0
-    comes = _busiest_input(facts)
-    if most is not None and seconds and comes is not None and float(most.value) / float(seconds) < comes:
-        told = (said_by(most), f"a task may read {most.value / seconds:,.0f} rows/s, and {comes:,.0f} come in")
-        yield Cause(
-            CauseKind.HELD_BY_LAYER, Certainty.CERTAIN, "a layer limits what tasks read", told, _undo(most.layer)
-        )
+        yield Cause(CauseKind.HELD_BY_LAYER, Certainty.CERTAIN, summary, told, _instead(trigger, f"{slo / 2:g}"))
+    most, seconds = facts.setting("max_records_per_trigger"), float(facts.config.get("trigger_interval_seconds") or 0)
+    if most is None or not seconds:
+        return
+    held = [task for task in facts.tasks if is_lagging(facts, task) and _reads_all_it_may(task, most.value, seconds)]
+    if held:
+        read = (said_by(most), *_read_and_waiting(facts, held, most.value, seconds))
+        is_busy = any(((task.progress or {}).get("busy_share") or 0.0) >= _BUSY for task in held)
+        certainty = Certainty.LIKELY if is_busy else Certainty.CERTAIN
+        advice = _instead(most, str(_MORE_RECORDS * int(most.value)))
+        yield Cause(CauseKind.HELD_BY_LAYER, certainty, "a layer limits what tasks read", read, advice)
 
 
-def _undo(layer: str) -> str:
-    return f"`penstock layers drop JOB {layer}`, or `penstock history JOB` and `penstock revert JOB {layer} VERSION`"
+def _reads_all_it_may(task: ReportedTask, most: float, seconds: float) -> bool:
+    """Whether a task reads about `most` records in each batch, and another such batch waits."""
+    progress = task.progress or {}
+    read, waits = progress.get("input_rows_per_second"), progress.get("backlog_records")
+    return read is not None and waits is not None and waits >= most and read >= _NEARLY * most / seconds
 
 
-def _busiest_input(facts: Facts) -> float | None:
-    rates = [(task.progress or {}).get("input_rows_per_second") for task in facts.tasks]
-    known = [float(rate) for rate in rates if rate is not None]
-    return max(known, default=None)
+def _read_and_waiting(facts: Facts, held: list[ReportedTask], most: float, seconds: float) -> Iterator[str]:
+    may = most / seconds
+    for task in held[:3]:
+        progress = task.progress or {}
+        reads = f"task {task.index} reads {progress['input_rows_per_second']:,.1f} rows/s of the {may:,.1f} that it may"
+        yield f"{reads}, and {progress['backlog_records']:,.0f} rows wait for it"
+    comes = coming_in(facts)
+    if comes is not None:
+        all_may = may * int(facts.config.get("task_count", 1))
+        yield f"{comes:,.1f} rows/s come in, and all tasks together may read {all_may:,.1f} rows/s"
+
+
+def _instead(leaf: ExplainedLeafView, value: str) -> str:
+    """How to have another value. A layer below `oncall` is hidden by an override: to drop it would take more away."""
+    if leaf.layer in OF_OPERATORS:
+        back = f"`penstock history JOB` and `penstock revert JOB {leaf.layer} VERSION`"
+        return f"`penstock layers drop JOB {leaf.layer}`, or {back}"
+    return (
+        f"`penstock override JOB {leaf.field}={value} --reason ... --for 2h`; for good, change the layer {leaf.layer}"
+    )
 
 
 def causes_of_failed_changes(facts: Facts) -> Iterator[Cause]:
@@ -120,7 +157,7 @@ def causes_of_failed_changes(facts: Facts) -> Iterator[Cause]:
     if facts.job.state not in (JobState.QUARANTINED, JobState.FAILED):
         return
     newest = next((entry for entry in facts.changes if entry.action in _WRITES or entry.action == Action.CREATE), None)
-    by = () if newest is None else (_told(newest, changed_leaves(newest.old, newest.new)),)
+    by = () if newest is None else (_told(newest, _changed(facts, newest)),)
     gave_up = facts.job.state is JobState.QUARANTINED
     summary = "a change failed five times and is not tried again" if gave_up else "a change failed, and is tried again"
     advice = "mend what the message names and write the job again, or `penstock release JOB`"
@@ -157,11 +194,28 @@ def causes_of_recent_changes(facts: Facts) -> Iterator[Cause]:
         is_known = begins_at is not None and not (crashed_before is None and _forgot_crashes(facts))
         is_sure = is_known or any(_is_worse(each) for each in harmful)
         certainty = Certainty.CERTAIN if is_sure else Certainty.LIKELY
-        began = () if begins_at is None else (f"it began at {begins_at:%Y-%m-%d %H:%M:%S} UTC, after the change",)
-        summary = f"a change of the layer {entry.layer} by {entry.author}: {harmful[0].field}"
-        advice = f"go back: `penstock revert JOB {entry.layer} {max(1, (entry.version or 1) - 1)} --reason ...`"
-        yield Cause(CauseKind.RECENT_CHANGE, certainty, summary, (_told(entry, harmful), *began), advice)
+        began = () if begins_at is None else (_began(begins_at, is_crash=is_crash),)
+        told = (_told(entry, harmful), *began)
+        yield Cause(CauseKind.RECENT_CHANGE, certainty, _what_changed(entry, harmful[0]), told, _back(entry))
         return
+
+
+def _what_changed(entry: HistoryEntry, first: Changed) -> str:
+    if entry.action == Action.EXPIRE:
+        return f"the layer {entry.layer} expired: {first.words}"
+    return f"a change of the layer {entry.layer} by {entry.author}: {first.field}"
+
+
+def _back(entry: HistoryEntry) -> str:
+    back = f"go back: `penstock revert JOB {entry.layer} {max(1, (entry.version or 1) - 1)} --reason ...`"
+    return f"{back}; for good, change the layers below" if entry.action == Action.EXPIRE else back
+
+
+def _began(begins_at: datetime, *, is_crash: bool) -> str:
+    """Lags are known by the minute: the minute in which a change was written may be the first one over the SLO."""
+    if is_crash:
+        return f"it began at {begins_at:%Y-%m-%d %H:%M:%S} UTC, after the change"
+    return f"the first minute over the SLO is {begins_at:%Y-%m-%d %H:%M} UTC"
 
 
 def _told(entry: HistoryEntry, changed: list[Changed]) -> str:
@@ -234,6 +288,12 @@ def _hidden(facts: Facts, changed: Changed) -> bool:
     """Whether a higher layer hides what the write set."""
     leaf = facts.setting(changed.field)
     return changed.new is not None and leaf is not None and leaf.value != changed.new
+
+
+def _changed(facts: Facts, entry: HistoryEntry) -> list[Changed]:
+    """What a write changed, for people. Before a job was created there were no values, not even defaults."""
+    leaves = changed_leaves(entry.old, entry.new)
+    return leaves if entry.action == Action.CREATE else [_effective(facts, each) for each in leaves]
 
 
 def _effective(facts: Facts, changed: Changed) -> Changed:

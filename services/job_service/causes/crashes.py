@@ -19,7 +19,7 @@ _WORDS = {
         "`isolation` process, or a job with `state_backend` rocksdb",
     ),
     CauseKind.HOST_ENDED: (
-        "the Spark host of the tasks ended, and they start again on another one",
+        "the Spark host of the tasks ended or did not start, and they start again on another one",
         "wait a minute; if it comes again, `penstock logs JOB` and the log of the container say why hosts end",
     ),
     CauseKind.KAFKA_LOGIN: (

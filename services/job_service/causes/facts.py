@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from services.job_service.store.overview import ReportedTask
 
 
+OF_OPERATORS = frozenset(["oncall", "rollback"])
+"""The layers above those of tools: to drop one of them takes nothing else away."""
+
+
 class Cause(NamedTuple):
     """A cause with its evidence, in sentences."""
 
@@ -147,6 +151,12 @@ def is_lagging(facts: Facts, task: ReportedTask) -> bool:
     """Whether it is sure that a task is over the SLO."""
     at_least = lag_now(task).at_least
     return at_least is not None and at_least > facts.job.max_lag_seconds
+
+
+def coming_in(facts: Facts) -> float | None:
+    """Records per second that are written to the inputs, read or not; None where a key group is not measured."""
+    rates = [rate for rate in facts.key_group_rates if rate is not None]
+    return sum(rates) if rates and len(rates) == len(facts.key_group_rates) else None
 
 
 def present(facts: Facts) -> list[ReportedTask]:

@@ -11,16 +11,26 @@ from penstock.model.causes import CauseKind, Certainty
 from penstock.model.health import HELD_BACK_SECONDS
 from penstock.model.states import Health
 from penstock.tasks import balance
-from services.job_service.causes.facts import Cause, Facts, Upstream, is_lagging, lag_now, numbers, said_by
+from services.job_service.causes.facts import (
+    OF_OPERATORS,
+    Cause,
+    Facts,
+    Upstream,
+    coming_in,
+    is_lagging,
+    lag_now,
+    numbers,
+    said_by,
+)
 
 UNEVEN = 1.5
 """The busiest task gets so many times the mean."""
 _LEAST_GAIN = 0.1
 BUSY, IDLE = 0.8, 0.15
 _TREND_MINUTES = 10
+_MOST_TASKS = 32
 _FINE = (Health.HEALTHY, Health.STARTING)
 _SIZE = ("task_count", "max_task_count")
-_PINNED = frozenset(["oncall", "rollback"])
 
 
 def causes_of_upstream(facts: Facts) -> Iterator[Cause]:
@@ -157,11 +167,10 @@ def _too_small(facts: Facts) -> Iterator[Cause]:
     if not told:
         yield from _catching_up(facts, load)
         return
-    reason = None if facts.decision is None else facts.decision.inputs.get("reason")
-    told += [] if reason is None else [f"the newest decision of the Auto Scaler: {reason}"]
+    told += _decided(facts)
     count, limit = int(facts.config.get("task_count", 1)), _limit(facts)
     sizes = [leaf for name in _SIZE if (leaf := facts.setting(name)) is not None]
-    pinned = next((leaf for leaf in sizes if leaf.layer in _PINNED), None)
+    pinned = next((leaf for leaf in sizes if leaf.layer in OF_OPERATORS), None)
     if pinned is not None:
         summary = f"the layer {pinned.layer} holds the job at {pinned.field} {pinned.value}, which is too small"
         advice = f"`penstock layers drop JOB {pinned.layer}`, or `penstock rescale JOB N`"
@@ -169,12 +178,27 @@ def _too_small(facts: Facts) -> Iterator[Cause]:
     elif count >= limit:
         own = [said_by(leaf) for leaf in sizes]
         summary = f"the job needs more than the {limit} tasks that it may have"
-        advice = "raise `max_task_count`; more tasks than key groups need a job with more `key_groups`"
+        advice = _beyond(facts, limit)
         yield Cause(CauseKind.AT_LIMIT, Certainty.LIKELY, summary, (*told, *own), advice)
     else:
         asks = "does the Auto Scaler run (`penstock decisions JOB --why`)?"
         advice = f"`penstock rescale JOB {min(limit, 2 * count)}`; {asks}"
         yield Cause(CauseKind.TOO_SMALL, Certainty.LIKELY, f"{count} tasks are too few", tuple(told), advice)
+
+
+def _decided(facts: Facts) -> list[str]:
+    newest = facts.decision
+    reason = None if newest is None else newest.inputs.get("reason")
+    if newest is None or reason is None:
+        return []
+    return [f"the newest decision of the Auto Scaler, at {newest.at:%H:%M} UTC: {reason}"]
+
+
+def _beyond(facts: Facts, limit: int) -> str:
+    """What to do about the limit that counts: the least of both."""
+    if limit < int(facts.config.get("max_task_count", _MOST_TASKS)):
+        return "each task needs a key group: give the topic more partitions, and then the job more `key_groups`"
+    return f"`penstock override JOB max_task_count={2 * limit} --reason ... --for 2h`; for good, in the layer below"
 
 
 def _catching_up(facts: Facts, load: _Load) -> Iterator[Cause]:
@@ -195,15 +219,16 @@ def _catching_up(facts: Facts, load: _Load) -> Iterator[Cause]:
 
 def _limit(facts: Facts) -> int:
     groups = [int(source.get("key_groups") or 0) for source in dict(facts.config.get("inputs") or {}).values()]
-    least_groups = min((number for number in groups if number), default=int(facts.config.get("max_task_count", 32)))
-    return min(int(facts.config.get("max_task_count", 32)), least_groups)
+    most = int(facts.config.get("max_task_count", _MOST_TASKS))
+    return min(most, min((number for number in groups if number), default=most))
 
 
 def _load(facts: Facts) -> _Load:
-    """Of all tasks together; None where some task does not report it."""
-    return _Load(
-        _sum(facts, "input_rows_per_second"), _sum(facts, "processed_rows_per_second"), _mean(facts, "busy_share")
-    )
+    """Of all tasks together; None where some task does not report it. What comes in is taken to be what is read where
+    it is not measured."""
+    comes = coming_in(facts)
+    read = _sum(facts, "input_rows_per_second") if comes is None else comes
+    return _Load(read, _sum(facts, "processed_rows_per_second"), _mean(facts, "busy_share"))
 
 
 def _values(facts: Facts, name: str) -> list[float] | None:

@@ -66,13 +66,16 @@ class Failures:
         self.crashes[task.task_id] = crash
         return crash
 
-    def host_failed(self, key: HostKey, error: str, now: float) -> None:
-        """A host ended before it was ready."""
+    def host_failed(self, key: HostKey, error: str, now: float, *, after_seconds: float) -> None:
+        """A host ended before it was ready, so long after its start. The one that was killed because it was late says
+        only that it was killed."""
         before = self.hosts.get(key)
         in_a_row = 1 if before is None else before.count + 1
         limits = self._limits
         delay = delay_seconds(repr(key), in_a_row, limits.crash_first_seconds, limits.crash_cap_seconds)
-        self.hosts[key] = HostFailure(in_a_row, error, now + delay)
+        is_late = after_seconds >= limits.host_start_seconds
+        why = f"it was not ready in {limits.host_start_seconds:,.0f} s: is the machine too busy?" if is_late else error
+        self.hosts[key] = HostFailure(in_a_row, why, now + delay)
 
     def forget_old_crashes(self, tasks: Mapping[str, TaskView], desired: Collection[str], now: float) -> None:
         """Forgets crashes of tasks that are healthy again, and of tasks that are neither here nor desired here."""

@@ -9,7 +9,7 @@ import pytest
 from penstock.config.model import JobConfig
 from services.auto_scaler.decide.decision import DecisionInputs
 from services.auto_scaler.decide.explain import sentences
-from services.auto_scaler.decide.model import Action, JobUpdate, Use
+from services.auto_scaler.decide.model import Action, JobUpdate, Symptom, Use, nothing
 from services.auto_scaler.decide.symptoms import JobSymptoms
 from tests.support.auto_scaler import NOW, QUIET, change, job, load, past, rate, situation, state, symptoms
 
@@ -106,3 +106,14 @@ PARTS = {
 @pytest.mark.parametrize(("found", "known", "sentence"), PARTS.values(), ids=PARTS.keys())
 def test_what_else_is_said(found: JobSymptoms, known: dict[str, Any], sentence: str) -> None:
     assert sentence in why(found, job(2), **known)
+
+
+def test_a_lag_is_not_told_as_the_reason_to_do_nothing() -> None:
+    inputs = DecisionInputs(**situation(symptoms(120.0), job(2), state())._asdict())
+    found = sentences(
+        inputs, nothing(Symptom.LAG, "lag of 120 s is over the SLO of 90 s", "100 s of 300 s have passed")
+    )
+    assert found[-2:] == [
+        "Nothing is done, although there is a symptom: lag of 120 s is over the SLO of 90 s.",
+        "Limit: 100 s of 300 s have passed.",
+    ]

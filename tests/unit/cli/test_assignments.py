@@ -74,3 +74,10 @@ def test_what_does_not_fit_is_refused_with_field_and_rule(words: list[str], fiel
     assert isinstance(refused.value, PenstockError)
     assert (refused.value.field, refused.value.rule) == (field, rule)
     assert told in refused.value.detail
+
+
+def test_all_that_is_refused_is_told_at_once() -> None:
+    with pytest.raises(UserError) as told:
+        change_of(["task_count=nine", "task_cuont=2", "priority=1", "nonsense"])
+    assert told.value.field == "task_count"
+    assert [each["field"] for each in told.value.extra["errors"]] == ["task_count", "task_cuont", "config"]

@@ -17,7 +17,7 @@ def test_each_job_has_one_step_by_name() -> None:
     present = {"changed": Present({"a": 1, "b": {"c": 1, "d": 2}}, 3), "same": Present({"a": 1}, 1)}
     found = steps(wanted, present, {"same": 1, "old": 4}, prune=False)
     assert found == [
-        Step("changed", Kind.CHANGE, ("a: 1 -> 2", "b.d: 2 -> -"), wanted["changed"], 3),
+        Step("changed", Kind.CHANGE, ("a: 1 -> 2", "b.d: 2 -> unset"), wanted["changed"], 3),
         Step("new", Kind.CREATE, (), {"a": 1}),
         Step("old", Kind.EXTRA, version=4),
         Step("same", Kind.SAME, (), {"a": 1}, 1),

@@ -10,7 +10,7 @@ from pydantic import TypeAdapter, ValidationError
 from rich.console import Console
 
 from penstock.cli import errors
-from penstock.cli.output import Whole, age, cell, changes, figure, rich_table, span
+from penstock.cli.output import Whole, age, cell, changes, counted, end, figure, moment, rich_table, span
 from penstock.config.problems import Problem, refusal
 from penstock.control.errors import InvalidConfig, PenstockError, TerminalError, Unavailable
 
@@ -35,6 +35,26 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
 )
 def test_a_time_is_shown_by_its_age(seconds: float, text: str) -> None:
     assert age(NOW - timedelta(seconds=seconds), NOW) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (16, "23:59:44 UTC, 16s ago"),
+        (-240, "00:04:00 UTC, in 4m"),
+        (86_400, "2025-12-31 00:00:00 UTC, 1d ago"),
+    ],
+)
+def test_a_moment_has_the_clock_time_of_the_logs(seconds: float, text: str) -> None:
+    assert moment(NOW - timedelta(seconds=seconds), NOW) == text
+
+
+def test_an_end_is_told_by_what_is_left_and_by_the_clock() -> None:
+    assert end(NOW + timedelta(seconds=200), NOW) == "in 3m20s, at 00:03:20 UTC"
+
+
+def test_a_count_agrees_with_its_noun() -> None:
+    assert [counted(number, "task") for number in (0, 1, 1024)] == ["0 tasks", "1 task", "1,024 tasks"]
 
 
 def test_a_span_is_never_more_than_it_is() -> None:
@@ -82,10 +102,10 @@ def test_what_looks_like_markup_is_shown_as_it_is() -> None:
     [
         (None, None, []),
         ({"a": 1}, {"a": 1}, []),
-        (None, {"a": 1}, ["a: - -> 1"]),
-        ({"a": 1, "b": {"c": 2, "d": 3}}, {"b": {"c": 4, "d": 3}}, ["a: 1 -> -", "b.c: 2 -> 4"]),
+        (None, {"a": 1}, ["a: unset -> 1"]),
+        ({"a": 1, "b": {"c": 2, "d": 3}}, {"b": {"c": 4, "d": 3}}, ["a: 1 -> unset", "b.c: 2 -> 4"]),
         ({"a": {"b": 1}}, {"a": 2}, ['a: {"b":1} -> 2']),
-        ({"a": [1]}, None, ["a: 1 -> -"]),
+        ({"a": [1]}, None, ["a: 1 -> unset"]),
     ],
 )
 def test_changes_are_told_leaf_by_leaf(old: Any, new: Any, expected: list[str]) -> None:

@@ -44,6 +44,10 @@ def test_a_new_job_has_no_change_kinds() -> None:
     assert plan_table(old)[1] == [("state_backend", "-", "heap", "forbidden")]
 
 
+def test_a_plan_that_changes_nothing_says_so() -> None:
+    assert plan_title(answer_of(kind="none")) == "etl: no field changes"
+
+
 def test_a_rescale_tells_what_it_does_about_watermarks() -> None:
     assert "completeness: wait" in list(plan_outcome(answer_of(completeness="wait")))[-1]
     assert "dropped as late" in list(plan_outcome(answer_of(completeness="drop_late")))[-1]

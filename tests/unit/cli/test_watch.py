@@ -55,5 +55,8 @@ def test_the_first_hop_says_who_wrote_what_and_why() -> None:
         new={"task_count": 4},
         expires_at=None,
     )
-    assert written(5, entry) == "revision 5 was written by ann, 0s ago: task_count: 2 -> 4: catch up"
+    assert written(5, entry) == (
+        f"revision 5 was written by ann to the layer oncall at {entry.at:%H:%M:%S} UTC, 0s ago: "
+        "task_count: 2 -> 4: catch up"
+    )
     assert written(5, None) == "revision 5 was written"

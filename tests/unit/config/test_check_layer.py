@@ -134,3 +134,8 @@ def test_the_layer_that_rolls_back_may_hide_a_value() -> None:
     new = {"package": {"name": "flights", "version": "2", "digest": f"sha256:{'a' * 64}"}, "query": {"sql": "SELECT 1"}}
     config = check_merged(overlay(job(new), good))
     assert (config.package.version, config.package.digest, config.query.sql) == ("1", None, None)
+
+
+def test_an_unknown_field_names_those_that_look_like_it() -> None:
+    with pytest.raises(InvalidConfig, match=r"there is no such field; do you mean max_records_per_trigger, "):
+        check_layer("oncall", {"max_records_per_triger": 5})

@@ -58,4 +58,4 @@ def test_a_chart_of_which_nothing_is_known_says_so() -> None:
 
 def test_days_have_dates() -> None:
     (chart,) = charts(series(hours=48, lag_seconds=[1.0]), 90.0)
-    assert (chart.begins, chart.ends) == ("11-25 11:00", "11-27 11:00")
+    assert (chart.begins, chart.ends) == ("11-25 11:00", "11-27 11:00 UTC")

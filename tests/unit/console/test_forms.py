@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from penstock.config.problems import Problem, refusal
 from penstock.control.errors import Forbidden, InvalidConfig, PenstockError, Unavailable, UserError
 from services.console.views import forms
 from services.console.views.forms import Errors
@@ -110,7 +111,19 @@ def test_a_number_that_the_page_made_must_be_one(text: str) -> None:
         (InvalidConfig("too many", field="task_count", rule="max"), {"changes": "too many (rule max)"}),
         (Forbidden("not you", rule="role"), {"form": "not you (rule role)"}),
         (Unavailable("nobody answers"), {"form": "nobody answers"}),
+        (
+            refusal([Problem("a", "max", "a is too large"), Problem("b", "min", "b is too small")]),
+            {"changes": "a is too large; b is too small (rule max)"},
+        ),
     ],
 )
 def test_a_refusal_stands_beside_the_field_that_it_names(error: PenstockError, expected: Errors) -> None:
     assert forms.refused(error, {"reason": "reason"}, "changes") == expected
+
+
+@pytest.mark.parametrize(("text", "is_good"), [("", True), (" before-v2 ", True), ("A B", False)])
+def test_the_name_of_a_savepoint_is_checked_in_words(text: str, is_good: bool) -> None:
+    errors: Errors = {}
+    forms.savepoint_name(text, errors)
+    assert ("name" not in errors) is is_good
+    assert is_good or errors["name"].startswith("a savepoint's name")

@@ -51,3 +51,7 @@ def test_figures_with_their_units(value: float | None, unit: str, text: str) -> 
 def test_times(passed: float, text: str) -> None:
     assert words.ago(NOW - timedelta(seconds=passed), NOW) == text
     assert words.ago(None, NOW) == "–"
+
+
+def test_a_field_breaks_between_words_only() -> None:
+    assert words.breakable("slo.max_<b>") == "slo.<wbr>max_<wbr>&lt;b&gt;"

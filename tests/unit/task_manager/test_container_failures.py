@@ -177,7 +177,7 @@ def test_hosts_that_do_not_start_are_tried_less_often_and_reported() -> None:
 
 def test_a_host_that_is_never_ready_is_replaced() -> None:
     """
-    1. A host hangs in its start: after the time for that it is killed and another one started.
+    1. A host hangs in its start: after the time for that it is killed and another one started. Why is told.
     """
     world = World(Limits(host_start_seconds=30.0))
     world.container.tick()
@@ -185,6 +185,8 @@ def test_a_host_that_is_never_ready_is_replaced() -> None:
     hanging.stuck = True
     world.wait(31.0)
     assert hanging.how is not None
+    (failure,) = world.container._state.observed.host_failures.values()
+    assert failure.error.startswith("it was not ready in 30 s")
     world.wait(5.0)
     assert len(world.hosts.all) > 1
 

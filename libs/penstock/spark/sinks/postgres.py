@@ -18,6 +18,7 @@ from functools import partial
 from typing import IO
 
 import psycopg
+from psycopg import errors
 from pyspark.sql import Column, DataFrame
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
@@ -123,7 +124,7 @@ class PostgresSink:
         with self._link() as link:
             self._ensure_stage(link)
             with link.transaction(), link.cursor() as cursor:
-                with cursor.copy(self._target.copy_statement()) as copy:
+                with self._naming_the_column(rows), cursor.copy(self._target.copy_statement()) as copy:
                     while chunk := rows.read(_CHUNK_BYTES):
                         copy.write(chunk)
                 is_late = is_written(claim_marker(link, self._key), *batch)
@@ -133,6 +134,20 @@ class PostgresSink:
                     write_marker(link, self._key, batch, self._target.insert(link))
                 self._target.empty_stage(link)
         return not is_late
+
+    @contextmanager
+    def _naming_the_column(self, rows: IO[bytes]) -> Iterator[None]:
+        """Postgres names the line of a text with NUL, and not its column, which is what somebody has to mend."""
+        try:
+            yield
+        except errors.CharacterNotInRepertoire as error:
+            column = self._target.column_with_nul(rows)
+            if column is None:
+                raise
+            raise BrokenTask(
+                f"the column {column} of a row has the character NUL, which no text in Postgres can hold; replace it "
+                f"in the query: replace({column}, chr(0), '')"
+            ) from error
 
     @contextmanager
     def _link(self) -> Iterator[Link]:

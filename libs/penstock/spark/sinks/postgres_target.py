@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Sequence
-from typing import NamedTuple, cast
+from typing import IO, NamedTuple, cast
 
 import psycopg
 from psycopg import sql
@@ -129,6 +129,12 @@ class Target:
     def empty_stage(self, connection: psycopg.Connection) -> None:
         """For the next batch; a rollback leaves the stage empty by itself."""
         connection.execute(sql.SQL("TRUNCATE {}").format(self._stage_identifier))
+
+    def column_with_nul(self, rows: IO[bytes]) -> str | None:
+        """The column in which COPY text, read again from its beginning, has the character NUL; None without one."""
+        rows.seek(0)
+        line = next((line for line in rows if b"\0" in line), None)
+        return None if line is None else list(self._columns)[line.partition(b"\0")[0].count(b"\t")]
 
     def copy_statement(self) -> sql.Composed:
         """Takes COPY text into the stage."""

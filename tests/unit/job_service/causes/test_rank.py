@@ -30,6 +30,9 @@ OLD = {"reported_at": ago(600), "alive_at": ago(2)}
 C1 = ContainerEvidence("c1", True, "open", None, 0, 0, 0)
 PACKAGE = LeafChange(path=("package", "version"), old="1", new="2")
 REJECTED = Rejected(revision=7, leaves=(PACKAGE,), wave=0, waves=2, task="etl/0", error="ValueError: 3")
+AT_ITS_LIMIT = BUSY | {"backlog_records": 787, "input_rows_per_second": 3.9, "processed_rows_per_second": 5.0}
+AT_ITS_LIMIT |= {"busy_share": 0.5}
+"""What Spark measures of a task with 20 records per trigger of 5 s: it never says more than that comes in."""
 LAG = facts([task(0, progress=BUSY)])
 FIRST = [
     ("the syncer is down", facts(job={"state": JobState.PENDING}, rounds=[STALLED], leaders=[NOBODY]), "process_down"),
@@ -72,8 +75,8 @@ FIRST = [
     (
         "a limit of records",
         facts(
-            [task(progress=BUSY)],
-            settings=[leaf("max_records_per_trigger", 10)],
+            [task(progress=AT_ITS_LIMIT)],
+            settings=[leaf("max_records_per_trigger", 20)],
             config={"trigger_interval_seconds": 5.0},
         ),
         "held_by_layer",
@@ -298,6 +301,7 @@ def test_a_dropped_layer_counts_by_what_then_holds() -> None:
     )
     first = causes_of(known)[0]
     assert (first.kind, first.certainty) == (CauseKind.RECENT_CHANGE, Certainty.CERTAIN)
+    assert first.summary == "the layer oncall expired: task_count: 4 to 1"
     assert "task_count: 4 to 1" in first.evidence[0]
     assert "penstock revert etl oncall 1" in first.advice
 
@@ -307,3 +311,65 @@ def test_a_hot_group_that_no_ranges_help_is_said_to_need_another_key() -> None:
     (first, *_) = causes_of(facts(tasks, key_group_rates=(0.0,) * 7 + (900.0,)))
     assert "key group 7 alone has 100% of the input" in first.evidence
     assert "another key" in first.advice
+
+
+def test_a_limit_below_oncall_is_hidden_not_dropped() -> None:
+    """The job cannot be without its layer base: an override is what helps at once."""
+    limit = leaf("max_records_per_trigger", 20, "base")
+    known = facts(
+        [task(progress=AT_ITS_LIMIT)],
+        settings=[limit],
+        config={"trigger_interval_seconds": 5.0},
+        key_group_rates=(3.0,) * 8,
+    )
+    (first, *_) = causes_of(known)
+    assert (first.kind, first.certainty) == (CauseKind.HELD_BY_LAYER, Certainty.CERTAIN)
+    assert first.evidence[1:] == (
+        "task 0 reads 3.9 rows/s of the 4.0 that it may, and 787 rows wait for it",
+        "24.0 rows/s come in, and all tasks together may read 4.0 rows/s",
+    )
+    assert first.advice.startswith("`penstock override etl max_records_per_trigger=200 --reason ... --for 2h`")
+
+
+@pytest.mark.parametrize(
+    "progress", [{"input_rows_per_second": 2.0}, {"backlog_records": 19}], ids=["reads less", "less than a batch waits"]
+)
+def test_a_limit_that_a_task_does_not_reach_is_no_cause(progress: dict[str, Any]) -> None:
+    slow = AT_ITS_LIMIT | {"processed_rows_per_second": 0.1} | progress
+    known = facts(
+        [task(progress=slow)],
+        settings=[leaf("max_records_per_trigger", 20)],
+        config={"trigger_interval_seconds": 5.0},
+    )
+    assert CauseKind.HELD_BY_LAYER not in {each.kind for each in causes_of(known)}
+
+
+@pytest.mark.parametrize(
+    ("config", "advice"),
+    [
+        ({"inputs": {"in": {"topic": "t", "key_groups": 1}}}, "each task needs a key group"),
+        ({"max_task_count": 1}, "`penstock override etl max_task_count=2"),
+    ],
+)
+def test_the_advice_is_about_the_limit_that_counts(config: dict[str, Any], advice: str) -> None:
+    (first, *_) = causes_of(facts([task(progress=BUSY)], config=config))
+    assert first.kind is CauseKind.AT_LIMIT
+    assert first.advice.startswith(advice)
+
+
+def test_the_minute_of_a_change_is_not_said_to_be_after_it() -> None:
+    """The change is of 11:52:20, and the first minute over the SLO is that of 11:52."""
+    known = facts(
+        [task(progress=BUSY)],
+        changes=[change({"task_count": 4}, {"task_count": 1}, 460)],
+        minutes=OVER,
+    )
+    (first, *_) = causes_of(known)
+    assert first.evidence[1] == "the first minute over the SLO is 2026-01-01 11:52 UTC"
+
+
+def test_a_change_that_failed_says_the_default_that_it_replaces() -> None:
+    written = change({}, {"task_count": 4, "args": {"x": 1}})
+    known = facts(job={"state": JobState.QUARANTINED, "detail": "no disk"}, changes=[written])
+    (first, *_) = causes_of(known)
+    assert first.evidence[1].endswith("args.x: unset to 1, task_count: 1 to 4")
