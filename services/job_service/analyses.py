@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from time import monotonic
+from typing import Any
 
 from sqlalchemy import Engine
 
-from penstock.config.classify import Config, classify
+from penstock.config.classify import ARGS, Config, classify
 from penstock.config.model import JobConfig
 from penstock.config.problems import Problem
 from penstock.control.errors import PenstockError
@@ -18,6 +19,7 @@ from penstock.store.engine import snapshot
 from penstock.tasks.analysis import AnalysisReport, AnalysisRequest
 from penstock.tasks.selectors import selector_of
 from penstock.wire.analyses import AnalysisCall, AnalysisClient
+from services.job_service.answers import Verified
 from services.job_service.store.analyses import is_written, live_urls
 
 log = logger(__name__)
@@ -30,7 +32,7 @@ _UNRELATED = frozenset(
     {
         "completeness", "container_labels", "desired_state", "isolation", "key_group_bounds", "labels",
         "max_bytes_per_trigger", "max_records_per_trigger", "max_task_count", "owner", "priority", "region",
-        "resources", "slo", "threads_per_task", "trigger_interval_seconds",
+        "rescale_within_seconds", "resources", "slo", "threads_per_task", "trigger_interval_seconds",
     }
 )  # fmt: skip
 
@@ -51,6 +53,32 @@ class Verdict:
     def unverified_why(self) -> str:
         """What could not be checked; empty where every check was made."""
         return self.why if self.report is None else "; ".join(self.report.unchecked)
+
+
+class MustAsk(Exception):
+    """Nothing was written: containers must be asked about a write first, outside of its transaction."""
+
+    def __init__(self, job: str, config: JobConfig) -> None:
+        super().__init__(job)
+        self.job = job
+        self.config = config
+
+
+@dataclass(slots=True)
+class Question:
+    """What containers say of one write. `verify`: whether they are to be asked. `verified`: what came of it; None: they
+    need not be asked, or have not been yet."""
+
+    verify: bool
+    verified: Verified | None = None
+
+    def require_answer(self, job: str, after: JobConfig) -> None:
+        """Raises MustAsk unless the answer is there, or nobody wants one."""
+        if self.verified is not None:
+            return
+        if self.verify:
+            raise MustAsk(job, after)
+        self.verified = Verified(False, "verify=false was asked for")
 
 
 class Analyses:
@@ -104,6 +132,14 @@ class Analyses:
 def without(problems: Sequence[Problem], fields: Collection[str]) -> tuple[Problem, ...]:
     """The problems but those of missing topics in these fields."""
     return tuple(each for each in problems if each.rule != "topic_exists" or each.field not in fields)
+
+
+def may_matter(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
+    """Whether a change of a layer's content may bring a problem. `must_be_asked` is exact, and costs much more."""
+    names = old.keys() | new.keys()
+    return any(
+        name == ARGS or name not in old or name not in new or old[name] != new[name] for name in names - _UNRELATED
+    )
 
 
 def must_be_asked(before: Config, after: JobConfig) -> bool:

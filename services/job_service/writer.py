@@ -9,15 +9,16 @@ from datetime import datetime
 from sqlalchemy import Connection, Engine
 
 from penstock.config.basis import merge_basis
+from penstock.config.model import JobConfig
 from penstock.config.problems import refusal
 from penstock.control.clock import Clock
 from penstock.control.errors import Conflict, InvalidConfig, NotFound, UserError
 from penstock.control.logs import logger
 from penstock.model.jobs import Action, Change, Committed, StoredJob
-from penstock.store.engine import snapshot, transaction
+from penstock.store.engine import transaction
 from penstock.wire.jobs import Written
 from services.job_service.access import Principal
-from services.job_service.analyses import WRITE_SECONDS, Analyses, must_be_asked
+from services.job_service.analyses import WRITE_SECONDS, Analyses, MustAsk, Question, may_matter, must_be_asked
 from services.job_service.answers import Answer, Verified, answer, nothing_done, written
 from services.job_service.path_rules import require_paths
 from services.job_service.store import expected, flows, history, idempotency, packages, secrets
@@ -74,54 +75,61 @@ class Call:
             )
             return done
 
-    def write(self, status: int, write: Write, *, verified: Verified | None = None) -> Answer:
+    def write(self, status: int, write: Write) -> Answer:
         """Does one write. Raises the UserError that refuses it."""
-        return self.run(lambda connection: answer(status, self.write_in(connection, write), verified=verified))
+        return self.run(lambda connection: answer(status, self.write_in(connection, write)))
 
-    def verified(self, write: Write, *, verify: bool) -> Verified | None:
-        """Whether Spark's analysis found nothing against the write, as the job is stored now; None when there is
-        nothing to verify.
+    def write_verified(self, write: Write, *, verify: bool) -> Answer:
+        """Does one write of a layer once Spark's analysis has nothing against it. Raises the UserError that refuses
+        it."""
 
-        It is asked before the write's transaction, which nothing may hold up. Without a host that is ready the write
-        goes on unverified. Raises InvalidConfig with what the analysis found.
+        def work(connection: Connection, question: Question) -> Answer:
+            done = self.write_in(connection, write, question)
+            status = 201 if done.action == Action.CREATE else 200
+            return answer(status, done, verified=question.verified)
+
+        return self.run_verified(work, verify=verify)
+
+    def run_verified(self, work: Callable[[Connection, Question], Answer], *, verify: bool) -> Answer:
+        """As `run`, of work that does one write and passes the question on to it.
+
+        Whether Spark has to be asked follows from what is stored, so the write's transaction finds it out. Nothing may
+        hold that up: it ends without a change, a container is asked, and the work is done in another one. Without a
+        host that is ready the write goes on unverified. Raises InvalidConfig with what the analysis found.
         """
-        with snapshot(self.engine) as connection:
-            if self.key is not None and idempotency.is_known(connection, self.author, self.key):
-                return None
-            stored = expected.read(connection, [write.job]).get(write.job, unknown_job(write.job))
-            layers = all_layers(connection)
-            try:
-                change = decide(write, stored, layers, self.clock.now())
-                _require_allowed(change, {write.job: stored}, layers, self.path_roots)
-                if change is not None and change.merged is not None:
-                    secrets.check(connection, write.job, change.merged["secrets"])
-            except UserError:
-                return None  # the write itself is refused by it
-        if change is None or change.config is None:
-            return None
-        config = change.config
-        if stored.exists and not must_be_asked(merged_of(stored, layers), config):
-            return None
-        if not verify:
-            return Verified(False, "verify=false was asked for")
-        verdict = self.analyses.ask(write.job, config, wait_seconds=WRITE_SECONDS, start_host=False)
+        question = Question(verify)
+        try:
+            return self.run(lambda connection: work(connection, question))
+        except MustAsk as unasked:
+            question.verified = self._asked(unasked.job, unasked.config)
+        return self.run(lambda connection: work(connection, question))
+
+    def _asked(self, job: str, config: JobConfig) -> Verified:
+        verdict = self.analyses.ask(job, config, wait_seconds=WRITE_SECONDS, start_host=False)
         if verdict.report is not None and verdict.report.problems:
             raise refusal(verdict.report.problems)
         return Verified(verdict.verified, verdict.unverified_why)
 
-    def write_in(self, connection: Connection, write: Write) -> Written:
-        """Does one write in the transaction of `run`. Raises the UserError that refuses it."""
-        (outcome,) = write_many(connection, [write], self.clock, self.began, self.path_roots)
+    def write_in(self, connection: Connection, write: Write, question: Question | None = None) -> Written:
+        """Does one write in the transaction of `run`, or of `run_verified` with its question. Raises the UserError that
+        refuses it."""
+        (outcome,) = write_many(connection, [write], self.clock, self.began, self.path_roots, question)
         if isinstance(outcome, UserError):
             raise outcome
         return outcome
 
 
 def write_many(
-    connection: Connection, writes: Sequence[Write], clock: Clock, began: float, path_roots: Sequence[str]
+    connection: Connection,
+    writes: Sequence[Write],
+    clock: Clock,
+    began: float,
+    path_roots: Sequence[str],
+    question: Question | None = None,
 ) -> list[Outcome]:
     """Does many writes, each by itself: a refused write changes nothing, and the others are done. `began`: when they
-    were asked for, by the monotonic clock. `path_roots`: as in `Call`.
+    were asked for, by the monotonic clock. `path_roots`: as in `Call`. `question`: of the only write; without it Spark
+    is not asked.
 
     All jobs are locked before the first change, since the revision counter must be locked last. The time of the writes
     is read after that: a write that waited for its turn meets a layer that has expired meanwhile as expired.
@@ -137,7 +145,7 @@ def write_many(
         flows.lock(connection)
     for batch in turns:
         part = {position: writes[position] for position in batch}
-        outcomes |= _write_batch(connection, part, jobs, clock, began, path_roots)
+        outcomes |= _write_batch(connection, part, jobs, clock, began, path_roots, question)
         if len(outcomes) < len(writes):
             jobs |= expected.read(connection, [writes[position].job for position in batch])
     if any(isinstance(outcome, UserError) for outcome in outcomes.values()):
@@ -152,6 +160,7 @@ def _write_batch(
     clock: Clock,
     began: float,
     path_roots: Sequence[str],
+    question: Question | None,
 ) -> dict[int, Outcome]:
     """Outcomes by position. No two writes of a batch are to the same job."""
     layers, now = all_layers(connection), clock.now()
@@ -171,6 +180,8 @@ def _write_batch(
             changes[position] = change
     outcomes |= secrets.take(connection, changes)
     changes = _without(changes, outcomes)
+    for change in changes.values() if question is not None else ():
+        _require_answer(question, change, jobs[change.job], layers)
     outcomes |= packages.take(connection, changes, lambda: clock.monotonic() - began)
     changes = _without(changes, outcomes)
     outcomes |= flows.take(connection, changes)
@@ -190,6 +201,14 @@ def _require_allowed(
     """Raises InvalidConfig when a change gives its job a path below none of the roots."""
     if change is not None and change.config is not None:
         require_paths(jobs.get(change.job, unknown_job(change.job)), layers, change.config, path_roots)
+
+
+def _require_answer(question: Question, change: Change, stored: StoredJob, layers: Layers) -> None:
+    """Raises MustAsk when a container must be asked about the change before it is made."""
+    if change.config is None or (stored.exists and not may_matter(change.old or {}, change.new or {})):
+        return
+    if not stored.exists or must_be_asked(merged_of(stored, layers), change.config):
+        question.require_answer(change.job, change.config)
 
 
 def _decided(

@@ -144,8 +144,11 @@ def refused_changes(running: Config, before: Config, after: JobConfig) -> Sequen
     `before`: what was expected until then. Going back to what runs is always allowed, and so is a write that leaves
     such leaves as they are.
     """
+    refused = forbidden_changes(running, after)
+    if not refused:
+        return ()
     written = {change.path for change in classify(before, after).fields}
-    return [change for change in forbidden_changes(running, after) if change.path in written]
+    return [change for change in refused if change.path in written]
 
 
 def require_layer_row(layers: Layers, layer: str) -> LayerRow:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from fastapi import APIRouter, Response
-from sqlalchemy import Connection
 
 from penstock.config.validate import read_merged
 from penstock.control.errors import NotFound
@@ -14,7 +13,7 @@ from penstock.model.jobs import Action, JobState
 from penstock.store.engine import snapshot
 from penstock.wire.jobs import JobPage, JobView, JobWrite, Written
 from services.job_service import access, requests
-from services.job_service.answers import Answer, answer, etag, layer_versions
+from services.job_service.answers import etag, layer_versions
 from services.job_service.cursors import encode
 from services.job_service.requests import CallOf, JobName, PageOf100, PartsOf, ReasonBody, Verify, respond
 from services.job_service.store import expected, jobs, lags, overview
@@ -32,14 +31,7 @@ def put_job(
 ) -> Response:
     """Creates a job, or replaces its base layer. `If-None-Match: *` creates only; `If-Match` is the base's version."""
     write = Write(Action.CREATE, job, call.author, BASE, body.config, body.reason, precondition)
-
-    verified = call.verified(write, verify=verify)
-
-    def work(connection: Connection) -> Answer:
-        done = call.write_in(connection, write)
-        return answer(201 if done.action == Action.CREATE else 200, done, verified=verified)
-
-    return respond(call.run(work))
+    return respond(call.write_verified(write, verify=verify))
 
 
 @router.get("/v1/jobs", response_model=JobPage)

@@ -103,7 +103,7 @@ def revert_layer(
 
 def _written(call: Call, write: Write, verify: bool) -> Response:
     """Does a write to a layer that the caller may set, once Spark has nothing against it."""
-    return respond(call.write(200, write, verified=call.verified(write, verify=verify)))
+    return respond(call.write_verified(write, verify=verify))
 
 
 def _past(connection: Connection, job: str, layer: str, revision: int) -> LayerView:

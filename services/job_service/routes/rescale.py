@@ -18,6 +18,7 @@ from penstock.tasks.spec import key_group_count
 from penstock.wire.balance import BalanceView, MeasuredSeconds, Rebalanced, RebalanceWrite
 from penstock.wire.jobs import RescaleWrite, Written
 from services.job_service import access, balance, requests
+from services.job_service.analyses import Question
 from services.job_service.answers import Answer, answer
 from services.job_service.layer_expiry import Expiry, expiry_of
 from services.job_service.requests import CallOf, JobName, PartsOf, expected_config, respond
@@ -41,15 +42,14 @@ def rescale_job(job: JobName, body: RescaleWrite, call: CallOf) -> Response:
     `within_seconds` it sets `rescale_within_seconds`: how long tasks may take to finish their batches
     and to catch up. If they need longer, or are expected to, nothing is stopped and the job runs on.
     `/sync` shows the plan. Spark is asked before a job gets several tasks."""
-    _verify(call, job, body.task_count)
 
-    def work(connection: Connection) -> Answer:
+    def work(connection: Connection, question: Question) -> Answer:
         layer = access.highest_layer(call.principal, all_layers(connection))
         expected.lock(connection, [job])
         write = rescale_write(connection, call, job, layer, body)
-        return answer(202, call.write_in(connection, write))
+        return answer(202, call.write_in(connection, write, question))
 
-    return respond(call.run(work))
+    return respond(call.run_verified(work, verify=True))
 
 
 def rescale_write(connection: Connection, call: Call, job: str, layer: str, body: RescaleWrite) -> Write:
@@ -89,17 +89,6 @@ def rebalance_job(job: JobName, body: RebalanceWrite, call: CallOf) -> Response:
         return answer(202, Rebalanced(**dict(balance.view(job, config, rates, found)), written=written), written)
 
     return respond(call.run(work))
-
-
-def _verify(call: Call, job: str, task_count: int) -> None:
-    """Raises InvalidConfig when Spark finds that the job cannot have so many tasks."""
-    with snapshot(call.engine) as connection:
-        layer = access.highest_layer(call.principal, all_layers(connection))
-        stored = expected.read(connection, [job]).get(job)
-    if stored is not None:
-        precondition = Precondition(if_match=stored.version(layer))
-        patch = {"task_count": task_count}
-        call.verified(Write(Action.PATCH, job, call.author, layer, patch, "", precondition), verify=True)
 
 
 def write_patch(

@@ -24,9 +24,15 @@ _JOBS = """
 """
 _READ = text(_JOBS)
 _LOCK = text(f"{_JOBS} ORDER BY name FOR UPDATE OF jobs")
-# The State Syncer locks the row of a job for its first commit, so a running row is read after the lock, too.
-_RUNNING = text("SELECT job, config FROM running WHERE job = ANY(:names) AND started")
-_LAYERS = text(f"SELECT job, {columns(StoredLayer)} FROM expected_layers WHERE job = ANY(:names)")
+# The State Syncer locks the row of a job for its first commit, so a running row is read after the lock, too. One
+# statement, since each costs more than what it reads: a row without a layer is the running configuration.
+_CONTENTS = text(
+    f"""
+    SELECT job, {columns(StoredLayer)} FROM expected_layers WHERE job = ANY(:names)
+    UNION ALL SELECT job, NULL, config, NULL, NULL, NULL, NULL, NULL, NULL
+    FROM running WHERE job = ANY(:names) AND started
+    """
+)
 _NOT_YET_WRITTEN = 0
 
 _CLAIM = text(
@@ -126,14 +132,11 @@ def _as_row(position: int, change: Change) -> dict[str, Any]:
 
 
 def _with_layers(connection: Connection, rows: Sequence[Any]) -> dict[str, StoredJob]:
-    found: dict[str, dict[str, StoredLayer]] = {row.name: {} for row in rows}
-    if found:
-        for job, *values in connection.execute(_LAYERS, {"names": list(found)}):
-            found[job][values[0]] = StoredLayer(*values)
-    running = _read_running(connection, list(found))
-    return {row.name: StoredJob(**row._mapping, running=running.get(row.name), layers=found[row.name]) for row in rows}
-
-
-def _read_running(connection: Connection, names: Sequence[str]) -> dict[str, Any]:
-    """The running configurations of those of these jobs that have started."""
-    return {row.job: row.config for row in connection.execute(_RUNNING, {"names": names})} if names else {}
+    layers: dict[str, dict[str, StoredLayer]] = {row.name: {} for row in rows}
+    running: dict[str, Any] = {}
+    for job, layer, config, *written in connection.execute(_CONTENTS, {"names": list(layers)}) if layers else ():
+        if layer is None:
+            running[job] = config
+        else:
+            layers[job][layer] = StoredLayer(layer, config, *written)
+    return {row.name: StoredJob(**row._mapping, running=running.get(row.name), layers=layers[row.name]) for row in rows}

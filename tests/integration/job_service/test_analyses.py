@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,7 +11,7 @@ from fastapi import FastAPI
 from sqlalchemy import text
 
 from penstock.config.problems import Problem
-from penstock.control.errors import InvalidConfig, Unavailable
+from penstock.control.errors import InvalidConfig, Unavailable, VersionConflict
 from penstock.store.engine import transaction
 from penstock.tasks.analysis import AnalysisReport, Operator
 from penstock.wire.analyses import AnalysisCall
@@ -30,9 +30,10 @@ RIGHT = AnalysisReport(columns={"dest": "string"}, operators=(STATE,))
 
 @dataclass
 class Container:
-    """What it answers, None when no host is ready; and what it was asked."""
+    """What it answers, None when no host is ready; what it was asked; and what happens while it thinks."""
 
     report: AnalysisReport | None = RIGHT
+    meanwhile: Callable[[], object] = bool
     asked: list[AnalysisCall] = field(default_factory=list)
 
     def app(self) -> FastAPI:
@@ -42,6 +43,7 @@ class Container:
         @app.post("/v1/analyses")
         def analyse(call: AnalysisCall) -> AnalysisReport:
             self.asked.append(call)
+            self.meanwhile()
             if self.report is None:
                 raise Unavailable("no host with the job's package is ready")
             return self.report
@@ -147,6 +149,21 @@ def test_what_only_some_containers_lack_is_no_problem(
         client.delete_job("etl")
         with pytest.raises(InvalidConfig, match="has no secret token"):
             client.put_job("etl2", CONFIG)
+
+
+def test_nothing_is_locked_while_a_container_is_asked(client: JobClient, container: Container) -> None:
+    """1. Somebody writes another layer of the job meanwhile: both writes count. 2. Somebody writes the same layer: the
+    version that was read is not the present one any more, and the write is refused."""
+    client.put_job("etl", CONFIG)
+    container.meanwhile = lambda: client.patch_layer("etl", "scaler", {"priority": 3}, if_match=0)
+    client.patch_layer("etl", "oncall", {"args": {"x": 1}}, if_match=0)
+    config = client.get_job("etl").config
+    assert (config["priority"], config["args"]) == (3, {"x": 1})
+    container.meanwhile = lambda: client.patch_layer("etl", "oncall", {"priority": 4}, if_match=1)
+    with pytest.raises(VersionConflict):
+        client.patch_layer("etl", "oncall", {"args": {"x": 2}}, if_match=1)
+    config = client.get_job("etl").config
+    assert (config["priority"], config["args"]) == (4, {"x": 1})
 
 
 def test_only_what_spark_looks_at_is_asked(client: JobClient, container: Container) -> None:

@@ -1,0 +1,45 @@
+"""Which writes Spark is asked about."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from penstock.config.model import JobConfig
+from services.job_service.analyses import MustAsk, Question, may_matter
+from services.job_service.answers import Verified
+from tests.support.config.jobs import job
+
+CONFIG = JobConfig.model_validate(job())
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "matters"),
+    [
+        ({}, {}, False),
+        ({}, {"priority": 2}, False),
+        ({"priority": 2, "task_count": 2}, {"task_count": 2}, False),
+        ({"task_count": 2}, {}, True),
+        ({"task_count": 2}, {"task_count": 3}, True),
+        ({}, {"query": {"sql": "SELECT 1"}}, True),
+        ({"inputs": {"a": {"topic": "t"}}}, {"inputs": {"a": {"topic": "u"}}}, True),
+        ({"args": {"x": 1}}, {"args": {"x": True}}, True),
+    ],
+)
+def test_a_change_of_a_layer_matters_unless_no_analysis_depends_on_it(old: Any, new: Any, matters: bool) -> None:
+    """Types of `args` count, which Python holds equal."""
+    assert may_matter(old, new) is matters
+
+
+def test_a_question_stays_open_until_it_is_answered() -> None:
+    """1. The first attempt of a write ends. 2. The second one has the answer. 3. Nobody is asked where the caller wants
+    no answer, and that is told."""
+    question = Question(verify=True)
+    with pytest.raises(MustAsk):
+        question.require_answer("etl", CONFIG)
+    question.verified = Verified(True)
+    question.require_answer("etl", CONFIG)
+    unasked = Question(verify=False)
+    unasked.require_answer("etl", CONFIG)
+    assert unasked.verified == Verified(False, "verify=false was asked for")
