@@ -1,4 +1,4 @@
-"""State of `transformWithState`: variables of several kinds, timers and TTL go with their keys."""
+"""State of `transformWithState`, and of `transformWithStateInPandas`: variables of several kinds, timers and TTL go with their keys."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from penstock.spark.task import Runtime
 from tests.support.spark.hosts import make_topic
 from tests.support.spark.redistribution import KEY_GROUPS, Events, Job, Keys, Row, job_config, output_topic
 
-_MODULE = "tests.support.spark.stateful_processor"
+_ROWS = "tests.support.spark.stateful_processor"
+_FRAMES = "tests.support.spark.pandas_state"
 _KEYS = 18
 # Tasks and threads of each generation.
 _THERE = ((2, 1), (1, 2))
@@ -28,7 +29,7 @@ def make_job(runtime: Runtime, kafka: EmbeddedKafka, function: str, backend: str
         {"events": events.topic},
         "spark",
         output_topic(kafka.bootstrap),
-        query={"python": f"{_MODULE}:{function}"},
+        query={"python": function},
         output_mode="update",
         state_backend=backend,
         task_count=_THERE[0][0],
@@ -56,7 +57,14 @@ def seen(values: list[int]) -> str:
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    ("function", "sizes"), [("at_timer", _THERE), ("at_timer", _AND_BACK), ("with_ttl", _AND_BACK)]
+    ("function", "sizes"),
+    [
+        (f"{_ROWS}:at_timer", _THERE),
+        (f"{_ROWS}:at_timer", _AND_BACK),
+        (f"{_ROWS}:with_ttl", _AND_BACK),
+        (f"{_FRAMES}:at_timer", _AND_BACK),
+        (f"{_FRAMES}:with_ttl", _AND_BACK),
+    ],
 )
 def test_variables_and_timers_move(
     runtime: Runtime, kafka: EmbeddedKafka, function: str, sizes: tuple[tuple[int, int], ...]
@@ -71,15 +79,15 @@ def test_variables_and_timers_move(
             before = job.checkpoint(0).parent
             job.rescale(task_count=tasks, threads_per_task=threads)
             shutil.rmtree(before)
-        if phase == len(sizes) - 1 and function == "at_timer":
+        if phase == len(sizes) - 1 and function.endswith(":at_timer"):
             events.add_far_future()
         job.run()
-    told = job.rows() if function == "at_timer" else job.last_rows("k")
+    told = job.rows() if function.endswith(":at_timer") else job.last_rows("k")
     assert told == told_in_the_end(len(sizes))
 
 
 def test_on_the_heap_backend_spark_refuses_it(runtime: Runtime, kafka: EmbeddedKafka) -> None:
-    job, events = make_job(runtime, kafka, "with_ttl", "heap")
+    job, events = make_job(runtime, kafka, f"{_ROWS}:with_ttl", "heap")
     events.add_range(0, 6)
     with pytest.raises(StreamingQueryException) as failed:
         job.run([0])
