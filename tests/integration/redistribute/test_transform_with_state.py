@@ -1,4 +1,4 @@
-"""State of `transformWithState`, and of `transformWithStateInPandas`: variables of several kinds, timers and TTL go with their keys."""
+"""State of `transformWithState` and `transformWithStateInPandas`: variables, timers and TTL go with their keys."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections import Counter
 import pytest
 from pyspark.errors import StreamingQueryException
 
+from penstock.control.errors import BrokenTask
 from penstock.local.kafka import EmbeddedKafka
 from penstock.spark.failures import failure_of
 from penstock.spark.task import Runtime
@@ -94,3 +95,10 @@ def test_on_the_heap_backend_spark_refuses_it(runtime: Runtime, kafka: EmbeddedK
     failure = failure_of(failed.value)
     assert failure.error_kind == "broken_task"
     assert "STORE_BACKEND_NOT_SUPPORTED_FOR_TWS" in failure.error
+
+
+def test_an_initial_state_is_refused_for_several_tasks(runtime: Runtime, kafka: EmbeddedKafka) -> None:
+    job, events = make_job(runtime, kafka, f"{_ROWS}:from_the_start", "rocksdb")
+    events.add_range(0, 6)
+    with pytest.raises(BrokenTask, match="each of the 2 tasks would take all of it"):
+        job.run([0])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
@@ -36,8 +36,8 @@ def sessions(session: SparkSession, inputs: Mapping[str, DataFrame], args: Mappi
     return grouped.applyInPandasWithState(_by_watermark, _SESSION, "sessions string", "append", "EventTimeTimeout")
 
 
-def silent(session: SparkSession, inputs: Mapping[str, DataFrame], args: Mapping[str, Any]) -> DataFrame:
-    """A Python query: what is known of a key, once nothing has come for `v` milliseconds of the clock."""
+def at_clock(session: SparkSession, inputs: Mapping[str, DataFrame], args: Mapping[str, Any]) -> DataFrame:
+    """A Python query: what is known of a key, `v` milliseconds of the clock after its row."""
     grouped = inputs["events"].groupBy("k")
     return grouped.applyInPandasWithState(_by_clock, _SESSION, "sessions string", "append", "ProcessingTimeTimeout")
 
@@ -51,7 +51,12 @@ def sessions_by_value(session: SparkSession, inputs: Mapping[str, DataFrame], ar
 def _by_watermark(key: Any, frames: Iterator[pd.DataFrame], state: GroupState) -> Iterator[pd.DataFrame]:
     found = _with_rows(frames, state)
     ended = [one for one in found if one[1] + GAP_MS <= state.getCurrentWatermarkMs()]
-    _keep(state, [one for one in found if one not in ended], lambda left: left[0][1] + GAP_MS)
+    left = [one for one in found if one not in ended]
+    if left:
+        state.update((json.dumps(left),))
+        state.setTimeoutTimestamp(left[0][1] + GAP_MS)
+    elif state.exists:
+        state.remove()
     yield _told(key, ended)
 
 
@@ -62,7 +67,7 @@ def _by_clock(key: Any, frames: Iterator[pd.DataFrame], state: GroupState) -> It
         return
     found = _with_rows(frames, state)
     state.update((json.dumps(found),))
-    state.setTimeoutDuration(found[0][3])
+    state.setTimeoutDuration(found[-1][3])
 
 
 def _with_rows(frames: Iterator[pd.DataFrame], state: GroupState) -> list[Session]:
@@ -76,14 +81,6 @@ def _with_rows(frames: Iterator[pd.DataFrame], state: GroupState) -> list[Sessio
 
 def _known(state: GroupState) -> list[Session]:
     return [tuple(one) for one in json.loads(state.get[0])] if state.exists else []
-
-
-def _keep(state: GroupState, left: list[Session], end_of: Callable[[list[Session]], int]) -> None:
-    if left:
-        state.update((json.dumps(left),))
-        state.setTimeoutTimestamp(end_of(left))
-    elif state.exists:
-        state.remove()
 
 
 def _told(key: Any, ended: Iterable[Session]) -> pd.DataFrame:
