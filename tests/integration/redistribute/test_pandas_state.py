@@ -63,7 +63,7 @@ def all_sessions(hi: int) -> Counter[Row]:
     """What the query tells of the first rows up to `hi`, by plain Python over all of them."""
     by_key: dict[str, list[Session]] = {}
     for key, value, seconds in rows_of(0, hi):
-        by_key[key] = extended(by_key.get(key, []), _BEGIN_MS + round(seconds * 1000), value)
+        by_key[key] = extended(by_key.get(key, []), _BEGIN_MS + round(seconds * 1000), value // 2)
     told = ({"k": key, **dict(zip(_SESSION_COLUMNS, one, strict=True))} for key, of in by_key.items() for one in of)
     return Counter(tuple(sorted(row.items())) for row in told)
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pandas as pd
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import pandas_udf
 from pyspark.sql.streaming.state import GroupState
 
 from tests.support.spark.stateful_processor import OUTPUT, AtTimer, WithTtl
@@ -30,9 +31,14 @@ def extended(sessions: Iterable[Session], at_ms: int, value: int) -> list[Sessio
     return sorted([*apart, joined])
 
 
+def half(values: pd.Series) -> pd.Series:
+    """A function over columns, rounded down."""
+    return values // 2
+
+
 def sessions(session: SparkSession, inputs: Mapping[str, DataFrame], args: Mapping[str, Any]) -> DataFrame:
-    """A Python query: a session is told of once the watermark is `GAP_MS` after its last row."""
-    grouped = inputs["events"].groupBy("k")
+    """A Python query: a session is told of once the watermark is `GAP_MS` after its last row. Values are halved."""
+    grouped = inputs["events"].withColumn("v", pandas_udf(half, "bigint")("v")).groupBy("k")
     return grouped.applyInPandasWithState(_by_watermark, _SESSION, "sessions string", "append", "EventTimeTimeout")
 
 

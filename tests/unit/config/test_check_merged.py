@@ -61,7 +61,7 @@ BROKEN = [
     (job({"query": {"sql": None, "python": "m:f"}}), "package.name", "python_needs_package"),
     (job() | {"output": {"type": "foreach_batch", "python": "m:f"}}, "package.name", "python_needs_package"),
     (job() | {"output": {"type": "foreach_batch", "python": "m.f"}}, "output.python", "string_pattern_mismatch"),
-    (job() | {"output": {"type": "foreach_batch"}}, "output.python", "missing"),
+    (job() | {"output": {"type": "foreach_batch"}}, "output.python", "required"),
     (job({"task_count": 4, "max_task_count": 3}), "task_count", "max_task_count"),
     (job({"task_count": 9}), "task_count", "key_groups"),
     (job({"key_group_bounds": []}), "key_group_bounds", "too_short"),
