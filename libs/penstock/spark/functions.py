@@ -60,11 +60,11 @@ def secrets_of(config: JobConfig, settings: SparkSettings) -> dict[str, str]:
 
 def failure(what: str, error: Exception, rule: str) -> PenstockError:
     """An error of a package's code. Something that does not answer now says nothing against the package."""
-    said = f"{what}: {told(error)}"
+    said = f"{what}: {error_text(error)}"
     return Unavailable(said) if isinstance(error, ConnectionError | TimeoutError) else BrokenTask(said, rule=rule)
 
 
-def told(error: Exception) -> str:
+def error_text(error: Exception) -> str:
     """The error of a package's code, with the frames of its own files."""
     return python_reason("".join(traceback.format_exception(error, chain=False)))
 

@@ -11,7 +11,7 @@ from penstock.config.model import JobConfig
 from penstock.config.plan_dataflow import INPUT_MARK
 from penstock.control.errors import BrokenTask, PenstockError
 from penstock.spark.failures import reason_of
-from penstock.spark.functions import asked_for, failure, function_of, secrets_of, told
+from penstock.spark.functions import asked_for, error_text, failure, function_of, secrets_of
 from penstock.spark.settings import SparkSettings
 from penstock.spark.sql_guard import require_plain, without_files_by_name
 from penstock.spark.tables import read_table
@@ -70,4 +70,4 @@ def _frame(
 
 def _frames(error: PySparkException) -> str:
     """The frames of the package's files in which Spark refused something, each on a line."""
-    return "".join(f"\n{frame}" for frame in told(error).split("\n")[1:] if frame.startswith("  at "))
+    return "".join(f"\n{frame}" for frame in error_text(error).split("\n")[1:] if frame.startswith("  at "))
