@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from delta.tables import DeltaTable
 
 from penstock.local.kafka import EmbeddedKafka
 from penstock.spark.redistribute.positions import task_specs
@@ -28,10 +29,14 @@ def make_job(runtime: Runtime, events: Events, function: str, **more: Any) -> Jo
     return Job(runtime, job_config({"events": events.topic}, "spark", output, query=query, **more))
 
 
+@pytest.mark.long  # two Delta tables
 def test_a_series_and_a_batch_never_name_other_rows(runtime: Runtime, events: Events, tmp_path: Path) -> None:
     """1. Two tasks. 2. The last batch of one comes again: it is skipped. 3. Three tasks, whose batches count from zero
     again: none is skipped. One read has filled both tables, exactly."""
     job = make_job(runtime, events, "to_two_tables", args={"folder": str(tmp_path)}, task_count=2)
+    for table in ("all", "few"):  # tasks that make a table at once are in each other's way
+        builder = DeltaTable.createIfNotExists(runtime.spark).location(str(tmp_path / table))
+        builder.addColumn("k", "string").addColumn("v", "bigint").execute()
     events.add((f"k{n % 60}", n, 0) for n in range(100))
     job.run()
     last = forget_last_commit(job.checkpoint(0))
@@ -45,6 +50,7 @@ def test_a_series_and_a_batch_never_name_other_rows(runtime: Runtime, events: Ev
         assert Counter(row.v for row in rows) == Counter(values)
 
 
+@pytest.mark.long  # waits until a stop loses its patience
 def test_a_function_that_never_returns_is_stopped_with_its_task(runtime: Runtime, events: Events) -> None:
     events.add_range(0, 10)
     job = make_job(runtime, events, "endless")
