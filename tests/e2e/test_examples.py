@@ -49,6 +49,7 @@ READ: dict[str, Callable[[str], Rows]] = {
     "windows": _windows,
     "join": _lines,
     "alarms": _lines,
+    "sessions": _lines,
     "totals": _balances,
     "latest": lambda _: _table("latest"),
     "shuffle": _newest_of_each_user,

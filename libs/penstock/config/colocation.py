@@ -48,13 +48,15 @@ class Relation:
 class StatefulStep:
     """An operator that keeps state over `inputs`. `colocated`: rows that must meet are in one key group.
 
-    `by` are the plain columns that rows must share to meet; empty when all rows meet.
+    `by` are the plain columns that rows must share to meet; empty when all rows meet. `begins_full`: the state begins
+    with rows of a table, which every task would take whole.
     """
 
     operation: str
     inputs: frozenset[str]
     by: tuple[str, ...]
     colocated: bool
+    begins_full: bool = False
 
 
 Equal = Callable[[str, str], bool]

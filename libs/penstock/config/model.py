@@ -22,6 +22,7 @@ from penstock.config.starting import POSITION
 
 NONE, LIVE, RESTART, RESCALE, FORBIDDEN = ChangeKind
 PACKAGE_VERSION = r"^[A-Za-z0-9][A-Za-z0-9.+!_-]{0,99}$"
+FUNCTION = r"^[A-Za-z_][A-Za-z0-9_.]*:[A-Za-z_][A-Za-z0-9_]*$"
 ShortText = Annotated[str, Field(max_length=1000)]
 Bound = Annotated[int, Field(ge=1, le=9_999)]
 KafkaColumn = Literal["key", "timestamp", "topic", "partition", "offset", "headers"]
@@ -197,7 +198,20 @@ class PostgresOutput(DeclaredModel):
     readers get the rows of both. Jobs with upsert_columns may replace rows of each other; all of them need this."""
 
 
-Output = Annotated[KafkaOutput | DeltaOutput | FilesOutput | PostgresOutput, Field(discriminator="type")]
+class FunctionOutput(DeclaredModel):
+    """A function of the package that gets the rows of each batch, at least once."""
+
+    type: Literal["foreach_batch"] = Field("foreach_batch", **declare(FORBIDDEN, DECLARED_BY_USER))
+    """Kind of output."""
+    python: str = Field(..., max_length=500, pattern=FUNCTION, **declare(RESTART, DECLARED_BY_USER))
+    """`module:function` in the package; called as `function(frame, batch_id)` for each batch, and again for the last
+    one after a crash. It also gets `series=`, `args=` and `secrets=` when it has parameters of these names: a series
+    and a batch id together name the same rows for ever."""
+
+
+Output = Annotated[
+    KafkaOutput | DeltaOutput | FilesOutput | PostgresOutput | FunctionOutput, Field(discriminator="type")
+]
 
 
 class Package(DeclaredModel):
@@ -216,12 +230,7 @@ class Query(DeclaredModel):
 
     sql: str | None = Field(None, min_length=1, max_length=100_000, **declare(RESTART, OF_THE_PACKAGE))
     """One SELECT in Spark SQL. Each input and each table is a view with its own name."""
-    python: str | None = Field(
-        None,
-        max_length=500,
-        pattern=r"^[A-Za-z_][A-Za-z0-9_.]*:[A-Za-z_][A-Za-z0-9_]*$",
-        **declare(RESTART, OF_THE_PACKAGE),
-    )
+    python: str | None = Field(None, max_length=500, pattern=FUNCTION, **declare(RESTART, OF_THE_PACKAGE))
     """`module:function` in the package; called as `function(session, inputs, args)`, and with `secrets=` when it has a
     parameter of this name. Returns a DataFrame."""
 
@@ -255,7 +264,7 @@ class JobConfig(DeclaredModel):
     )
     """Arguments: `:name` in SQL, `${name}` in the paths of tables, the third parameter of a Python query."""
     secrets: dict[Identifier, Name] = Field(default_factory=dict, max_length=100, **declare(RESTART, DECLARED_BY_USER))
-    """Secrets of the Python query: the name under which the code gets the value, and the name of the secret. A value is
+    """Secrets of the job's Python: the name under which the code gets the value, and the name of the secret. A value is
     read when a task starts. Such a job has Spark hosts of its own."""
     inputs: dict[Identifier, Input] = Field(..., min_length=1, max_length=100)
     dead_letter_topic: Topic | None = Field(None, **declare(RESTART, DECLARED_BY_USER))

@@ -202,7 +202,8 @@ class _Walk:
         keys = keys_within(below, lambda column: column in groups)
         if below.inputs:
             by = tuple(name.lower() for name in _column_names(node.children[0])[:count])
-            self.facts.steps.append(StatefulStep("transformWithState", below.inputs, by, colocated=bool(keys)))
+            full = node.fields.get("hasInitialState") is True
+            self.facts.steps.append(StatefulStep("transformWithState", below.inputs, by, bool(keys), full))
         return Relation(below.inputs, columns=_outputs(node))
 
     def _all_columns(self, operation: str, relation: Relation, node: Tree) -> Relation:

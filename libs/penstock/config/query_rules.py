@@ -73,6 +73,7 @@ def plan_problems(config: JobConfig, facts: PlanFacts, inputs: Mapping[str, Inpu
     steps = [replace(step, inputs=step.inputs & config.inputs.keys()) for step in facts.steps]
     types = {name: {column.lower(): kind for column, kind in found.columns} for name, found in inputs.items()}
     yield from (_stateful_problem(step, config, types) for step in steps if step.inputs and not step.colocated)
+    yield from (_begins_full(step, config) for step in steps if step.inputs and step.begins_full)
     keyed = {name for step in steps for name in step.inputs}
     yield from (_kafka_key_problem(name, config.inputs[name]) for name in sorted(keyed) if _has_parts(config, name))
 
@@ -85,14 +86,25 @@ def _other_stream(config: JobConfig) -> Problem:
     return Problem("task_count", "reads_other_stream", detail)
 
 
+def _begins_full(step: StatefulStep, config: JobConfig) -> Problem:
+    detail = (
+        f"{step.operation} in {_query(config)} begins with an initial state, and each of the {config.task_count} tasks "
+        "would take all of it, also for keys of the others: send its rows through an input, or set task_count to 1"
+    )
+    return Problem("task_count", "initial_state_of_one_task", detail)
+
+
+def _query(config: JobConfig) -> str:
+    return SQL_FIELD if config.query.sql is not None else "query.python"
+
+
 def _stateful_problem(step: StatefulStep, config: JobConfig, types: Mapping[str, Mapping[str, str]]) -> Problem:
     inputs = {name: config.inputs[name] for name in sorted(step.inputs)}
     meets = f"with equal ({', '.join(step.by)})" if step.by else "of all tasks"
-    query = SQL_FIELD if config.query.sql is not None else "query.python"
     keys = "; ".join(_keyed(name, source, types.get(name, {})) for name, source in inputs.items())
     detail = (
-        f"{step.operation} in {query} brings rows {meets} together, but with task_count {config.task_count} they are "
-        f"not sure to be in one task: {keys}. {_remedy(step, inputs, types)}"
+        f"{step.operation} in {_query(config)} brings rows {meets} together, but with task_count {config.task_count} "
+        f"they are not sure to be in one task: {keys}. {_remedy(step, inputs, types)}"
     )
     return Problem("task_count", "stateful_needs_keys", detail)
 

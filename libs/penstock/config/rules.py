@@ -8,7 +8,15 @@ from itertools import chain, pairwise
 
 from penstock.config.declare import MARKS_SUFFIX
 from penstock.config.event_time import LONGEST_DELAY_DAYS, LONGEST_DELAY_MILLIS, delay_millis, wrong_format
-from penstock.config.model import DeltaOutput, FilesOutput, Input, JobConfig, KafkaOutput, PostgresOutput
+from penstock.config.model import (
+    DeltaOutput,
+    FilesOutput,
+    FunctionOutput,
+    Input,
+    JobConfig,
+    KafkaOutput,
+    PostgresOutput,
+)
 from penstock.config.paths import PLACEHOLDER
 from penstock.config.problems import Problem
 from penstock.config.query_rules import query_problems
@@ -30,13 +38,18 @@ def _one_query(config: JobConfig) -> Iterator[Problem]:
 
 
 def _python_has_a_package(config: JobConfig) -> Iterator[Problem]:
-    if config.query.python is not None and config.package.name == "builtin":
-        yield Problem("package.name", "python_needs_package", "a Python query needs the package that contains it")
+    what = "query" if config.query.python is not None else "output"
+    if _has_python(config) and config.package.name == "builtin":
+        yield Problem("package.name", "python_needs_package", f"a Python {what} needs the package that contains it")
 
 
 def _secrets_are_for_python(config: JobConfig) -> Iterator[Problem]:
-    if config.secrets and config.query.python is None:
+    if config.secrets and not _has_python(config):
         yield Problem("secrets", "secrets_need_python", "secrets are handed to a Python query; SQL has no use for them")
+
+
+def _has_python(config: JobConfig) -> bool:
+    return config.query.python is not None or isinstance(config.output, FunctionOutput)
 
 
 def _max_task_count(config: JobConfig) -> Iterator[Problem]:

@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-import importlib
-import inspect
-import os
-import sys
-import traceback
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
-from typing import Any
+from collections.abc import Mapping
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from penstock.config.model import JobConfig
 from penstock.config.plan_dataflow import INPUT_MARK
-from penstock.control.errors import BrokenTask, PenstockError, Unavailable
-from penstock.spark.dependencies import unpack
-from penstock.spark.failures import python_reason, reason_of
-from penstock.spark.packages import ensure
-from penstock.spark.parts import require_secrets
+from penstock.control.errors import BrokenTask, PenstockError
+from penstock.spark.failures import reason_of
+from penstock.spark.functions import asked_for, error_text, failure, function_of, secrets_of
 from penstock.spark.settings import SparkSettings
 from penstock.spark.sql_guard import require_plain, without_files_by_name
 from penstock.spark.tables import read_table
@@ -63,94 +54,20 @@ def _frame(
             result = session.sql(config.query.sql, args=dict(config.args) or None)
         require_plain(result)
         return result
-    function = _function(config, settings, session)
-    secrets = secrets_of(config, settings)
-    more = {"secrets": secrets} if _takes_secrets(function) else {}
+    function = function_of(str(config.query.python), "query", config, settings, session)
+    more = asked_for(function, {"secrets": secrets_of(config, settings)})
     try:
         frame = function(session, dict(inputs), dict(config.args), **more)
     except (PenstockError, PySparkException):
         raise
     except Exception as error:
-        raise _failure(f"query: {config.query.python} failed", error, "python_runs") from error
+        raise failure(f"query: {config.query.python} failed", error, "python_runs") from error
     if not isinstance(frame, DataFrame):
         what = f"query: {config.query.python} returned {type(frame).__name__}, not a DataFrame"
         raise BrokenTask(what, rule="returns_a_frame")
     return frame
 
 
-def secrets_of(config: JobConfig, settings: SparkSettings) -> dict[str, str]:
-    """The values of a job's secrets by the names that its code knows. Raises BrokenTask when one is missing."""
-    require_secrets(config, settings.secrets)
-    return {purpose: settings.secrets[name] for purpose, name in config.secrets.items()}
-
-
-def _takes_secrets(function: Callable[..., Any]) -> bool:
-    try:
-        return "secrets" in inspect.signature(function).parameters
-    except (TypeError, ValueError):
-        return False
-
-
-def _function(config: JobConfig, settings: SparkSettings, session: SparkSession) -> Callable[..., Any]:
-    """The function that `query.python` names, from the job's package.
-
-    A host loads one version of a module. Raises BrokenTask when another version is loaded or the function is missing.
-    """
-    module_name, _, function_name = str(config.query.python).partition(":")
-    package = ensure(config.package, settings.packages_root)
-    if package is not None:
-        _make_importable([package, *_dependencies(package, settings)], session)
-    try:
-        module = importlib.import_module(module_name)
-        function: Callable[..., Any] = getattr(module, function_name)
-    except Exception as error:
-        raise _failure(f"query: {config.query.python}", error, "python_imports") from error
-    _require_origin(module, package)
-    return function
-
-
-def _failure(what: str, error: Exception, rule: str) -> PenstockError:
-    """An error of a package's code. Something that does not answer now says nothing against the package."""
-    told = f"{what}: {_told(error)}"
-    return Unavailable(told) if isinstance(error, ConnectionError | TimeoutError) else BrokenTask(told, rule=rule)
-
-
-def _told(error: Exception) -> str:
-    """The error of a package's code, with the frames of its own files."""
-    return python_reason("".join(traceback.format_exception(error, chain=False)))
-
-
 def _frames(error: PySparkException) -> str:
     """The frames of the package's files in which Spark refused something, each on a line."""
-    return "".join(f"\n{frame}" for frame in _told(error).split("\n")[1:] if frame.startswith("  at "))
-
-
-def _dependencies(package: Path, settings: SparkSettings) -> list[Path]:
-    """The folder with the package's dependencies, if it has any. Raises BrokenTask when this host cannot use them."""
-    site = unpack(package, settings.spark_local_dir)
-    if site is None:
-        return []
-    if not settings.spark_master.startswith("local"):
-        raise BrokenTask(
-            f"package: {package.name} has dependencies, which executors on other machines "
-            f"({settings.spark_master}) do not get: install them there, and pack the package without them",
-            rule="package_dependencies",
-        )
-    return [site]
-
-
-def _make_importable(entries: Sequence[Path], session: SparkSession) -> None:
-    """Puts the package and its dependencies on the path of this process and of Spark's Python workers."""
-    fresh = [str(entry) for entry in entries]
-    if fresh[0] not in sys.path:
-        sys.path[:0] = fresh
-        importlib.invalidate_caches()
-    session.sparkContext.environment["PYTHONPATH"] = os.pathsep.join(fresh)
-
-
-def _require_origin(module: Any, package: Path | None) -> None:
-    file = getattr(module, "__file__", None)
-    if package is not None and (file is None or not Path(file).is_relative_to(package)):
-        raise BrokenTask(
-            f"query: this host has already loaded {module.__name__} from {file}, which is not the job's package"
-        )
+    return "".join(f"\n{frame}" for frame in error_text(error).split("\n")[1:] if frame.startswith("  at "))

@@ -1,4 +1,4 @@
-"""State of `transformWithState`: variables of several kinds, timers and TTL go with their keys."""
+"""State of `transformWithState` and `transformWithStateInPandas`: variables, timers and TTL go with their keys."""
 
 from __future__ import annotations
 
@@ -8,13 +8,15 @@ from collections import Counter
 import pytest
 from pyspark.errors import StreamingQueryException
 
+from penstock.control.errors import BrokenTask
 from penstock.local.kafka import EmbeddedKafka
 from penstock.spark.failures import failure_of
 from penstock.spark.task import Runtime
 from tests.support.spark.hosts import make_topic
 from tests.support.spark.redistribution import KEY_GROUPS, Events, Job, Keys, Row, job_config, output_topic
 
-_MODULE = "tests.support.spark.stateful_processor"
+_ROWS = "tests.support.spark.stateful_processor"
+_FRAMES = "tests.support.spark.pandas_state"
 _KEYS = 18
 # Tasks and threads of each generation.
 _THERE = ((2, 1), (1, 2))
@@ -28,7 +30,7 @@ def make_job(runtime: Runtime, kafka: EmbeddedKafka, function: str, backend: str
         {"events": events.topic},
         "spark",
         output_topic(kafka.bootstrap),
-        query={"python": f"{_MODULE}:{function}"},
+        query={"python": function},
         output_mode="update",
         state_backend=backend,
         task_count=_THERE[0][0],
@@ -56,7 +58,14 @@ def seen(values: list[int]) -> str:
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    ("function", "sizes"), [("at_timer", _THERE), ("at_timer", _AND_BACK), ("with_ttl", _AND_BACK)]
+    ("function", "sizes"),
+    [
+        (f"{_ROWS}:at_timer", _THERE),
+        (f"{_ROWS}:at_timer", _AND_BACK),
+        (f"{_ROWS}:with_ttl", _AND_BACK),
+        (f"{_FRAMES}:at_timer", _AND_BACK),
+        (f"{_FRAMES}:with_ttl", _AND_BACK),
+    ],
 )
 def test_variables_and_timers_move(
     runtime: Runtime, kafka: EmbeddedKafka, function: str, sizes: tuple[tuple[int, int], ...]
@@ -71,18 +80,25 @@ def test_variables_and_timers_move(
             before = job.checkpoint(0).parent
             job.rescale(task_count=tasks, threads_per_task=threads)
             shutil.rmtree(before)
-        if phase == len(sizes) - 1 and function == "at_timer":
+        if phase == len(sizes) - 1 and function.endswith(":at_timer"):
             events.add_far_future()
         job.run()
-    told = job.rows() if function == "at_timer" else job.last_rows("k")
+    told = job.rows() if function.endswith(":at_timer") else job.last_rows("k")
     assert told == told_in_the_end(len(sizes))
 
 
 def test_on_the_heap_backend_spark_refuses_it(runtime: Runtime, kafka: EmbeddedKafka) -> None:
-    job, events = make_job(runtime, kafka, "with_ttl", "heap")
+    job, events = make_job(runtime, kafka, f"{_ROWS}:with_ttl", "heap")
     events.add_range(0, 6)
     with pytest.raises(StreamingQueryException) as failed:
         job.run([0])
     failure = failure_of(failed.value)
     assert failure.error_kind == "broken_task"
     assert "STORE_BACKEND_NOT_SUPPORTED_FOR_TWS" in failure.error
+
+
+def test_an_initial_state_is_refused_for_several_tasks(runtime: Runtime, kafka: EmbeddedKafka) -> None:
+    job, events = make_job(runtime, kafka, f"{_ROWS}:from_the_start", "rocksdb")
+    events.add_range(0, 6)
+    with pytest.raises(BrokenTask, match="each of the 2 tasks would take all of it"):
+        job.run([0])

@@ -35,7 +35,7 @@ from tests.support.spark.session import unique
 KEY_GROUPS = 6
 VALUE_SCHEMA = "k STRING, v BIGINT, at TIMESTAMP"
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
-_RUN_SECONDS = 60.0
+_RUN_SECONDS = 300.0
 
 Row = tuple[tuple[str, Any], ...]
 

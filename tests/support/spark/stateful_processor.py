@@ -79,3 +79,28 @@ def at_timer(session: SparkSession, inputs: Mapping[str, DataFrame], args: Mappi
 def with_ttl(session: SparkSession, inputs: Mapping[str, DataFrame], args: Mapping[str, Any]) -> DataFrame:
     """A Python query: `WithTtl` by key."""
     return inputs["events"].groupBy("k").transformWithState(WithTtl(), OUTPUT, "Update", "ProcessingTime")
+
+
+class AtClock(_Counting):
+    """Tells of a key when the timer that each row sets, `v` milliseconds of the clock later, has expired."""
+
+    def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:
+        for row in rows:
+            self._handle.registerTimer(timerValues.getCurrentProcessingTimeInMs() + row.v)
+            self._take(row)
+        return iter(())
+
+    def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Row]:
+        yield self._row(key)
+
+
+def at_clock(session: SparkSession, inputs: Mapping[str, DataFrame], args: Mapping[str, Any]) -> DataFrame:
+    """A Python query: `AtClock` by key."""
+    return inputs["events"].groupBy("k").transformWithState(AtClock(), OUTPUT, "Update", "ProcessingTime")
+
+
+def from_the_start(session: SparkSession, inputs: Mapping[str, DataFrame], args: Mapping[str, Any]) -> DataFrame:
+    """A Python query whose state begins with a table."""
+    table = session.createDataFrame([("k0", 5)], "k string, c bigint").groupBy("k")
+    grouped = inputs["events"].groupBy("k")
+    return grouped.transformWithState(WithTtl(), OUTPUT, "Update", "ProcessingTime", initialState=table)

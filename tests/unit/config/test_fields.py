@@ -53,7 +53,12 @@ def test_the_table_is_json() -> None:
             "text matching ^[A-Za-z0-9._-]{1,249}$",
         ),
         (("tables", "planes", "format"), "tables.*.format", ChangeKind.RESTART, "one of parquet, csv, json, delta"),
-        (("output", "type"), "output.type", ChangeKind.FORBIDDEN, "one of kafka, delta, files, postgres"),
+        (
+            ("output", "type"),
+            "output.type",
+            ChangeKind.FORBIDDEN,
+            "one of kafka, delta, files, postgres, foreach_batch",
+        ),
         (("output", "path"), "output.path", ChangeKind.RESCALE, "text, at most 4096 characters"),
         (("args", "limit"), "args.*", ChangeKind.RESTART, None),
         (("args",), "args.*", ChangeKind.RESTART, None),

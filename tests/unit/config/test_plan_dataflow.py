@@ -156,3 +156,11 @@ def test_state_of_a_processor_is_by_the_first_columns() -> None:
     processor = record("TransformWithStateInPySpark", 1, groupingAttributesLen=1, outputAttrs=[attribute(9)])
     for items, colocated in (([K1, attribute(2)], True), ([attribute(2), K1], False)):
         assert [step.colocated for step in facts([processor, *project(items, A)]).steps] == [colocated]
+
+
+def test_an_initial_state_is_told() -> None:
+    table = [record("LocalRelation", output=[attribute(5)])]
+    for full in (True, False):
+        processor = record("TransformWithStateInPySpark", 2, groupingAttributesLen=1, hasInitialState=full)
+        (step,) = facts([processor, *project([K1, attribute(2)], A), *table]).steps
+        assert (step.colocated, step.begins_full) == (True, full)

@@ -124,3 +124,13 @@ def test_the_advised_keys_are_columns_that_a_job_before_can_write(by: tuple[str,
     (problem, *_) = plan_problems(config, facts, columns)
     assert problem.rule == "stateful_needs_keys"
     assert advice in problem.detail
+
+
+def test_an_initial_state_is_for_one_task() -> None:
+    keyed = StatefulStep("transformWithState", frozenset({"flights"}), ("dest",), colocated=True, begins_full=True)
+    facts = PlanFacts(steps=[keyed])
+    rules = [
+        [problem.rule for problem in plan_problems(check_merged(running("SELECT dest FROM flights", count)), facts, {})]
+        for count in (1, 2)
+    ]
+    assert rules == [[], ["initial_state_of_one_task"]]

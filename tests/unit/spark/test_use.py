@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from penstock.config.model import DeltaOutput, KafkaOutput, Output, PostgresOutput
+from penstock.config.model import DeltaOutput, FunctionOutput, KafkaOutput, Output, PostgresOutput
 from penstock.spark.host.loads import folder_bytes
 from penstock.spark.measure.use import Kept, Use, load_between, memory_of, use_of, with_overhead
 from penstock.tasks.dimensions import CPU, MEMORY, NETWORK
@@ -31,6 +31,7 @@ def record(**counts: Any) -> dict[str, Any]:
         pytest.param({"recordsRead": 3, "bytesRead": 30, "recordsWritten": 1, "bytesWritten": 9}, DELTA, 39, id="both"),
         pytest.param({"resultBytes": 7}, PostgresOutput(connection="c", table="t"), 7, id="postgres: results"),
         pytest.param({}, KafkaOutput(topic="t", delivery="at_least_once"), None, id="spark's own kafka sink"),
+        pytest.param({"bytesWritten": 9, "recordsWritten": 1}, FunctionOutput(python="m:f"), None, id="a function"),
         pytest.param({"recordsWritten": 1, "bytesWritten": 9}, KafkaOutput(topic="t"), 9, id="kafka"),
     ],
 )

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from penstock.config.model import KafkaOutput, Output, PostgresOutput
+from penstock.config.model import FunctionOutput, KafkaOutput, Output, PostgresOutput
 from penstock.tasks.dimensions import CPU, MEMORY, NETWORK
 
 _MOST_OVERHEAD = 2.0
@@ -73,10 +73,11 @@ def memory_of(tasks: Mapping[str, Kept], heap_bytes: int | None) -> dict[str, di
 
 
 def _written(record: Mapping[str, Any], output: Output) -> int | None:
-    """Rows for Postgres leave Spark as task results. Spark's own Kafka sink counts no bytes."""
+    """Rows for Postgres leave Spark as task results. Spark's own Kafka sink counts no bytes, and a function may send
+    rows in any way."""
     if isinstance(output, PostgresOutput):
         return int(record["resultBytes"])
-    if isinstance(output, KafkaOutput) and output.delivery == "at_least_once":
+    if isinstance(output, FunctionOutput) or (isinstance(output, KafkaOutput) and output.delivery == "at_least_once"):
         return None
     return _counted(record["recordsWritten"], record["bytesWritten"])
 

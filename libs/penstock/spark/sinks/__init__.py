@@ -8,9 +8,9 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from penstock.config.model import DeltaOutput, FilesOutput, JobConfig, KafkaOutput, PostgresOutput
+from penstock.config.model import DeltaOutput, FilesOutput, FunctionOutput, JobConfig, KafkaOutput, PostgresOutput
 from penstock.spark.settings import SparkSettings
-from penstock.spark.sinks import delta, files, kafka, postgres
+from penstock.spark.sinks import delta, files, foreach_batch, kafka, postgres
 from penstock.spark.sinks.context import require_distinct_columns
 from penstock.tasks.spec import TaskSpec
 
@@ -31,6 +31,8 @@ def check(frame: DataFrame, job: str, config: JobConfig, settings: SparkSettings
             files.check(frame, config, output)
         case PostgresOutput() as output:
             postgres.check(frame, job, config, output, settings.connections)
+        case FunctionOutput() as output:
+            foreach_batch.check(frame, config, output, settings)
 
 
 def writer(frame: DataFrame, spec: TaskSpec, settings: SparkSettings) -> DataStreamWriter:
@@ -49,3 +51,5 @@ def writer(frame: DataFrame, spec: TaskSpec, settings: SparkSettings) -> DataStr
             return files.writer(frame, spec, output)
         case PostgresOutput() as output:
             return postgres.writer(frame, spec, output, settings.connections)
+        case FunctionOutput() as output:
+            return foreach_batch.writer(frame, spec, output, settings)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -82,3 +83,13 @@ def require_writable(session: SparkSession, path: str) -> None:
     why = files_of(path, session).why_not_writable(path)
     if why is not None:
         raise BrokenTask(f"output.path: nothing can be written below {path}: {why}", rule="path_writable")
+
+
+@contextmanager
+def kept(frame: DataFrame) -> Iterator[DataFrame]:
+    """The frame, run once: its rows stay in the executors' memory or on their disks for the body."""
+    rows = frame.persist()
+    try:
+        yield rows
+    finally:
+        rows.unpersist()

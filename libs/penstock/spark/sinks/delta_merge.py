@@ -9,7 +9,6 @@ by a part of the key, a merge names its partitions, reads only these, and collid
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from functools import reduce
 from operator import and_, or_
 
@@ -32,7 +31,7 @@ from pyspark.sql.types import (
 
 from penstock.config.model import DeltaOutput
 from penstock.control.errors import BrokenTask
-from penstock.spark.sinks.context import column, query_id_of, quoted, require_columns
+from penstock.spark.sinks.context import column, kept, query_id_of, quoted, require_columns
 from penstock.spark.sinks.delta_conflicts import Stop, retry_conflicts
 from penstock.spark.sinks.interrupts import interruptible
 
@@ -72,7 +71,7 @@ class DeltaMerge:
         Spark's errors; they end the query, and its next start repeats the batch. The frame is run in any case, or the
         next batch would not find its state.
         """
-        with _kept(frame) as rows:
+        with kept(frame) as rows:
             if self._check(rows) > 0:
                 self._merge(rows, query_id_of(frame), batch_id)
 
@@ -145,13 +144,3 @@ def _is_partition(names: Sequence[str], values: Row) -> Column:
 
 def _of(alias: str, name: str) -> Column:
     return F.col(f"{alias}.{quoted(name)}")
-
-
-@contextmanager
-def _kept(frame: DataFrame) -> Iterator[DataFrame]:
-    """The frame, run once: its rows stay in the executors' memory or on their disks for the body."""
-    rows = frame.persist()
-    try:
-        yield rows
-    finally:
-        rows.unpersist()

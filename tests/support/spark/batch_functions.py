@@ -1,0 +1,48 @@
+"""Functions that tests give to the output `foreach_batch`."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+from pyspark.sql import DataFrame
+
+began = threading.Event()
+called: list[tuple[str, int]] = []
+
+
+def to_two_tables(frame: DataFrame, batch_id: int, series: str, args: Mapping[str, Any]) -> None:
+    """One read, two tables, each exactly once by Delta's own record of the last batch of a series."""
+    called.append((series, batch_id))
+    for table, rows in (("all", frame), ("few", frame.where("v % 3 = 0"))):
+        write = rows.write.format("delta").mode("append")
+        write.option("txnAppId", series).option("txnVersion", batch_id).save(f"{args['folder']}/{table}")
+
+
+def forgetful(frame: DataFrame, batch_id: int) -> None:
+    """Reads no row."""
+
+
+def broken(frame: DataFrame, batch_id: int) -> None:
+    """Fails where its own code is."""
+    _deeper({})
+
+
+def _deeper(found: Mapping[str, int]) -> int:
+    return found["forgotten"]
+
+
+def endless(frame: DataFrame, batch_id: int) -> None:
+    """Swallows all errors, and never returns."""
+    began.set()
+    while True:
+        try:
+            while True:
+                pass
+        except Exception:  # noqa: BLE001 -- as careless code does
+            continue
+
+
+def alone(frame: DataFrame) -> None:
+    """Takes no batch id."""
