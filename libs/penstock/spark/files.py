@@ -147,6 +147,10 @@ class LocalFiles:
             _sync_folder(folder)
         return str(token)
 
+    def remove_checkpoint(self, checkpoint: str) -> None:
+        """Deletes a checkpoint, whose owners publish nothing from now on."""
+        self.delete(checkpoint)
+
     def clear(self, checkpoint: str, token: str, beside: Callable[[], None] = lambda: None) -> None:
         """Deletes all of a checkpoint but its fence, in one step with the look at it. `beside` deletes what belongs to
         it elsewhere, in the same step.

@@ -200,6 +200,16 @@ class HadoopFiles:
                 if log.claim(newest, content):
                     return str(token)
 
+    def remove_checkpoint(self, checkpoint: str) -> None:
+        """As `LocalFiles.remove_checkpoint`. The log of claims stays: without it a late owner would find its next slot
+        free."""
+        if not self.has_fence(checkpoint):
+            self.delete(checkpoint)
+            return
+        for name in self.names(checkpoint):
+            if not name.startswith(FENCE):
+                self.delete(f"{checkpoint}/{name}")
+
     def clear(self, checkpoint: str, token: str, beside: Callable[[], None] = lambda: None) -> None:
         """As `LocalFiles.clear`, but the look and the deletion are two steps."""
         clear(self, checkpoint, token)

@@ -11,10 +11,11 @@ import sys
 from pathlib import Path
 
 from penstock.local.jars import share_dir
+from penstock.spark.collect import collect
 from penstock.spark.redistribute.engine import redistribute
 from penstock.spark.savepoint.take import remove, take
 from penstock.spark.settings import SparkSettings, driver_classpath
-from penstock.tasks.redistribution import RedistributionRequest, SavepointName
+from penstock.tasks.redistribution import GenerationRemoval, RedistributionRequest, SavepointName
 from penstock.tasks.savepoint import SavepointRemoval, SavepointRequest
 from tests.support.s3.jars import s3_jars
 from tests.support.spark.hosts import make_topic
@@ -39,7 +40,8 @@ def main(folder: str, bootstrap: str, root: str, spark_conf: str) -> None:
 
 def _run(job: Job, events: Events) -> None:
     """1. Two tasks read. 2. They become three. 3. These are saved, and read on. 4. Another job begins with the
-    savepoint, as one task, and reads the rest. 5. The savepoint is removed."""
+    savepoint, as one task, and reads the rest. 5. The savepoint is removed, and the
+    first generation, but for its claims."""
     output = output_topic(events.bootstrap)
     job.config = job.config.model_copy(update={"output": job.config.output.model_copy(update=output)})
     events.add_range(0, 120)
@@ -64,6 +66,9 @@ def _run(job: Job, events: Events) -> None:
     remove(job.runtime, SavepointRemoval(job=job.name, name="first", number=1))
     files, root = job.runtime.files, job.runtime.settings.checkpoint_root
     assert files.names(f"{root}/{job.name}/savepoints") == []
+    collect(job.runtime, GenerationRemoval(job=job.name, generation=1, forgotten=True))
+    assert sorted(files.names(f"{root}/{job.name}/g1")) == ["COLLECTED", "task-0", "task-1"]
+    assert files.names(f"{root}/{job.name}/g1/task-0") == ["FENCE.log"]
 
 
 if __name__ == "__main__":
