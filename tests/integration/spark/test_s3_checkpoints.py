@@ -29,6 +29,7 @@ from tests.support.spark.hosts import (
 )
 
 pytestmark = pytest.mark.long
+PATIENCE_S = 300.0
 LOGIN = {"AWS_ACCESS_KEY_ID": "id-of-the-store", "AWS_SECRET_ACCESS_KEY": "key-of-the-store"}
 
 
@@ -75,8 +76,13 @@ def put_rows(bootstrap: str, topic: str, first: int, last: int) -> None:
     produce(bootstrap, topic, [{"n": n, "word": "w"} for n in range(first, last)], 2)
 
 
+def answer_to_start(supervisor: Supervisor, spec: Any, epoch: int) -> Any:
+    """The first start of a host loads the client of S3: on a busy machine that takes a minute."""
+    return supervisor.send_start(spec, epoch).result(PATIENCE_S)
+
+
 def start(supervisor: Supervisor, spec: Any, epoch: int) -> str:
-    reply = supervisor.start(spec, epoch)
+    reply = answer_to_start(supervisor, spec, epoch)
     assert reply.ok, reply.error
     return str(reply.result["token"])
 
@@ -94,11 +100,13 @@ def test_a_task_is_killed_in_a_batch_and_every_row_counts_once(
         assert start(one, spec, 1) == "1.1"
         put_rows(kafka.bootstrap, topic, 0, 8)
         plans = "checkpoints/far/g1/task-0/offsets/"
-        wait_until(lambda: "0" in store.names("data", plans), 60, "a batch to be planned")
+        wait_until(lambda: "0" in store.names("data", plans), PATIENCE_S, "a batch to be planned")
     with running_host("two", settings, tmp_path) as two, running_host("three", settings, tmp_path) as three:
         assert start(two, spec, 2) == "2.1"
-        wait_until(lambda: sum(rows_of_delta(store, "out/table").values()) == 8, 90, "the table to have all rows")
-        wait_until(lambda: bool(commits(store, "far")), 60, "the batch to be committed")
+        wait_until(
+            lambda: sum(rows_of_delta(store, "out/table").values()) == 8, PATIENCE_S, "the table to have all rows"
+        )
+        wait_until(lambda: bool(commits(store, "far")), PATIENCE_S, "the batch to be committed")
         claimed: list[str] = []
 
         def claim_before_commit(method: str, key: str) -> None:
@@ -112,7 +120,7 @@ def test_a_task_is_killed_in_a_batch_and_every_row_counts_once(
         assert two.next_ended().error_kind == "fenced"
         store.before = lambda method, key: None
         assert claimed[1] == "3.1"
-        wait_until(lambda: len(rows_of_delta(store, "out/table")) == 16, 90, "the rest to be read")
+        wait_until(lambda: len(rows_of_delta(store, "out/table")) == 16, PATIENCE_S, "the rest to be read")
         stopped = three.stop(spec.task_id, finish_pending=True)
         assert stopped.ok, stopped.error
         assert stopped.result["clean"]
@@ -131,15 +139,15 @@ def test_what_is_wrong_with_a_store_is_told(kafka: EmbeddedKafka, tmp_path: Path
     """1. A bucket that is not there. 2. A login without rights. Each says what to do, and a retry helps."""
     spec = task_spec("far", job_config("any", 2, {"type": "files", "path": "s3a://data/out/files"}))
     with running_host("lost", on_s3(tmp_path, kafka.bootstrap, store, "s3a://nowhere/c"), tmp_path) as supervisor:
-        missing = supervisor.start(spec, 1)
+        missing = answer_to_start(supervisor, spec, 1)
         assert "there is no bucket s3a://nowhere: make it" in str(missing.error)
         assert missing.error_kind == "retryable"
         store.buckets["nowhere"] = {}
         store.denied = True
-        denied = supervisor.start(spec, 1)
+        denied = answer_to_start(supervisor, spec, 1)
         assert "it needs to list, read, write and delete" in str(denied.error)
         store.denied = False
-        assert "any" in str(supervisor.start(spec, 1).error)
+        assert "any" in str(answer_to_start(supervisor, spec, 1).error)
 
 
 def test_a_request_that_is_cut_off_is_tried_again(kafka: EmbeddedKafka, tmp_path: Path, store: Store) -> None:
@@ -158,7 +166,9 @@ def test_a_request_that_is_cut_off_is_tried_again(kafka: EmbeddedKafka, tmp_path
         for first in range(0, 40, 8):
             put_rows(kafka.bootstrap, topic, first, first + 8)
             last = first + 8
-            wait_until(lambda last=last: len(rows_of_delta(store, "out/cut")) == last, 120, "the rows to be written")
+            wait_until(
+                lambda last=last: len(rows_of_delta(store, "out/cut")) == last, PATIENCE_S, "the rows to be written"
+            )
         store.after = lambda method, key: None
         assert supervisor.stop(spec.task_id, finish_pending=True).ok
     assert rows_of_delta(store, "out/cut") == Counter(range(40))
