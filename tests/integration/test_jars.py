@@ -55,6 +55,12 @@ def test_jars_that_were_not_fetched_say_what_to_run() -> None:
         jars.kafka_classpath()
 
 
+def test_jars_of_stores_are_fetched_by_known_names_only(empty_share: Path) -> None:
+    with pytest.raises(TerminalError, match="no jars for s4; there are for s3, gcs, abfs"):
+        jars.fetch_store_jars(["s3", "s4"])
+    assert list(empty_share.iterdir()) == []
+
+
 def test_a_java_home_that_is_not_a_jdk_17_is_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "javac").touch()

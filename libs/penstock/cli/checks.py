@@ -19,8 +19,9 @@ from penstock.control.errors import PenstockError, TerminalError, Unavailable
 from penstock.control.masks import mask_urls
 from penstock.identity.folder import AUTHORITY, IdentityFolder
 from penstock.identity.roles import WARN_BELOW_DAYS
-from penstock.local.jars import java_home, kafka_classpath, spark_jars
+from penstock.local.jars import java_home, kafka_classpath, share_dir, spark_jars
 from penstock.local.topics import require_listening, topic_count
+from penstock.spark.stores import fetch_advice, missing_jars
 from penstock.store.migrate import head, store_facts
 
 _UP = "start it with `penstock up`, or name one with PENSTOCK_URL and PENSTOCK_TOKEN"
@@ -59,6 +60,18 @@ def _java(settings: CliSettings) -> Iterator[Finding]:
 def _jars() -> str:
     kafka_classpath()
     return f"{len(spark_jars())} for Spark, and those of Kafka"
+
+
+def _checkpoints(settings: CliSettings) -> Iterator[Finding]:
+    root = settings.checkpoint_root
+    # Only Task Managers have the setting.
+    if root is None:
+        return
+    missing = missing_jars([root], share_dir() / "jars")
+    if missing:
+        yield Finding(Level.FAIL, "checkpoints", f"there are no jars for {root}", fetch_advice(missing))
+    else:
+        yield Finding(Level.OK, "checkpoints", f"{root}; the first start of a task tells whether it can be used")
 
 
 def _disk(settings: CliSettings) -> Iterator[Finding]:
@@ -135,6 +148,7 @@ def _token_file(settings: CliSettings) -> Iterator[Finding]:
 CHECKS = (
     Check("penstock", _release),
     Check("java", _java),
+    Check("checkpoints", _checkpoints),
     Check("disk", _disk),
     Check("certificates", _certificates),
     Check("postgres", _store),

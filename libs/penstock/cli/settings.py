@@ -35,6 +35,7 @@ class CliSettings(KafkaSettings):
     data_dir: Path = Path(".penstock")
     kafka_bootstrap: str | None = None
     packages_root: Path | None = None
+    checkpoint_root: str | None = None
     database_url: str | None = None
     identity_dir: Path | None = None
     authority_file: Path | None = None

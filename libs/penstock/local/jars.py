@@ -8,6 +8,8 @@ must have the digest of `jars.sha256`: what runs is what was tested.
     <share>/jars/kafka      the embedded Kafka server (another client version than Spark's: kept apart)
     <share>/jars/junit      the runner of the Java unit tests
     <share>/jars/penstock   penstock.jar, compiled from `penstock/spark/jvm`
+
+`python -m penstock.local.jars s3 gcs abfs` also brings those for object stores, each into a folder of its name.
 """
 
 from __future__ import annotations
@@ -17,8 +19,9 @@ import importlib.util
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from penstock.control.errors import TerminalError
@@ -33,6 +36,7 @@ _DIGESTS = Path(__file__).with_name("jars.sha256")
 _SOURCES = Path(__file__).parents[1] / "spark" / "jvm"
 _STAMP = ".stamp"
 _FETCHED = ("spark", "kafka", "junit")
+_ON_REQUEST = ("s3", "gcs", "abfs", "hdfs")
 _FETCH_SECONDS = 30
 _COMPILE_SECONDS = 15
 
@@ -69,29 +73,49 @@ def fetch_jars() -> bool:
 
     Raises `TerminalError` when a jar cannot be fetched or is not the one that `jars.sha256` describes.
     """
-    folder = share_dir() / "jars"
-    stamp, wanted = folder / _STAMP, _digest([_PINS, _DIGESTS])
+    return _fetch(_FETCHED, share_dir() / "jars" / _STAMP)
+
+
+def fetch_store_jars(names: Sequence[str]) -> bool:
+    """Fetch the jars of file systems, `s3`, `gcs` or `abfs`, unless their stamps are current; True when something was
+    done.
+
+    Raises `TerminalError` for another name, and as `fetch_jars`.
+    """
+    if unknown := sorted(set(names).difference(_ON_REQUEST)):
+        raise TerminalError(f"there are no jars for {', '.join(unknown)}; there are for {', '.join(_ON_REQUEST)}")
+    done = [_fetch((name,), share_dir() / "jars" / f"{_STAMP}-{name}") for name in names]
+    return any(done)
+
+
+def _fetch(names: Sequence[str], stamp: Path) -> bool:
+    folder, wanted = share_dir() / "jars", _digest([_PINS, _DIGESTS])
     if _reads(stamp, wanted):
         return False
-    total = sum(1 for _ in _read_digests())
+    total = len(_expected(names))
     with (
         Step(f"fetching {total} jars", about_seconds=_FETCH_SECONDS) as step,
         tempfile.TemporaryDirectory(prefix="penstock-jars-") as fresh,
     ):
-        step.count(lambda: f"{min(total, _fetched())}/{total} jars")
-        _run_ivy(Path(fresh))
-        verify_jars(Path(fresh))
-        for name in _FETCHED:
+        before = _fetched()
+        step.count(lambda: f"{min(total, max(0, _fetched() - before))}/{total} jars")
+        _run_ivy(Path(fresh), names)
+        verify_jars(Path(fresh), names)
+        for name in names:
             shutil.rmtree(folder / name, ignore_errors=True)
             shutil.copytree(Path(fresh) / name, folder / name)
     stamp.write_text(wanted)
     return True
 
 
-def verify_jars(folder: Path) -> None:
+def _expected(names: Sequence[str]) -> dict[str, str]:
+    return {path: digest for path, digest in _read_digests() if path.partition("/")[0] in names}
+
+
+def verify_jars(folder: Path, names: Sequence[str] = _FETCHED) -> None:
     """Check `folder/{spark,kafka,junit}` against `jars.sha256`: same files, same bytes, else `TerminalError`."""
-    expected = dict(_read_digests())
-    jars = [path for name in _FETCHED for path in sorted((folder / name).glob("*.jar"))]
+    expected = _expected(names)
+    jars = [path for name in names for path in sorted((folder / name).glob("*.jar"))]
     actual = {str(path.relative_to(folder)): _digest([path]) for path in jars}
     wrong = sorted(name for name in expected.keys() | actual.keys() if expected.get(name) != actual.get(name))
     if wrong:
@@ -179,13 +203,14 @@ def _fetched() -> int:
     return sum(1 for _ in _ivy_cache().rglob("*.jar"))
 
 
-def _run_ivy(target: Path) -> None:
+def _run_ivy(target: Path, names: Sequence[str]) -> None:
     """Fetches the jars. Ivy's cache is kept beside them, so the next fetch goes on where an aborted one ended."""
     cache = _ivy_cache()
     cache.mkdir(parents=True, exist_ok=True)
     pattern = f"{target}/[conf]/[artifact]-[revision].[ext]"
     classpath = str(pyspark_home() / "jars" / "*")
     options = ["-warn", "-settings", str(_SETTINGS), "-ivy", str(_PINS), "-cache", str(cache), "-retrieve", pattern]
+    options += ["-confs", *names]
     _run([_tool("java"), *QUICK_JVM, "-cp", classpath, "org.apache.ivy.Main", *options], "jars cannot be fetched")
 
 
@@ -236,6 +261,7 @@ def main() -> None:
     try:
         fetch_jars()
         build_penstock_jar()
+        fetch_store_jars(sys.argv[1:])
     except TerminalError as error:
         raise SystemExit(error.detail) from error
 

@@ -53,7 +53,7 @@ def collect(runtime: Runtime, request: GenerationRemoval) -> None:
     remove_pins(files, folder)
     for checkpoint in _tasks(folder, files):
         runtime.before_claim()
-        files.delete(checkpoint)
+        files.remove_checkpoint(checkpoint)
     log.info("generation collected", job=request.job, generation=request.generation)
 
 

@@ -12,37 +12,15 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
-from py4j.protocol import Py4JJavaError
-
-from penstock.control.errors import Conflict
-from penstock.spark.fence import FENCE, Mark, claimed, require_newest
+from penstock.spark.fence import FENCE, Mark, claimed
+from penstock.spark.hadoop import HadoopFiles, clear, denied, outside
 
 if TYPE_CHECKING:
     # A supervisor, which has no Spark, also reads local checkpoints.
     from pyspark.sql import SparkSession
-
-_MANAGER_SETTING = "spark.sql.streaming.checkpointFileManagerClass"
-_NOT_FOUND = "java.io.FileNotFoundException"
-_THERE_ALREADY = "org.apache.hadoop.fs.FileAlreadyExistsException"
-_DENIED = "org.apache.hadoop.security.AccessControlException"
-_NO_FOLDER = "org.apache.hadoop.fs.ParentNotDirectoryException"
-
-
-def _denied(folder: Any) -> str:
-    return f"the host's account may not write to {folder}"
-
-
-def _exists(files: Any, path: Any) -> bool:
-    """HDFS raises for what would be below a file."""
-    try:
-        return bool(files.exists(path))
-    except Py4JJavaError as error:
-        if error.java_exception.getClass().getName() != _NO_FOLDER:
-            raise
-        return False
 
 
 def is_local(path: str) -> bool:
@@ -56,10 +34,6 @@ def local_path(path: str) -> Path:
         raise ValueError(f"not a local path: {path}")
     parts = urlsplit(path)
     return Path(unquote(parts.path)) if parts.scheme else Path(path)
-
-
-def _outside(path: str, root: str) -> Conflict:
-    return Conflict(f"{path} is not below {root}, so it is not deleted", field="path", rule="below_root")
 
 
 class LocalFiles:
@@ -116,7 +90,7 @@ class LocalFiles:
         if self._root is not None:
             real = file.parent.resolve() / file.name
             if file.name in ("", "..") or local_path(self._root).resolve() not in real.parents:
-                raise _outside(path, self._root)
+                raise outside(path, self._root)
         if file.is_dir():
             shutil.rmtree(file)
         else:
@@ -128,12 +102,29 @@ class LocalFiles:
         # From above: what is below a folder that may not be entered cannot be seen.
         for each in (*reversed(folder.parents), folder):
             if not each.exists():
-                return None if os.access(each.parent, os.W_OK) else _denied(each.parent)
+                return None if os.access(each.parent, os.W_OK) else denied(each.parent)
             if not each.is_dir():
                 return f"{each} is not a folder"
             if not os.access(each, os.X_OK):
-                return _denied(each)
-        return None if os.access(folder, os.W_OK) else _denied(folder)
+                return denied(each)
+        return None if os.access(folder, os.W_OK) else denied(folder)
+
+    def resolve(self, folder: str) -> str:
+        """The folder that has the files of a published one: the same here."""
+        return folder
+
+    def keeps_place(self, folder: str) -> bool:
+        """Whether the files of a folder stay where they are when it is published: they get the new name here."""
+        return False
+
+    def has_fence(self, checkpoint: str) -> bool:
+        """Whether two owners of a checkpoint are kept apart: by file locks here."""
+        return True
+
+    def fence(self, checkpoint: str) -> str | None:
+        """The newest claim of a checkpoint as `penstock.spark.fence` has it; None without any."""
+        file = local_path(checkpoint) / FENCE
+        return file.read_text() if file.exists() else None
 
     def claim(self, checkpoint: str, epoch: int | None, holder: str, mark: Mark | None = None) -> str:
         """Makes the caller the only owner of a checkpoint and returns its token, `"<epoch>.<attempt>"`.
@@ -149,13 +140,16 @@ class LocalFiles:
         folder.mkdir(parents=True, exist_ok=True)
         file, fresh = folder / FENCE, folder / f".{FENCE}.new"
         with _locked(folder):
-            current = file.read_text() if file.exists() else None
-            token, content = claimed(current, checkpoint, epoch, holder, mark)
+            token, content = claimed(self.fence(checkpoint), checkpoint, epoch, holder, mark)
             with fresh.open("wb") as stream:
                 _write_durably(stream, content.encode())
             fresh.replace(file)
             _sync_folder(folder)
         return str(token)
+
+    def remove_checkpoint(self, checkpoint: str) -> None:
+        """Deletes a checkpoint, whose owners publish nothing from now on."""
+        self.delete(checkpoint)
 
     def clear(self, checkpoint: str, token: str, beside: Callable[[], None] = lambda: None) -> None:
         """Deletes all of a checkpoint but its fence, in one step with the look at it. `beside` deletes what belongs to
@@ -165,110 +159,8 @@ class LocalFiles:
         """
         folder = local_path(checkpoint)
         with _locked(folder):
-            _clear(self, checkpoint, token)
+            clear(self, checkpoint, token)
             beside()
-
-
-class HadoopFiles:
-    """As `LocalFiles`, on a Hadoop file system.
-
-    There are no hard links, so copies go through the JVM. There are no locks: a claim or a deletion comes after a look,
-    and two claims at once may both succeed; the last one written wins. One lease holder a time is then left to the
-    lease alone.
-    """
-
-    def __init__(self, session: SparkSession, root: str | None = None) -> None:
-        self._jvm: Any = session._jvm
-        self._root = root
-        self._settings = session._jsparkSession.sessionState().newHadoopConf()
-        # Without a fence: the fence itself is what is written.
-        self._settings.unset(_MANAGER_SETTING)
-
-    def names(self, folder: str) -> list[str]:
-        files, path = self._at(folder)
-        return [status.getPath().getName() for status in files.listStatus(path)] if files.exists(path) else []
-
-    def read(self, path: str) -> bytes:
-        """The content of a file."""
-        files, file = self._at(path)
-        with _translated(path):
-            stream = files.open(file)
-        try:
-            return bytes(stream.readAllBytes())
-        finally:
-            stream.close()
-
-    def size(self, path: str) -> int:
-        files, file = self._at(path)
-        with _translated(path):
-            return int(files.getFileStatus(file).getLen())
-
-    def write(self, path: str, content: bytes) -> None:
-        """Creates a new file and its folder."""
-        files, file = self._at(path)
-        with _translated(path, _THERE_ALREADY, FileExistsError):
-            stream = files.create(file, False)
-        try:
-            stream.write(content)
-        finally:
-            stream.close()
-
-    def copy(self, source: str, target: str) -> None:
-        (files, old), (_, new) = self._at(source), self._at(target)
-        if not files.exists(old):
-            raise FileNotFoundError(source)
-        files.mkdirs(new.getParent())
-        self._jvm.org.apache.hadoop.fs.FileUtil.copy(files, old, files, new, False, False, self._settings)
-
-    def publish(self, folder: str, target: str) -> bool:
-        """As `LocalFiles.publish`; atomic if the file system's renames are."""
-        files, path = self._at(target)
-        return not files.exists(path) and bool(files.rename(self._path(folder), path))
-
-    def delete(self, path: str) -> None:
-        """As `LocalFiles.delete`."""
-        files, file = self._at(path)
-        if self._root is not None:
-            # Hadoop resolves `..` when it reads a path.
-            root = str(files.makeQualified(self._path(self._root)).toString()).rstrip("/")
-            if not str(files.makeQualified(file).toString()).startswith(f"{root}/"):
-                raise _outside(path, self._root)
-        files.delete(file, True)
-
-    def why_not_writable(self, path: str) -> str | None:
-        """As `LocalFiles.why_not_writable`, where the file system tells rights."""
-        files, found = self._at(path)
-        try:
-            while not _exists(files, found) and found.getParent() is not None:
-                found = found.getParent()
-            if not files.getFileStatus(found).isDirectory():
-                return f"{found} is not a folder"
-            files.access(found, self._jvm.org.apache.hadoop.fs.permission.FsAction.WRITE)
-        except Py4JJavaError as error:
-            if error.java_exception.getClass().getName() != _DENIED:
-                raise
-            return _denied(found)
-        return None
-
-    def claim(self, checkpoint: str, epoch: int | None, holder: str, mark: Mark | None = None) -> str:
-        """As `LocalFiles.claim`, but looking and writing are two steps."""
-        path = self._path(f"{checkpoint}/{FENCE}")
-        current = self.read(f"{checkpoint}/{FENCE}").decode() if FENCE in self.names(checkpoint) else None
-        token, content = claimed(current, checkpoint, epoch, holder, mark)
-        _write_whole(_file_manager(self._jvm, path.getParent(), self._settings), path, content.encode())
-        return str(token)
-
-    def clear(self, checkpoint: str, token: str, beside: Callable[[], None] = lambda: None) -> None:
-        _clear(self, checkpoint, token)
-        beside()
-
-    def _path(self, path: str) -> Any:
-        return self._jvm.org.apache.hadoop.fs.Path(path)
-
-    def _at(self, path: str) -> tuple[Any, Any]:
-        """The file system of a path, and the path as Hadoop has it."""
-        file = self._path(path)
-        return file.getFileSystem(self._settings), file
 
 
 Files = LocalFiles | HadoopFiles
@@ -278,60 +170,6 @@ LOCAL_FILES = LocalFiles()
 def files_of(path: str, session: SparkSession) -> Files:
     """The files of the file system that a path is on. They delete only what is below the path."""
     return LocalFiles(path) if is_local(path) else HadoopFiles(session, path)
-
-
-class CheckpointWriter:
-    """Writes below one folder through Spark's checkpoint file manager, on any file system, each file whole.
-
-    With the settings of a task's session nothing is published once the checkpoint has a newer owner.
-    `qualified_folder` is the folder with its file system, as Spark notes it.
-    """
-
-    def __init__(self, session: SparkSession, folder: str) -> None:
-        jvm: Any = session._jvm
-        self._paths = jvm.org.apache.hadoop.fs.Path
-        self._folder = folder
-        settings = session._jsparkSession.sessionState().newHadoopConf()
-        root = self._paths(folder)
-        self._manager = _file_manager(jvm, root, settings)
-        self.qualified_folder = str(root.getFileSystem(settings).makeQualified(root).toString())
-
-    def write(self, name: str, content: bytes) -> None:
-        """Writes `<folder>/<name>`, in place of what is there."""
-        _write_whole(self._manager, self._paths(f"{self._folder}/{name}"), content)
-
-
-def _file_manager(jvm: Any, folder: Any, settings: Any) -> Any:
-    """Spark's manager of the files in a folder (Hadoop's `Path`), of the class that `settings` name, if any."""
-    return jvm.org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager.create(folder, settings)
-
-
-def _write_whole(manager: Any, file: Any, content: bytes) -> None:
-    manager.mkdirs(file.getParent())
-    stream = manager.createAtomic(file, True)
-    try:
-        stream.write(content)
-        stream.close()
-    except BaseException:
-        stream.cancel()
-        raise
-
-
-def _clear(files: Files, checkpoint: str, token: str) -> None:
-    require_newest(files.read(f"{checkpoint}/{FENCE}").decode(), token, checkpoint)
-    for name in files.names(checkpoint):
-        if not name.startswith(FENCE):
-            files.delete(f"{checkpoint}/{name}")
-
-
-@contextmanager
-def _translated(path: str, java: str = _NOT_FOUND, raised: type[OSError] = FileNotFoundError) -> Iterator[None]:
-    try:
-        yield
-    except Py4JJavaError as error:
-        if error.java_exception.getClass().getName() == java:
-            raise raised(path) from error
-        raise
 
 
 _threads = threading.Lock()

@@ -23,6 +23,7 @@ from penstock.control.errors import Unavailable
 from penstock.spark.fence import FENCE
 from penstock.spark.gateway import start_jvm
 from penstock.spark.settings import SparkSettings, class_archive, class_archive_options, driver_classpath
+from penstock.spark.stores import jar_folders
 
 STATE_STORES = {
     "heap": "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider",
@@ -73,6 +74,10 @@ _FIXED_SETTINGS = {
     "spark.sql.legacy.parameterSubstitution.constantsOnly": "true",
     # What no plan, log or event may show: Spark's own pattern, and what logs in at Kafka.
     "spark.redaction.regex": "(?i)secret|password|passphrase|token|access[.]?key|sasl[.]jaas|keystore[.]key",
+    # The default keeps parts of objects in the memory of the JVM, and fetches ahead of small files.
+    "spark.hadoop.fs.s3a.input.stream.type": "classic",
+    # Delta's own store for S3 excludes only the writers of its JVM.
+    "spark.delta.logStore.s3a.impl": "io.penstock.delta.ConditionalLogStore",
     # Pieces of compiled code that stay. With Spark's 100, a host of 100 different queries compiles in every batch.
     "spark.sql.codegen.cache.maxEntries": "1000",
     # One consumer a task and partition; the default of 64 would close and open them all the time.
@@ -103,7 +108,8 @@ def start_session(name: str, settings: SparkSettings) -> tuple[SparkSession, sub
 
 def host_settings(name: str, settings: SparkSettings) -> dict[str, str]:
     """Spark's settings of a whole host. `spark_conf` of the container wins, but for what the fence needs."""
-    classpath = driver_classpath(settings.jars)
+    stores = jar_folders(settings.store_paths, settings.jars)
+    classpath = ":".join([driver_classpath(settings.jars), *(f"{folder}/*" for folder in stores)])
     own = {
         "spark.master": settings.spark_master,
         "spark.app.name": f"penstock-{name}",
@@ -187,5 +193,7 @@ def _java_options(settings: SparkSettings) -> str:
     own = f"{_COLLECTORS[settings.collector]} -XX:+ExitOnOutOfMemoryError -Duser.timezone=UTC {_ONE_LOGGER_CONTEXT}"
     if settings.spark_local_dir is not None:
         own += f" -Djava.io.tmpdir={settings.spark_local_dir}"
-    sharing = class_archive_options(class_archive(settings.jars))
+    # Jars of stores are in the class path before Spark's own, and the archive fits only the path without them.
+    stores = jar_folders(settings.store_paths, settings.jars)
+    sharing = [] if stores else class_archive_options(class_archive(settings.jars))
     return " ".join([own, *sharing, settings.spark_conf.get(_JAVA_OPTIONS, "")]).strip()

@@ -10,11 +10,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal, Self
 
-from pydantic import Field, PrivateAttr
+from pydantic import Field, PrivateAttr, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from penstock.kafka.access import Kafka
 from penstock.kafka.settings import KafkaSettings
+from penstock.spark.stores import logins_in
 from penstock.tasks.heap import SMALLEST_HEAP_BYTES
 
 QUICK_JVM = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
@@ -85,6 +86,17 @@ class SparkSettings(KafkaSettings, BaseSettings):
     container_folder: Path | None = Field(None, description="set by the Task Manager: marks the processes of its hosts")
     _secrets: dict[str, str] = PrivateAttr(default_factory=dict)
 
+    @field_validator("spark_conf")
+    @classmethod
+    def _no_login_of_a_store(cls, spark_conf: dict[str, str]) -> dict[str, str]:
+        """The code of every job reads Spark's and Hadoop's configuration."""
+        if found := logins_in(spark_conf):
+            raise ValueError(
+                f"{', '.join(found)}: code of jobs can read logins of stores there. Give the machine a role, or name "
+                "the variables of the login in PENSTOCK_HOST_ENVIRONMENT"
+            )
+        return spark_conf
+
     @property
     def kafka(self) -> Kafka:
         """How the bus is reached. Raises Unavailable when a file of its settings cannot be read."""
@@ -94,6 +106,11 @@ class SparkSettings(KafkaSettings, BaseSettings):
     def secrets(self) -> Mapping[str, str]:
         """The values of the secrets, by name, that the command's job may use; none before `for_job`."""
         return self._secrets
+
+    @property
+    def store_paths(self) -> tuple[str, ...]:
+        """The Hadoop paths that decide which file systems a host can reach."""
+        return (self.checkpoint_root, *self.path_roots)
 
     def for_job(self, connections: Mapping[str, str], secrets: Mapping[str, str]) -> Self:
         """These settings with the connections and secrets of one job."""

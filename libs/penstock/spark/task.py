@@ -25,7 +25,7 @@ from penstock.spark.balance import Ends
 from penstock.spark.channel import Access
 from penstock.spark.checkpoint import COLLECTED, is_clean, last_commit, last_offset, task_checkpoint
 from penstock.spark.fence import FENCE, Mark
-from penstock.spark.files import Files, files_of, is_local
+from penstock.spark.files import Files, files_of
 from penstock.spark.inputs.checks import check_inputs, require_no_problem
 from penstock.spark.inputs.identity import require_noted_topics, require_same_topics
 from penstock.spark.inputs.malformed import MalformedRecords
@@ -109,7 +109,7 @@ class Runtime:
         generation, _, _ = checkpoint.rpartition("/")
         if COLLECTED in self.files.names(generation):
             raise Fenced(f"FENCED: {generation} was collected: its job runs in a later generation, or is forgotten")
-        if not is_local(checkpoint) and not self.settings.unlocked_checkpoints:
+        if not self.settings.unlocked_checkpoints and not self.files.has_fence(checkpoint):
             raise Unavailable(f"{checkpoint} has no file locks, and the setting unlocked_checkpoints is off")
         return self.files.claim(checkpoint, epoch, self.holder, mark)
 

@@ -11,7 +11,8 @@ from penstock.control.errors import BrokenCheckpoint, Fenced
 from penstock.control.process import wait_until
 from penstock.local.kafka import EmbeddedKafka
 from penstock.spark.checkpoint import last_commit
-from penstock.spark.files import Files, HadoopFiles, LocalFiles, local_path
+from penstock.spark.files import Files, LocalFiles, local_path
+from penstock.spark.hadoop import HadoopFiles
 from penstock.spark.redistribute.engine import redistribute
 from penstock.spark.redistribute.old import OldGeneration
 from penstock.spark.redistribute.positions import task_specs

@@ -6,7 +6,8 @@ import re
 from typing import Any
 
 from penstock.spark.checkpoint import COLLECTED
-from penstock.spark.files import CheckpointWriter, LocalFiles
+from penstock.spark.files import LocalFiles
+from penstock.spark.hadoop import CheckpointWriter
 from penstock.spark.host.handlers import RunningHostTasks
 from penstock.spark.redistribute import seal
 from penstock.spark.redistribute.move import StateMover

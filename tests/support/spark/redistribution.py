@@ -20,7 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from penstock.config.model import JobConfig
-from penstock.spark.files import LOCAL_FILES, local_path
+from penstock.spark.files import local_path
 from penstock.spark.redistribute.copy import copy_state
 from penstock.spark.redistribute.engine import redistribute
 from penstock.spark.redistribute.old import OldGeneration
@@ -128,15 +128,15 @@ class Job:
 
     def _is_quiet(self, index: int) -> bool:
         """Whether no batch without data is to come, in which Spark emits and evicts what the last data allow."""
-        checkpoint = str(self.checkpoint(index))
-        last = trace(checkpoint, LOCAL_FILES)
-        if last.batch is None or not LOCAL_FILES.names(f"{checkpoint}/state"):
+        checkpoint, files = self.runtime.checkpoint(self.name, self.generation, index), self.runtime.files
+        last = trace(checkpoint, files)
+        if last.batch is None or not files.names(f"{checkpoint}/state"):
             return True
         return last.watermark_ms == last.batch.metadata["batchWatermarkMs"]
 
     def watermark_ms(self, index: int) -> int:
         """The watermark of a stopped task."""
-        return trace(str(self.checkpoint(index)), LOCAL_FILES).watermark_ms
+        return trace(self.runtime.checkpoint(self.name, self.generation, index), self.runtime.files).watermark_ms
 
     def rows(self) -> Counter[Row]:
         """What the job wrote to its Kafka topic, never nothing."""

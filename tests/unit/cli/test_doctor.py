@@ -127,6 +127,19 @@ def test_java_is_needed_where_a_stack_may_run(monkeypatch: pytest.MonkeyPatch) -
         assert (first.part, first.level) == ("java", level)
 
 
+def test_a_store_without_its_jars_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PENSTOCK_SHARE", str(tmp_path))
+    assert list(checks._checkpoints(CliSettings())) == []
+    (missing,) = checks._checkpoints(CliSettings(checkpoint_root="s3a://bucket/checkpoints"))
+    assert (missing.level, missing.part) == (Level.FAIL, "checkpoints")
+    assert "python -m penstock.local.jars s3" in missing.advice
+    (tmp_path / "jars" / "s3").mkdir(parents=True)
+    (tmp_path / "jars" / "s3" / "hadoop-aws.jar").touch()
+    for root in ("s3a://bucket/checkpoints", "/data/checkpoints"):
+        (found,) = checks._checkpoints(CliSettings(checkpoint_root=root))
+        assert found.level is Level.OK
+
+
 def test_certificates_of_the_folder_and_of_others_are_looked_at(tmp_path: Path) -> None:
     folder = IdentityFolder(tmp_path / "identity")
     folder.create("cell", datetime.now(UTC))

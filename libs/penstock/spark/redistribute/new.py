@@ -22,8 +22,9 @@ from penstock.spark.checkpoint import (
     new_id,
     offsets_text,
 )
-from penstock.spark.fence import FENCE, Mark, parse_fence
-from penstock.spark.files import CheckpointWriter, Files, files_of
+from penstock.spark.fence import Mark, parse_fence
+from penstock.spark.files import Files, files_of
+from penstock.spark.hadoop import CheckpointWriter
 from penstock.spark.paths import require_allowed_paths
 from penstock.spark.redistribute.manifest import MANIFEST, CopyManifest, parse_manifest
 from penstock.spark.redistribute.offsets import SourceOffsets, line_of
@@ -142,7 +143,8 @@ def _new_task(runtime: Runtime, spec: TaskSpec, mark: Mark | None) -> NewTask:
 
 def was_started(files: Files, checkpoint: str) -> bool:
     """Whether a task ever claimed the checkpoint: with its shard's epoch, which redistributions do not have."""
-    return FENCE in files.names(checkpoint) and parse_fence(files.read(f"{checkpoint}/{FENCE}").decode()).epoch > 0
+    fence = files.fence(checkpoint)
+    return fence is not None and parse_fence(fence).epoch > 0
 
 
 def _output_folder(task: NewTask) -> str | None:

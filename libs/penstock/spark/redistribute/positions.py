@@ -149,7 +149,8 @@ class SavedGeneration(Generation):
 
     def __init__(self, runtime: Runtime, layout: Layout, name: SavepointName) -> None:
         folder = savepoint_folder(runtime.settings.checkpoint_root, name.job, name.name)
-        tasks = [SavedTask(spec, task_folder(folder, spec.index)) for spec in task_specs(name.job, layout)]
+        found = runtime.files.resolve(folder)
+        tasks = [SavedTask(spec, task_folder(found, spec.index)) for spec in task_specs(name.job, layout)]
         super().__init__(runtime, layout, tasks)
         self._folder, self._layout, self._name = folder, layout, name
         self.require_same()

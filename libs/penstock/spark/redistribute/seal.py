@@ -5,7 +5,8 @@ from __future__ import annotations
 from penstock.config.model import KafkaOutput
 from penstock.control.logs import logger
 from penstock.spark.checkpoint import METADATA, last_offset, new_id
-from penstock.spark.files import CheckpointWriter, Files
+from penstock.spark.files import Files
+from penstock.spark.hadoop import CheckpointWriter
 from penstock.spark.sinks.kafka import seal_series, transactional_id_prefix
 from penstock.spark.task import Runtime
 from penstock.tasks.redistribution import SealRequest

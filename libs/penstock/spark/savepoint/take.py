@@ -4,7 +4,8 @@
     savepoint.json      SavepointManifest
     task-<index>/       a checkpoint as Spark would leave it after the last finished batch
 <root>/<job>/savepoints/.<name>~<number>-<unique>/
-                        an attempt at a savepoint of this number, or what had the name before
+                        an attempt at a savepoint of this number, or what had the name before; on stores without
+                        folders (`penstock.spark.hadoop`) the savepoint itself, to which <name> is a link
 
 A job's tasks may run meanwhile, since published files are never written again.
 
@@ -61,7 +62,7 @@ def task_folder(savepoint: str, index: int) -> str:
 def read_manifest(savepoint: str, files: Files) -> SavepointManifest | None:
     """The manifest of a savepoint; None if there is no savepoint. Raises BrokenCheckpoint if it cannot be read."""
     try:
-        return SavepointManifest.model_validate_json(files.read(f"{savepoint}/{MANIFEST}"))
+        return SavepointManifest.model_validate_json(files.read(f"{files.resolve(savepoint)}/{MANIFEST}"))
     except FileNotFoundError:
         return None
     except ValidationError as error:
@@ -106,6 +107,7 @@ class Taking(ABC):
         self._target = request
         self._folder = savepoint_folder(self._root, request.job, request.name)
         self._attempt = _new_attempt(self._folder, request.number)
+        self._home = self._attempt if self._files.keeps_place(self._folder) else self._folder
         self._copied: set[str] = set()
         self._bytes = 0
 
@@ -122,7 +124,8 @@ class Taking(ABC):
             tasks = tuple(self.save(index) for index in range(len(self._target.layout.ranges)))
             report = self._publish(SavepointReport(tasks=tasks, bytes=self._bytes))
         finally:
-            self._files.delete(self._attempt)
+            if self._files.resolve(self._folder) != self._attempt:
+                self._files.delete(self._attempt)
         log.info("savepoint taken", job=self._target.job, savepoint=self._target.name, bytes=report.bytes)
         return report
 
@@ -152,7 +155,7 @@ class Taking(ABC):
         for left in reversed(range(_ATTEMPTS)):
             self._files.delete(copied)
             try:
-                content = content_of(checkpoint, task_folder(self._folder, index), self._files)
+                content = content_of(checkpoint, task_folder(self._home, index), self._files)
                 self._fill(checkpoint, copied, content)
                 break
             except FileNotFoundError:
@@ -171,7 +174,7 @@ class Taking(ABC):
             self._files.write(f"{copied}/{name}", text)
 
     def _require_same(self, copied: str, index: int, content: Content) -> None:
-        found = content_of(copied, task_folder(self._folder, index), self._files)
+        found = content_of(copied, task_folder(self._home, index), self._files)
         if found != content:
             raise BrokenCheckpoint(f"{copied} differs from the checkpoint that was copied")
 
@@ -202,7 +205,7 @@ class _OfJob(Taking):
                 manifest = read_manifest(earlier, self._files)
                 if manifest is None or manifest.layout.generation != request.layout.generation:
                     continue
-                batch = self.copy(task_folder(earlier, index), index)
+                batch = self.copy(task_folder(self._files.resolve(earlier), index), index)
             except _Unreadable as error:
                 log.warning("an earlier savepoint is of no use", savepoint=name, exc_info=error)
                 continue

@@ -19,7 +19,8 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from penstock.config.model import FilesOutput, JobConfig
 from penstock.control.errors import BrokenTask, NotFound
 from penstock.spark.checkpoint import METADATA, last_offset, new_id, parsed, task_checkpoint
-from penstock.spark.files import CheckpointWriter, Files, files_of
+from penstock.spark.files import Files, files_of
+from penstock.spark.hadoop import CheckpointWriter
 from penstock.spark.sinks.context import JSON_OPTIONS, TIMESTAMP_OPTIONS, require_output_mode, require_writable
 from penstock.spark.sinks.folder_owner import QUERY, bind, claim, lost, require_own
 from penstock.tasks.spec import TaskSpec

@@ -118,14 +118,14 @@ def _cell(files: Files, root: str) -> str:
     root = root.rstrip("/")
     if not _exists(files, root, _CELL):
         _publish_text(files, root, _CELL, str(uuid.uuid4()))
-    return files.read(f"{root}/{_CELL}").decode()
+    return _text(files, root, _CELL)
 
 
 def _owner(files: Files, path: str) -> Owner | None:
     if not _exists(files, path.rstrip("/"), _OWNER):
         return None
     try:
-        return Owner(**json.loads(files.read(f"{path.rstrip('/')}/{_OWNER}")))
+        return Owner(**json.loads(_text(files, path.rstrip("/"), _OWNER)))
     except FileNotFoundError:
         raise Unavailable(f"output.path: the owner of {path} is being changed") from None
     except (ValueError, TypeError) as error:
@@ -136,6 +136,11 @@ def _publish(files: Files, path: str, owner: Owner) -> Owner:
     """The owner of the folder from now on, which another claim at the same time may have made another."""
     _publish_text(files, path.rstrip("/"), _OWNER, json.dumps(owner._asdict()))
     return _owner(files, path) or owner
+
+
+def _text(files: Files, root: str, name: str) -> str:
+    folder, _, file = name.partition("/")
+    return files.read(f"{files.resolve(f'{root}/{folder}')}/{file}").decode()
 
 
 def _publish_text(files: Files, root: str, name: str, text: str) -> None:

@@ -21,6 +21,7 @@ public final class BatchHooks {
 
   public static void remove(String fence, String token) {
     HOOKS.remove(key(fence, token));
+    LoggedFence.forget(fence, token);
   }
 
   static List<BatchHook> of(Configuration settings) {

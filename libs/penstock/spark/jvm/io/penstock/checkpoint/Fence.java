@@ -18,6 +18,16 @@ interface Fence {
   /** Publishes if the token is still the newest. Otherwise throws {@link FencedException} and publishes nothing. */
   void guard(IORunnable publish) throws IOException;
 
+  /** Whether {@link #publish} must be used for a file. */
+  default boolean publishes(Path file) {
+    return false;
+  }
+
+  /** Makes a file with this content if the token is still the newest, in one step. Otherwise throws, and makes none. */
+  default void publish(Path file, byte[] content) throws IOException {
+    throw new IllegalStateException("not a file of the fence: " + file);
+  }
+
   /** The fence that the session's settings name. Without one, everything may be published. */
   static Fence of(Configuration settings) throws IOException {
     String path = settings.get(PATH);
@@ -29,6 +39,9 @@ interface Fence {
     FileSystem files = file.getFileSystem(settings);
     if ("file".equals(files.getUri().getScheme())) {
       return new LockedFence(LocalFiles.of(file), token);
+    }
+    if (NewFiles.can(files)) {
+      return new LoggedFence(new FenceLog(files, file), file, token);
     }
     if (settings.getBoolean(ALLOW_NOT_ATOMIC, false)) {
       return notAtomic(files, file, token);
