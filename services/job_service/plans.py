@@ -123,7 +123,8 @@ def _may_lag(running: Mapping[str, Any]) -> bool:
 
 
 def _has_watermark(config: JobConfig) -> bool:
-    return any(source.watermark_delay is not None for source in config.inputs.values())
+    sources = (*config.inputs.values(), *config.streams.values())
+    return any(source.watermark_delay is not None for source in sources)
 
 
 def _waves(job: str, count: int, share: float) -> list[list[str]]:

@@ -26,7 +26,7 @@ SOON = timedelta(minutes=30)
 _MINUTE = timedelta(minutes=1)
 _SLACK = timedelta(minutes=2)
 """Lags are known by the minute; crashes exactly, so one before a change is never blamed on it."""
-_CODE = ("query", "package", "args", "tables", "secrets", "spark_settings", "inputs", "output", "isolation")
+_CODE = ("query", "package", "args", "tables", "secrets", "spark_settings", "inputs", "streams", "output", "isolation")
 _LESS = (
     "task_count",
     "resources.cpu_cores",

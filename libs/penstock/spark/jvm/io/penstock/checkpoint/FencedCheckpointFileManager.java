@@ -47,8 +47,13 @@ public class FencedCheckpointFileManager extends FileSystemBasedCheckpointFileMa
   public void renameTempFile(Path temporary, Path target, boolean overwrite) {
     Optional<BatchHooks.Entry> entry = BatchHooks.entryOf(root, target);
     List<BatchHook> hooks = entry.map(found -> BatchHooks.of(settings)).orElse(List.of());
-    entry.filter(BatchHooks.Entry::isCommit).ifPresent(commit -> hooks.forEach(told -> told.beforeCommit(
-        commit.batch())));
+    entry.ifPresent(next -> hooks.forEach(told -> {
+      if (next.isCommit()) {
+        told.beforeCommit(next.batch());
+      } else {
+        told.beforePlan(next.batch());
+      }
+    }));
     publishGuarded(temporary, target, overwrite);
     entry.ifPresent(published -> hooks.forEach(told -> {
       if (published.isCommit()) {
