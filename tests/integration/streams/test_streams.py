@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.sql import functions as F
 
 from penstock.control.errors import BrokenTask
 from penstock.spark.analysis.analyse import analyse
@@ -38,7 +39,7 @@ def make_job(runtime: Runtime, kind: str, folder: Path, **stream: Any) -> Stream
 def answer(runtime: Runtime, kind: str, path: Path, least: int = 0) -> list[tuple[Any, ...]]:
     reader = runtime.spark.read.format(kind)
     frame = (reader if kind == "delta" else reader.schema(SCHEMA)).load(str(path)).where(f"v >= {least}")
-    return sorted(map(tuple, frame.groupBy("k").agg({"*": "count", "v": "sum"}).collect()))
+    return sorted(map(tuple, frame.groupBy("k").agg(F.count("*"), F.sum("v")).collect()))
 
 
 @pytest.mark.parametrize(

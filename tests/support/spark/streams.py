@@ -46,11 +46,7 @@ class StreamJob:
         task = RunningTask(self.runtime, task_specs(self.name, self.layout)[0], epoch=1)
         task.claim()
         checkpoint = str(self.checkpoint)
-        task.run_until(lambda: (last_commit(checkpoint) or 0) >= until_batch and self.has_committed, _RUN_SECONDS)
-
-    @property
-    def has_committed(self) -> bool:
-        return last_commit(str(self.checkpoint)) is not None
+        task.run_until(lambda: until_batch <= _committed(checkpoint), _RUN_SECONDS)
 
     def save(self, name: str) -> None:
         take(self.runtime, SavepointRequest(job=self.name, name=name, number=1, layout=self.layout, earlier=()))
@@ -73,6 +69,11 @@ class StreamJob:
         """What the table has, sorted."""
         path = self.config.output.path  # type: ignore[union-attr]
         return sorted(map(tuple, self.runtime.spark.read.format("delta").load(path).collect()))
+
+
+def _committed(checkpoint: str) -> int:
+    batch = last_commit(checkpoint)
+    return -1 if batch is None else batch
 
 
 def stream_config(stream: Mapping[str, Any], sql: str, output: Mapping[str, Any], **more: Any) -> JobConfig:
