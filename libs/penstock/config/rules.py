@@ -81,7 +81,7 @@ def _equal_key_groups(config: JobConfig) -> Iterator[Problem]:
 
 def _different_names(config: JobConfig) -> Iterator[Problem]:
     taken: set[str] = set()
-    groups = {"inputs": config.inputs, "streams": config.streams, "tables": config.tables}
+    groups = {"inputs": [*config.inputs], "streams": [*config.streams], "tables": [*config.tables]}
     for group, name in ((group, name) for group, names in groups.items() for name in names):
         if name.lower() in taken:
             detail = f"{group}.{name}: another input, stream or table has this name (Spark ignores case)"
