@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from penstock.config.model import PostgresOutput
+from penstock.config.paths import with_arguments
 from penstock.control.errors import InvalidConfig
 from penstock.tasks.dead_letters import topic_or_own
 
@@ -17,9 +18,9 @@ _POSTGRES = "postgres:"
 
 
 class Flow(NamedTuple):
-    """A job's topics, and the folder or table that it takes: a path, or `postgres:<connection>/<table>`. `may_loop`:
-    the job says that its records may come back to it. `dead_letters`: the topic of its malformed records; None: it is
-    not known."""
+    """A job's topics, and the folder or table that it takes: a path, or `postgres:<connection>/<table>`. `reads` also
+    has the paths of its streams and tables; no topic has such a name (`is_path`). `may_loop`: the job says that its
+    records may come back to it. `dead_letters`: the topic of its malformed records; None: it is not known."""
 
     job: str
     reads: tuple[str, ...]
@@ -37,7 +38,7 @@ class Flow(NamedTuple):
 def flow_of(job: str, config: Mapping[str, Any]) -> Flow:
     """The flow of a complete configuration, given as JSON."""
     output = config["output"]
-    reads = tuple(sorted({source["topic"] for source in config["inputs"].values()}))
+    reads = tuple(sorted({source["topic"] for source in config["inputs"].values()} | _paths_read(config)))
     dead_letters = topic_or_own(job, config.get("dead_letter_topic"))
     may_loop = bool(output.get("allow_loop", False))
     return Flow(job, reads, output.get("topic"), _taken_by(output), may_loop, dead_letters)
@@ -164,6 +165,19 @@ def stored_at(output: Mapping[str, Any]) -> str | None:
         connection = output.get("connection", PostgresOutput.model_fields["connection"].default)
         return f"{_POSTGRES}{connection}/{output['table'].removeprefix('public.')}"
     return _normalized(output["path"]) if output["type"] in ("files", "delta") else None
+
+
+def is_path(name: str) -> bool:
+    """Whether a name in `Flow.reads` is that of a folder or table."""
+    return "/" in name
+
+
+def _paths_read(config: Mapping[str, Any]) -> set[str]:
+    """The folders and Delta tables that a job reads, as `stored_at` names them."""
+    streams = [stream["path"] for stream in (config.get("streams") or {}).values() if stream.get("path") is not None]
+    args = config.get("args") or {}
+    tables = [with_arguments(table["path"], args) for table in (config.get("tables") or {}).values()]
+    return {_normalized(path) for path in (*streams, *tables)}
 
 
 def is_table(folder: str) -> bool:

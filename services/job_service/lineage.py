@@ -8,7 +8,7 @@ from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
 from penstock.wire.lineage import Dataset, DatasetKind, LineageEdge, Use
-from services.job_service.flows import Flow, is_table
+from services.job_service.flows import Flow, is_path, is_table
 
 MOST_JOBS = 200
 Step = Callable[[Sequence[Flow], AbstractSet[str], int], Sequence[Flow]]
@@ -74,13 +74,13 @@ def _walk(start: Flow, step: Step, depth: int, most: int) -> tuple[list[Found], 
 
 
 def topics_read(flows: Iterable[Flow]) -> set[str]:
-    """The topics from which rows come to these jobs."""
+    """The topics and folders from which rows come to these jobs."""
     return {topic for flow in flows for topic in flow.reads}
 
 
 def topics_filled(flows: Iterable[Flow]) -> set[str]:
-    """The topics to which rows, or malformed records, of these jobs go."""
-    return {topic for flow in flows for topic in (flow.writes, flow.dead_letters) if topic is not None}
+    """The topics and folders to which rows, or malformed records, of these jobs go."""
+    return {name for flow in flows for name in (flow.writes, flow.dead_letters, flow.folder) if name is not None}
 
 
 def shape(found: Sequence[Found], stores: Mapping[str, str]) -> Shape:
@@ -107,7 +107,7 @@ def _shown(found: Found, stores: Mapping[str, str]) -> Iterator[tuple[str, Datas
     """What a job brings into the graph: its inputs if it is not downstream, its output if it is not upstream."""
     flow, distance = found
     if distance <= 0:
-        yield from ((topic, DatasetKind.TOPIC) for topic in flow.reads)
+        yield from ((name, DatasetKind.FOLDER if is_path(name) else DatasetKind.TOPIC) for name in flow.reads)
     if distance >= 0 and flow.writes is not None:
         yield flow.writes, DatasetKind.TOPIC
     store = stores.get(flow.job)

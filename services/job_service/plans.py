@@ -123,7 +123,9 @@ def _may_lag(running: Mapping[str, Any]) -> bool:
 
 
 def _has_watermark(config: JobConfig) -> bool:
-    return any(source.watermark_delay is not None for source in config.inputs.values())
+    delays = [source.watermark_delay for source in config.inputs.values()]
+    delays += [stream.watermark_delay for stream in config.streams.values()]
+    return any(delay is not None for delay in delays)
 
 
 def _waves(job: str, count: int, share: float) -> list[list[str]]:

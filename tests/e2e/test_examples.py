@@ -52,6 +52,7 @@ READ: dict[str, Callable[[str], Rows]] = {
     "sessions": _lines,
     "totals": _balances,
     "latest": lambda _: _table("latest"),
+    "intake": _lines,
     "shuffle": _newest_of_each_user,
     "import": _lines,
 }

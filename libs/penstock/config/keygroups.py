@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from penstock.config.model import JobConfig
 
 
 class KeyGroupRange(NamedTuple):
@@ -31,6 +34,12 @@ def ranges(key_groups: int, task_count: int, bounds: Sequence[int] | None = None
     if any(part.lo >= part.hi for part in parts):
         raise ValueError(f"the bounds {list(inner)} of {key_groups} key groups leave a range empty")
     return parts
+
+
+def key_group_count(config: JobConfig) -> int:
+    """The number of key groups of a job: that of its inputs, which validation keeps equal. A job with streams has one,
+    and so one task."""
+    return min((source.key_groups for source in config.inputs.values()), default=1)
 
 
 def even_bounds(key_groups: int, task_count: int) -> tuple[int, ...]:

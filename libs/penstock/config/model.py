@@ -108,8 +108,45 @@ class Input(DeclaredModel):
     last batches with 100 records together. 1 sets no limit."""
 
 
+class Stream(DeclaredModel):
+    """A Delta table or a folder of files, whose new rows the one task of the job reads."""
+
+    format: Literal["delta", "json", "csv", "parquet", "rate"] = Field(..., **declare(FORBIDDEN, DECLARED_BY_USER))
+    """What is read: a Delta table, a folder with files of one format, or `rate`: rows with a number, `value`, and a
+    time, `timestamp`, made for trying things out."""
+    path: str | None = Field(None, min_length=1, max_length=4096, **declare(FORBIDDEN, DECLARED_BY_USER))
+    """Hadoop path of the Delta table or the folder, below one of the cell's PENSTOCK_PATH_ROOTS. Not for rate."""
+    value_schema: str | None = Field(None, min_length=1, max_length=100_000, **declare(RESTART, DECLARED_BY_USER))
+    """Spark DDL of the columns of json, csv and parquet. A Delta table has its own."""
+    header: bool = Field(True, **declare(RESTART, DECLARED_BY_USER))
+    """Of csv: the first line of each file names the columns, in the order of value_schema."""
+    malformed: Literal["fail", "null"] = Field("fail", **declare(RESTART, DECLARED_BY_USER))
+    """What becomes of a line of json or csv that does not fit value_schema: the task fails (`fail`), or the query gets
+    what could be read and null for the rest (the text `"null"`, with the quotes)."""
+    starting_position: str = Field("earliest", pattern=POSITION, **declare(NONE, DECLARED_BY_USER))
+    """Of delta, where a task without a checkpoint begins. `earliest`: with the rows that the table has at the start.
+    `latest`: after them. A moment such as `2026-11-26T08:00:00Z`: with the first version of this time or later."""
+    starting_version: int | None = Field(None, ge=0, le=2**53, **declare(NONE, DECLARED_BY_USER))
+    """Of delta: begin with the rows that this version has added. It is in place of starting_position."""
+    changed_rows: Literal["fail", "skip"] = Field("fail", **declare(RESTART, DECLARED_BY_USER))
+    """Of delta, what becomes of a version that changes or deletes rows: the task fails, or the whole version is passed
+    over, also what it adds (`skip`)."""
+    max_files_per_batch: int = Field(1000, ge=1, le=1_000_000, **declare(RESTART, DECLARED_BY_USER, unit="files"))
+    """Most files in a micro-batch."""
+    rows_per_second: int | None = Field(
+        None, ge=1, le=1_000_000, **declare(RESTART, DECLARED_BY_USER, unit="rows/second")
+    )
+    """Of rate: how many rows are made."""
+    event_time_column: str | None = Field(None, min_length=1, max_length=200, **declare(RESTART, DECLARED_BY_USER))
+    """Timestamp column with the event time. Needs watermark_delay."""
+    watermark_delay: str | None = Field(
+        None, pattern=r"^\d{1,9} (second|minute|hour|day)s?$", **declare(RESTART, DECLARED_BY_USER)
+    )
+    """How late a row may be, such as `10 minutes`: at most 3650 days. Needs event_time_column."""
+
+
 class Table(DeclaredModel):
-    """A static table to join with, checked at the start of each task and read by each batch."""
+    """A table to join with, checked at the start of each task and read by each batch."""
 
     path: str = Field(..., min_length=1, max_length=4096, **declare(RESTART, DECLARED_BY_USER))
     """Hadoop path of the table: a file, or a folder with files of one format. It must be below one of the cell's
@@ -124,6 +161,17 @@ class Table(DeclaredModel):
     malformed: Literal["fail", "null"] = Field("fail", **declare(RESTART, DECLARED_BY_USER))
     """What becomes of a line of csv or json that does not fit the columns: the task does not start (`fail`), or the
     query gets what could be read and null for the rest (the text `"null"`, with the quotes)."""
+    # Left out where it is not set: the release before does not know it.
+    refresh_seconds: float | None = Field(
+        None,
+        ge=0,
+        le=604_800,
+        exclude_if=lambda seconds: seconds is None,
+        **declare(RESTART, DECLARED_BY_USER, unit="seconds"),
+    )
+    """How long a task may go on with a version of the table before it looks for a newer one, between two batches; 0:
+    before each batch. A version of other formats than delta is a list of files. Default: 0 of delta; of other formats a
+    task looks at its start only."""
 
 
 class KafkaOutput(DeclaredModel):
@@ -266,7 +314,9 @@ class JobConfig(DeclaredModel):
     secrets: dict[Identifier, Name] = Field(default_factory=dict, max_length=100, **declare(RESTART, DECLARED_BY_USER))
     """Secrets of the job's Python: the name under which the code gets the value, and the name of the secret. A value is
     read when a task starts. Such a job has Spark hosts of its own."""
-    inputs: dict[Identifier, Input] = Field(..., min_length=1, max_length=100)
+    inputs: dict[Identifier, Input] = Field(default_factory=dict, max_length=100)
+    # Left out where it is empty: the release before does not know it.
+    streams: dict[Identifier, Stream] = Field(default_factory=dict, max_length=100, exclude_if=operator.not_)
     dead_letter_topic: Topic | None = Field(None, **declare(RESTART, DECLARED_BY_USER))
     """Topic of malformed records; headers name where each came from and the reason. It is made with the first such
     record. Default: `<job>.dead-letters`."""

@@ -1,4 +1,4 @@
-"""Where jobs may read tables and write output: below the roots that the cell allows. Pure; no look at any disk.
+"""Where jobs may read tables and streams, and write: below the roots that the cell allows. Pure; no look at any disk.
 
 `penstock.spark.paths` asks the same of what a path comes to, links resolved, before a host reads or writes there.
 """
@@ -60,6 +60,9 @@ def is_below(path: str, roots: Sequence[str]) -> bool:
 
 def path_fields(config: JobConfig) -> Iterator[tuple[str, str]]:
     """The paths of a job, with their fields; arguments are put in."""
+    for name, stream in config.streams.items():
+        if stream.path is not None:
+            yield f"streams.{name}.path", stream.path
     for name, table in config.tables.items():
         yield f"tables.{name}.path", with_arguments(table.path, config.args)
     if isinstance(config.output, DeltaOutput | FilesOutput):

@@ -41,7 +41,7 @@ def query_problems(config: JobConfig) -> Iterator[Problem]:
 
 
 def _facts(sql: str, config: JobConfig) -> QueryFacts:
-    names = frozenset(name.lower() for name in (*config.inputs, *config.tables))
+    names = frozenset(name.lower() for name in (*config.inputs, *config.streams, *config.tables))
     try:
         return query_facts(sql, names)
     except RecursionError:

@@ -8,6 +8,7 @@ from itertools import chain, pairwise
 
 from penstock.config.declare import MARKS_SUFFIX
 from penstock.config.event_time import LONGEST_DELAY_DAYS, LONGEST_DELAY_MILLIS, delay_millis, wrong_format
+from penstock.config.keygroups import key_group_count
 from penstock.config.model import (
     DeltaOutput,
     FilesOutput,
@@ -22,6 +23,7 @@ from penstock.config.problems import Problem
 from penstock.config.query_rules import query_problems
 from penstock.config.spark_settings import ALLOWED_VALUES, is_allowed
 from penstock.config.starting import starting_millis
+from penstock.config.stream_rules import STREAM_RULES, streams_need_one_task
 from penstock.config.value_schema import SchemaError, column_names
 
 Rule = Callable[[JobConfig], Iterator[Problem]]
@@ -59,8 +61,8 @@ def _max_task_count(config: JobConfig) -> Iterator[Problem]:
 
 
 def _enough_key_groups(config: JobConfig) -> Iterator[Problem]:
-    count, key_groups = config.task_count, min(source.key_groups for source in config.inputs.values())
-    if count > key_groups:
+    count, key_groups = config.task_count, key_group_count(config)
+    if config.inputs and count > key_groups:
         detail = f"task_count {count} is above the {key_groups} key groups of the inputs: some tasks would read nothing"
         yield Problem("task_count", "key_groups", detail)
 
@@ -71,15 +73,16 @@ def _key_group_bounds(config: JobConfig) -> Iterator[Problem]:
         return
     if any(after <= before for before, after in pairwise(bounds)):
         yield Problem(field, "ascending", f"{field} must ascend: each task reads at least one key group")
-    key_groups = min(source.key_groups for source in config.inputs.values())
-    if max(bounds) >= key_groups:
+    key_groups = key_group_count(config)
+    if config.inputs and max(bounds) >= key_groups:
         detail = f"{field} must be below the {key_groups} key groups of the inputs: each task reads at least one"
         yield Problem(field, "key_groups", detail)
 
 
 def _equal_key_groups(config: JobConfig) -> Iterator[Problem]:
-    (first_name, first), *others = config.inputs.items()
-    for name, source in others:
+    first_name, first = next(iter(config.inputs.items()), ("", None))
+    for name, source in config.inputs.items():
+        assert first is not None
         if source.key_groups != first.key_groups:
             field = f"inputs.{name}.key_groups"
             detail = (
@@ -91,10 +94,10 @@ def _equal_key_groups(config: JobConfig) -> Iterator[Problem]:
 
 def _different_names(config: JobConfig) -> Iterator[Problem]:
     taken: set[str] = set()
-    fields = [("inputs", name) for name in config.inputs] + [("tables", name) for name in config.tables]
-    for group, name in fields:
+    groups = {"inputs": [*config.inputs], "streams": [*config.streams], "tables": [*config.tables]}
+    for group, name in ((group, name) for group, names in groups.items() for name in names):
         if name.lower() in taken:
-            detail = f"{group}.{name}: another input or table has this name (Spark ignores case)"
+            detail = f"{group}.{name}: another input, stream or table has this name (Spark ignores case)"
             yield Problem(f"{group}.{name}", "name_taken", detail)
         taken.add(name.lower())
 
@@ -351,6 +354,7 @@ RULES: tuple[Rule, ...] = (
     _table_paths,
     _table_headers,
     _inputs,
+    *STREAM_RULES,
     _dead_letters,
     _foreign_outputs,
     _output_mode,
@@ -359,5 +363,5 @@ RULES: tuple[Rule, ...] = (
     _spark_settings,
     query_problems,
 )
-SEVERAL_TASKS: tuple[Rule, ...] = (_enough_key_groups, _complete_needs_one_task)
+SEVERAL_TASKS: tuple[Rule, ...] = (_enough_key_groups, streams_need_one_task, _complete_needs_one_task)
 """Those of `RULES` that say how many tasks a job may have, without the limit that its owner sets."""

@@ -19,7 +19,7 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
 from penstock.config.declare import NAME_RULE, ROLLBACK_LAYER
-from penstock.config.keygroups import bounds_in_force
+from penstock.config.keygroups import bounds_in_force, key_group_count
 from penstock.config.model import JobConfig
 from penstock.config.problems import PYDANTIC_RULES, Problem, refusal
 from penstock.config.rules import broken_rules
@@ -125,8 +125,7 @@ def _with_bounds_in_force(config: JobConfig) -> JobConfig:
     fit, and that must not refuse its write: they are left out, and count again when the number does."""
     if config.key_group_bounds is None:
         return config
-    key_groups = min(source.key_groups for source in config.inputs.values())
-    found = bounds_in_force(key_groups, config.task_count, config.key_group_bounds)
+    found = bounds_in_force(key_group_count(config), config.task_count, config.key_group_bounds)
     return config.model_copy(update={"key_group_bounds": found})
 
 

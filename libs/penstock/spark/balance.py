@@ -30,7 +30,7 @@ def limit_options(config: JobConfig) -> dict[str, str]:
         "maxOffsetsPerTrigger": config.max_records_per_trigger,
         "maxBytesPerTrigger": config.max_bytes_per_trigger,
     }
-    share = len(config.inputs)
+    share = max(1, len(config.inputs))
     options = {name: str(max(1, limit // share)) for name, limit in limits.items() if limit is not None}
     seconds = config.max_batch_seconds
     if seconds is None and not options:

@@ -37,6 +37,10 @@ def profile(runtime: Runtime, request: ProfileRequest) -> ProfileReport:
     """
     runtime.before_claim()
     config, settings = staged(request.config, request.seconds), runtime.settings
+    if config.streams:
+        raise BrokenTask(
+            "streams: a profile reads topics; that of a job with streams is not there", rule="profile_inputs"
+        )
     require_allowed_paths(config, settings.path_roots)
     part = key_group_ranges(config)[0]
     with TemporaryDirectory(prefix="profile-", dir=settings.spark_local_dir, ignore_cleanup_errors=True) as folder:

@@ -1,4 +1,5 @@
 """The tables of a job, which its query reads beside the inputs: static frames, whose files are checked first.
+`table_versions` has those of a task that refresh.
 
 A line of CSV or JSON is malformed as a record of an input is (`inputs.malformed`). Spark's own reader would make nulls
 of it.
@@ -67,13 +68,19 @@ def substitute(text: str, args: Mapping[str, Argument]) -> str:
 
 
 def _frame(session: SparkSession, table: Table, path: str, schema: str | StructType | None, mode: Mode) -> DataFrame:
-    reader = session.read.format(table.format)
-    if table.format in ("csv", "json"):
-        reader = reader.option("mode", mode)
+    reader = session.read.format(table.format).options(**reader_options(table, mode))
+    if table.format == "csv":
+        reader = reader.option("inferSchema", schema is None)
+    return (reader if schema is None else reader.schema(schema)).load(path)
+
+
+def reader_options(table: Table, mode: Mode) -> dict[str, str]:
+    """Spark's options for a table whose columns are known."""
+    options: dict[str, str] = {"mode": mode} if table.format in ("csv", "json") else {}
     if table.format == "csv":
         # Spark else takes the columns of a schema by place, whatever the header line says.
-        reader = reader.options(header=table.header, enforceSchema=False, inferSchema=schema is None)
-    return (reader if schema is None else reader.schema(schema)).load(path)
+        options |= {"header": str(table.header).lower(), "enforceSchema": "false"}
+    return options
 
 
 def _require_header(name: str, frame: DataFrame) -> None:

@@ -44,6 +44,8 @@ from penstock.spark.sinks import writer
 from penstock.spark.sinks.files import bind_output
 from penstock.spark.sinks.interrupts import interrupt_sink
 from penstock.spark.sources import connection_options, read_inputs
+from penstock.spark.streams import read_streams
+from penstock.spark.table_versions import TableVersions, read_tables
 from penstock.tasks.spec import TaskSpec
 
 log = logger(__name__)
@@ -280,7 +282,7 @@ class RunningTask:
         watch.add(task_id, self._query._jsq, self._built().malformed.java)
 
     def _started(self, interval: str, starting: bool) -> StreamingQuery:
-        frame, malformed = self._built()
+        frame, malformed, tables = self._built()
         # After what needs no Kafka: a query that cannot run is told also while Kafka is away.
         if starting:
             self._require_inputs()
@@ -292,7 +294,7 @@ class RunningTask:
         self._pool = self._pool or self.runtime.pools.take()
         session.sparkContext.setLocalProperty("spark.scheduler.pool", self._pool)
         stream = stream.option("checkpointLocation", self.checkpoint).queryName(self.spec.task_id)
-        for hook in (kept, malformed.java):
+        for hook in (kept, malformed.java, None if tables is None else tables.java):
             if hook is not None:
                 self.runtime.hooks.add(f"{self.checkpoint}/{FENCE}", self.token, hook)
         return stream.trigger(processingTime=interval).start()
@@ -352,10 +354,12 @@ def note_marks(runtime: Runtime, spec: TaskSpec, checkpoint: str) -> None:
 
 
 class TaskFrame(NamedTuple):
-    """The streaming frame of a task's query, and what becomes of the malformed records of its inputs."""
+    """The streaming frame of a task's query, what becomes of the malformed records of its inputs, and the versions of
+    its tables; without a checkpoint None."""
 
     frame: DataFrame
     malformed: MalformedRecords
+    tables: TableVersions | None
 
 
 def make_frame(runtime: Runtime, spec: TaskSpec, checkpoint: str, token: str, stop_at: Ends | None = None) -> TaskFrame:
@@ -369,10 +373,12 @@ def make_frame(runtime: Runtime, spec: TaskSpec, checkpoint: str, token: str, st
     session = runtime.session(config, checkpoint, token)
     malformed = MalformedRecords(session, spec.job, config, connection_options(settings))
     inputs = read_inputs(session, config, spec.key_groups, settings, stop_at, malformed)
-    result = result_of(session, inputs, config, settings)
+    inputs |= read_streams(session, config, settings.path_roots)
+    versions = TableVersions(session, checkpoint, runtime.files, settings.path_roots) if checkpoint else None
+    result = result_of(session, inputs, config, settings, read_tables(session, config, settings.path_roots, versions))
     runtime.placements.require(result, inputs, config)
     malformed.refuse_null_keys(result, partial(runtime.placements.may_split, result, inputs, config))
-    return TaskFrame(result, malformed)
+    return TaskFrame(result, malformed, versions)
 
 
 def trigger_interval(seconds: float, task_id: str) -> str:

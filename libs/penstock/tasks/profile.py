@@ -29,6 +29,7 @@ _SPEED = (
     "query",
     "spark_settings",
     "state_backend",
+    "streams",
     "tables",
     "threads_per_task",
 )

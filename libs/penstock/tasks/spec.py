@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from penstock.config.declare import Name
 from penstock.config.keygroups import KeyGroupRange, ranges
+from penstock.config.keygroups import key_group_count as key_group_count
 from penstock.config.model import Carried, DesiredState, JobConfig, Model
 
 
@@ -66,11 +67,6 @@ class TaskSpec(Model):
 def task_id(job: str, index: int) -> str:
     """The deterministic name of a task: `job/index`."""
     return f"{job}/{index}"
-
-
-def key_group_count(config: JobConfig) -> int:
-    """The number of key groups of a job: that of its inputs, which validation keeps equal."""
-    return next(iter(config.inputs.values())).key_groups
 
 
 def key_group_ranges(config: JobConfig) -> tuple[KeyGroupRange, ...]:

@@ -218,6 +218,8 @@ def _catching_up(facts: Facts, load: _Load) -> Iterator[Cause]:
 
 
 def _limit(facts: Facts) -> int:
+    if facts.config.get("streams"):
+        return 1
     groups = [int(source.get("key_groups") or 0) for source in dict(facts.config.get("inputs") or {}).values()]
     most = int(facts.config.get("max_task_count", _MOST_TASKS))
     return min(most, min((number for number in groups if number), default=most))

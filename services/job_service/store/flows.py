@@ -33,7 +33,9 @@ _NEIGHBOURS = f"""
     ORDER BY job LIMIT :limit
 """
 READERS = text(_NEIGHBOURS.format(meets="reads && CAST(:topics AS text[])"))
-FILLERS = text(_NEIGHBOURS.format(meets="(writes = ANY(:topics) OR dead_letters = ANY(:topics))"))
+FILLERS = text(
+    _NEIGHBOURS.format(meets="(writes = ANY(:topics) OR dead_letters = ANY(:topics) OR folder = ANY(:topics))")
+)
 _OUTPUTS = text(
     """
     SELECT job, jsonb_build_object('type', config->'output'->'type', 'path', config->'output'->'path',
@@ -45,7 +47,8 @@ _HAS_UNNOTED = text("SELECT EXISTS (SELECT FROM flows WHERE dead_letters IS NULL
 # Only what a flow follows from.
 _UNNOTED = """
     SELECT job, jsonb_build_object('inputs', config->'inputs', 'output', config->'output',
-        'dead_letter_topic', config->'dead_letter_topic') AS config
+        'dead_letter_topic', config->'dead_letter_topic', 'streams', config->'streams', 'tables', config->'tables',
+        'args', config->'args') AS config
     FROM flows JOIN expected_configs USING (job) WHERE dead_letters IS NULL
 """
 _ALL_UNNOTED = text(_UNNOTED)
@@ -131,13 +134,16 @@ def read(connection: Connection, job: str) -> Flow:
 
 
 def readers(connection: Connection, topics: Collection[str], seen: Collection[str], limit: int) -> list[Flow]:
-    """At most `limit` jobs by name that read one of the topics, but for those seen."""
+    """At most `limit` jobs by name that read one of the topics or folders, but for those seen."""
     return _neighbours(connection, READERS, topics, seen, limit, lambda flow: flow.reads)
 
 
 def fillers(connection: Connection, topics: Collection[str], seen: Collection[str], limit: int) -> list[Flow]:
-    """At most `limit` jobs by name with rows or malformed records in one of the topics, but for those seen."""
-    return _neighbours(connection, FILLERS, topics, seen, limit, lambda flow: (flow.writes, flow.dead_letters))
+    """At most `limit` jobs by name with rows or malformed records in one of the topics or folders, but for those
+    seen."""
+    return _neighbours(
+        connection, FILLERS, topics, seen, limit, lambda flow: (flow.writes, flow.dead_letters, flow.folder)
+    )
 
 
 def outputs(connection: Connection, jobs: Collection[str]) -> dict[str, dict[str, Any]]:

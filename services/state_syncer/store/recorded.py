@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import reduce
 from typing import Any
 
-from penstock.config.keygroups import ranges
+from penstock.config.keygroups import key_group_count, ranges
 from penstock.config.merge import overlay
 from penstock.config.validate import read_merged
 from penstock.control.errors import InvalidConfig
@@ -29,7 +29,7 @@ def expected_config(layers: Sequence[Config]) -> Config | Unusable:
         return Unusable("one of its recorded layers is no map of fields", None)
     try:
         config = read_merged(reduce(overlay, layers))
-        ranges(min(source.key_groups for source in config.inputs.values()), config.task_count, config.key_group_bounds)
+        ranges(key_group_count(config), config.task_count, config.key_group_bounds)
     except InvalidConfig as error:
         return Unusable(f"the layers merge to no valid configuration: {error.detail}", error.field)
     except ValueError as error:

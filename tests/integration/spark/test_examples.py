@@ -30,6 +30,7 @@ JOBS = {
     "join": {"job.json": {"orders": "orders.jsonl", "payments": "payments.jsonl"}},
     "totals": {"job.json": {"bookings": "bookings.jsonl"}},
     "latest": {"job.json": {"readings": "readings.jsonl"}},
+    "intake": {"job.json": {"readings": "readings.jsonl"}},
     "shuffle": {"shuffle.json": {"views": "views.jsonl"}, "counts.json": {"views": "shuffle.json"}},
     "alarms": {"job.json": {"readings": "readings.jsonl"}},
 }
@@ -37,6 +38,12 @@ JOBS = {
 
 def config_of(example: str, job: str) -> JobConfig:
     return check_merged(json.loads((EXAMPLES / example / job).read_text()))
+
+
+def schema_of(config: JobConfig, name: str) -> str:
+    """The columns of an input or a stream."""
+    source = config.inputs[name] if name in config.inputs else config.streams[name]
+    return str(source.value_schema)
 
 
 def rows_of(frame: DataFrame) -> Rows:
@@ -80,7 +87,7 @@ def test_the_query_gives_the_expected_rows(spark: SparkSession, example: str) ->
         inputs = {
             name: results[source]
             if source in results
-            else session.read.schema(str(config.inputs[name].value_schema)).json(str(EXAMPLES / example / source))
+            else session.read.schema(schema_of(config, name)).json(str(EXAMPLES / example / source))
             for name, source in sources.items()
         }
         results[job] = _run(session, config, inputs, EXAMPLES / example / "package")

@@ -45,7 +45,7 @@ BROKEN = [
     (job({"package": {"name": "p", "version": "../../etc"}}), "package.version", "string_pattern_mismatch"),
     (job({"query": None}), "query", "required"),
     (job({"inputs": {"flights": {"topic": None}}}), "inputs.flights.topic", "required"),
-    (job({"inputs": {"flights": None}}), "inputs", "too_short"),
+    (job({"inputs": {"flights": None}}), "inputs", "reads_an_input"),
     (job({"task_count": "4"}), "task_count", "int_type"),
     (job({"nope": 1}), "nope", "unknown_field"),
     (job({"args": {"x": [1]}}), "args.x", "string_type"),

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
 
 from penstock.wire.lineage import Dataset, DatasetKind, LineageEdge, Use
-from services.job_service.flows import Flow
+from services.job_service.flows import Flow, flow_of
 from services.job_service.lineage import Around, Found, Step, around, shape, topics_filled, topics_read
 
 CHAIN = (Flow("a", ("t0",), "t1"), Flow("b", ("t1",), "t2"), Flow("c", ("t2",), "t3"), Flow("d", ("t3",), "t4"))
@@ -122,3 +122,18 @@ def test_a_step_is_asked_for_no_more_than_there_is_room() -> None:
     found = around(Flow("me", ()), nothing, endless, 10, most=11)
     assert asked == [11, 7, 3]
     assert (len(found.found), found.complete) == (11, False)
+
+
+def test_a_delta_table_of_one_job_is_read_by_others_as_a_stream_or_a_table() -> None:
+    made = {"type": "delta", "path": "file:/lake/orders"}
+    writer = flow_of("writer", {"inputs": {"x": {"topic": "t"}}, "output": made})
+    elsewhere = {"inputs": {"x": {"topic": "u"}}, "output": {"type": "kafka", "topic": "out"}}
+    stream = flow_of("stream", {**elsewhere, "inputs": {}, "streams": {"o": {"path": "/lake//orders/"}, "r": {}}})
+    table = flow_of("table", {**elsewhere, "args": {"d": "orders"}, "tables": {"o": {"path": "file:/lake/${d}"}}})
+    found = of("writer", (writer, stream, table))
+    assert distances(found) == {"writer": 0, "stream": 1, "table": 1}
+    assert distances(of("table", (writer, stream, table))) == {"writer": -1, "table": 0}
+    drawn = shape(of("stream", (writer, stream)).found, {"writer": "/lake/orders"})
+    assert Dataset(name="/lake/orders", kind=DatasetKind.FOLDER) in drawn.datasets
+    uses = {(edge.job, edge.use) for edge in drawn.edges if edge.dataset == "/lake/orders"}
+    assert uses == {("writer", Use.WRITES), ("stream", Use.READS)}

@@ -68,4 +68,4 @@ def test_an_argument_that_changes_changes_the_path(folder: str, *, allowed: bool
 
 
 def test_a_stored_configuration_that_is_not_valid_now_allows_nothing() -> None:
-    assert not is_allowed(job_of({**with_table("/old/t"), "inputs": {}}), with_table("/old/t"))
+    assert not is_allowed(job_of({**with_table("/old/t"), "inputs": {"flights": {}}}), with_table("/old/t"))

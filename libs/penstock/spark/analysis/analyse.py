@@ -28,6 +28,7 @@ from penstock.spark.session import release_frames, task_session
 from penstock.spark.settings import SparkSettings
 from penstock.spark.sinks import check
 from penstock.spark.sources import read_input
+from penstock.spark.streams import read_stream
 from penstock.spark.tables import read_table
 from penstock.spark.task import Runtime
 from penstock.tasks.analysis import AnalysisReport, AnalysisRequest, Operator
@@ -99,7 +100,7 @@ def analyse(spark: SparkSession, settings: SparkSettings, job: str, config: JobC
         session = task_session(spark, config, checkpoint="", token="", unlocked=True)
         inputs = _inputs(session, config, settings, found)
         tables = _tables(session, config, settings, found)
-        if len(inputs) == len(config.inputs) and len(tables) == len(config.tables):
+        if len(inputs) == len(config.inputs) + len(config.streams) and len(tables) == len(config.tables):
             _query(session, inputs, tables, job, config, settings, found)
     return found
 
@@ -111,6 +112,9 @@ def _inputs(session: SparkSession, config: JobConfig, settings: SparkSettings, f
     for name, source in config.inputs.items():
         with found.catching(f"inputs.{name}.value_schema"):
             frames[name] = read_input(session, name, source, _ANY_PART, settings, limits)
+    for name, stream in config.streams.items():
+        with found.catching(f"streams.{name}"):
+            frames[name] = read_stream(session, name, stream, config.max_bytes_per_trigger, settings.path_roots)
     return frames
 
 

@@ -20,7 +20,7 @@ from penstock.control.errors import BrokenTask
 _MOST_KEPT = 300
 _WAIT_SECONDS = 1.0
 # What a query's plan and its keys depend on.
-_DECIDING = ("package", "query", "args", "inputs", "tables", "spark_settings")
+_DECIDING = ("package", "query", "args", "inputs", "streams", "tables", "spark_settings")
 
 
 @dataclass
@@ -37,7 +37,7 @@ class _Plan:
 
     def read(self, frame: DataFrame, inputs: Mapping[str, DataFrame], config: JobConfig) -> None:
         """Asks Spark for the plan of a query over the frames of the job's inputs."""
-        columns = {name: input_columns(config.inputs[name], _types(each)) for name, each in inputs.items()}
+        columns = {name: _columns(name, each, config) for name, each in inputs.items()}
         with suppress(RecursionError):
             self.facts = read_plan(_plan(frame), columns)
         self.columns = columns
@@ -99,6 +99,12 @@ def placement(
     plan = _Plan()
     plan.read(frame, inputs, config)
     return plan.problems(config), plan.facts or PlanFacts()
+
+
+def _columns(name: str, frame: DataFrame, config: JobConfig) -> InputColumns:
+    """A stream has no key columns."""
+    source = config.inputs.get(name)
+    return InputColumns("none", (), tuple(_types(frame))) if source is None else input_columns(source, _types(frame))
 
 
 def _types(frame: DataFrame) -> Sequence[tuple[str, str]]:

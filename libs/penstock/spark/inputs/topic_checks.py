@@ -16,6 +16,8 @@ PARTITIONS = "key_groups_of_topic"
 def input_topics(config: JobConfig, bootstrap: Brokers, *, within_seconds: float | None = None) -> dict[str, Topic]:
     """The input topics of a job. Raises Unavailable when Kafka does not answer."""
     topics = {source.topic for source in config.inputs.values()}
+    if not topics:
+        return {}
     return described(bootstrap, topics, within_seconds=within_seconds)
 
 

@@ -109,6 +109,7 @@ class _Redistribution:
     def _begin(self, positions: Sequence[Position]) -> None:
         """No old task has finished a batch: all that there is are the offsets to begin with."""
         sources = self._merged(positions)
+        self._take_notes_of_sources(positions)
         self._new.note_topics(self._notes)
         for task in self._new.tasks:
             self._new.begin(task, sliced(sources, task.spec.key_groups))
@@ -150,9 +151,15 @@ class _Redistribution:
             max(batch["batchWatermarkMs"] for batch in batches),
             max(batch["batchTimestampMs"] for batch in batches),
         )
+        self._take_notes_of_sources(positions)
         self._new.note_topics(self._notes)
         for task in self._new.tasks:
             self._new.plan_batch(task, batch_id, metadata, sliced(sources, task.spec.key_groups))
+
+    def _take_notes_of_sources(self, positions: Sequence[Position]) -> None:
+        """Spark's Kafka source notes only where it began, which the offsets say."""
+        if self._request.source.config.streams:
+            self._new.take_notes_of_sources(positions[0].task.checkpoint)
 
     def _merged(self, positions: Sequence[Position]) -> tuple[SourceOffsets, ...]:
         """Key groups that the source does not have yet are read from their beginning."""

@@ -20,6 +20,7 @@ from penstock.spark.checkpoint import (
     commit_text,
     generation_folder,
     new_id,
+    numbers,
     offsets_text,
 )
 from penstock.spark.fence import Mark, parse_fence
@@ -104,6 +105,16 @@ class NewGeneration:
             for name in notes:
                 task.writer.write(name, b"")
 
+    def take_notes_of_sources(self, checkpoint: str) -> None:
+        """Writes what the sources of streams have noted in the old checkpoint of the one task: the files that they have
+        read, or when they began."""
+        for number in numbers(f"{checkpoint}/sources", self._runtime.files):
+            folder = f"sources/{number}"
+            for name in self._runtime.files.names(f"{checkpoint}/{folder}"):
+                if not name.startswith("."):
+                    content = self._runtime.files.read(f"{checkpoint}/{folder}/{name}")
+                    self.tasks[0].writer.write(f"{folder}/{name}", content)
+
     def plan_batch(
         self, task: NewTask, batch_id: int, metadata: dict[str, object], sources: Sequence[SourceOffsets]
     ) -> None:
@@ -122,7 +133,7 @@ class NewGeneration:
     def begin(self, task: NewTask, sources: Sequence[SourceOffsets]) -> None:
         """Writes the initial offsets of a job that has not finished a batch yet."""
         task.writer.write(METADATA, new_id())
-        for number, source in enumerate(sources):
+        for number, source in enumerate(source for source in sources if source.line is None):
             task.writer.write(initial_offsets_path(number), initial_offsets_text(line_of(source)).encode())
 
     def commit_batch(self, batch_id: int, watermark_ms: int) -> None:

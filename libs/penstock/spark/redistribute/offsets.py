@@ -13,13 +13,18 @@ from dataclasses import dataclass
 from penstock.config.keygroups import KeyGroupRange
 from penstock.control.errors import BrokenCheckpoint, BrokenTask
 
+# No topic has such a name.
+_STREAM = "stream "
+
 
 @dataclass(frozen=True)
 class SourceOffsets:
-    """The next offset to read of each key group of one source."""
+    """The next offset to read of each key group of one source. `line`: of a stream, its line as its source wrote it; it
+    goes on with one task, and has no key groups."""
 
     topic: str
     offsets: Mapping[int, int]
+    line: str | None = None
 
 
 def parse_line(line: str) -> SourceOffsets:
@@ -31,8 +36,18 @@ def parse_line(line: str) -> SourceOffsets:
         raise BrokenCheckpoint(f"expected the offsets of one topic, not {line!r}") from error
 
 
+def source_of(number: int, line: str) -> SourceOffsets:
+    """Source `number` of a query: a topic, or else a stream."""
+    try:
+        return parse_line(line)
+    except BrokenCheckpoint:
+        return SourceOffsets(f"{_STREAM}{number}", {}, line)
+
+
 def line_of(source: SourceOffsets) -> str:
-    """The line of the offsets log that `parse_line` reads as `source`."""
+    """The line of the offsets log that `source_of` reads as `source`."""
+    if source.line is not None:
+        return source.line
     offsets = {str(key_group): source.offsets[key_group] for key_group in sorted(source.offsets)}
     return json.dumps({source.topic: offsets}, separators=(",", ":"))
 
@@ -42,6 +57,8 @@ def merged(tasks: Sequence[Sequence[SourceOffsets]], key_groups: int) -> tuple[S
 
     Raises BrokenCheckpoint unless all tasks read the same topics and each key group is covered exactly once.
     """
+    if any(source.line is not None for sources in tasks for source in sources):
+        return _of_one_task(tasks)
     topics = {tuple(source.topic for source in sources) for sources in tasks}
     if len(topics) != 1:
         raise BrokenCheckpoint(f"the tasks of the job read different topics: {sorted(topics)}")
@@ -79,8 +96,17 @@ def require_growth(before: int, after: int, *, keeps_state: bool, single: bool) 
 def sliced(sources: Iterable[SourceOffsets], part: KeyGroupRange) -> tuple[SourceOffsets, ...]:
     """The offsets of the key groups of one task."""
     return tuple(
-        SourceOffsets(source.topic, {group: source.offsets[group] for group in part.members()}) for source in sources
+        source
+        if source.line is not None
+        else SourceOffsets(source.topic, {group: source.offsets[group] for group in part.members()})
+        for source in sources
     )
+
+
+def _of_one_task(tasks: Sequence[Sequence[SourceOffsets]]) -> tuple[SourceOffsets, ...]:
+    if len(tasks) != 1:
+        raise BrokenCheckpoint(f"{len(tasks)} tasks have read streams, of which a job has one task")
+    return tuple(tasks[0])
 
 
 def _united(parts: Sequence[SourceOffsets], key_groups: int) -> SourceOffsets:

@@ -12,7 +12,7 @@ from penstock.spark.files import Files
 from penstock.spark.inputs.identity import notes_in, require_noted_topics
 from penstock.spark.redistribute.bus import InputEnds
 from penstock.spark.redistribute.level import lagging
-from penstock.spark.redistribute.offsets import SourceOffsets, parse_line
+from penstock.spark.redistribute.offsets import SourceOffsets, source_of
 from penstock.spark.redistribute.stores import OldState
 from penstock.spark.savepoint.take import read_manifest, savepoint_folder, task_folder
 from penstock.spark.task import RunningTask, Runtime
@@ -71,7 +71,7 @@ def trace(checkpoint: str, files: Files) -> Trace:
     if batch_id is None:
         return Trace(None, None, _noted_at_start(checkpoint, files), 0)
     batch = planned_batch(checkpoint, batch_id, files)
-    sources = tuple(None if line is None else parse_line(line) for line in batch.sources)
+    sources = tuple(None if line is None else source_of(number, line) for number, line in enumerate(batch.sources))
     return Trace(batch_id, batch, sources, watermark_ms(checkpoint, batch_id, files))
 
 
@@ -102,6 +102,7 @@ class Generation:
         self._runtime = runtime
         self._old = tasks
         self._inputs = {source.topic: source for source in layout.config.inputs.values()}
+        self._has_streams = bool(layout.config.streams)
         self._ends = InputEnds(runtime.settings.kafka)
 
     def require_same_topics(self) -> None:
@@ -130,6 +131,9 @@ class Generation:
 
     def _position(self, task: OldTask, found: Trace, topics: Sequence[str]) -> Position:
         """Sources that the trace says nothing of begin as configured."""
+        if self._has_streams:
+            # They say themselves where they are, and their sources where they begin.
+            return Position(found.batch_id, found.batch, tuple(filter(None, found.sources)), found.watermark_ms, task)
         unknown = next((topic for topic in topics if topic not in self._inputs), None)
         if unknown is not None:
             raise BrokenCheckpoint(f"the checkpoints read {unknown}, which is not an input of the job")
@@ -202,11 +206,12 @@ def initial_offsets_text(line: str) -> str:
 
 def _noted_at_start(checkpoint: str, files: Files) -> tuple[SourceOffsets | None, ...]:
     count = max(numbers(f"{checkpoint}/sources", files), default=-1) + 1
-    return tuple(_noted(f"{checkpoint}/{initial_offsets_path(number)}", files) for number in range(count))
+    return tuple(_noted(checkpoint, number, files) for number in range(count))
 
 
-def _noted(path: str, files: Files) -> SourceOffsets | None:
+def _noted(checkpoint: str, number: int, files: Files) -> SourceOffsets | None:
     try:
-        return parse_line(files.read(path).decode().rpartition("\n")[2])
+        line = files.read(f"{checkpoint}/{initial_offsets_path(number)}").decode().rpartition("\n")[2]
+        return source_of(number, line)
     except FileNotFoundError:
         return None

@@ -29,7 +29,9 @@ class RunningLevel(Generation):
     def can_be_cut(self) -> bool:
         """Whether the task can be brought to a watermark exactly."""
         sources = self._inputs.values()
-        return all(has_event_time(source) and not self._ends.marks(source) for source in sources)
+        return not self._has_streams and all(
+            has_event_time(source) and not self._ends.marks(source) for source in sources
+        )
 
     def cuts(self, goal_ms: int, is_over: Callable[[], bool]) -> Ends:
         """By topic and key group; none for a task that has come so far, or does not say what it reads. Raises

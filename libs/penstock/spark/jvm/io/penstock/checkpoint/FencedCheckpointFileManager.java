@@ -87,8 +87,13 @@ public class FencedCheckpointFileManager extends FileSystemBasedCheckpointFileMa
   private void hooked(Path target, IORunnable publish) throws IOException {
     Optional<BatchHooks.Entry> entry = BatchHooks.entryOf(root, target);
     List<BatchHook> hooks = entry.map(found -> BatchHooks.of(settings)).orElse(List.of());
-    entry.filter(BatchHooks.Entry::isCommit).ifPresent(commit -> hooks.forEach(told -> told.beforeCommit(
-        commit.batch())));
+    entry.ifPresent(next -> hooks.forEach(told -> {
+      if (next.isCommit()) {
+        told.beforeCommit(next.batch());
+      } else {
+        told.beforePlan(next.batch());
+      }
+    }));
     publish.run();
     entry.ifPresent(published -> hooks.forEach(told -> {
       if (published.isCommit()) {

@@ -1,0 +1,128 @@
+"""Rules for the streams of a job. Each is a function from a `JobConfig` to the problems it finds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from penstock.config.event_time import LONGEST_DELAY_DAYS, LONGEST_DELAY_MILLIS, delay_millis
+from penstock.config.model import DeltaOutput, FilesOutput, JobConfig, Stream
+from penstock.config.paths import place_of
+from penstock.config.problems import Problem
+from penstock.config.starting import starting_millis
+from penstock.config.value_schema import SchemaError, ddl_names
+
+_FILES = ("json", "csv", "parquet")
+_OF_FORMATS = {
+    "path": ("delta", *_FILES),
+    "value_schema": _FILES,
+    "header": ("csv",),
+    "malformed": ("json", "csv"),
+    "starting_position": ("delta",),
+    "starting_version": ("delta",),
+    "changed_rows": ("delta",),
+    "max_files_per_batch": ("delta", *_FILES),
+    "rows_per_second": ("rate",),
+}
+"""The formats that have a field, where not all have it."""
+_REQUIRED = ("path", "value_schema", "rows_per_second")
+_RATE_COLUMNS = ("timestamp", "value")
+_OF_TOPICS = ("max_records_per_trigger", "max_batch_seconds")
+
+
+def streams_need_one_task(config: JobConfig) -> Iterator[Problem]:
+    """Rows of a table or of files are in no key groups, so nothing says which task has them."""
+    if config.streams and config.task_count > 1:
+        detail = (
+            f"task_count is {config.task_count}, but a job with streams has one task: their rows are in no key groups. "
+            "For several, let a job with one task write them to a topic with key_groups, and read that"
+        )
+        yield Problem("task_count", "streams_need_one_task", detail)
+
+
+def _reads_something(config: JobConfig) -> Iterator[Problem]:
+    if not config.inputs and not config.streams:
+        yield Problem("inputs", "reads_an_input", "inputs: the job must have an input, or a stream (streams)")
+    if config.inputs and config.streams:
+        detail = "streams: a job reads either topics (inputs) or streams, not both"
+        yield Problem("streams", "inputs_or_streams", detail)
+
+
+def _limits_of_topics(config: JobConfig) -> Iterator[Problem]:
+    for field in _OF_TOPICS:
+        if config.streams and getattr(config, field) is not None:
+            detail = f"{field} is of topics: limit a stream by max_files_per_batch or max_bytes_per_trigger"
+            yield Problem(field, "limit_of_topics", detail)
+
+
+def _streams(config: JobConfig) -> Iterator[Problem]:
+    for name, stream in config.streams.items():
+        field = f"streams.{name}"
+        yield from _fields_of_format(field, stream)
+        yield from _start(field, stream)
+        yield from _event_time(field, stream)
+        yield from _columns(field, stream)
+
+
+def _fields_of_format(field: str, stream: Stream) -> Iterator[Problem]:
+    for leaf, formats in _OF_FORMATS.items():
+        value = getattr(stream, leaf)
+        if stream.format in formats:
+            if leaf in _REQUIRED and value is None:
+                yield Problem(f"{field}.{leaf}", "stream_field_required", f"{field}: {stream.format} needs {leaf}")
+        elif value != Stream.model_fields[leaf].default:
+            detail = f"{field}.{leaf} is of {', '.join(formats)} only; the format is {stream.format}"
+            yield Problem(f"{field}.{leaf}", "stream_field_of_format", detail)
+
+
+def _start(field: str, stream: Stream) -> Iterator[Problem]:
+    field = f"{field}.starting_position"
+    try:
+        starting_millis(stream.starting_position)
+    except ValueError as error:
+        detail = f"{field} is {stream.starting_position}, where no version can be: {error}"
+        yield Problem(field, "starting_moment", detail)
+    if stream.starting_version is not None and stream.starting_position != "earliest":
+        yield Problem(field, "one_start", f"{field}: starting_version says where to begin already")
+
+
+def _event_time(field: str, stream: Stream) -> Iterator[Problem]:
+    if (stream.event_time_column is None) != (stream.watermark_delay is None):
+        missing = "event_time_column" if stream.event_time_column is None else "watermark_delay"
+        detail = f"{field}: event_time_column and watermark_delay need each other; {missing} is not set"
+        yield Problem(f"{field}.{missing}", "watermark_pair", detail)
+    if stream.watermark_delay is not None and delay_millis(stream.watermark_delay) > LONGEST_DELAY_MILLIS:
+        detail = f"{field}.watermark_delay is {stream.watermark_delay}: write at most {LONGEST_DELAY_DAYS} days"
+        yield Problem(f"{field}.watermark_delay", "watermark_delay_limit", detail)
+
+
+def _columns(field: str, stream: Stream) -> Iterator[Problem]:
+    """The event time is a column, as far as the columns are known without the table."""
+    try:
+        names = _RATE_COLUMNS if stream.format == "rate" else ddl_names(stream.value_schema or "{}")
+    except SchemaError as error:
+        detail = f"{field}.value_schema must be Spark DDL such as `id BIGINT, at TIMESTAMP`: {error}"
+        yield Problem(f"{field}.value_schema", "value_schema_ddl", detail)
+        return
+    column = stream.event_time_column
+    if names is not None and column is not None and column.strip("`").lower() not in {name.lower() for name in names}:
+        detail = f"{field}.event_time_column names {column}, which is not a column of the stream"
+        yield Problem(f"{field}.event_time_column", "unknown_column", detail)
+
+
+def _own_folder(config: JobConfig) -> Iterator[Problem]:
+    output = config.output
+    if not isinstance(output, DeltaOutput | FilesOutput):
+        return
+    for name, stream in config.streams.items():
+        if stream.path is not None and place_of(stream.path) == place_of(output.path):
+            detail = f"output.path is the path of streams.{name}: the job would read its own output again, for ever"
+            yield Problem("output.path", "loop", detail)
+
+
+STREAM_RULES: tuple[Callable[[JobConfig], Iterator[Problem]], ...] = (
+    _reads_something,
+    streams_need_one_task,
+    _limits_of_topics,
+    _streams,
+    _own_folder,
+)

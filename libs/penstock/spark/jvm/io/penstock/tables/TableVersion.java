@@ -1,0 +1,7 @@
+package io.penstock.tables;
+
+import org.apache.spark.sql.Dataset;
+import org.apache.spark.sql.Row;
+
+/** One version of a table. {@code note} is JSON, from which the same version is found again. */
+record TableVersion(String note, Dataset<Row> rows) {}

@@ -1,0 +1,91 @@
+"""Jobs that read a stream of files or of a Delta table, run in this process without Kafka, and what they wrote."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from penstock.config.model import JobConfig
+from penstock.spark.checkpoint import last_commit
+from penstock.spark.files import local_path
+from penstock.spark.redistribute.engine import redistribute
+from penstock.spark.redistribute.positions import task_specs
+from penstock.spark.savepoint.take import take
+from penstock.spark.task import RunningTask, Runtime
+from penstock.tasks.redistribution import Layout, RedistributionReport, RedistributionRequest, SavepointName
+from penstock.tasks.savepoint import SavepointRequest
+from penstock.tasks.spec import key_group_ranges
+from tests.support.spark.session import unique
+
+NO_KAFKA = "127.0.0.1:1"
+_RUN_SECONDS = 300.0
+
+
+@dataclass
+class StreamJob:
+    """A job with one task and one generation of checkpoints at a time; it writes a Delta table."""
+
+    runtime: Runtime
+    config: JobConfig
+    name: str = field(default_factory=lambda: unique("job"))
+    generation: int = 1
+
+    @property
+    def layout(self) -> Layout:
+        return Layout(generation=self.generation, config=self.config, ranges=key_group_ranges(self.config))
+
+    @property
+    def checkpoint(self) -> Path:
+        return local_path(self.runtime.checkpoint(self.name, self.generation, 0))
+
+    def run(self, until_batch: int) -> None:
+        """Runs the task until this batch is committed."""
+        task = RunningTask(self.runtime, task_specs(self.name, self.layout)[0], epoch=1)
+        task.claim()
+        checkpoint = str(self.checkpoint)
+        task.run_until(lambda: until_batch <= _committed(checkpoint), _RUN_SECONDS)
+
+    def save(self, name: str) -> None:
+        take(self.runtime, SavepointRequest(job=self.name, name=name, number=1, layout=self.layout, earlier=()))
+
+    def restore(self, name: str, **changes: Any) -> RedistributionReport:
+        """The next generation begins with a savepoint of this job."""
+        return self._move(
+            self.layout.model_copy(update={"savepoint": SavepointName(job=self.name, name=name)}), changes
+        )
+
+    def rescale(self, **changes: Any) -> RedistributionReport:
+        """The next generation takes over."""
+        return self._move(self.layout, changes)
+
+    def _move(self, source: Layout, changes: Mapping[str, Any]) -> RedistributionReport:
+        self.config, self.generation = self.config.model_copy(update=changes), self.generation + 1
+        return redistribute(self.runtime, RedistributionRequest(job=self.name, source=source, target=self.layout))
+
+    def rows(self) -> list[tuple[Any, ...]]:
+        """What the table has, sorted."""
+        path = self.config.output.path  # type: ignore[union-attr]
+        return sorted(map(tuple, self.runtime.spark.read.format("delta").load(path).collect()))
+
+
+def _committed(checkpoint: str) -> int:
+    batch = last_commit(checkpoint)
+    return -1 if batch is None else batch
+
+
+def stream_config(stream: Mapping[str, Any], sql: str, output: Mapping[str, Any], **more: Any) -> JobConfig:
+    """A job over the stream `events`, a file a batch."""
+    made = {"streams": {"events": {"max_files_per_batch": 1, **stream}}, "query": {"sql": sql}, **more}
+    return JobConfig.model_validate({**made, "output": {"type": "delta", **output}, "trigger_interval_seconds": 0})
+
+
+def add_file(folder: Path, rows: Iterable[Mapping[str, Any]]) -> None:
+    """A file of JSON, put into the folder whole."""
+    folder.mkdir(exist_ok=True)
+    name = f"{len(list(folder.iterdir()))}.json"
+    made = folder.parent / f".{name}"
+    made.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    made.rename(folder / name)
