@@ -180,8 +180,9 @@ def _write_batch(
             changes[position] = change
     outcomes |= secrets.take(connection, changes)
     changes = _without(changes, outcomes)
-    for change in changes.values() if question is not None else ():
-        _require_answer(question, change, jobs[change.job], layers)
+    if question is not None:
+        for change in changes.values():
+            _require_answer(question, change, jobs[change.job], layers)
     outcomes |= packages.take(connection, changes, lambda: clock.monotonic() - began)
     changes = _without(changes, outcomes)
     outcomes |= flows.take(connection, changes)
