@@ -16,7 +16,7 @@ from penstock.config.problems import Problem
 from penstock.control.errors import PenstockError
 from penstock.control.logs import logger
 from penstock.store.engine import snapshot
-from penstock.tasks.analysis import AnalysisReport, AnalysisRequest
+from penstock.tasks.analysis import MADE_BY_WRITERS, AnalysisReport, AnalysisRequest
 from penstock.tasks.selectors import selector_of
 from penstock.wire.analyses import AnalysisCall, AnalysisClient
 from services.job_service.answers import Verified
@@ -118,20 +118,20 @@ class Analyses:
         return Verdict(None, "; ".join(dict.fromkeys(why)) or "no container answered in time")
 
     def _later_made(self, job: str, config: JobConfig, report: AnalysisReport) -> AnalysisReport:
-        """The report without missing topics that another job writes."""
-        missing = [problem for problem in report.problems if problem.rule == "topic_exists"]
-        if not missing:
+        """The report without missing topics, and subjects of their schemas, that another job writes."""
+        if all(problem.rule not in MADE_BY_WRITERS for problem in report.problems):
             return report
         topics = {source.topic for source in config.inputs.values()}
         with snapshot(self._engine) as connection:
             made = {topic for topic in topics if is_written(connection, topic, besides=job)}
-        fields = {f"inputs.{name}.topic" for name, source in config.inputs.items() if source.topic in made}
+        names = [name for name, source in config.inputs.items() if source.topic in made]
+        fields = {f"inputs.{name}.{leaf}" for name in names for leaf in ("topic", "schema_registry")}
         return report.model_copy(update={"problems": without(report.problems, fields)})
 
 
 def without(problems: Sequence[Problem], fields: Collection[str]) -> tuple[Problem, ...]:
-    """The problems but those of missing topics in these fields."""
-    return tuple(each for each in problems if each.rule != "topic_exists" or each.field not in fields)
+    """The problems but those of missing topics and subjects in these fields."""
+    return tuple(each for each in problems if each.rule not in MADE_BY_WRITERS or each.field not in fields)
 
 
 def may_matter(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:

@@ -29,6 +29,11 @@ KafkaColumn = Literal["key", "timestamp", "topic", "partition", "offset", "heade
 ArgumentText = Annotated[str, Field(max_length=100_000)]
 
 
+def _is_json(value: object) -> bool:
+    """For a field that is left out where it has its default: the release before does not know it."""
+    return value == "json"
+
+
 class DesiredState(StrEnum):
     """Whether the job's tasks should exist."""
 
@@ -54,6 +59,9 @@ class Input(DeclaredModel):
     """Encoding of the record value; `raw` gives Kafka's own columns."""
     value_schema: str | None = Field(None, min_length=1, max_length=100_000, **declare(RESTART, DECLARED_BY_USER))
     """Schema of the record value: Spark DDL for json and csv, Avro's JSON for avro. Not allowed for raw."""
+    schema_registry: bool = Field(False, exclude_if=operator.not_, **declare(RESTART, DECLARED_BY_USER))
+    """Of avro: each record begins with a zero byte and the id (4 bytes) of its writer's schema in the cell's schema
+    registry (PENSTOCK_SCHEMA_REGISTRY_URL). value_schema is the reader's schema."""
     key_function: Literal["spark", "kafka", "crc32", "none"] = Field("none", **declare(RESCALE, DECLARED_BY_USER))
     """How the writer chose the partition of a key: `spark` by Spark's hash of key_columns (as jobs do), `kafka` by
     murmur2 of the key bytes (as Java producers do), `crc32` as librdkafka does by default (Python, C, Go), `none`
@@ -175,7 +183,7 @@ class Table(DeclaredModel):
 
 
 class KafkaOutput(DeclaredModel):
-    """A topic of JSON records."""
+    """A topic of JSON or Avro records."""
 
     type: Literal["kafka"] = Field("kafka", **declare(FORBIDDEN, DECLARED_BY_USER))
     """Kind of output."""
@@ -185,6 +193,12 @@ class KafkaOutput(DeclaredModel):
     """Number of partitions of the topic. A row goes to partition pmod(hash(key_columns), n), by Spark's hash."""
     key_columns: tuple[Identifier, ...] = Field((), max_length=32, **declare(FORBIDDEN, DECLARED_BY_USER))
     """Columns that form the record key and decide the partition."""
+    value_format: Literal["json", "avro"] = Field("json", exclude_if=_is_json, **declare(RESTART, DECLARED_BY_USER))
+    """Encoding of the record value: `avro` by a schema that the query's columns give. Columns that may be null have the
+    default null in it."""
+    schema_registry: bool = Field(False, exclude_if=operator.not_, **declare(RESTART, DECLARED_BY_USER))
+    """Of avro: the schema is registered for the subject `<topic>-value` in the cell's schema registry
+    (PENSTOCK_SCHEMA_REGISTRY_URL) when a task starts, and each record begins with a zero byte and its id (4 bytes)."""
     delivery: Literal["exactly_once", "at_least_once"] = Field("exactly_once", **declare(RESTART, DECLARED_BY_USER))
     """`exactly_once` writes in Kafka transactions, for readers with read_committed. `at_least_once` is Spark's own
     sink, which writes the rows of a repeated batch twice."""

@@ -132,10 +132,17 @@ def _inputs(config: JobConfig) -> Iterator[Problem]:
         if source.key_function != "none" and not source.key_columns:
             detail = f"{field}.key_function is {source.key_function}: key_columns must name the columns"
             yield Problem(f"{field}.key_columns", "key_columns_required", detail)
+        yield from _schema_registry(f"{field}.schema_registry", source.schema_registry, source.format)
         schema_problems = tuple(_value_schema(field, source))
         yield from schema_problems or chain(_known_columns(field, source), _metadata_columns(field, source))
         yield from _balance(field, source)
         yield from _idle(field, source, config)
+
+
+def _schema_registry(field: str, is_used: bool, value_format: str) -> Iterator[Problem]:
+    if is_used and value_format != "avro":
+        detail = f"{field} is of avro only; the format is {value_format}"
+        yield Problem(field, "schema_registry_of_avro", detail)
 
 
 def _starting_position(field: str, source: Input) -> Iterator[Problem]:
@@ -314,6 +321,12 @@ def _complete_needs_one_task(config: JobConfig) -> Iterator[Problem]:
         yield Problem("task_count", "complete_needs_one_task", detail)
 
 
+def _output_registry(config: JobConfig) -> Iterator[Problem]:
+    output = config.output
+    if isinstance(output, KafkaOutput):
+        yield from _schema_registry("output.schema_registry", output.schema_registry, output.value_format)
+
+
 def _own_loop(config: JobConfig) -> Iterator[Problem]:
     """Loops by way of other jobs are found where all jobs are known: at the write."""
     output = config.output
@@ -360,6 +373,7 @@ RULES: tuple[Rule, ...] = (
     _output_mode,
     _complete_needs_one_task,
     _own_loop,
+    _output_registry,
     _spark_settings,
     query_problems,
 )

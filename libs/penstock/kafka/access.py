@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
+from penstock.kafka.registry import Registry
+
 Protocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
 Mechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"]
 _OAUTH = "org.apache.kafka.common.security.oauthbearer."
@@ -21,8 +23,8 @@ class Kafka:
     """The brokers (`host:port`, comma separated), and how a client shows who it is.
 
     With OAUTHBEARER a client gets its tokens at `token_url`, as the OAuth client `username` with the secret `password`.
-    `authorities`, `certificate`, `key`: PEM. Without `authorities` the machine's own count. `KafkaSettings` checks that
-    the parts fit each other.
+    `authorities`, `certificate`, `key`: PEM. Without `authorities` the machine's own count. `registry`: where writers'
+    schemas of its records are, if anywhere. `KafkaSettings` checks that the parts fit each other.
     """
 
     bootstrap: str
@@ -35,6 +37,7 @@ class Kafka:
     key: str | None = field(default=None, repr=False)
     token_url: str | None = None
     scope: str | None = None
+    registry: Registry | None = None
 
     def __str__(self) -> str:
         return self.bootstrap
@@ -75,7 +78,8 @@ class Kafka:
 
     def secret_values(self) -> Iterator[str]:
         """What no text may show."""
-        yield from (value for value in (self.password, self.key) if value is not None)
+        of_registry = None if self.registry is None else self.registry.password
+        yield from (value for value in (self.password, self.key, of_registry) if value is not None)
 
     def login(self) -> str:
         """As whom a client logs in, for people."""

@@ -9,11 +9,14 @@ from pydantic import BaseModel, Field, field_validator, model_validator
 
 from penstock.control.errors import Unavailable
 from penstock.kafka.access import Kafka, Mechanism, Protocol
+from penstock.kafka.registry import Registry
 
 _PREFIX = "PENSTOCK_"
-_FILES = ("kafka_sasl_password_file", "kafka_ssl_ca", "kafka_ssl_certificate", "kafka_ssl_key")
+_PASSWORDS = ("kafka_sasl_password_file", "schema_registry_password_file")
+_FILES = (*_PASSWORDS, "kafka_ssl_ca", "kafka_ssl_certificate", "kafka_ssl_key")
 _SASL = ("kafka_sasl_mechanism", "kafka_sasl_username", "kafka_sasl_password_file")
 _OAUTH = ("kafka_oauth_token_url", "kafka_oauth_scope")
+_REGISTRY = ("schema_registry_url", "schema_registry_username", "schema_registry_password_file")
 _TLS = ("kafka_ssl_ca", "kafka_ssl_certificate", "kafka_ssl_key")
 _PKCS8 = "-----BEGIN PRIVATE KEY-----"
 
@@ -35,8 +38,13 @@ class KafkaSettings(BaseModel):
     kafka_ssl_ca: Path | None = Field(None, description="authorities that sign the brokers' certificates (PEM)")
     kafka_ssl_certificate: Path | None = Field(None, description="the client's certificate, with its chain (PEM)")
     kafka_ssl_key: Path | None = Field(None, description="the key of the certificate: PEM, PKCS 8, not encrypted")
+    schema_registry_url: str | None = Field(
+        None, pattern=r"^https?://[^\s,@]+$", description="the schema registry of Avro records"
+    )
+    schema_registry_username: str | None = Field(None, description="who logs in there (basic authentication)")
+    schema_registry_password_file: Path | None = Field(None, description="file with that password, in one line")
 
-    @field_validator(*_SASL, *_OAUTH, *_TLS, mode="before")
+    @field_validator(*_SASL, *_OAUTH, *_TLS, *_REGISTRY, mode="before")
     @classmethod
     def _nothing_is_absent(cls, value: Any) -> Any:
         """Compose gives an empty text for a variable that nobody has set."""
@@ -64,7 +72,14 @@ class KafkaSettings(BaseModel):
             texts["kafka_ssl_key"],
             self.kafka_oauth_token_url,
             self.kafka_oauth_scope,
+            self._registry(texts["schema_registry_password_file"]),
         )
+
+    def _registry(self, password: str | None) -> Registry | None:
+        if self.schema_registry_url is None:
+            return None
+        secret = None if password is None else password.removesuffix("\n")
+        return Registry(self.schema_registry_url, self.schema_registry_username, secret)
 
     def _problem(self) -> str | None:
         """What is wrong: the variable and its rule."""
@@ -88,6 +103,16 @@ class KafkaSettings(BaseModel):
         if pair.count(None) == 1:
             missing = "kafka_ssl_key" if self.kafka_ssl_key is None else "kafka_ssl_certificate"
             return f"{_variable(missing)}: a certificate and its key go together"
+        return self._misfit_of_registry()
+
+    def _misfit_of_registry(self) -> str | None:
+        _, username, password = _REGISTRY
+        for name in (username, password):
+            if self.schema_registry_url is None and getattr(self, name) is not None:
+                return f"{_variable(name)}: set PENSTOCK_SCHEMA_REGISTRY_URL, or leave this out"
+        if (self.schema_registry_username is None) != (self.schema_registry_password_file is None):
+            missing = username if self.schema_registry_username is None else password
+            return f"{_variable(missing)}: a user and its password file go together"
         return None
 
     def _unreadable(self, name: str) -> str | None:
@@ -97,8 +122,8 @@ class KafkaSettings(BaseModel):
             return error.detail
         if text is None:
             return None
-        if name == "kafka_sasl_password_file":
-            return _wrong_password(text)
+        if name in _PASSWORDS:
+            return _wrong_password(name, text)
         if name == "kafka_ssl_key" and _PKCS8 not in text:
             return f"{_variable(name)}: needs `{_PKCS8}` (PKCS 8, not encrypted), which `openssl pkcs8 -topk8` writes"
         return None if "-----BEGIN " in text else f"{_variable(name)}: is not PEM"
@@ -112,11 +137,11 @@ class KafkaSettings(BaseModel):
             raise Unavailable(f"{_variable(name)}: {path} cannot be read: {why}") from error
 
 
-def _wrong_password(text: str) -> str | None:
+def _wrong_password(name: str, text: str) -> str | None:
     password = text.removesuffix("\n")
     if password and password.isprintable():
         return None
-    return f"{_variable('kafka_sasl_password_file')}: needs one line of text, the password"
+    return f"{_variable(name)}: needs one line of text, the password"
 
 
 def _variable(name: str) -> str:

@@ -63,7 +63,8 @@ def read_input(
     options = kafka_options(source, part, settings, more)
     if stop_at is not None:
         options = bounded(options, source, part, stop_at)
-    frame = _rows(session.readStream.format("penstock-kafka").options(**options).load(), name, source, malformed)
+    records = session.readStream.format("penstock-kafka").options(**options).load()
+    frame = _rows(records, name, source, settings, malformed)
     if source.event_time_column is not None and source.watermark_delay is not None:
         frame = frame.withWatermark(source.event_time_column, source.watermark_delay)
     return frame
@@ -103,12 +104,14 @@ def connection_options(settings: SparkSettings) -> dict[str, str]:
     }
 
 
-def _rows(records: DataFrame, name: str, source: Input, malformed: MalformedRecords | None) -> DataFrame:
+def _rows(
+    records: DataFrame, name: str, source: Input, settings: SparkSettings, malformed: MalformedRecords | None
+) -> DataFrame:
     """Kafka's records to the columns of their value, by the input's format."""
     if source.format == "raw":
         return records
     if malformed is None:
-        value = decoded(records.sparkSession, source).alias(DECODED)
+        value = decoded(records.sparkSession, source, settings.kafka).alias(DECODED)
         return input_columns(records.select(value, *source.metadata_columns), source)
     return malformed.rows(name, source, records)
 
@@ -136,7 +139,8 @@ def first_beyond(
     event_time = F.col(str(source.event_time_column))
     if source.format != "raw":
         event_time = event_time_of(source)
-        records = records.select("value", "partition", "offset", decoded(session, source).alias(DECODED))
+        value = decoded(session, source, settings.kafka).alias(DECODED)
+        records = records.select("value", "partition", "offset", value)
         if source.malformed != "null":
             # The query does not get malformed records, so the event time of one is no reason to stop before it.
             records = records.where(is_whole(session, source))

@@ -371,7 +371,7 @@ def make_frame(runtime: Runtime, spec: TaskSpec, checkpoint: str, token: str, st
     config, settings = spec.config, runtime.settings
     require_allowed_paths(config, settings.path_roots)
     session = runtime.session(config, checkpoint, token)
-    malformed = MalformedRecords(session, spec.job, config, connection_options(settings))
+    malformed = MalformedRecords(session, spec.job, config, connection_options(settings), settings.kafka)
     inputs = read_inputs(session, config, spec.key_groups, settings, stop_at, malformed)
     inputs |= read_streams(session, config, settings.path_roots)
     versions = TableVersions(session, checkpoint, runtime.files, settings.path_roots) if checkpoint else None

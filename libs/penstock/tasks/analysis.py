@@ -11,7 +11,9 @@ from penstock.config.model import JobConfig
 from penstock.config.problems import Problem
 from penstock.tasks.host_request import HostRequest
 
-MAY_COME_LATER = frozenset({"topic_exists", "table_exists"})
+MADE_BY_WRITERS = frozenset({"topic_exists", "subject_exists"})
+"""Those of `MAY_COME_LATER` about a topic: what writes there makes it, and the subject of its schemas."""
+MAY_COME_LATER = MADE_BY_WRITERS | {"table_exists"}
 """The rules of problems that end by themselves, when another job has made its output."""
 
 

@@ -12,6 +12,7 @@ from penstock.cli.settings import CliSettings
 from penstock.control.errors import Unavailable, UserError
 from penstock.kafka.access import Kafka, kafka_at
 from penstock.kafka.refusals import Refusals
+from penstock.kafka.registry import Registry
 from penstock.kafka.settings import KafkaSettings
 from penstock.spark.access import kept_values
 from penstock.spark.settings import SparkSettings
@@ -21,6 +22,11 @@ KEY = "-----BEGIN PRIVATE KEY-----\nMIGH\n-----END PRIVATE KEY-----\n"
 PASSWORD = 'quote " and \\ slash'
 USER = {"kafka_sasl_mechanism": "SCRAM-SHA-512", "kafka_sasl_username": "bob", "kafka_sasl_password_file": "password"}
 TOKENS = {"kafka_oauth_token_url": "https://tokens/token", "kafka_oauth_scope": "kafka"}
+REGISTRY = {
+    "schema_registry_url": "http://registry:8081",
+    "schema_registry_username": "bob",
+    "schema_registry_password_file": "password",
+}
 PAIR = {"kafka_ssl_certificate": "client.crt", "kafka_ssl_key": "client.key"}
 
 
@@ -60,6 +66,10 @@ WRONG = (
         {"kafka_security_protocol": "SASL_SSL", **USER, "kafka_sasl_mechanism": "OAUTHBEARER"},
         "PENSTOCK_KAFKA_OAUTH_TOKEN_URL: OAUTHBEARER needs it",
     ),
+    ({"schema_registry_username": "bob"}, "PENSTOCK_SCHEMA_REGISTRY_USERNAME: set PENSTOCK_SCHEMA_REGISTRY_URL"),
+    ({**REGISTRY, "schema_registry_password_file": ""}, "REGISTRY_PASSWORD_FILE: a user and its password file go"),
+    ({**REGISTRY, "schema_registry_password_file": "empty"}, "REGISTRY_PASSWORD_FILE: needs one line"),
+    ({"schema_registry_url": "http://bob:secret@registry"}, "schema_registry_url\n"),
     ({"kafka_security_protocol": "TLS"}, "kafka_security_protocol\n  Input should be 'PLAINTEXT'"),
     ({"kafka_security_protocol": "SASL_SSL", **USER, "kafka_sasl_mechanism": "GSSAPI"}, "kafka_sasl_mechanism\n"),
 )
@@ -76,6 +86,14 @@ def test_without_settings_a_client_gets_the_address_only() -> None:
     kafka = KafkaSettings().kafka_of("kafka:9092")  # type: ignore[call-arg]
     assert kafka == kafka_at("kafka:9092") == Kafka("kafka:9092")
     assert kafka.client_settings() == kafka.java_settings() == {"bootstrap.servers": "kafka:9092"}
+
+
+@pytest.mark.usefixtures("files")
+def test_a_schema_registry_beside_an_open_kafka() -> None:
+    kafka = KafkaSettings.model_validate(REGISTRY).kafka_of("kafka:9092")
+    assert kafka.registry == Registry("http://registry:8081", "bob", PASSWORD)
+    assert (list(kafka.secret_values()), PASSWORD in repr(kafka)) == ([PASSWORD], False)
+    assert kafka.java_settings() == {"bootstrap.servers": "kafka:9092"}
 
 
 @pytest.mark.usefixtures("files")

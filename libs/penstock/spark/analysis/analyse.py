@@ -20,6 +20,7 @@ from penstock.control.errors import Unavailable
 from penstock.spark.analysis.placement import placement
 from penstock.spark.analysis.problem_of import problem_of
 from penstock.spark.balance import limit_options
+from penstock.spark.inputs.avro import schemas_as_the_registry_has_them
 from penstock.spark.inputs.checks import check_inputs
 from penstock.spark.inputs.topic_checks import input_topics
 from penstock.spark.paths import require_allowed_paths
@@ -42,7 +43,7 @@ def inputs_as_kafka_has_them(spark: SparkSession, config: JobConfig, settings: S
     return check_inputs(config, bootstrap, input_topics(config, bootstrap), sampling=spark)
 
 
-CHECKS: tuple[Check, ...] = (inputs_as_kafka_has_them,)
+CHECKS: tuple[Check, ...] = (inputs_as_kafka_has_them, schemas_as_the_registry_has_them)
 """Checks that need no query. Each may raise Unavailable; then it is reported as not made."""
 _ANY_PART = KeyGroupRange(0, 1)
 
@@ -110,6 +111,8 @@ def _inputs(session: SparkSession, config: JobConfig, settings: SparkSettings, f
     frames = {}
     limits = limit_options(config)
     for name, source in config.inputs.items():
+        if source.schema_registry and settings.kafka.registry is None:
+            continue  # A check has said so.
         with found.catching(f"inputs.{name}.value_schema"):
             frames[name] = read_input(session, name, source, _ANY_PART, settings, limits)
     for name, stream in config.streams.items():

@@ -42,7 +42,7 @@ def key_function_problem(name: str, source: Input, bootstrap: Brokers, session: 
     found = sample(source, bootstrap)
     if source.key_function in HASHES:
         return judge(name, source, found)
-    return judge_spark(name, source, found, placed_by_spark(session, source, found))
+    return judge_spark(name, source, found, placed_by_spark(session, source, found, bootstrap))
 
 
 def judge(name: str, source: Input, found: Sequence[SampledKey]) -> Problem | None:

@@ -12,7 +12,6 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
-from py4j.protocol import Py4JJavaError
 from pyspark.errors import IllegalArgumentException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -21,6 +20,8 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from penstock.config.model import Input, JobConfig
 from penstock.control.errors import BrokenTask
+from penstock.kafka.access import Brokers
+from penstock.spark.inputs.avro import Avro, avro_decoder
 from penstock.spark.inputs.event_time import as_written, event_time, event_time_name, is_unread, unread_words
 from penstock.spark.inputs.misread import TEXT, Suspect, explanation, misread, name_of, suspects, text_of, texts
 from penstock.tasks.dead_letters import dead_letter_topic
@@ -42,16 +43,17 @@ _IS_NO_JSON = (
 )
 
 
-def decoded(session: SparkSession, source: Input) -> Column:
+def decoded(session: SparkSession, source: Input, brokers: Brokers = "") -> Column:
     """The value of Kafka's record as a struct; null where nothing can be read. With a column that marks records of
-    which only a part was read.
+    which only a part was read. `brokers`: how Kafka is reached, with the registry of its schemas.
 
-    Raises BrokenTask when the input needs a schema and has none, or for a bad one of Avro, or a bad event_time_format.
+    Raises BrokenTask when the input needs a schema and has none, or for a bad one of Avro, or a bad event_time_format,
+    or where the cell has no registry.
     """
     if source.value_schema is None:
         raise BrokenTask(f"topic {source.topic}: the format {source.format} needs value_schema")
     if source.format == "avro":
-        return _call(session, _avro(session, source).function(), F.col("value"))
+        return avro_decoder(session, source, brokers).decoded()
     _require_readable_format(session, source)
     schema = StructType([*_fields(source).fields, StructField(_CORRUPT, StringType())])
     options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT}
@@ -154,13 +156,16 @@ class MalformedRecords:
     `java` is its `io.penstock.sources.MalformedRecords`.
     """
 
-    def __init__(self, session: SparkSession, job: str, config: JobConfig, kafka: dict[str, str]) -> None:
+    def __init__(
+        self, session: SparkSession, job: str, config: JobConfig, kafka: dict[str, str], brokers: Brokers = ""
+    ) -> None:
         jvm: Any = session._jvm
         self.java = jvm.io.penstock.sources.MalformedRecords()
         self._session = session
         self._job = job
         self._topic = dead_letter_topic(job, config)
         self._kafka = kafka
+        self._brokers = brokers
         self._filters: list[Any] = []
 
     def rows(self, name: str, source: Input, records: DataFrame) -> DataFrame:
@@ -170,11 +175,12 @@ class MalformedRecords:
         filtered = jvm.io.penstock.sources.RecordFilter(
             context, name, source.topic, source.malformed, float(source.malformed_limit)
         )
-        value, kind = decoded(self._session, source), kind_of(self._session, source)
-        reason = reason_of(self._session, source)
-        self.java.add(
-            name, source.topic, filtered, *map(_java, (value, kind, reason)), self._kafka, self._job, self._topic
-        )
+        avro = avro_decoder(self._session, source, self._brokers) if source.format == "avro" else None
+        value = decoded(self._session, source) if avro is None else avro.decoded()
+        kind, reason = kind_of(self._session, source), reason_of(self._session, source, avro)
+        parts = (_java(each) for each in (value, kind, reason))
+        decoder = None if avro is None else avro.java
+        self.java.add(name, source.topic, filtered, *parts, decoder, self._kafka, self._job, self._topic)
         if source.key_function in ("kafka", "crc32"):
             self._filters.append(filtered)
         if source.malformed != "null":
@@ -219,12 +225,9 @@ def _fields(source: Input) -> StructType:
     return as_written(source, _struct(str(source.value_schema)))
 
 
-def reason_of(session: SparkSession, source: Input) -> Column:
-    """Why a record of such a kind is malformed, in words."""
-    if source.format == "avro":
-        why = _call(session, _avro(session, source).reasons(), F.col("value"))
-    else:
-        why = reason_of_text(session, source)
+def reason_of(session: SparkSession, source: Input, avro: Avro | None = None) -> Column:
+    """Why a record of such a kind is malformed, in words. `avro`: what decodes the input, where its format is avro."""
+    why = reason_of_text(session, source) if avro is None else avro.reasons()
     return F.when(F.expr(f"{_KIND} = {_NULL_KEY}"), _WHY_NULL_KEY).otherwise(why)
 
 
@@ -260,18 +263,6 @@ def _json_cases(source: Input) -> list[str]:
         f"WHEN {unread_fields} != '' THEN concat('these fields do not fit value_schema: ', {unread_fields})",
         "ELSE 'the value does not fit value_schema'",
     ]
-
-
-def _avro(session: SparkSession, source: Input) -> Any:
-    jvm: Any = session._jvm
-    decoder = jvm.io.penstock.sources.AvroDecoder(source.value_schema)
-    try:
-        kind = decoder.dataType().typeName()
-    except Py4JJavaError as error:
-        raise BrokenTask(f"value_schema: {error.java_exception.getMessage()}") from error
-    if kind != "struct":
-        raise BrokenTask(f"value_schema: the Avro schema must be of a record with the columns as fields, not {kind}")
-    return decoder
 
 
 def _call(session: SparkSession, function: Any, *arguments: Column) -> Column:

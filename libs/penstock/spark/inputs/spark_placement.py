@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from penstock.config.model import Input
+from penstock.kafka.access import Brokers
 from penstock.spark.inputs.malformed import DECODED, columns, decoded, is_whole
 
 _FOUND = "_penstock_partition"
@@ -30,13 +31,15 @@ class Record(Protocol):
     def value(self) -> bytes | None: ...
 
 
-def placed_by_spark(session: SparkSession, source: Input, found: Iterable[Record]) -> dict[str, bool]:
+def placed_by_spark(
+    session: SparkSession, source: Input, found: Iterable[Record], brokers: Brokers = ""
+) -> dict[str, bool]:
     """By the JSON of the key: whether all its records are in the partition that Spark's hash gives.
 
     Malformed records and keys with a null are left out, and so is all of a key that the format does not have.
     """
     rows = [(each.partition, each.key, each.value) for each in found if each.value is not None]
-    frame = _decoded(session, source, session.createDataFrame(rows, _RECORD)) if rows else None
+    frame = _decoded(session, source, session.createDataFrame(rows, _RECORD), brokers) if rows else None
     if frame is None or not {name.lower() for name in source.key_columns} <= {name.lower() for name in frame.columns}:
         return {}
     keys = [F.col(f"`{name}`") for name in source.key_columns]
@@ -50,8 +53,9 @@ def placed_by_spark(session: SparkSession, source: Input, found: Iterable[Record
     return all_there
 
 
-def _decoded(session: SparkSession, source: Input, records: DataFrame) -> DataFrame:
+def _decoded(session: SparkSession, source: Input, records: DataFrame, brokers: Brokers) -> DataFrame:
     if source.format == "raw":
         return records
-    whole = records.select(_FOUND, "value", decoded(session, source).alias(DECODED)).where(is_whole(session, source))
+    value = decoded(session, source, brokers).alias(DECODED)
+    whole = records.select(_FOUND, "value", value).where(is_whole(session, source))
     return columns(whole, source, _FOUND)

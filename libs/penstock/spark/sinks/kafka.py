@@ -1,7 +1,7 @@
-"""Rows to a Kafka topic as JSON: exactly once by the sink `penstock-kafka` (its README: `spark/jvm/.../kafka`), or at
-least once by Spark's own, which writes the rows of a replayed batch again.
+"""Rows to a Kafka topic as JSON or Avro: exactly once by the sink `penstock-kafka` (its README:
+`spark/jvm/.../kafka`), or at least once by Spark's own, which writes the rows of a replayed batch again.
 
-value      the row as a JSON object, nulls kept
+value      the row as a JSON object, nulls kept, or as an Avro record (`avro_value.py`)
 key        of one string column its text as it is (what other producers write); of any other key columns a JSON
            object; none without key columns
 partition  `pmod(hash(key columns), key_groups)` by Spark's hash, when both are configured. A job that reads the
@@ -28,6 +28,7 @@ from penstock.control.process import wait_until
 from penstock.kafka.access import Brokers, kafka_at
 from penstock.spark.delivery import CheckedProducer
 from penstock.spark.producers import ended, marks_topic, writer_options
+from penstock.spark.sinks.avro_value import value_of
 from penstock.spark.sinks.context import column, json_text, require_columns
 from penstock.spark.topics import DENIED, admin, described
 from penstock.tasks.spec import TaskSpec
@@ -50,7 +51,8 @@ def writer(frame: DataFrame, spec: TaskSpec, output: KafkaOutput, bootstrap: Bro
     """
     require_columns(frame, output.key_columns, "output.key_columns")
     ensure_topic(bootstrap, output.topic, output.key_groups, has_markers=output.delivery != "at_least_once")
-    stream = records(frame, output).writeStream.outputMode(spec.config.output_mode)
+    value = value_of(frame, output, bootstrap, registers=True)
+    stream = records(frame, output, value).writeStream.outputMode(spec.config.output_mode)
     stream = stream.options(**kafka_at(bootstrap).spark_options()).option("topic", output.topic)
     if output.delivery == "at_least_once":
         return stream.format("kafka")
@@ -77,10 +79,13 @@ def seal_series(session: SparkSession, bootstrap: Brokers, prefix: str) -> list[
     return [str(name) for name in fenced]
 
 
-def records(frame: DataFrame, output: KafkaOutput) -> DataFrame:
-    """The columns `value`, `key` and `partition` of Spark's Kafka sink, the latter two when configured."""
+def records(frame: DataFrame, output: KafkaOutput, value: Column | None = None) -> DataFrame:
+    """The columns `value`, `key` and `partition` of Spark's Kafka sink, the latter two when configured.
+
+    `value`: that of a record; the row as JSON if it is None.
+    """
     keys = [column(name) for name in output.key_columns]
-    columns = [json_text(F.struct("*")).alias("value")]
+    columns = [(json_text(F.struct("*")) if value is None else value).alias("value")]
     if keys:
         columns.append(_key(frame, output.key_columns).alias("key"))
     if keys and output.key_groups is not None:
@@ -109,7 +114,7 @@ def ensure_topic(
 def check(frame: DataFrame, output: KafkaOutput, bootstrap: Brokers) -> None:
     """Checks what `writer` does, and creates nothing. Raises as it does."""
     require_columns(frame, output.key_columns, "output.key_columns")
-    records(frame, output)
+    records(frame, output, value_of(frame, output, bootstrap, registers=False))
     _is_there(bootstrap, output.topic, output.key_groups, has_markers=output.delivery != "at_least_once")
 
 

@@ -1,36 +1,43 @@
 package io.penstock.sources;
 
+import io.penstock.spark42.DirectCall;
 import java.io.IOException;
+import java.io.Serializable;
+import java.util.HashMap;
+import java.util.Map;
+import java.util.UUID;
 import org.apache.avro.AvroRuntimeException;
 import org.apache.avro.Schema;
 import org.apache.avro.generic.GenericDatumReader;
 import org.apache.avro.io.BinaryDecoder;
 import org.apache.avro.io.DecoderFactory;
+import org.apache.spark.sql.Column;
 import org.apache.spark.sql.avro.AvroDeserializer;
 import org.apache.spark.sql.avro.SchemaConverters;
-import org.apache.spark.sql.api.java.UDF1;
-import org.apache.spark.sql.catalyst.CatalystTypeConverters;
-import org.apache.spark.sql.expressions.UserDefinedFunction;
-import org.apache.spark.sql.functions;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
-import scala.Function1;
+import org.apache.spark.unsafe.types.UTF8String;
 import scala.Option;
 
 /**
  * Converts one Avro datum to a row, and malformed bytes to null, as Spark's {@code from_avro} does in PERMISSIVE mode.
- * Spark has Avro's types and deserializer, but {@code from_avro} is in a jar that the registry lacks.
+ * With a registry each record begins with the frame of Confluent: a zero byte and the id of its writer's schema.
  */
-public final class AvroDecoder implements UDF1<byte[], Object> {
+public final class AvroDecoder implements Serializable {
   private static final String NO_PREFIX = "";
   private static final int NO_RECURSION = -1;
+  private static final int FRAME_BYTES = 5;
 
   private final String schemaText;
+  private final Registry registry;
+  private final String run = UUID.randomUUID().toString();
   // Not serializable and not safe for use by several threads.
   private transient ThreadLocal<Reader> readers;
 
-  public AvroDecoder(String schemaText) {
+  /** {@code registry} is null where records are bare data of the schema. */
+  public AvroDecoder(String schemaText, Registry registry) {
     this.schemaText = schemaText;
+    this.registry = registry;
   }
 
   /** Spark's type of the rows. Throws when the text is not an Avro schema. */
@@ -38,31 +45,42 @@ public final class AvroDecoder implements UDF1<byte[], Object> {
     return SchemaConverters.toSqlType(schema()).dataType();
   }
 
-  /** The decoder as a function of Spark SQL. Py4J cannot choose between Spark's overloads of {@code udf}, Java can. */
-  public UserDefinedFunction function() {
-    return functions.udf((UDF1<byte[], Object>) this, dataType());
+  /** The row of a column of bytes. */
+  public Column decoded(Column bytes) {
+    return DirectCall.of(this, "decode", dataType(), bytes);
   }
 
-  /** Why the bytes are malformed, as a function of Spark SQL; null for others. */
-  public UserDefinedFunction reasons() {
-    return functions.udf((UDF1<byte[], String>) this::reason, DataTypes.StringType);
+  /** Why bytes of a column are malformed, as text; null for others. */
+  public Column reasons(Column bytes) {
+    return DirectCall.of(this, "reason", DataTypes.StringType, bytes);
   }
 
-  @Override
-  public Object call(byte[] bytes) {
+  /** What the registry does not know may be known to it in the next batch. */
+  public void nextBatch() {
+    WriterSchemas.of(run).forgetUnknown();
+  }
+
+  /** For Spark's plan: a row, or null. Throws RegistryException when the registry does not tell a writer's schema. */
+  public Object decode(byte[] bytes) {
     try {
-      return bytes == null ? null : reader().read(bytes);
+      return reader().read(bytes);
     } catch (IOException | AvroRuntimeException | IndexOutOfBoundsException | NegativeArraySizeException malformed) {
       return null;
     }
   }
 
-  private String reason(byte[] bytes) {
+  /** For Spark's plan. */
+  public UTF8String reason(byte[] bytes) {
     try {
-      return bytes == null || reader().read(bytes) != null ? null : "the datum is null";
+      return reader().read(bytes) != null ? null : UTF8String.fromString("the datum is null");
     } catch (IOException | AvroRuntimeException | IndexOutOfBoundsException | NegativeArraySizeException malformed) {
-      return malformed.toString();
+      return UTF8String.fromString(malformed.toString());
     }
+  }
+
+  @Override
+  public String toString() {
+    return registry == null ? "avro" : "avro of " + registry;
   }
 
   private Schema schema() {
@@ -71,27 +89,56 @@ public final class AvroDecoder implements UDF1<byte[], Object> {
 
   private synchronized Reader reader() {
     if (readers == null) {
-      readers = ThreadLocal.withInitial(() -> new Reader(schema(), dataType()));
+      readers = ThreadLocal.withInitial(() -> new Reader(schema(), dataType(), registry, WriterSchemas.of(run)));
     }
     return readers.get();
   }
 
   private static final class Reader {
-    private final GenericDatumReader<Object> datums;
+    private final Schema schema;
+    private final Registry registry;
+    private final WriterSchemas writers;
+    private final GenericDatumReader<Object> bare;
+    private final Map<Integer, GenericDatumReader<Object>> framed = new HashMap<>();
     private final AvroDeserializer deserializer;
-    private final Function1<Object, Object> toRow;
     private BinaryDecoder reused;
 
-    Reader(Schema schema, DataType type) {
-      datums = new GenericDatumReader<>(schema);
+    Reader(Schema schema, DataType type, Registry registry, WriterSchemas writers) {
+      this.schema = schema;
+      this.registry = registry;
+      this.writers = writers;
+      bare = new GenericDatumReader<>(schema);
       deserializer = new AvroDeserializer(schema, type, "CORRECTED", false, NO_PREFIX, NO_RECURSION);
-      toRow = CatalystTypeConverters.createToScalaConverter(type);
     }
 
     Object read(byte[] bytes) throws IOException {
-      reused = DecoderFactory.get().binaryDecoder(bytes, reused);
+      GenericDatumReader<Object> datums = registry == null ? bare : readerOf(bytes);
+      int begin = registry == null ? 0 : FRAME_BYTES;
+      reused = DecoderFactory.get().binaryDecoder(bytes, begin, bytes.length - begin, reused);
       Option<Object> row = deserializer.deserialize(datums.read(null, reused));
-      return row.isDefined() ? toRow.apply(row.get()) : null;
+      return row.isDefined() ? row.get() : null;
+    }
+
+    private GenericDatumReader<Object> readerOf(byte[] bytes) {
+      int id = idOf(bytes);
+      GenericDatumReader<Object> found = framed.get(id);
+      if (found == null) {
+        Schema writer = writers.schema(id, registry).orElseThrow(
+            () -> new FrameException("the schema registry has no schema " + Integer.toUnsignedString(id)));
+        found = new GenericDatumReader<>(writer, schema);
+        framed.put(id, found);
+      }
+      return found;
+    }
+
+    private static int idOf(byte[] bytes) {
+      if (bytes.length < FRAME_BYTES) {
+        throw new FrameException("the value has " + bytes.length + " bytes: too few for the frame of a schema registry");
+      }
+      if (bytes[0] != 0) {
+        throw new FrameException("the value begins with the byte " + (bytes[0] & 0xff) + ", not with 0 as a frame does");
+      }
+      return (bytes[1] & 0xff) << 24 | (bytes[2] & 0xff) << 16 | (bytes[3] & 0xff) << 8 | (bytes[4] & 0xff);
     }
   }
 }

@@ -34,6 +34,7 @@ final class DeadLetters {
   private final Column decoded;
   private final Column kind;
   private final Column reason;
+  private final AvroDecoder decoder;
   private final Map<String, String> kafka;
   private final String job;
   private final String letters;
@@ -43,7 +44,7 @@ final class DeadLetters {
   private long malformedBefore;
 
   DeadLetters(
-      String input, String topic, RecordFilter filter, Column decoded, Column kind, Column reason,
+      String input, String topic, RecordFilter filter, Column decoded, Column kind, Column reason, AvroDecoder decoder,
       Map<String, String> kafka, String job, String letters) {
     this.input = input;
     this.topic = topic;
@@ -51,6 +52,7 @@ final class DeadLetters {
     this.decoded = decoded;
     this.kind = kind;
     this.reason = reason;
+    this.decoder = decoder;
     this.kafka = kafka;
     this.job = job;
     this.letters = letters;
@@ -79,6 +81,13 @@ final class DeadLetters {
       rowsBefore += rows;
       malformedBefore += malformed;
       filter.requireFew(malformed, rows, "in the last batches");
+    }
+  }
+
+  /** The batch is committed. */
+  void nextBatch() {
+    if (decoder != null) {
+      decoder.nextBatch();
     }
   }
 

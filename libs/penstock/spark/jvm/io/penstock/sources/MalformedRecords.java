@@ -25,11 +25,15 @@ public final class MalformedRecords implements BatchHook {
   private final List<DeadLetters> inputs = new CopyOnWriteArrayList<>();
   private volatile long plannedHere = -1;
 
-  /** Adds an input. The columns are over Kafka's columns of a record; {@code kind} may use {@code decoded}. */
+  /**
+   * Adds an input. The columns are over Kafka's columns of a record; {@code kind} may use {@code decoded}.
+   *
+   * @param decoder what decodes Avro; null for other formats
+   */
   public void add(
-      String input, String topic, RecordFilter filter, Column decoded, Column kind, Column reason,
+      String input, String topic, RecordFilter filter, Column decoded, Column kind, Column reason, AvroDecoder decoder,
       Map<String, String> kafka, String job, String letters) {
-    inputs.add(new DeadLetters(input, topic, filter, decoded, kind, reason, Map.copyOf(kafka), job, letters));
+    inputs.add(new DeadLetters(input, topic, filter, decoded, kind, reason, decoder, Map.copyOf(kafka), job, letters));
   }
 
   /** How many malformed records the query's Spark tasks have seen since its start. */
@@ -60,6 +64,7 @@ public final class MalformedRecords implements BatchHook {
   @Override
   public void afterCommit(long batch) {
     for (DeadLetters input : inputs) {
+      input.nextBatch();
       input.requireFew(FEWEST_ROWS);
     }
   }

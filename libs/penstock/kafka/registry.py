@@ -1,0 +1,114 @@
+"""The cell's schema registry, by the REST that Confluent documents: what a plan asks, and how an output's schema gets
+its id. Readers of records ask for writers' schemas in the JVM (`io.penstock.sources.Registry`).
+
+An answer that says nothing of the schema is Unavailable: nobody answers, the login is refused, something else answers.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+from urllib.parse import quote
+
+import httpx
+
+from penstock.control.errors import Unavailable
+
+_TIMEOUT_SECONDS = 10.0
+_SUBJECT_NOT_FOUND, _VERSION_NOT_FOUND, _SCHEMA_NOT_FOUND = 40401, 40402, 40403
+_NOT_FOUND = (_SUBJECT_NOT_FOUND, _VERSION_NOT_FOUND, _SCHEMA_NOT_FOUND)
+_INCOMPATIBLE = 409
+
+
+class IncompatibleSchema(Exception):
+    """The registry takes no such schema for a subject. The text says why, as the registry tells it."""
+
+
+class _Answer(NamedTuple):
+    status: int
+    body: Any
+
+    @property
+    def code(self) -> int | None:
+        code = self.body.get("error_code") if isinstance(self.body, dict) else None
+        return code if isinstance(code, int) else None
+
+    @property
+    def message(self) -> str:
+        return str(self.body.get("message", "")) if isinstance(self.body, dict) else ""
+
+
+@dataclass(frozen=True)
+class Registry:
+    """Where the registry is, and who asks; without `username` nobody logs in."""
+
+    url: str
+    username: str | None = None
+    password: str | None = field(default=None, repr=False)
+
+    def newest(self, subject: str) -> str | None:
+        """The newest schema of a subject; None when the registry has no such subject. Raises Unavailable."""
+        answer = self._ask("GET", f"/subjects/{quote(subject, safe='')}/versions/latest")
+        return None if answer.code in _NOT_FOUND else str(self._found(answer, "schema"))
+
+    def id_of(self, subject: str, schema: str) -> int | None:
+        """The id of a schema under a subject; None when it is not there. Raises Unavailable."""
+        answer = self._ask("POST", f"/subjects/{quote(subject, safe='')}", {"schema": schema})
+        return None if answer.code in _NOT_FOUND else int(self._found(answer, "id"))
+
+    def registered(self, subject: str, schema: str) -> int:
+        """The id of a schema, which becomes the newest of its subject unless it is there. Safe to repeat.
+
+        Raises IncompatibleSchema, Unavailable.
+        """
+        known = self.id_of(subject, schema)
+        if known is not None:
+            return known
+        answer = self._ask("POST", f"/subjects/{quote(subject, safe='')}/versions", {"schema": schema})
+        if answer.status == _INCOMPATIBLE:
+            raise IncompatibleSchema(answer.message)
+        return int(self._found(answer, "id"))
+
+    def require_compatible(self, subject: str, schema: str) -> None:
+        """Raises IncompatibleSchema when the registry would not take the schema, Unavailable. Registers nothing."""
+        if self.id_of(subject, schema) is not None:
+            return
+        path = f"/compatibility/subjects/{quote(subject, safe='')}/versions/latest?verbose=true"
+        answer = self._ask("POST", path, {"schema": schema})
+        if answer.code in _NOT_FOUND:
+            return
+        if not self._found(answer, "is_compatible"):
+            raise IncompatibleSchema("; ".join(map(str, answer.body.get("messages") or ["it does not say why"])))
+
+    def _ask(self, method: str, path: str, body: dict[str, str] | None = None) -> _Answer:
+        """Raises Unavailable where nobody answers, or the login is refused."""
+        login = None if self.username is None else httpx.BasicAuth(self.username, self.password or "")
+        try:
+            found = httpx.request(
+                method, self.url.rstrip("/") + path, json=body, auth=login, timeout=_TIMEOUT_SECONDS, trust_env=False
+            )
+        except httpx.HTTPError as error:
+            raise Unavailable(f"the schema registry {self.url} does not answer: {error}") from error
+        if found.status_code in (401, 403):
+            who = "a client without a login" if self.username is None else f"the user {self.username}"
+            raise Unavailable(
+                f"the schema registry {self.url} refuses {who} ({found.status_code}): check "
+                "PENSTOCK_SCHEMA_REGISTRY_USERNAME and its password file"
+            )
+        try:
+            return _Answer(found.status_code, found.json())
+        except json.JSONDecodeError as error:
+            told = f"{self.url} does not answer as a schema registry (status {found.status_code})"
+            raise Unavailable(told) from error
+
+    def _found(self, answer: _Answer, name: str) -> Any:
+        if answer.status == 200 and isinstance(answer.body, dict) and name in answer.body:
+            return answer.body[name]
+        why = f"{answer.code}: {answer.message}" if answer.code is not None else f"status {answer.status}"
+        raise Unavailable(f"the schema registry {self.url} gives no {name}: {why}")
+
+
+def subject_of(topic: str) -> str:
+    """The subject of a topic's values (TopicNameStrategy)."""
+    return f"{topic}-value"
