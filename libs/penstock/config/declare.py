@@ -51,6 +51,12 @@ class Carried(Model):
     model_config = ConfigDict(extra="allow")
 
 
+class DeclaredModel(Carried):
+    """A part of a job's configuration. The docstring below a field is its documentation."""
+
+    model_config = ConfigDict(use_attribute_docstrings=True)
+
+
 NAME_RULE = (
     "has 1 to 100 lower case letters, digits, dots, dashes and underscores, and begins and ends with a letter or digit"
 )

@@ -11,14 +11,15 @@ import operator
 from enum import StrEnum
 from typing import Annotated, Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
-from penstock.config.declare import DECLARED_BY_USER, OF_THE_PACKAGE, Identifier, Name, Topic, declare
+from penstock.config.declare import DECLARED_BY_USER, OF_THE_PACKAGE, DeclaredModel, Identifier, Name, Topic, declare
 from penstock.config.declare import Carried as Carried
 from penstock.config.declare import ChangeKind as ChangeKind
 from penstock.config.declare import Model as Model
 from penstock.config.spark_settings import ALLOWED_TEXT
 from penstock.config.starting import POSITION
+from penstock.config.stream import Stream
 
 NONE, LIVE, RESTART, RESCALE, FORBIDDEN = ChangeKind
 PACKAGE_VERSION = r"^[A-Za-z0-9][A-Za-z0-9.+!_-]{0,99}$"
@@ -39,12 +40,6 @@ class DesiredState(StrEnum):
 
     RUNNING = "running"
     STOPPED = "stopped"
-
-
-class DeclaredModel(Carried):
-    """A part of a job's configuration. The docstring below a field is its documentation."""
-
-    model_config = ConfigDict(use_attribute_docstrings=True)
 
 
 class Input(DeclaredModel):
@@ -114,43 +109,6 @@ class Input(DeclaredModel):
     malformed_limit: float = Field(0.5, ge=0, le=1, **declare(RESTART, DECLARED_BY_USER))
     """The task fails when a larger share of its records is malformed: of 1,000 in a partition of a batch, or of the
     last batches with 100 records together. 1 sets no limit."""
-
-
-class Stream(DeclaredModel):
-    """A Delta table or a folder of files, whose new rows the one task of the job reads."""
-
-    format: Literal["delta", "json", "csv", "parquet", "rate"] = Field(..., **declare(FORBIDDEN, DECLARED_BY_USER))
-    """What is read: a Delta table, a folder with files of one format, or `rate`: rows with a number, `value`, and a
-    time, `timestamp`, made for trying things out."""
-    path: str | None = Field(None, min_length=1, max_length=4096, **declare(FORBIDDEN, DECLARED_BY_USER))
-    """Hadoop path of the Delta table or the folder, below one of the cell's PENSTOCK_PATH_ROOTS. Not for rate."""
-    value_schema: str | None = Field(None, min_length=1, max_length=100_000, **declare(RESTART, DECLARED_BY_USER))
-    """Spark DDL of the columns of json, csv and parquet. A Delta table has its own."""
-    header: bool = Field(True, **declare(RESTART, DECLARED_BY_USER))
-    """Of csv: the first line of each file names the columns, in the order of value_schema."""
-    malformed: Literal["fail", "null"] = Field("fail", **declare(RESTART, DECLARED_BY_USER))
-    """What becomes of a line of json or csv that does not fit value_schema: the task fails (`fail`), or the query gets
-    what could be read and null for the rest (the text `"null"`, with the quotes)."""
-    starting_position: str = Field("earliest", pattern=POSITION, **declare(NONE, DECLARED_BY_USER))
-    """Of delta, where a task without a checkpoint begins. `earliest`: with the rows that the table has at the start.
-    `latest`: after them. A moment such as `2026-11-26T08:00:00Z`: with the first version of this time or later."""
-    starting_version: int | None = Field(None, ge=0, le=2**53, **declare(NONE, DECLARED_BY_USER))
-    """Of delta: begin with the rows that this version has added. It is in place of starting_position."""
-    changed_rows: Literal["fail", "skip"] = Field("fail", **declare(RESTART, DECLARED_BY_USER))
-    """Of delta, what becomes of a version that changes or deletes rows: the task fails, or the whole version is passed
-    over, also what it adds (`skip`)."""
-    max_files_per_batch: int = Field(1000, ge=1, le=1_000_000, **declare(RESTART, DECLARED_BY_USER, unit="files"))
-    """Most files in a micro-batch."""
-    rows_per_second: int | None = Field(
-        None, ge=1, le=1_000_000, **declare(RESTART, DECLARED_BY_USER, unit="rows/second")
-    )
-    """Of rate: how many rows are made."""
-    event_time_column: str | None = Field(None, min_length=1, max_length=200, **declare(RESTART, DECLARED_BY_USER))
-    """Timestamp column with the event time. Needs watermark_delay."""
-    watermark_delay: str | None = Field(
-        None, pattern=r"^\d{1,9} (second|minute|hour|day)s?$", **declare(RESTART, DECLARED_BY_USER)
-    )
-    """How late a row may be, such as `10 minutes`: at most 3650 days. Needs event_time_column."""
 
 
 class Table(DeclaredModel):

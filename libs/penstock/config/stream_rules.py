@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from penstock.config.event_time import LONGEST_DELAY_DAYS, LONGEST_DELAY_MILLIS, delay_millis
-from penstock.config.model import DeltaOutput, FilesOutput, JobConfig, Stream
+from penstock.config.model import DeltaOutput, FilesOutput, JobConfig
 from penstock.config.paths import place_of
 from penstock.config.problems import Problem
 from penstock.config.starting import starting_millis
+from penstock.config.stream import Stream
 from penstock.config.value_schema import SchemaError, ddl_names
 
 _FILES = ("json", "csv", "parquet")

@@ -12,8 +12,9 @@ from delta.tables import DeltaTable
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
-from penstock.config.model import JobConfig, Stream
+from penstock.config.model import JobConfig
 from penstock.config.starting import starting_millis
+from penstock.config.stream import Stream
 from penstock.control.errors import BrokenTask
 from penstock.spark.paths import require_allowed, require_files_allowed
 

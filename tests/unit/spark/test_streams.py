@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from penstock.config.keygroups import KeyGroupRange
-from penstock.config.model import Stream
+from penstock.config.stream import Stream
 from penstock.control.errors import BrokenCheckpoint
 from penstock.spark.redistribute.offsets import SourceOffsets, line_of, merged, sliced, source_of
 from penstock.spark.streams import stream_options
