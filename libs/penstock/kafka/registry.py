@@ -6,12 +6,14 @@ An answer that says nothing of the schema is Unavailable: nobody answers, the lo
 
 from __future__ import annotations
 
+import base64
 import json
 from dataclasses import dataclass, field
+from http.client import HTTPException
 from typing import Any, NamedTuple
+from urllib.error import HTTPError
 from urllib.parse import quote
-
-import httpx
+from urllib.request import ProxyHandler, Request, build_opener
 
 from penstock.control.errors import Unavailable
 
@@ -19,6 +21,8 @@ _TIMEOUT_SECONDS = 10.0
 _SUBJECT_NOT_FOUND, _VERSION_NOT_FOUND, _SCHEMA_NOT_FOUND = 40401, 40402, 40403
 _NOT_FOUND = (_SUBJECT_NOT_FOUND, _VERSION_NOT_FOUND, _SCHEMA_NOT_FOUND)
 _INCOMPATIBLE = 409
+# No httpx: each Spark host imports this, and most never ask. Proxies of the environment are not for the cell's parts.
+_OPENER = build_opener(ProxyHandler({}))
 
 
 class IncompatibleSchema(Exception):
@@ -83,24 +87,33 @@ class Registry:
 
     def _ask(self, method: str, path: str, body: dict[str, str] | None = None) -> _Answer:
         """Raises Unavailable where nobody answers, or the login is refused."""
-        login = None if self.username is None else httpx.BasicAuth(self.username, self.password or "")
-        try:
-            found = httpx.request(
-                method, self.url.rstrip("/") + path, json=body, auth=login, timeout=_TIMEOUT_SECONDS, trust_env=False
-            )
-        except httpx.HTTPError as error:
-            raise Unavailable(f"the schema registry {self.url} does not answer: {error}") from error
-        if found.status_code in (401, 403):
+        status, content = self._answered(method, path, body)
+        if status in (401, 403):
             who = "a client without a login" if self.username is None else f"the user {self.username}"
             raise Unavailable(
-                f"the schema registry {self.url} refuses {who} ({found.status_code}): check "
+                f"the schema registry {self.url} refuses {who} ({status}): check "
                 "PENSTOCK_SCHEMA_REGISTRY_USERNAME and its password file"
             )
         try:
-            return _Answer(found.status_code, found.json())
-        except json.JSONDecodeError as error:
-            told = f"{self.url} does not answer as a schema registry (status {found.status_code})"
+            return _Answer(status, json.loads(content))
+        except ValueError as error:
+            told = f"{self.url} does not answer as a schema registry (status {status})"
             raise Unavailable(told) from error
+
+    def _answered(self, method: str, path: str, body: dict[str, str] | None) -> tuple[int, bytes]:
+        headers = {"Content-Type": "application/json"}
+        if self.username is not None:
+            login = f"{self.username}:{self.password or ''}".encode()
+            headers["Authorization"] = f"Basic {base64.b64encode(login).decode()}"
+        content = None if body is None else json.dumps(body).encode()
+        request = Request(self.url.rstrip("/") + path, content, headers, method=method)
+        try:
+            with _OPENER.open(request, timeout=_TIMEOUT_SECONDS) as found:
+                return found.status, found.read()
+        except HTTPError as error:
+            return error.code, error.read()
+        except (OSError, HTTPException) as error:
+            raise Unavailable(f"the schema registry {self.url} does not answer: {error}") from error
 
     def _found(self, answer: _Answer, name: str) -> Any:
         if answer.status == 200 and isinstance(answer.body, dict) and name in answer.body:

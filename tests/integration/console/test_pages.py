@@ -107,7 +107,9 @@ def test_the_error_of_a_task_is_escaped(reader: User) -> None:
 
 def test_the_configuration_shows_layers_with_who_and_why(reader: User) -> None:
     page = reader.get("/jobs/clicks-hourly/configuration")
-    assert re.search(r"<code>slo.max_lag_seconds</code>.*?<s [^>]*>120.*?class=\"counts\">\s*90", page, re.S)
+    assert re.search(
+        r"<code>slo.<wbr>max_<wbr>lag_<wbr>seconds</code>.*?<s [^>]*>120.*?class=\"counts\">\s*90", page, re.S
+    )
     assert "the dashboard of the morning meeting needs it" in page
     assert "fields have their defaults" in page
     assert "<code>isolation</code>" in reader.get("/jobs/clicks-hourly/configuration?all=1")

@@ -126,7 +126,7 @@ def test_secrets_connections_and_secret_settings_are_kept(tmp_path: Path, monkey
         "checkpoint_root": "/c",
         "secrets_root": secrets,
         "connections": {"default": "postgresql://ann:${secret:api}@db/x"},
-        "spark_conf": {"spark.hadoop.fs.s3a.access.key": "from-conf", "spark.sql.ansi.enabled": "false"},
+        "spark_conf": {"spark.hadoop.own.access.key": "from-conf", "spark.sql.ansi.enabled": "false"},
         "host_environment": ("AWS_SECRET_ACCESS_KEY",),
     }
     kept = set(kept_values(SparkSettings(**given)))

@@ -127,7 +127,13 @@ def test_no_digest_equals_one_of_a_release_with_another_field_table(monkeypatch:
 
 def test_every_field_of_the_model_is_in_the_strategy_or_below_an_input() -> None:
     known = {*FIELDS, "inputs", "output_mode", "key_group_bounds", "max_task_count", "isolation", "slo"}
-    known |= {"max_records_per_trigger", "max_bytes_per_trigger", "max_batch_seconds", "rescale_within_seconds"}
+    known |= {
+        "max_records_per_trigger",
+        "max_bytes_per_trigger",
+        "max_batch_seconds",
+        "rescale_within_seconds",
+        "streams",
+    }
     assert isinstance(ROOT, Group)
     assert set(ROOT.fields) == known
     assert {row.change for row in rows(ROOT)} == set(ChangeKind)
