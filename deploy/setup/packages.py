@@ -88,16 +88,21 @@ def _options_of_pip(configured: str) -> Iterator[str]:
         name, _, value = line.partition("=")
         found.setdefault(name.rpartition(".")[2], "".join(shlex.split(value)))
     for name, option in _OPTIONS_OF_UV.items():
-        for each in found.get(name, "").split():
+        for each in found.get(name, "").replace(r"\n", " ").split():
             yield from (option, each)
+    if found.get("no-index", "").lower() in ("1", "true", "yes", "on"):
+        yield "--no-index"
 
 
 def _run(command: list[str], folder: Path) -> str:
     """Runs it; returns the last lines of its output when it fails, else an empty text."""
     environment = {**os.environ, "DIST_EXTRA_CONFIG": str(folder / "setuptools.cfg")}
-    ended = subprocess.run(
-        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment, check=False
-    )
+    try:
+        ended = subprocess.run(
+            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment, check=False
+        )
+    except OSError as error:
+        return str(error)
     return "\n".join(deque(ended.stdout.splitlines(), _LINES_OF_AN_ERROR)) if ended.returncode else ""
 
 

@@ -67,18 +67,29 @@ class MustAsk(Exception):
 @dataclass(slots=True)
 class Question:
     """What containers say of one write. `verify`: whether they are to be asked. `verified`: what came of it; None: they
-    need not be asked, or have not been yet."""
+    need not be asked, or have not been yet. `asked`: the configuration of which they spoke."""
 
     verify: bool
     verified: Verified | None = None
+    asked: JobConfig | None = None
 
     def require_answer(self, job: str, after: JobConfig) -> None:
-        """Raises MustAsk unless the answer is there, or nobody wants one."""
-        if self.verified is not None:
-            return
-        if self.verify:
+        """Raises MustAsk unless the answer is there and of this configuration, or nobody wants one.
+
+        Another layer may have changed while a container was asked: what it said is then of a job that is not written.
+        """
+        if not self.verify:
+            self.verified = self.verified or Verified(False, "verify=false was asked for")
+        elif self.asked is None or must_be_asked(self.asked.model_dump(mode="json"), after):
             raise MustAsk(job, after)
-        self.verified = Verified(False, "verify=false was asked for")
+
+    def answer(self, config: JobConfig, verified: Verified) -> None:
+        """Takes what containers say of a configuration."""
+        self.asked, self.verified = config, verified
+
+    def give_up(self) -> None:
+        """Asks no more: the job changed each time."""
+        self.verify, self.verified = False, Verified(False, "other writes changed the job while Spark was asked")
 
 
 class Analyses:

@@ -29,6 +29,8 @@ from services.job_service.writes import Layers, Write, batches, decide, unknown_
 from services.job_service.writes import expected as merged_of
 
 log = logger(__name__)
+
+_MOST_QUESTIONS = 2
 Outcome = Written | UserError
 
 
@@ -94,14 +96,19 @@ class Call:
         """As `run`, of work that does one write and passes the question on to it.
 
         Whether Spark has to be asked follows from what is stored, so the write's transaction finds it out. Nothing may
-        hold that up: it ends without a change, a container is asked, and the work is done in another one. Without a
-        host that is ready the write goes on unverified. Raises InvalidConfig with what the analysis found.
+        hold that up: it ends without a change, a container is asked, and the work is done in another one. When other
+        writes have changed the job meanwhile, the question is asked anew, and after that the write goes on unverified,
+        as it does without a host that is ready. Raises InvalidConfig with what the analysis found.
         """
         question = Question(verify)
-        try:
-            return self.run(lambda connection: work(connection, question))
-        except MustAsk as unasked:
-            question.verified = self._asked(unasked.job, unasked.config)
+        for left in reversed(range(_MOST_QUESTIONS + 1)):
+            try:
+                return self.run(lambda connection: work(connection, question))
+            except MustAsk as unasked:
+                if left:
+                    question.answer(unasked.config, self._asked(unasked.job, unasked.config))
+                else:
+                    question.give_up()
         return self.run(lambda connection: work(connection, question))
 
     def _asked(self, job: str, config: JobConfig) -> Verified:

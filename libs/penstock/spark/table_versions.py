@@ -48,7 +48,7 @@ class TableVersions:
 
         `checked`: the frame of what is there now. Raises BrokenTask when that version cannot be read any more.
         """
-        note, millis = self._notes.get(name), round((table.refresh_seconds or 0) * 1000)
+        note, millis = _note_of(self._notes.get(name), table, path), round((table.refresh_seconds or 0) * 1000)
         try:
             if table.format == "delta":
                 rows = self.java.delta(name, path, millis, note)
@@ -60,7 +60,7 @@ class TableVersions:
             if note is None:
                 raise
             file = f"{self._checkpoint}/{FOLDER}/{self._number}"
-            hint = f"Bring it back; or delete {file}, then the batch reads what is there now"
+            hint = f"Bring it back; or delete {file}, then the batch reads what is now there of all tables of the job"
             told = f"the batch that has begun cannot read the version that it began with: {reason_of(error)}. {hint}"
             raise BrokenTask(f"tables.{name}.path: {told}", rule="table_version") from error
         return DataFrame(rows, self._session)
@@ -77,6 +77,14 @@ def read_tables(
             frame = versions.frame(name, table, substitute(table.path, config.args), frame)
         frames[name] = frame
     return frames
+
+
+def _note_of(note: str | None, table: Table, path: str) -> str | None:
+    """The note unless it is of another table, which the job had before under this name."""
+    if note is None:
+        return None
+    found = json.loads(note)
+    return note if found["path"] == path and ("version" in found) == (table.format == "delta") else None
 
 
 def _notes_of_pending(checkpoint: str, files: Files) -> tuple[int | None, Mapping[str, str]]:

@@ -14,6 +14,8 @@ CONFIGURED = """\
 :env:.find-links='/one /two'
 global.cert='/etc/other.pem'
 global.index-url='https://own.example/simple'
+global.extra-index-url='https://one.example\\nhttps://two.example'
+global.no-index='true'
 """
 
 
@@ -22,8 +24,11 @@ def test_what_pip_is_configured_with_is_told_to_uv() -> None:
     assert list(packages._options_of_pip(CONFIGURED)) == [
         *("--cert", "/etc/own.pem"),
         *("--default-index", "https://own.example/simple"),
+        *("--index", "https://one.example"),
+        *("--index", "https://two.example"),
         *("--find-links", "/one"),
         *("--find-links", "/two"),
+        "--no-index",
     ]
     assert list(packages._options_of_pip("")) == []
 

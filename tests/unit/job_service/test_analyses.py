@@ -38,8 +38,22 @@ def test_a_question_stays_open_until_it_is_answered() -> None:
     question = Question(verify=True)
     with pytest.raises(MustAsk):
         question.require_answer("etl", CONFIG)
-    question.verified = Verified(True)
+    question.answer(CONFIG, Verified(True))
     question.require_answer("etl", CONFIG)
     unasked = Question(verify=False)
     unasked.require_answer("etl", CONFIG)
     assert unasked.verified == Verified(False, "verify=false was asked for")
+
+
+def test_an_answer_is_of_one_configuration() -> None:
+    """1. Answered. 2. Another layer changes the query meanwhile: asked again. 3. So often that the write goes on."""
+    question = Question(verify=True)
+    question.answer(CONFIG, Verified(True))
+    other = CONFIG.model_copy(update={"query": CONFIG.query.model_copy(update={"sql": "SELECT 2"})})
+    with pytest.raises(MustAsk):
+        question.require_answer("etl", other)
+    question.require_answer("etl", CONFIG.model_copy(update={"priority": 7}))
+    assert question.verified == Verified(True)
+    question.give_up()
+    question.require_answer("etl", other)
+    assert question.verified == Verified(False, "other writes changed the job while Spark was asked")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 
 import pytest
@@ -22,7 +23,7 @@ def test_a_function_that_swallows_all_errors_is_ended() -> None:
 
     stopping = threading.Thread(target=stop)
     stopping.start()
-    with interruptible("job/0", call.stop), pytest.raises(Unavailable, match="ended by Stopped"):
+    with interruptible("job/0", call.stop), pytest.raises(Unavailable, match="was stopped"):
         call.run()
     stopping.join()
 
@@ -30,3 +31,8 @@ def test_a_function_that_swallows_all_errors_is_ended() -> None:
 def test_what_the_function_raises_is_raised() -> None:
     with pytest.raises(KeyError, match="forgotten"):
         _Call(lambda: batch_functions.broken(None, 0)).run()  # type: ignore[arg-type]
+
+
+def test_a_function_that_exits_has_failed_and_was_not_stopped() -> None:
+    with pytest.raises(RuntimeError, match="ended itself: SystemExit: 3"):
+        _Call(lambda: sys.exit(3)).run()

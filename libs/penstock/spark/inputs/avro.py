@@ -40,7 +40,7 @@ class Avro(NamedTuple):
 def avro_decoder(session: SparkSession, source: Input, brokers: Brokers) -> Avro:
     """The decoder of an input of Avro. Raises BrokenTask for a schema that gives no columns, or without a registry."""
     jvm: Any = session._jvm
-    decoder = jvm.io.penstock.sources.AvroDecoder(source.value_schema, _java_registry(jvm, source, brokers))
+    decoder = jvm.io.penstock.sources.AvroDecoder(source.value_schema, _java_registry(session, source, brokers))
     try:
         kind = decoder.dataType().typeName()
     except Py4JJavaError as error:
@@ -100,10 +100,18 @@ def _misfit(session: SparkSession, reader: str, writer: str) -> str | None:
     return None if misfit is None else str(misfit)
 
 
-def _java_registry(jvm: Any, source: Input, brokers: Brokers) -> Any:
+def _java_registry(session: SparkSession, source: Input, brokers: Brokers) -> Any:
     if not source.schema_registry:
         return None
     registry = required_registry(brokers, "schema_registry")
+    master = session.sparkContext.master or ""
+    if not master.startswith("local"):
+        raise BrokenTask(
+            f"schema_registry: executors on other machines ({master}) do not agree about what the "
+            "registry knows: use a host with the master local",
+            rule="schema_registry_local",
+        )
+    jvm: Any = session._jvm
     return jvm.io.penstock.sources.Registry(registry.url, registry.username, registry.password)
 
 

@@ -101,9 +101,11 @@ class _Call:
             self._left.set()
         if isinstance(self._error, Exception):
             raise self._error
+        if self._error is not None and not isinstance(self._error, Stopped):
+            told = f"the function of the output ended itself: {type(self._error).__name__}: {self._error}"
+            raise RuntimeError(told) from self._error
         if self._error is not None or not self._done.is_set():
-            what = f"the function of the output was ended by {type(self._error or Stopped()).__name__}"
-            raise Unavailable(what) from self._error
+            raise Unavailable("the function of the output was stopped") from self._error
 
     def stop(self) -> None:
         """Raises `Stopped` where the function is in Python; what it waits for outside of Python is not ended."""

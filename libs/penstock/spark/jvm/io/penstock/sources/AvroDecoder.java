@@ -64,7 +64,8 @@ public final class AvroDecoder implements Serializable {
   public Object decode(byte[] bytes) {
     try {
       return reader().read(bytes);
-    } catch (IOException | AvroRuntimeException | IndexOutOfBoundsException | NegativeArraySizeException malformed) {
+    } catch (IOException | AvroRuntimeException | IndexOutOfBoundsException | NegativeArraySizeException
+        | ArithmeticException | IllegalArgumentException | ClassCastException malformed) {
       return null;
     }
   }
@@ -73,7 +74,8 @@ public final class AvroDecoder implements Serializable {
   public UTF8String reason(byte[] bytes) {
     try {
       return reader().read(bytes) != null ? null : UTF8String.fromString("the datum is null");
-    } catch (IOException | AvroRuntimeException | IndexOutOfBoundsException | NegativeArraySizeException malformed) {
+    } catch (IOException | AvroRuntimeException | IndexOutOfBoundsException | NegativeArraySizeException
+        | ArithmeticException | IllegalArgumentException | ClassCastException malformed) {
       return UTF8String.fromString(malformed.toString());
     }
   }

@@ -62,7 +62,7 @@ final class DeltaHistory implements TableHistory {
     return new TableVersion(note, rows);
   }
 
-  private static String note(long version, String id) {
-    return Notes.text(Map.of("version", version, "id", id));
+  private String note(long version, String id) {
+    return Notes.text(Map.of("path", path, "version", version, "id", id));
   }
 }

@@ -1,6 +1,8 @@
 package io.penstock.tables;
 
 import com.fasterxml.jackson.databind.JsonNode;
+import java.io.IOException;
+import java.io.UncheckedIOException;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
@@ -42,15 +44,22 @@ final class FileHistory implements TableHistory {
     this.options = options;
   }
 
+  /**
+   * A folder that is just written keeps its version: who overwrites one with Spark deletes the files first, and moves
+   * the new ones out of {@code _temporary} last.
+   */
   @Override
   public TableVersion newest(TableVersion known) {
+    if (known != null && isBeingWritten()) {
+      return known;
+    }
     Dataset<Row> rows = reader().load(path);
     Map<String, List<Long>> files = new TreeMap<>();
     for (FileStatus file : files(rows)) {
       allowed.require(file.getPath().toUri());
       files.put(file.getPath().toString(), List.of(file.getLen(), file.getModificationTime()));
     }
-    String note = Notes.text(Map.of("files", files));
+    String note = Notes.text(Map.of("path", path, "files", files));
     return known != null && known.note().equals(note) ? known : new TableVersion(note, rows);
   }
 
@@ -63,6 +72,15 @@ final class FileHistory implements TableHistory {
       allowed.require(new Path(file).toUri());
     }
     return new TableVersion(note, paths.length == 0 ? empty() : reader().option("basePath", base(paths)).load(paths));
+  }
+
+  private boolean isBeingWritten() {
+    Path temporary = new Path(path, "_temporary");
+    try {
+      return temporary.getFileSystem(session.sessionState().newHadoopConf()).exists(temporary);
+    } catch (IOException error) {
+      throw new UncheckedIOException(error);
+    }
   }
 
   private DataFrameReader reader() {

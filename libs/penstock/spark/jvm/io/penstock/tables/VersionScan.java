@@ -17,6 +17,8 @@ import org.apache.spark.sql.types.StructType;
 
 /** The rows of a version, by a plan of their own, as Spark's internal rows. */
 final class VersionScan implements V1Scan, SupportsReportStatistics {
+  private static final int LONGEST_NOTE = 200;
+
   private final TableVersion version;
   private final StructType columns;
 
@@ -32,7 +34,9 @@ final class VersionScan implements V1Scan, SupportsReportStatistics {
 
   @Override
   public String description() {
-    return "penstock-table " + version.note();
+    String note = version.note();
+    // A list of files may be long, and each plan that names the table is told as text.
+    return "penstock-table " + (note.length() <= LONGEST_NOTE ? note : Integer.toHexString(note.hashCode()));
   }
 
   /** For the choice of a join: a small table is sent to all Spark tasks. */
