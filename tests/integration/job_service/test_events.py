@@ -270,5 +270,5 @@ def test_the_form_of_a_stream(service: RunningJobService, client: JobClient) -> 
 
 @contextmanager
 def _raw(service: RunningJobService) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=service.url, headers={"Authorization": f"Bearer {service.admin}"}) as http:
+    with httpx.Client(base_url=service.url, headers={"Authorization": f"Bearer {service.admin}"}, timeout=30) as http:
         yield http

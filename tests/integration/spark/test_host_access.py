@@ -108,7 +108,7 @@ def settings(kafka: EmbeddedKafka, folder: Path) -> SparkSettings:
         connections={"theirs": "postgresql://u:url-of-others@127.0.0.1/x"},
         path_roots=(str(folder / "outputs"),),
         host_user=ACCOUNT if os.geteuid() == 0 else None,
-        spark_conf={"spark.hadoop.fs.s3a.secret.key": OF_THE_HOST},
+        spark_conf={"spark.hadoop.own.secret.key": OF_THE_HOST},
     )
     prepare(found, folder / "hosts")
     scratch = Path(str(found.spark_local_dir))

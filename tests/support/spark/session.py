@@ -59,6 +59,8 @@ def local_session(folder: Path, conf: Mapping[str, str] = INTERPRETED) -> Iterat
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
         # As in a host; the default of 50 costs seconds a table.
         "spark.databricks.delta.snapshotPartitions": "1",
+        # As in a host; by default a stop waits for ever.
+        "spark.sql.streaming.stopTimeout": "4s",
         "spark.sql.adaptive.enabled": "false",
         **conf,
         "spark.sql.streaming.checkpointFileManagerClass": CHECKPOINTS,
