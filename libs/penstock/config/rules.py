@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from itertools import chain, pairwise
 
 from penstock.config.declare import MARKS_SUFFIX
-from penstock.config.event_time import LONGEST_DELAY_DAYS, LONGEST_DELAY_MILLIS, delay_millis, wrong_format
+from penstock.config.event_time import wrong_format
 from penstock.config.keygroups import key_group_count
 from penstock.config.model import (
     DeltaOutput,
@@ -21,8 +21,8 @@ from penstock.config.model import (
 from penstock.config.paths import PLACEHOLDER
 from penstock.config.problems import Problem
 from penstock.config.query_rules import query_problems
+from penstock.config.source_rules import starting_moment, watermark
 from penstock.config.spark_settings import ALLOWED_VALUES, is_allowed
-from penstock.config.starting import starting_millis
 from penstock.config.stream_rules import STREAM_RULES, streams_need_one_task
 from penstock.config.value_schema import SchemaError, column_names
 
@@ -80,9 +80,9 @@ def _key_group_bounds(config: JobConfig) -> Iterator[Problem]:
 
 
 def _equal_key_groups(config: JobConfig) -> Iterator[Problem]:
-    first_name, first = next(iter(config.inputs.items()), ("", None))
-    for name, source in config.inputs.items():
-        assert first is not None
+    sources = list(config.inputs.items())
+    for name, source in sources[1:]:
+        first_name, first = sources[0]
         if source.key_groups != first.key_groups:
             field = f"inputs.{name}.key_groups"
             detail = (
@@ -126,9 +126,9 @@ def _table_headers(config: JobConfig) -> Iterator[Problem]:
 def _inputs(config: JobConfig) -> Iterator[Problem]:
     for name, source in config.inputs.items():
         field = f"inputs.{name}"
-        yield from _starting_position(field, source)
-        yield from _event_time(field, source)
-        yield from _watermark_delay(field, source)
+        yield from starting_moment(field, source, "record")
+        yield from watermark(field, source)
+        yield from _event_time_format(f"{field}.event_time_format", source)
         if source.key_function != "none" and not source.key_columns:
             detail = f"{field}.key_function is {source.key_function}: key_columns must name the columns"
             yield Problem(f"{field}.key_columns", "key_columns_required", detail)
@@ -143,14 +143,6 @@ def _schema_registry(field: str, is_used: bool, value_format: str) -> Iterator[P
     if is_used and value_format != "avro":
         detail = f"{field} is of avro only; the format is {value_format}"
         yield Problem(field, "schema_registry_of_avro", detail)
-
-
-def _starting_position(field: str, source: Input) -> Iterator[Problem]:
-    try:
-        starting_millis(source.starting_position)
-    except ValueError as error:
-        detail = f"{field}.starting_position is {source.starting_position}, where no record can be: {error}"
-        yield Problem(f"{field}.starting_position", "starting_moment", detail)
 
 
 def _metadata_columns(field: str, source: Input) -> Iterator[Problem]:
@@ -179,16 +171,6 @@ def _known_columns(field: str, source: Input) -> Iterator[Problem]:
             yield Problem(f"{field}.{leaf}", "unknown_column", detail)
 
 
-def _event_time(field: str, source: Input) -> Iterator[Problem]:
-    if source.event_time_column is not None and source.watermark_delay is None:
-        detail = f"{field} has an event_time_column, so it needs a watermark_delay"
-        yield Problem(f"{field}.watermark_delay", "watermark_pair", detail)
-    yield from _event_time_format(f"{field}.event_time_format", source)
-    if source.watermark_delay is not None and source.event_time_column is None:
-        detail = f"{field} has a watermark_delay, so it needs an event_time_column"
-        yield Problem(f"{field}.event_time_column", "watermark_pair", detail)
-
-
 def _event_time_format(field: str, source: Input) -> Iterator[Problem]:
     if source.event_time_format is None:
         return
@@ -200,12 +182,6 @@ def _event_time_format(field: str, source: Input) -> Iterator[Problem]:
     wrong = wrong_format(source.event_time_format)
     if wrong is not None:
         yield Problem(field, "event_time_pattern", f"{field} is {source.event_time_format}: {wrong}")
-
-
-def _watermark_delay(field: str, source: Input) -> Iterator[Problem]:
-    if source.watermark_delay is not None and delay_millis(source.watermark_delay) > LONGEST_DELAY_MILLIS:
-        detail = f"{field}.watermark_delay is {source.watermark_delay}: write at most {LONGEST_DELAY_DAYS} days"
-        yield Problem(f"{field}.watermark_delay", "watermark_delay_limit", detail)
 
 
 def _value_schema(field: str, source: Input) -> Iterator[Problem]:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from penstock.config.event_time import LONGEST_DELAY_DAYS, LONGEST_DELAY_MILLIS, delay_millis
 from penstock.config.model import DeltaOutput, FilesOutput, JobConfig
 from penstock.config.paths import place_of
 from penstock.config.problems import Problem
-from penstock.config.starting import starting_millis
+from penstock.config.source_rules import starting_moment, watermark
 from penstock.config.stream import Stream
 from penstock.config.value_schema import SchemaError, ddl_names
 
@@ -60,7 +59,7 @@ def _streams(config: JobConfig) -> Iterator[Problem]:
         field = f"streams.{name}"
         yield from _fields_of_format(field, stream)
         yield from _start(field, stream)
-        yield from _event_time(field, stream)
+        yield from watermark(field, stream)
         yield from _columns(field, stream)
 
 
@@ -76,24 +75,10 @@ def _fields_of_format(field: str, stream: Stream) -> Iterator[Problem]:
 
 
 def _start(field: str, stream: Stream) -> Iterator[Problem]:
-    field = f"{field}.starting_position"
-    try:
-        starting_millis(stream.starting_position)
-    except ValueError as error:
-        detail = f"{field} is {stream.starting_position}, where no version can be: {error}"
-        yield Problem(field, "starting_moment", detail)
+    yield from starting_moment(field, stream, "version")
     if stream.starting_version is not None and stream.starting_position != "earliest":
+        field = f"{field}.starting_position"
         yield Problem(field, "one_start", f"{field}: starting_version says where to begin already")
-
-
-def _event_time(field: str, stream: Stream) -> Iterator[Problem]:
-    if (stream.event_time_column is None) != (stream.watermark_delay is None):
-        missing = "event_time_column" if stream.event_time_column is None else "watermark_delay"
-        detail = f"{field}: event_time_column and watermark_delay need each other; {missing} is not set"
-        yield Problem(f"{field}.{missing}", "watermark_pair", detail)
-    if stream.watermark_delay is not None and delay_millis(stream.watermark_delay) > LONGEST_DELAY_MILLIS:
-        detail = f"{field}.watermark_delay is {stream.watermark_delay}: write at most {LONGEST_DELAY_DAYS} days"
-        yield Problem(f"{field}.watermark_delay", "watermark_delay_limit", detail)
 
 
 def _columns(field: str, stream: Stream) -> Iterator[Problem]:

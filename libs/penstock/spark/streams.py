@@ -17,6 +17,7 @@ from penstock.config.starting import starting_millis
 from penstock.config.stream import Stream
 from penstock.control.errors import BrokenTask
 from penstock.spark.paths import require_allowed, require_files_allowed
+from penstock.spark.tables import mode_of, reader_options
 
 # Spark otherwise passes over files that are a week older than the newest, e.g. copied with their time.
 _OLDEST_FILE = "36500d"
@@ -60,13 +61,7 @@ def stream_options(stream: Stream, most_bytes: int | None) -> dict[str, str]:
     if most_bytes is not None:
         # Spark takes one limit of files only.
         limits = {"maxBytesPerTrigger": str(most_bytes)}
-    options = {**limits, "maxFileAge": _OLDEST_FILE}
-    if stream.format in ("json", "csv"):
-        options["mode"] = "FAILFAST" if stream.malformed == "fail" else "PERMISSIVE"
-    if stream.format == "csv":
-        # Spark else takes the columns of a schema by place, whatever the header line says.
-        options |= {"header": str(stream.header).lower(), "enforceSchema": "false"}
-    return options
+    return {**limits, "maxFileAge": _OLDEST_FILE, **reader_options(stream, mode_of(stream))}
 
 
 def _start(stream: Stream) -> dict[str, str]:

@@ -21,7 +21,7 @@ from penstock.control.errors import BrokenTask
 from penstock.spark.checkpoint import is_clean, last_offset, numbers
 from penstock.spark.failures import reason_of
 from penstock.spark.files import Files
-from penstock.spark.tables import read_table, reader_options, substitute
+from penstock.spark.tables import mode_of, read_table, reader_options, substitute
 
 FOLDER = "tables"
 
@@ -53,7 +53,7 @@ class TableVersions:
             if table.format == "delta":
                 rows = self.java.delta(name, path, millis, note)
             else:
-                options = reader_options(table, "PERMISSIVE" if table.malformed == "null" else "FAILFAST")
+                options = reader_options(table, mode_of(table))
                 schema = checked.schema.json()
                 rows = self.java.files(name, path, table.format, schema, options, millis, note)
         except (PySparkException, Py4JJavaError) as error:

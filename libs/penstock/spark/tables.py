@@ -20,6 +20,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from penstock.config.model import Input, Table
 from penstock.config.paths import PLACEHOLDER, Argument, with_arguments
+from penstock.config.stream import Stream
 from penstock.control.errors import BrokenTask
 from penstock.spark.failures import reason_of
 from penstock.spark.inputs.malformed import DECODED, NO_FIT, decoded, is_whole, reason_of_text
@@ -74,13 +75,18 @@ def _frame(session: SparkSession, table: Table, path: str, schema: str | StructT
     return (reader if schema is None else reader.schema(schema)).load(path)
 
 
-def reader_options(table: Table, mode: Mode) -> dict[str, str]:
-    """Spark's options for a table whose columns are known."""
-    options: dict[str, str] = {"mode": mode} if table.format in ("csv", "json") else {}
-    if table.format == "csv":
+def reader_options(source: Table | Stream, mode: Mode) -> dict[str, str]:
+    """Spark's options for files whose columns are known."""
+    options: dict[str, str] = {"mode": mode} if source.format in ("csv", "json") else {}
+    if source.format == "csv":
         # Spark else takes the columns of a schema by place, whatever the header line says.
-        options |= {"header": str(table.header).lower(), "enforceSchema": "false"}
+        options |= {"header": str(source.header).lower(), "enforceSchema": "false"}
     return options
+
+
+def mode_of(source: Table | Stream) -> Mode:
+    """What Spark's reader does with a malformed line."""
+    return "PERMISSIVE" if source.malformed == "null" else "FAILFAST"
 
 
 def _require_header(name: str, frame: DataFrame) -> None:
