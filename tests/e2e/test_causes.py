@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import psycopg
+import pytest
 
 from penstock.control.process import wait_until
 from penstock.local.stack import LocalStack
@@ -15,6 +16,7 @@ FOUND_S = 60.0
 NOTHING_FITS = "never"
 
 
+@pytest.mark.long
 def test_why_a_job_crashes(stack: LocalStack, rows: RowJob) -> None:
     """1. Rows flow, and there is no cause. 2. The table of the output refuses all rows: the output is the cause. 3. It
     takes them again. 4. Somebody overrides the query by one that divides by zero: the change is the cause, and names

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from deploy.grafana.build import DASHBOARDS
 from penstock.control.process import wait_until
 from tests.support.chaos.stack import ChaosStack
@@ -13,6 +15,7 @@ from tests.support.stack.rows import RowJob
 SERVICES = ("job_service", "state_syncer", "task_service", "shard_manager", "auto_scaler")
 
 
+@pytest.mark.long
 def test_prometheus_scrapes_the_stack(stack: ChaosStack, rows: RowJob, tmp_path: Path) -> None:
     """1. Every process is scraped without an error. 2. While a job runs all its tasks are counted as running, and
     nothing is behind. 3. No rule has an error, and no alert about the fleet fires. 4. Each query of each dashboard is

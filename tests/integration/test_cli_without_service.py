@@ -19,6 +19,7 @@ from tests.support.cli.shell import Shell
 from tests.support.spark.wheels import wheel
 
 
+@pytest.mark.long
 def test_a_package_is_packed(lone_shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "rules"
     folder.mkdir()

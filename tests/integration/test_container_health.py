@@ -134,6 +134,7 @@ def report(engine: Engine, container: str, crashes: int) -> None:
         save_report(connection, batch)
 
 
+@pytest.mark.long
 def test_a_container_whose_tasks_keep_crashing_is_cordoned_until_an_operator_opens_it(cell: ShardCell) -> None:
     """
     1. Five containers run tasks of the same jobs; on one of them all of them crash, again and again.

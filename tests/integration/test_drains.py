@@ -69,6 +69,7 @@ def test_a_drain_empties_and_an_uncordon_fills(database_url):
         found.come_to({"a": 4, "b": 4, "c": 4}, "it to be filled")
 
 
+@pytest.mark.long
 def test_a_cordoned_container_keeps_what_it_has_and_gets_nothing_new(database_url):
     """1. `a` is cordoned, and another container is lost: its shards go to the third. 2. `a` runs what it ran."""
     with cell(database_url, "a", "b", "c") as found:
@@ -124,6 +125,7 @@ def test_a_drain_that_does_not_end_is_told_until_it_does(database_url):
         wait_until(lambda: found.overdue() == [], 20, "the end of the alert")
 
 
+@pytest.mark.long
 def test_a_container_lost_for_long_is_forgotten(database_url):
     """Its shards have gone to others; the live ones stay."""
     with cell(database_url, "a", "b", forget_lost_seconds=1.0) as found:

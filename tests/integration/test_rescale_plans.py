@@ -157,7 +157,7 @@ ROUNDS_OF_A_RESCALE = 4
 @pytest.mark.parametrize(
     ("round_", "after_write"),
     [
-        pytest.param(round_, after_write, marks=[] if after_write == (round_ % 2 == 0) else [pytest.mark.long])
+        pytest.param(round_, after_write, marks=[] if after_write and round_ % 2 else [pytest.mark.long])
         for round_, after_write in product(range(ROUNDS_OF_A_RESCALE), (False, True))
     ],
 )
@@ -181,7 +181,9 @@ def test_a_syncer_that_dies_in_any_round_is_carried_on_by_the_next(
     assert cell.containers.generations() == [2]
 
 
-@pytest.mark.parametrize("round_", range(ROUNDS_OF_A_RESCALE))
+@pytest.mark.parametrize(
+    "round_", [0, pytest.param(1, marks=pytest.mark.long), 2, pytest.param(3, marks=pytest.mark.long)]
+)
 def test_a_paused_leader_is_fenced_at_every_step(cell: Cell, round_: int) -> None:
     """1. A leader decides on a plan and is paused. 2. Another leads and goes on. 3. The first writes: refused whole."""
     cell.rescaling()
@@ -335,7 +337,9 @@ def test_no_more_jobs_are_rescaled_at_once_than_the_budget_allows(cell: Cell) ->
     assert {cell.sync(name)["state"] for name in names} == {"synced"}
 
 
-@pytest.mark.parametrize("round_", range(1, ROUNDS_OF_A_RESCALE))
+@pytest.mark.parametrize(
+    "round_", [1, *(pytest.param(later, marks=pytest.mark.long) for later in range(2, ROUNDS_OF_A_RESCALE))]
+)
 def test_a_deletion_goes_first_and_the_numbers_that_were_taken_stay_taken(cell: Cell, round_: int) -> None:
     cell.rescaling()
     cell.rounds(round_)

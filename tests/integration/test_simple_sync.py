@@ -128,7 +128,7 @@ def act(cell: Cell, job: str, what: str, content: Any) -> None:
         write_layer(cell.engine, job, content, layer=what)
 
 
-@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=4, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(stories=st.lists(STORY, min_size=1, max_size=8))
 def test_both_ways_bring_jobs_to_the_same(cells: tuple[Cell, Cell], stories: list[Any]) -> None:
     """1. Jobs are made. 2. Thrice: some layers are written, jobs restarted or deleted, and a round is made."""
@@ -152,7 +152,7 @@ UPGRADES = st.lists(st.tuples(st.sampled_from(["provisioner", "oncall"]), UPGRAD
 SMALL = st.tuples(st.integers(1, 5), st.sampled_from(["running", "stopped"]))
 
 
-@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=3, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(stories=st.lists(st.tuples(SMALL, UPGRADES, UPGRADES, UPGRADES), min_size=2, max_size=6), room=st.integers(1, 3))
 def test_both_ways_begin_the_same_rollouts_in_a_small_budget(
     small_cells: tuple[Cell, Cell], stories: list[Any], room: int

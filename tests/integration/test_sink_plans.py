@@ -202,7 +202,7 @@ def test_a_rescale_with_another_output_stops_nothing_until_that_is_made(cell: Ce
 @pytest.mark.parametrize(
     ("round_", "after_write"),
     [
-        pytest.param(round_, after_write, marks=[] if after_write == (round_ % 2 == 0) else [pytest.mark.long])
+        pytest.param(round_, after_write, marks=[] if after_write and round_ % 2 else [pytest.mark.long])
         for round_, after_write in product(range(6), (False, True))
     ],
 )
@@ -271,7 +271,7 @@ def test_a_job_that_is_made_again_is_told_from_the_one_before_it(cell: Cell) -> 
     assert [each.first_generation for each in requests if isinstance(each, SinkRequest)] == [1, 2, 2]
 
 
-@pytest.mark.parametrize("task_count", [2, 4, 3])
+@pytest.mark.parametrize("task_count", [2, 4, pytest.param(3, marks=pytest.mark.long)])
 def test_another_output_takes_a_rescale_back_until_it_is_made(cell: Cell, task_count: int) -> None:
     """1. A rescale goes on. 2. A write has another output, which cannot be made: the job runs as before. 3. It can
     be."""

@@ -68,11 +68,34 @@ CASES: dict[Mutation, Case] = {
     placement_mutations.all_moves_at_once: Case(2),
 }
 
+SHORT = (
+    mutations.no_fence,
+    mutations.move_before_drop_is_answered,
+    mutations.no_answer_is_a_yes,
+    mutations.unknown_is_gone,
+    mutations.everybody_leads,
+    mutations.tasks_outlive_the_lease,
+    mutations.commit_of_what_nobody_asked_for,
+    mutations.commit_before_the_generation_is_written,
+    mutations.next_wave_unseen,
+    mutations.forged_report,
+    placement_mutations.capacity_is_ignored,
+    placement_mutations.the_budget_is_ignored,
+)
+"""The promises that are hardest to keep; the long tests break each of them."""
+
 SEARCHED, SEARCHED_LONG = range(40), range(150)
 """Where another seed is looked for: once the recorded one notices nothing, and by the long tests."""
 
 
-@pytest.mark.parametrize("mutation", [*MUTATIONS, *PLACEMENT_MUTATIONS], ids=lambda each: each.__name__)
+@pytest.mark.parametrize(
+    "mutation",
+    [
+        pytest.param(each, marks=() if each in SHORT else pytest.mark.long)
+        for each in (*MUTATIONS, *PLACEMENT_MUTATIONS)
+    ],
+    ids=lambda each: each.__name__,
+)
 def test_a_broken_promise_is_noticed(mutation: Mutation, monkeypatch: pytest.MonkeyPatch) -> None:
     """1. Broken, the code fails a seed. 2. Whole, it passes it for as long: `test_seeds` has run some of them."""
     case = CASES[mutation]

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,7 @@ MORE_SEEDS = range(5, 400)
 AT_ONCE = 5
 """Seeds of a test: a few seconds of CPU, so that several processes share the tests evenly."""
 STORY_LINES = 60
+BRIEF = Size(faults_seconds=60.0)
 
 MIXES = {
     "machines stop": Mix(5.0, ("stop a machine", "stop"), "c"),
@@ -32,6 +34,7 @@ MIXES = {
     "clocks are set": Mix(6.0, ("clock", "kill"), "s"),
     "everything, often": Mix(3.0),
 }
+SHORT_MIXES = ("containers without a service", "leaders come and go", "the store", "everything, often")
 
 
 def check(result: Result) -> None:
@@ -50,8 +53,17 @@ def test_seeds(first: int) -> None:
         check(simulate(seed))
 
 
-@pytest.mark.parametrize("seed", [1000, pytest.param(1001, marks=pytest.mark.long)])
-@pytest.mark.parametrize("name", MIXES)
+@pytest.mark.parametrize(
+    ("name", "seed"),
+    [
+        *((name, 1000) for name in SHORT_MIXES),
+        *(
+            pytest.param(name, seed, marks=pytest.mark.long)
+            for name, seed in product(MIXES, (1000, 1001))
+            if (name, seed) not in product(SHORT_MIXES, (1000,))
+        ),
+    ],
+)
 def test_hard_in_one_way(name: str, seed: int) -> None:
     check(simulate(seed, Size(mix=MIXES[name])))
 
@@ -68,6 +80,7 @@ def test_without_faults_a_cell_is_soon_as_expected_and_nothing_is_fenced() -> No
     assert result.converged_seconds < SOON_SECONDS
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("containers", [24, pytest.param(500, marks=pytest.mark.long)])
 def test_many_containers(containers: int) -> None:
     """Without faults: every task runs on one of them, once."""
@@ -78,11 +91,11 @@ def test_many_containers(containers: int) -> None:
 def test_the_same_seed_gives_the_same_story() -> None:
     """Also in a process that hashes strings differently."""
     other = "1" if os.environ.get("PYTHONHASHSEED") != "1" else "2"
-    assert _story_of_a_process(other) == simulate(11).story.encode()
+    assert _story_of_a_process(other) == simulate(11, BRIEF).story
 
 
-def _story_of_a_process(hash_seed: str) -> bytes:
-    command = [sys.executable, "-m", "tests.simulation", "--seed", "11"]
+def _story_of_a_process(hash_seed: str) -> str:
+    module = f"{simulate.__module__} import simulate; from {__name__} import BRIEF"
+    command = [sys.executable, "-c", f"from {module}; print(simulate(11, BRIEF).story, end='')"]
     environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
-    told = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, check=True).stdout
-    return told.rstrip(b"\n").rpartition(b"\n")[0]
+    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, check=True, text=True).stdout

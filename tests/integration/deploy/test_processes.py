@@ -17,7 +17,6 @@ from penstock.identity.authority import read
 from penstock.store.engine import transaction
 from penstock.store.roles import grant_roles
 from tests.support.deploy import chart, described
-from tests.support.deploy.boxes import may_make_boxes
 from tests.support.deploy.cell import (
     Running,
     boxed,
@@ -34,8 +33,6 @@ from tests.support.stack.prometheus import FOLDER, tool
 _START_SECONDS = 90.0
 _NO_HOSTS = {"PENSTOCK_WARM_HOSTS": "0"}
 """No Spark host, whose JVM would cost more than all else."""
-
-_LONG_WITHOUT_BOXES = () if may_make_boxes() else pytest.mark.long
 
 
 def _containers(engine: Engine) -> list[tuple[str, str]]:
@@ -54,14 +51,8 @@ def _check(running: list[Running], engine: Engine) -> None:
     }
 
 
-@pytest.mark.parametrize(
-    "describe",
-    [
-        pytest.param(described.compose, marks=_LONG_WITHOUT_BOXES),
-        pytest.param(described.helm, marks=pytest.mark.long),
-        pytest.param(described.systemd, marks=pytest.mark.long),
-    ],
-)
+@pytest.mark.long  # unit tests compare what the files say with what the processes know
+@pytest.mark.parametrize("describe", [described.compose, described.helm, described.systemd])
 def test_all_processes_run(
     describe: Callable[[], tuple[Process, ...]], engine: Engine, database_url: str, tmp_path: Path
 ) -> None:

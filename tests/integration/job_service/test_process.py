@@ -44,6 +44,7 @@ COMMAND = [sys.executable, "-m", "services.job_service"]
 UP_SECONDS = 60.0
 
 
+@pytest.mark.long
 def test_two_processes_on_an_empty_database(empty_database_url: str, tmp_path: Path) -> None:
     """1. Both bring the schema up at once and serve. 2. What one writes the other shows. 3. One of them drops what
     expired. 4. When the leader is killed the other goes on dropping. 5. A client that sends no headers is cut off. 6.

@@ -25,6 +25,7 @@ _TIMES = {
 READ_COMMITTED = {"kafka.isolation.level": "read_committed"}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("options", "how"),
     [

@@ -52,6 +52,7 @@ def test_a_batch_that_was_written_but_not_committed_is_finished_first(
     assert job.rows() == job.unsplit().rows()
 
 
+@pytest.mark.long
 def test_a_redistribution_may_be_repeated_over_what_another_attempt_left(runtime: Runtime, events: Events) -> None:
     """1. An attempt. 2. It was not whole, and left a file that is not its own. 3. Repeated, also after the seal."""
     events.add_range(0, 300)
@@ -154,6 +155,7 @@ def test_state_without_the_key_of_its_input_is_refused(runtime: Runtime, events:
         job.rescale(task_count=2)
 
 
+@pytest.mark.long
 def test_threads_of_a_single_task_change_without_any_key(runtime: Runtime, events: Events) -> None:
     events.add_range(0, 300)
     query = {"sql": "SELECT v, count(*) AS c FROM events GROUP BY v"}

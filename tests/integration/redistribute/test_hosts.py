@@ -147,6 +147,7 @@ def take_and_remove(host: Supervisor, runtime: Runtime, savepoint: SavepointRequ
     assert not folder.exists()
 
 
+@pytest.mark.long
 def test_a_late_redistribution_takes_nothing_from_a_job_that_was_resumed(
     host: Supervisor, runtime: Runtime, kafka: EmbeddedKafka
 ) -> None:

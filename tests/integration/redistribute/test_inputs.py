@@ -109,6 +109,7 @@ def test_partitions_that_are_added_later_are_taken_in_and_read_from_their_beginn
         summing.rescale(inputs={"events": summing.config.inputs["events"].model_copy(update={"key_groups": 4})})
 
 
+@pytest.mark.long
 def test_the_hash_of_librdkafka_is_told_and_then_state_moves(runtime: Runtime, kafka: EmbeddedKafka) -> None:
     """1. A job says murmur2: refused before its first batch, with the function that fits. 2. A job that said it before
     the check goes on as `crc32`, with a rescale."""
@@ -150,6 +151,7 @@ def test_keys_that_spark_placed_by_another_type_are_told(runtime: Runtime, kafka
         start(make_job(kafka, runtime, topic, COPY, **by_v, **as_int))
 
 
+@pytest.mark.long
 def test_a_folder_of_files_that_is_deleted_under_its_job_stops_it_for_good(
     runtime: Runtime, kafka: EmbeddedKafka, tmp_path: Path
 ) -> None:
@@ -277,6 +279,7 @@ def test_a_schema_that_does_not_fit_stops_the_task_before_anything_is_written(
     assert not records_of(kafka.bootstrap, job.config.output.topic)
 
 
+@pytest.mark.long
 def test_a_few_records_that_are_mostly_malformed_stop_the_task_too(runtime: Runtime, kafka: EmbeddedKafka) -> None:
     topic = make_topic(kafka.bootstrap, KEY_GROUPS)
     produce(kafka, topic, [("k", "{oh")] * 150)

@@ -90,6 +90,7 @@ def running(runtime: Runtime, events: Events, request: pytest.FixtureRequest) ->
         running.stop()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("running", [SMALL | {"trigger_interval_seconds": 3600}], indirect=True)
 def test_a_task_is_levelled_before_the_stop_and_nothing_is_left_to_level_after_it(
     running: Running, events: Events

@@ -78,7 +78,6 @@ class Case(NamedTuple):
 # an outer one. A store of `dropDuplicates` has keys alone, as that of a sum has keys and values.
 SHORT = [
     Case("session", "heap", "spark", (2, 1), (1, 2)),
-    Case("outer", "heap", "spark", (1, 2), (1, 2)),
 ]
 # 1 -> 2, 2 -> 3, 3 -> 2, 2 -> 5, 4 -> 1, each pair with a second change after it.
 CHAINS = {(1, 2, 3): (1, 2, 1), (3, 2, 5): (2, 1, 1), (4, 1, 2): (1, 3, 2)}

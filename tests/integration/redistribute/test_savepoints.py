@@ -114,6 +114,7 @@ def test_a_savepoint_is_of_links_and_taken_once(runtime: Runtime, events: Events
     assert list(folder(job, "nightly").parent.iterdir()) == []
 
 
+@pytest.mark.long
 def test_an_earlier_savepoint_stands_in_for_a_broken_checkpoint(runtime: Runtime, events: Events) -> None:
     """1. Saved whole. 2. A file of one task's state is gone: nothing stands in, so it fails, and leaves nothing. 3. The
     first savepoint stands in for that task, and the savepoint says so; it can be restored."""

@@ -175,6 +175,7 @@ class TestRefused:
             with pytest.raises(BrokenTask, match=words):
                 writer(frame, spec, NOWHERE)
 
+    @pytest.mark.long
     def test_a_table_with_another_key_or_with_a_key_twice_is_refused(
         self, spark: SparkSession, feed: Feed, output: DeltaOutput
     ) -> None:

@@ -18,7 +18,7 @@ from penstock.spark.sinks.kafka import seal_series
 from tests.support.kafka.sink import VALUE, Pipe, committed, log_ends
 from tests.support.spark.session import Feed
 
-_SCOPES = pytest.mark.parametrize("scope", ["batch", "partition"])
+_SCOPES = pytest.mark.parametrize("scope", [pytest.param("batch", marks=pytest.mark.long), "partition"])
 _PATIENCE_SECONDS = 30.0
 # A row every 30 ms; Java's sleep can be interrupted, as any wait in Spark.
 _SLOWLY = "concat(n, coalesce(java_method('java.lang.Thread', 'sleep', 30L), '')) AS value"
@@ -89,6 +89,7 @@ def test_the_markers_of_an_idle_query_are_committed_anew_and_its_end_closes_its_
     assert pipe.numbers() == Counter(range(21))
 
 
+@pytest.mark.long
 def test_idle_producers_of_partitions_are_closed_and_opened_again(spark: SparkSession, feed: Feed, pipe: Pipe) -> None:
     frame = feed.frame(spark).selectExpr(VALUE)
     with pipe.running(frame, transactionScope="partition", producerIdleSeconds=1):

@@ -16,7 +16,7 @@ from tests.support.kafka.sink import VALUE, Pipe
 from tests.support.spark.hosts import make_topic
 from tests.support.spark.session import Feed, forget_last_commit
 
-_SCOPES = pytest.mark.parametrize("scope", ["batch", "partition"])
+_SCOPES = pytest.mark.parametrize("scope", [pytest.param("batch", marks=pytest.mark.long), "partition"])
 _ONCE = Counter(dict.fromkeys(range(20), 1))
 
 
@@ -93,6 +93,7 @@ class TestOtherPartitions:
             assert pipe.numbers() == _ONCE + Counter([20])
             assert forget_last_commit(pipe.checkpoint) == 2
 
+    @pytest.mark.long
     def test_a_batch_written_in_part_is_finished_by_as_many_partitions_and_by_no_other_number(
         self, spark: SparkSession, feed: Feed, pipe: Pipe
     ) -> None:

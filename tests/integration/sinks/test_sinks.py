@@ -65,6 +65,7 @@ class TestDelta:
             ("C", 3),
         ]
 
+    @pytest.mark.long
     def test_tasks_create_one_table_at_once_and_append_to_it(
         self, spark: SparkSession, small: Feed, tmp_path: Path
     ) -> None:
@@ -74,6 +75,7 @@ class TestDelta:
         detail = DeltaTable.forPath(spark, output.path).detail().collect()[0]
         assert detail["partitionColumns"] == ["dest"]
 
+    @pytest.mark.long
     def test_complete_mode_replaces_the_table(self, spark: SparkSession, feed: Feed, tmp_path: Path) -> None:
         output = DeltaOutput(path=str(tmp_path / "table"))
         counts = feed.frame(spark).groupBy("dest").count()
@@ -107,6 +109,7 @@ class TestDelta:
         with pytest.raises(error, match=words):
             writer(feed.frame(spark), sink_task(DeltaOutput(path=str(tmp_path / "table"))), NOWHERE)
 
+    @pytest.mark.long
     def test_fewer_columns_and_stricter_types_fit(self, spark: SparkSession, small: Feed, tmp_path: Path) -> None:
         spec = sink_task(DeltaOutput(path=str(tmp_path / "table")))
         run_to_end(writer(small.frame(spark), spec, NOWHERE), tmp_path / "one")

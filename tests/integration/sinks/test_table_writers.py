@@ -194,6 +194,7 @@ class TestDelta:
         with pytest.raises(BrokenTask, match="the job hourly replaces the table"):
             writer(counts, task_of("other", output, "complete"), settings)
 
+    @pytest.mark.long
     def test_an_empty_table_may_be_replaced(
         self, counts: DataFrame, rows: DataFrame, output: DeltaOutput, settings: SparkSettings, spark: SparkSession
     ) -> None:
@@ -203,6 +204,7 @@ class TestDelta:
         with pytest.raises(BrokenTask, match="the job third replaces the table"):
             writer(rows, task_of("first", empty), settings)
 
+    @pytest.mark.long
     def test_a_table_is_replaced_when_that_is_meant(
         self, counts: DataFrame, rows: DataFrame, output: DeltaOutput, settings: SparkSettings, tmp_path: Path
     ) -> None:
@@ -214,6 +216,7 @@ class TestDelta:
         with pytest.raises(BrokenTask, match="the job second replaces the table"):
             writer(rows, task_of("first", output), settings)
 
+    @pytest.mark.long
     def test_jobs_that_write_by_key_must_all_say_so_and_others_for_themselves(
         self, counts: DataFrame, rows: DataFrame, output: DeltaOutput, settings: SparkSettings, spark: SparkSession
     ) -> None:

@@ -40,6 +40,7 @@ def test_the_jvm_of_a_host_maps_it(tmp_path: Path) -> None:
     assert maps_the_archive(tmp_path, share_dir() / "jars")
 
 
+@pytest.mark.long
 def test_a_jvm_with_other_jars_starts_without_it(tmp_path: Path) -> None:
     """As after a change of the Java classes, before the archive is made again."""
     jars = tmp_path / "jars"

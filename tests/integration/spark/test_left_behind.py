@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from penstock.local.kafka import EmbeddedKafka
 from penstock.spark.settings import SparkSettings
 from tests.bench import hosts_turnover
@@ -10,6 +12,7 @@ from tests.support.bench.figures import unmeasured
 from tests.support.spark.hosts import Supervisor
 
 
+@pytest.mark.long
 def test_nothing_stays_of_stopped_queries(
     kafka: EmbeddedKafka, shared_host: Supervisor, shared_settings: SparkSettings
 ) -> None:

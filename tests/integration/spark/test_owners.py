@@ -28,7 +28,7 @@ from tests.support.spark.hosts import (
     task_spec,
 )
 
-ROUNDS = 2
+ROUNDS = 1
 
 
 @pytest.fixture(scope="module")

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from penstock.local.kafka import EmbeddedKafka
 from penstock.spark.channel import Reply
 from penstock.spark.settings import SparkSettings
@@ -15,6 +17,7 @@ RUN_SECONDS = 60.0
 SUMS = "SELECT n % 50 AS k, sum(n) AS total FROM events GROUP BY n % 50"
 
 
+@pytest.mark.long
 def test_a_run_measures_what_a_task_does_and_leaves_nothing_behind(
     shared_host: Supervisor, kafka: EmbeddedKafka, shared_folder: Path, shared_settings: SparkSettings
 ) -> None:

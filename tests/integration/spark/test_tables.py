@@ -64,6 +64,7 @@ def test_no_file_is_read_as_one_text(spark: SparkSession, tmp_path: Path, monkey
     assert not any(options.get("wholetext") for options in asked)
 
 
+@pytest.mark.long
 def test_a_header_that_comes_again_is_malformed(spark: SparkSession, tmp_path: Path) -> None:
     """As in `cat 1.csv 2.csv`. Spark leaves out the first line of each file only, so the other would fail each batch.
     Of text columns it is a row. Where Spark reads a file in blocks, a line has the same number."""

@@ -45,7 +45,7 @@ def answer(runtime: Runtime, kind: str, path: Path, least: int = 0) -> list[tupl
 @pytest.mark.parametrize(
     ("kind", "stream", "least"),
     [
-        ("delta", {}, 0),
+        pytest.param("delta", {}, 0, marks=pytest.mark.long),
         ("json", {}, 0),
         pytest.param("parquet", {}, 0, marks=pytest.mark.long),
         pytest.param("delta", {"starting_version": 1}, 40, marks=pytest.mark.long),

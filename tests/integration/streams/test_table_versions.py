@@ -56,6 +56,7 @@ def test_a_repeated_batch_reads_the_version_that_it_began_with(runtime: Runtime,
     assert [path.name for path in (job.checkpoint / "tables").iterdir() if path.name.isdigit()] == ["1"]
 
 
+@pytest.mark.long
 def test_a_version_that_is_gone_is_named_and_can_be_given_up(runtime: Runtime, tmp_path: Path) -> None:
     """1. A task dies before a commit. 2. The table is made again: another id. 3. The start is refused and says how to
     go on. 4. So it is done."""
@@ -74,6 +75,7 @@ def test_a_version_that_is_gone_is_named_and_can_be_given_up(runtime: Runtime, t
     assert job.rows() == [(1, "first")]
 
 
+@pytest.mark.long
 def test_a_folder_has_the_files_of_its_batch(runtime: Runtime, tmp_path: Path) -> None:
     """1. A batch with a list of one file; the task dies before its commit. 2. There is a second file. 3. The batch runs
     again without it, the next batch with it. 4. A file of the list of a repeated batch is gone: the start names it."""

@@ -86,12 +86,6 @@ class Box:
                 yield from (way, str(source), target)
 
 
-def may_make_boxes() -> bool:
-    """Whether this account may make networks and mounts: root can, but not in each container."""
-    made = subprocess.run(["unshare", "--net", "--mount", "ip", "link"], capture_output=True, check=False)
-    return os.geteuid() == 0 and made.returncode == 0
-
-
 @contextmanager
 def networks(count: int) -> Iterator[list[tuple[int, str]]]:
     """So many networks that reach each other and nothing else: the process that keeps it open, and its address."""
