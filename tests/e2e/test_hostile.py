@@ -101,6 +101,7 @@ def callers(stack: ChaosStack, tmp_path: Path) -> Callers:
     return Callers(stack.plan.identity_dir, make_cell(tmp_path / "foreign").path)
 
 
+@pytest.mark.long
 def test_who_does_not_belong_changes_nothing(stack: ChaosStack, rows: RowJob, callers: Callers) -> None:
     """1. A job runs. 2. Calls without an identity, with a foreign one, in a wrong role, for another container, and of
     the right role with names, epochs and bodies that no process sends. 3. Each is refused. 4. The store has what it

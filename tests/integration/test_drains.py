@@ -82,6 +82,7 @@ def test_a_cordoned_container_keeps_what_it_has_and_gets_nothing_new(database_ur
         assert found.containers["a"].held == held
 
 
+@pytest.mark.long
 def test_what_fits_nowhere_stays_until_the_limit_and_has_no_owner_then(database_url):
     """1. The only container is drained: there is nowhere to go. 2. At the limit all is taken off, and an alert says so.
     3. Uncordoned, it has it all again."""

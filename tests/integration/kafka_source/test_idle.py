@@ -32,6 +32,7 @@ def test_the_last_window_comes_when_the_input_is_idle(spark: SparkSession, kafka
         query.stop()
 
 
+@pytest.mark.long
 def test_a_query_restarted_while_idle_lets_go_too_and_keeps_its_watermark(
     spark: SparkSession, kafka: EmbeddedKafka, tmp_path: Path
 ):
@@ -57,6 +58,7 @@ def test_a_query_restarted_while_idle_lets_go_too_and_keeps_its_watermark(
     assert sum(counts_of(spark, tmp_path).values()) == 9 + 3 + 1
 
 
+@pytest.mark.long
 def test_the_time_under_an_order_to_read_nothing_is_no_idle_time(
     spark: SparkSession, kafka: EmbeddedKafka, tmp_path: Path
 ):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
 from pyspark.sql import SparkSession
 
 from penstock.control.process import wait_until
@@ -16,6 +17,7 @@ _TIMES = {0: range(0, 3_600_000, 2_000), 1: range(0, 3_600_000, 3_000), 2: range
 _ROWS = sum(map(len, _TIMES.values()))
 
 
+@pytest.mark.long
 def test_there_and_back_equals_an_undisturbed_run(spark: SparkSession, kafka: EmbeddedKafka, tmp_path: Path):
     topic, emitted = topic_of(kafka.bootstrap, _TIMES), Emitted()
     for stage, source in enumerate(["kafka", "penstock-kafka"]):

@@ -86,12 +86,27 @@ def test_all_four_stores_of_a_join_are_brought_up_to_date(runtime: Runtime, even
     assert job.rows() == job.unsplit().rows()
 
 
-@pytest.mark.parametrize("again", [False, pytest.param(True, marks=pytest.mark.long)])
+def test_what_changed_since_the_copy_moves_after_the_stop(runtime: Runtime, events: Events) -> None:
+    """1. A task's state is copied. 2. The task reads on. 3. Only what changed moves, to two tasks; they read on."""
+    events.add_range(0, 300)
+    job = make_job(runtime, events, SUM, output_mode="update", task_count=1)
+    job.run()
+    assert job.copy(task_count=2).rows == 60
+    events.add_range(300, 330)
+    job.run()
+    report = job.rescale(task_count=2)
+    assert 0 < report.changed_rows < report.state_rows == 60
+    events.add_range(330, 600)
+    job.run()
+    assert job.last_rows("k") == job.unsplit().last_rows("k")
+
+
+@pytest.mark.long
 def test_rounds_of_changes_while_rows_come(
-    runtime: Runtime, events: Events, summing: Job, monkeypatch: pytest.MonkeyPatch, *, again: bool
+    runtime: Runtime, events: Events, summing: Job, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """1. During the copy the tasks read on, twice, and delete the versions that it began with. 2. Nothing changes after
-    it. 3. The new tasks begin with batch 2. 4. Another rescale copies their state from there."""
+    it. 3. The new tasks begin with batch 2, and another rescale copies their state from there."""
     more = iter([(300, 375), (375, 450)])
     begun_with = [path for index in range(2) for path in summing.checkpoint(index).glob("state/*/*/*.delta")]
     move, change = StateMover.move, StateMover.change
@@ -115,9 +130,8 @@ def test_rounds_of_changes_while_rows_come(
     assert (report.state_rows, report.changed_rows) == (60, 0)
     assert (summing.checkpoint(0) / "commits/2").exists()
     assert not list(summing.checkpoint(0).parent.glob("PINNED-*"))
-    if again:
-        summing.copy(task_count=2)
-        assert summing.rescale(task_count=2).changed_rows == 0
+    summing.copy(task_count=2)
+    assert summing.rescale(task_count=2).changed_rows == 0
     finish(summing, events)
 
 

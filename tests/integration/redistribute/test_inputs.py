@@ -126,6 +126,7 @@ def test_the_hash_of_librdkafka_is_told_and_then_state_moves(runtime: Runtime, k
     assert job.last_rows("k") == job.unsplit().last_rows("k")
 
 
+@pytest.mark.long
 def test_keys_that_spark_placed_by_another_type_are_told(runtime: Runtime, kafka: EmbeddedKafka) -> None:
     """1. Records are where Spark's hash of a BIGINT puts them. 2. A reader that says so is right, one that reads an INT
     is refused. 3. So is one of a topic of another producer."""
@@ -290,6 +291,7 @@ def test_a_few_records_that_are_mostly_malformed_stop_the_task_too(runtime: Runt
     assert "does not fit value_schema, and malformed is fail" in failure_after(failing).error
 
 
+@pytest.mark.long
 def test_null_keys_change_no_result_of_a_rescale(runtime: Runtime, kafka: EmbeddedKafka) -> None:
     """1. With `malformed: null` one task counts null keys as a key. 2. Without it, in two tasks: they moved with the
     lowest index; new ones have no task of their own, so they are dead letters. 3. In one task again, they still are."""

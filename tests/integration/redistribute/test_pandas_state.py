@@ -68,6 +68,7 @@ def all_sessions(hi: int) -> Counter[Row]:
     return Counter(tuple(sorted(row.items())) for row in told)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("backend", [pytest.param("heap", marks=pytest.mark.long), "rocksdb"])
 def test_sessions_end_in_the_task_that_has_their_key_now(runtime: Runtime, kafka: EmbeddedKafka, backend: str) -> None:
     """1. Two tasks. 2. Three, from a copy made while they ran; the checkpoints before are gone. 3. One task of two

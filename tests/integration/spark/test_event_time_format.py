@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from confluent_kafka import Producer
 
 from penstock.local.kafka import EmbeddedKafka
@@ -19,6 +20,7 @@ SOURCE = {
 }
 
 
+@pytest.mark.long
 def test_a_query_gets_event_times_of_a_format_and_no_record_with_another(
     shared_host: Supervisor, shared_folder: Path, kafka: EmbeddedKafka
 ) -> None:

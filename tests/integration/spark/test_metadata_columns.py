@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from confluent_kafka import Producer
 
 from penstock.local.kafka import EmbeddedKafka
@@ -24,6 +25,7 @@ QUERY = """
 """
 
 
+@pytest.mark.long
 def test_a_query_has_the_columns_of_the_record_that_it_names(
     shared_host: Supervisor, shared_folder: Path, kafka: EmbeddedKafka
 ) -> None:
