@@ -91,6 +91,7 @@ def test_who_is_let_in_has_the_rights_of_its_acls(broker: SecuredKafka, tokens: 
     )
 
 
+@pytest.mark.long
 def test_a_refused_login_is_told_as_such(broker: SecuredKafka, tokens: str) -> None:
     """1. A wrong password, an unknown user, a certificate of another authority and none: soon, and by who is refused.
     2. It has a kind of its own for people."""

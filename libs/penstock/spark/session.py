@@ -34,7 +34,7 @@ _COLLECTORS = {"serial": "-XX:+UseSerialGC", "g1": "-XX:+UseG1GC"}
 
 _POLLING_DELAY_MS = 100
 # One log4j context for the JVM. By default log4j walks the stack for each new logger to find its context.
-_ONE_LOGGER_CONTEXT = "-Dlog4j2.contextSelector=org.apache.logging.log4j.core.selector.BasicContextSelector"
+ONE_LOGGER_CONTEXT = "-Dlog4j2.contextSelector=org.apache.logging.log4j.core.selector.BasicContextSelector"
 
 # For these masters Spark makes the secret itself, 256 random bits a session. Others need one in `spark_conf`.
 _SPARK_MAKES_SECRET = re.compile(r"local|local\[.*\]|yarn|k8s://.*")
@@ -44,7 +44,7 @@ _FENCE_MANAGER = {
 }
 
 # Many small queries in one JVM want little kept and little parallelism each.
-_FIXED_SETTINGS = {
+FIXED_SETTINGS = {
     "spark.scheduler.mode": "FAIR",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -124,7 +124,7 @@ def host_settings(name: str, settings: SparkSettings) -> dict[str, str]:
     if settings.spark_local_dir is not None:
         own["spark.local.dir"] = str(settings.spark_local_dir)
         own["spark.sql.warehouse.dir"] = f"{settings.spark_local_dir}/warehouse"
-    return {**_FIXED_SETTINGS, **own, **settings.spark_conf, _JAVA_OPTIONS: _java_options(settings), **_FENCE_MANAGER}
+    return {**FIXED_SETTINGS, **own, **settings.spark_conf, _JAVA_OPTIONS: _java_options(settings), **_FENCE_MANAGER}
 
 
 def task_session(host: SparkSession, config: JobConfig, checkpoint: str, token: str, *, unlocked: bool) -> SparkSession:
@@ -190,7 +190,7 @@ def _detach(context: SparkContext, java_session: Any) -> None:
 
 def _java_options(settings: SparkSettings) -> str:
     """A JVM without memory ends at once with code 3, so that the end is recognised and no query limps on."""
-    own = f"{_COLLECTORS[settings.collector]} -XX:+ExitOnOutOfMemoryError -Duser.timezone=UTC {_ONE_LOGGER_CONTEXT}"
+    own = f"{_COLLECTORS[settings.collector]} -XX:+ExitOnOutOfMemoryError -Duser.timezone=UTC {ONE_LOGGER_CONTEXT}"
     if settings.spark_local_dir is not None:
         own += f" -Djava.io.tmpdir={settings.spark_local_dir}"
     # Jars of stores are in the class path before Spark's own, and the archive fits only the path without them.

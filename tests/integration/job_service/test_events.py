@@ -27,6 +27,7 @@ from services.job_service.events.reader import EventReader, Page, Wanted
 from services.job_service.store import history
 from tests.support.job_service.service import CONFIG, RunningJobService, job_service
 
+PATIENCE_S = 60.0
 ALL = Wanted()
 LATE = text("INSERT INTO history (job, revision, action, author) VALUES ('late', 1, 'forget', 'syncer') RETURNING id")
 
@@ -84,7 +85,7 @@ def test_each_write_comes_once_and_in_order(client: JobClient) -> None:
         version += 1
         return bool(found)
 
-    wait_until(came, 20, "a write to come", poll_s=0.3)
+    wait_until(came, PATIENCE_S, "a write to come", poll_s=0.3)
     thread.join()
     assert found == ["from now"]
 
@@ -99,7 +100,7 @@ def test_nothing_is_told_past_a_write_that_commits_late(service: RunningJobServi
         write(client, 1)
         thread = threading.Thread(target=lambda: told.extend(ids(read(service, (0, ALL))[0])))
         thread.start()
-        wait_until(lambda: _waits_for_a_lock(service), 20, "the reader to wait")
+        wait_until(lambda: _waits_for_a_lock(service), PATIENCE_S, "the reader to wait")
         assert told == []
     thread.join()
     assert (len(told), told[0]) == (2, late)
@@ -136,7 +137,7 @@ def _check_that_calls_are_answered(service: RunningJobService, client: JobClient
         for _ in range(45):
             stream = streams.enter_context(http.stream("GET", "/v1/events?after=0"))
             assert next(stream.iter_lines()) == "id: 0"
-        wait_until(lambda: _waits_for_a_lock(service), 20, "a stream to wait")
+        wait_until(lambda: _waits_for_a_lock(service), PATIENCE_S, "a stream to wait")
         assert client.get_job("etl").job == "etl"
 
 
@@ -222,13 +223,13 @@ def test_a_stream_ends_with_its_token(service: RunningJobService, client: JobCli
     """1. It waits for writes. 2. The token is revoked: nothing that is written later is told."""
     token = client.create_token("mal", "reader", expires_in_seconds=3600)
     with (
-        httpx.Client(base_url=service.url, headers={"Authorization": f"Bearer {token}"}, timeout=20) as http,
+        httpx.Client(base_url=service.url, headers={"Authorization": f"Bearer {token}"}, timeout=PATIENCE_S) as http,
         http.stream("GET", "/v1/events?after=0") as got,
     ):
         lines = got.iter_lines()
         assert next(lines) == "id: 0"
         client.revoke_token("mal")
-        wait_until(lambda: _is_refused(http), 20, "the token to be forgotten")
+        wait_until(lambda: _is_refused(http), PATIENCE_S, "the token to be forgotten")
         write(client, 1)
         assert [line for line in lines if line.startswith("data")] == []
 
@@ -252,7 +253,7 @@ def test_a_client_that_goes_before_its_stream_begins_leaves_no_stream(database_u
                 return [open_streams.enter_context(http.stream("GET", "/v1/events")).status_code for _ in range(3)]
 
         # The server sees a moment later that a client is gone, those of this test too.
-        assert wait_until(lambda: statuses_of_three() == [200, 200, 429], 20, "room for two streams")
+        assert wait_until(lambda: statuses_of_three() == [200, 200, 429], PATIENCE_S, "room for two streams")
 
 
 def test_the_form_of_a_stream(service: RunningJobService, client: JobClient) -> None:

@@ -146,6 +146,7 @@ def test_keys_that_are_not_where_the_configuration_says_are_refused(runtime: Run
     assert "key_function" in failure.error
 
 
+@pytest.mark.long
 def test_state_without_the_key_of_its_input_is_refused(runtime: Runtime, events: Events) -> None:
     events.add_range(0, 60)
     query = {"sql": "SELECT upper(k) AS u, count(*) AS c FROM events GROUP BY upper(k)"}

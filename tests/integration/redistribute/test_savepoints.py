@@ -90,6 +90,7 @@ def test_a_running_job_is_saved_cloned_and_rolled_back(runtime: Runtime, events:
     assert job.last_rows("k") == clone.last_rows("k") == back.last_rows("k") == unsplit
 
 
+@pytest.mark.long
 def test_a_savepoint_is_of_links_and_taken_once(runtime: Runtime, events: Events) -> None:
     """1. Saved twice: one savepoint. 2. The job reads on: it is as it was. 3. The name is taken again, then removed."""
     events.add_range(0, 60)

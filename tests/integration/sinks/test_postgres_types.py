@@ -145,6 +145,7 @@ def test_timestamps_do_not_depend_on_the_sessions_zone(spark: SparkSession, pool
     assert ask(pool, "SELECT t FROM target ORDER BY m") == sorted(moments)
 
 
+@pytest.mark.long
 def test_many_rows_in_many_partitions(spark: SparkSession, pool: ConnectionPool) -> None:
     """More rows than an Arrow batch takes, more bytes than the spool keeps in memory, and an empty partition."""
     frame = spark.range(0, 200_000, 1, 7).selectExpr("id", "repeat('x', 100) AS filler").where("id >= 40000")

@@ -120,6 +120,7 @@ def test_a_stop_in_mid_batch_is_settled_to_exactly_that_batch(
     assert sorted(read(folder, "settle")["n"]) == [0, 1, 2, 3]
 
 
+@pytest.mark.long
 def test_a_stop_without_settle_leaves_the_batch_to_the_next_start(
     host: Supervisor, kafka: EmbeddedKafka, topic: str, folder: Path
 ) -> None:
@@ -198,6 +199,7 @@ def test_an_older_epoch_cannot_start(host: Supervisor, topic: str, folder: Path)
     assert (reply.ok, reply.error_kind) == (False, "fenced")
 
 
+@pytest.mark.long
 def test_many_tasks_start_and_stop_at_once(host: Supervisor, kafka: EmbeddedKafka, topic: str, folder: Path) -> None:
     produce(kafka.bootstrap, topic, numbers(0, 40), KEY_GROUPS)
     specs = [task_spec(f"many{number}", files_job(topic, folder, f"many{number}")) for number in range(5)]
@@ -257,6 +259,7 @@ def renamed(frame: pd.DataFrame) -> Iterator[Any]:
     return frame.rename(columns={"size": "size_"}).itertuples()
 
 
+@pytest.mark.long
 def test_rocksdb_keeps_state_behind_the_same_fence(
     host: Supervisor, kafka: EmbeddedKafka, topic: str, folder: Path
 ) -> None:

@@ -109,6 +109,7 @@ def test_a_delta_log_names_no_file_outside_the_roots(spark: SparkSession, tmp_pa
         _rows(spark, root, "table")
 
 
+@pytest.mark.long
 def test_what_a_running_task_sees_of_changed_tables(spark: SparkSession, tmp_path: Path) -> None:
     """1. A query joins a Delta table and a folder of CSV. 2. Both get a row. 3. The next batch has that of Delta only:
     the files of a folder are listed at the start."""

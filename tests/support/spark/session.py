@@ -24,6 +24,7 @@ from penstock.config.model import Input, JobConfig, Output, Query
 from penstock.local.jars import share_dir
 from penstock.spark.callbacks import guard_callbacks
 from penstock.spark.gateway import keep_names
+from penstock.spark.session import FIXED_SETTINGS, ONE_LOGGER_CONTEXT
 from penstock.spark.settings import class_archive, class_archive_options, driver_classpath
 from penstock.tasks.spec import TaskSpec
 from tests.support.spark.hosts import INTERPRETED, JAVA_OPTIONS, QUICK_JVM
@@ -42,26 +43,18 @@ def quick_jvm_settings(jars: Path, more_options: str = "") -> dict[str, str]:
 
 @contextmanager
 def local_session(folder: Path, conf: Mapping[str, str] = INTERPRETED) -> Iterator[SparkSession]:
-    """A session on two threads with the pinned jars and further settings; scratch files go below `folder`."""
+    """A host's session on two threads, with further settings; scratch files go below `folder`."""
     settings = {
+        **FIXED_SETTINGS,
         # Each session leaves a folder for artifacts in the JVM's temporary folder.
-        **quick_jvm_settings(share_dir() / "jars", f"-Djava.io.tmpdir={folder}"),
+        **quick_jvm_settings(share_dir() / "jars", f"-Djava.io.tmpdir={folder} {ONE_LOGGER_CONTEXT}"),
         "spark.driver.memory": "1g",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.local.dir": str(folder / "spark"),
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.sql.session.timeZone": "UTC",
-        "spark.sql.shuffle.partitions": "1",
-        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
-        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-        # As in a host; the default of 50 costs seconds a table.
-        "spark.databricks.delta.snapshotPartitions": "1",
-        # As in a host; by default a stop waits for ever.
-        "spark.sql.streaming.stopTimeout": "4s",
-        "spark.sql.adaptive.enabled": "false",
+        "spark.sql.streaming.pollingDelay": "50ms",
+        "spark.sql.streaming.numRecentProgressUpdates": "100",
         **conf,
         "spark.sql.streaming.checkpointFileManagerClass": CHECKPOINTS,
     }
