@@ -142,6 +142,21 @@ def test_containers_are_a_heat_map_by_dimension(reader: User) -> None:
     assert "its tasks fail far more than elsewhere" in reader.get("/containers/container-09")
 
 
+def test_a_container_has_its_tasks_the_worst_first(reader: User) -> None:
+    """With their jobs, states and errors; a container without tasks says so."""
+    page = reader.get("/containers/container-02")
+    rows = re.findall(r'<tr><th scope="row"><a href="/jobs/([\w-]+)">([\w/-]+)</a></th>(.*?)</tr>', page, re.S)
+    assert [(job, task) for job, task, _ in rows][:2] == [
+        ("payments-enrich", "payments-enrich/2"),
+        ("clicks-hourly", "clicks-hourly/2"),
+    ]
+    assert len(rows) == 8
+    assert "crashed" in rows[0][2]
+    assert "ValueError: invalid literal for int()" in page
+    assert "running" in rows[1][2]
+    assert "It reports no task" in reader.get("/containers/container-07")
+
+
 def test_alerts_have_their_runbooks(reader: User) -> None:
     page = reader.get("/alerts")
     assert "<code>penstock rescale</code> to more tasks" in page
