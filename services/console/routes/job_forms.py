@@ -13,6 +13,7 @@ from penstock.control.errors import Conflict, NotFound, PenstockError, UserError
 from penstock.wire.desired import FIELD, start_change
 from penstock.wire.job_client import Expiring, JobClient
 from penstock.wire.jobs import Written
+from penstock.wire.savepoints import waits_for
 from penstock.wire.service_client import Noted
 from services.console.requests import NOT_OF_A_FIELD, ClientOf, Form, FormOf, Name, SessionOf, beside_fields, page, see
 from services.console.views import forms, rollouts
@@ -206,5 +207,6 @@ def savepoints(request: Request, job: Name, client: ClientOf) -> Response:
         tab="savepoints",
         job=client.get_job(job),
         savepoints=found.savepoints,
+        waits_for=waits_for,
         sync=client.sync(job),
     )

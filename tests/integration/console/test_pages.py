@@ -123,7 +123,10 @@ def test_history_decisions_and_savepoints(reader: User) -> None:
     assert "horizontal because of lag" in decisions
     assert "task_count = 6" in decisions
     assert "4860" in decisions
-    assert "before-release ready" in text_of(reader.get("/jobs/clicks-hourly/savepoints"))
+    savepoints = text_of(reader.get("/jobs/clicks-hourly/savepoints"))
+    assert "before-release ready" in savepoints
+    assert "nightly asked container-01 copies the checkpoints; without a warm Spark host" in savepoints
+    assert "the last attempt failed: no space left on device" in savepoints
     assert "There is no savepoint" in reader.get("/jobs/fraud-scores/savepoints")
 
 
