@@ -74,7 +74,7 @@ def import_(
             say(f"it began batch {task.unfinished}, whose rows the job reads again: they may be in its output already")
     written = connection.restore(job, view.name, task_count=tasks, reason=reason)
     say_written(written)
-    watch(connection, job, written.revision, seconds)
+    watch(connection, job, written.revision, seconds, give_up=_give_up(job))
 
 
 def _absolute(path: str) -> str:
@@ -140,8 +140,14 @@ def restore(
     connection, seconds = client(), duration_seconds(timeout, field="timeout")
     written = connection.restore(job, name, of=of, task_count=tasks, with_package=package, reason=reason)
     say_written(written)
-    if not no_wait:
-        watch(connection, job, written.revision, seconds)
+    if no_wait:
+        return
+    watch(connection, job, written.revision, seconds, give_up=_give_up(job))
+    say(f"{job} reads again what came after the savepoint: until it has caught up, it lags. `penstock why {job}`")
+
+
+def _give_up(job: str) -> str:
+    return f"`penstock savepoint cancel-restore {job}`"
 
 
 def cancel_restore(job: Job, reason: Reason = "") -> None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Request, Response
 
+from penstock.wire.hops import hops, plan_steps
 from penstock.wire.job_client import JobClient
 from penstock.wire.lineage import DEFAULT_DEPTH
 from penstock.wire.overview import JobSeries
 from services.console.requests import ClientOf, Name, asked_span, page, parts_of, times_of
 from services.console.views.charts import METRICS, SPANS, charts
 from services.console.views.diffs import differences
-from services.console.views.hops import hops, plan_steps
 from services.console.views.layers import layers_table
 from services.console.views.lineage import DEPTHS, depth_of, picture, rows
 from services.console.views.rollouts import share
