@@ -317,7 +317,7 @@ CANCELLED = change(None, None, 590.0, action="cancel_restore", layer=None, versi
         ([task(progress=BUSY)], [change({}, {"priority": 1}, 300.0), RESTORED], True),
         ([task(progress=BUSY)], [CANCELLED, RESTORED], False),
         ([task(progress=BUSY)], [RESTORED.model_copy(update={"revision": 8})], False),
-        ([task(progress=BUSY)], [RESTORED.model_copy(update={"at": ago(7200)})], False),
+        ([task(progress=BUSY)], [RESTORED.model_copy(update={"at": ago(7200), "revision": 6})], False),
         ([BROKEN, task(1, progress=BUSY)], [RESTORED], False),
         ([task()], [RESTORED], False),
     ],
