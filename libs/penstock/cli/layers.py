@@ -275,5 +275,5 @@ def analysis_outcome(analysis: AnalysisView | None) -> Iterator[str]:
         yield f"state: {operator['operation']}{by} over {', '.join(operator['inputs'])}; rows with the same key {where}"
     if analysis.columns is not None:
         yield f"result: {', '.join(f'{name} {kind}' for name, kind in analysis.columns.items())}"
-    if not analysis.verified and not analysis.problems:
+    if not analysis.verified and (analysis.why or not analysis.problems):
         yield f"not verified by Spark: {analysis.why or 'no host could be asked'}"
