@@ -12,8 +12,8 @@ from services.job_service import access, requests
 from services.job_service.answers import Answer, answer, batch_result
 from services.job_service.layer_expiry import expiry_of
 from services.job_service.requests import CallOf, respond
-from services.job_service.reverting import with_ends
 from services.job_service.routes.rescale import rescale_write
+from services.job_service.store.ends import with_ends
 from services.job_service.store.layers import all_layers
 from services.job_service.writer import Call, Outcome, write_many
 from services.job_service.writes import BASE, Layers, Precondition, Write

@@ -24,8 +24,8 @@ from services.job_service.requests import (
     known_job,
     respond,
 )
-from services.job_service.reverting import with_ends
 from services.job_service.store import history
+from services.job_service.store.ends import with_ends
 from services.job_service.store.layers import all_layers
 from services.job_service.writer import Call
 from services.job_service.writes import Write, require_layer_row
