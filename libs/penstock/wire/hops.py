@@ -60,7 +60,7 @@ def hops(job: JobView, sync: SyncView, tasks: Sequence[TaskView], revision: int 
     return [
         _written(job, asked),
         planned,
-        Hop("committed", committed, _committed_text(job), sync.committed_at if is_committed else None),
+        Hop("committed", committed, _committed_text(job, is_committed), sync.committed_at if is_committed else None),
         Hop("tasks run it", runs, _running_text(job, running, expected) if is_committed else ""),
         Hop("converged", Progress.DONE if job.converged else Progress.WAITS, "yes" if job.converged else "not yet"),
     ]
@@ -112,11 +112,11 @@ def _restored(sync: SyncView) -> Mapping[str, Any] | None:
     return savepoint if isinstance(savepoint, dict) else None
 
 
-def _committed_text(job: JobView) -> str:
+def _committed_text(job: JobView, is_committed: bool) -> str:
     if job.running_revision is None:
         return "never"
     generation = "" if job.generation is None else f" as generation {job.generation}"
-    return f"runs revision {job.running_revision}{generation}"
+    return f"{'' if is_committed else 'still '}runs revision {job.running_revision}{generation}"
 
 
 def _running(job: JobView, tasks: Sequence[TaskView]) -> tuple[int, int]:

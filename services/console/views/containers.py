@@ -55,5 +55,7 @@ def regions(containers: Sequence[ContainerView], dimension: str) -> Mapping[str,
 
 
 def worst_first(tasks: Sequence[ContainerTaskView]) -> list[ContainerTaskView]:
-    """Those that do not run, or have an error, come first; else by job and index."""
-    return sorted(tasks, key=lambda task: task.state == TaskState.RUNNING and not task.error)
+    """Those that do not run, or have an error, come first; then by lag, the greatest first; else by job and index."""
+    return sorted(
+        tasks, key=lambda task: (task.state == TaskState.RUNNING and not task.error, -(task.lag_seconds or 0.0))
+    )

@@ -86,6 +86,12 @@ def test_a_restore_is_told_as_one(savepoint: Any, state: str, words: tuple[str, 
     assert (change_in_words(found), state_in_words(found)) == words
 
 
+def test_what_is_not_committed_still_runs_the_revision_before() -> None:
+    found = hops(job(running_revision=4, state="rescaling", converged=False), sync(**SYNC), [])
+    assert found[2].line == "committed: still runs revision 4 as generation 1"
+    assert hops(job(running_revision=None, state="pending", converged=False), sync(**SYNC), [])[2].text == "never"
+
+
 def test_a_failure_says_why() -> None:
     facts = {"running_revision": 4, "state": "quarantined", "converged": False, "detail": "old"}
     _, planned, *_ = hops(job(**facts), sync(**SYNC | {"detail": "no room"}), [])
