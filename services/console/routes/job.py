@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Request, Response
 
-from penstock.wire.hops import hops, plan_steps
+from penstock.wire.hops import hops, plan_steps, state_in_words
 from penstock.wire.job_client import JobClient
 from penstock.wire.lineage import DEFAULT_DEPTH
 from penstock.wire.overview import JobSeries
@@ -31,6 +31,7 @@ def job_page(request: Request, job: Name, client: ClientOf) -> Response:
         "job.html",
         tab="overview",
         job=view,
+        state=state_in_words(sync),
         sync=sync,
         tasks=tasks,
         hops=hops(view, sync, tasks),

@@ -12,6 +12,7 @@ from fastapi import APIRouter, Request, Response
 from penstock.config.model import DesiredState
 from penstock.control.errors import Conflict, NotFound, PenstockError, UserError
 from penstock.wire.desired import FIELD, start_change
+from penstock.wire.hops import state_in_words
 from penstock.wire.job_client import Expiring, JobClient
 from penstock.wire.jobs import Written
 from penstock.wire.savepoints import waits_for
@@ -216,7 +217,7 @@ def _required_reason(form: Form) -> str:
 @router.get("/jobs/{job}/savepoints")
 def savepoints(request: Request, job: Name, client: ClientOf) -> Response:
     """Savepoints and generations of the job's checkpoints."""
-    found = client.savepoints(job, limit=100)
+    found, sync = client.savepoints(job, limit=100), client.sync(job)
     return page(
         request,
         "savepoints.html",
@@ -224,5 +225,6 @@ def savepoints(request: Request, job: Name, client: ClientOf) -> Response:
         job=client.get_job(job),
         savepoints=found.savepoints,
         waits_for=waits_for,
-        sync=client.sync(job),
+        state=state_in_words(sync),
+        sync=sync,
     )

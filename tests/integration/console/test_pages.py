@@ -6,8 +6,10 @@ import re
 from collections.abc import Iterator
 
 import pytest
+from sqlalchemy import text
 
 from penstock.control.process import wait_until
+from penstock.store.engine import transaction
 from tests.support.console.fleet import NAMES, fill
 from tests.support.console.service import User
 from tests.support.job_service.service import RunningJobService, as_new
@@ -172,6 +174,27 @@ def test_an_empty_cell_says_so(user: User) -> None:
     assert "There is no job yet" in page
     assert "No alert is open" in page
     assert "No container has registered" in text_of(user.get("/containers"))
+
+
+def test_a_restore_is_told_as_one(service: RunningJobService, user: User) -> None:
+    """On the pages of the job that show how far it is."""
+    fill(service)
+    with transaction(service.engine) as connection:
+        connection.execute(text(_RESTORES))
+    for tab in ("", "/savepoints"):
+        assert "restoring not converged" in text_of(user.get(f"/jobs/orders-joined{tab}"))
+    seen = text_of(user.get("/jobs/orders-joined"))
+    assert "planned restore of savepoint v1 committed still runs revision" in seen
+    assert "stop → await stopped → commit" in seen
+
+
+_RESTORES = """
+    UPDATE jobs SET revision = revision + 100 WHERE name = 'orders-joined';
+    UPDATE sync_state SET state = 'rescaling', revision = revision + 100, step = 1, change_kind = 'rescale', plan =
+        '{"kind": "rescale", "steps": ["stop", "await_stopped", "commit"], "step": "await_stopped",
+            "restore": {"number": 1, "savepoint": {"job": "orders-joined", "name": "v1"}}}'
+    WHERE job = 'orders-joined'
+"""
 
 
 def test_a_long_list_has_pages(service: RunningJobService, user: User) -> None:
