@@ -119,7 +119,7 @@ class Analyses:
             except PenstockError as error:
                 why.append(error.detail)
                 continue
-            if not (report.problems and report.unchecked):
+            if not ((report.problems or report.logins) and report.unchecked):
                 return Verdict(self._later_made(job, config, report))
             # What this container lacks may be no problem of the job: another one may have it, and a host.
             kept = kept or report

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import re
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypeVar
 
@@ -14,6 +15,7 @@ from penstock.control.errors import InvalidConfig
 Row = TypeVar("Row")
 _LARGEST_NUMBER = 2**62
 _LONGEST_NAME = 300
+_INDEX = "[0-9]{1,9}"
 
 
 class Page(NamedTuple):
@@ -35,6 +37,16 @@ class Page(NamedTuple):
         if self.cursor is not None and (type(key) is not int or abs(key) > _LARGEST_NUMBER):
             raise _refusal()
         return key if isinstance(key, int) else None
+
+    def after_task(self) -> tuple[str, int]:
+        """The job and the index of the task after which it begins; before all tasks without a cursor. Raises
+        InvalidConfig."""
+        job, slash, index = self.after_name().rpartition("/")
+        if self.cursor is None:
+            return "", -1
+        if not slash or re.fullmatch(_INDEX, index) is None:
+            raise _refusal()
+        return job, int(index)
 
     def next(self, rows: Sequence[Row], key: Callable[[Row], str | int]) -> str | None:
         """The cursor after this page; None when the page is not full, so nothing follows."""

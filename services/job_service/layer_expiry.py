@@ -33,6 +33,15 @@ def expiry_of(body: Expiring) -> Expiry | None:
     return Expiry(body.expires_in_seconds, body.whole_layer)
 
 
+def again(expires_at: datetime | None, set_at: datetime | None, now: datetime) -> Expiry:
+    """The expiry of a layer that goes back to a version, which was to end at `expires_at` by a write at `set_at`. An
+    end that is still to come is kept, and so is none. One that has passed: as long as then, from now on."""
+    if expires_at is None or set_at is None:
+        return Expiry(None)
+    left = expires_at - now if expires_at > now else expires_at - set_at
+    return Expiry(max(1, round(left.total_seconds())))
+
+
 def staying(given: Expiry | None, present: StoredLayer | None) -> Expiry:
     """The expiry of a patch that stays by default, as a rescale does. Raises Conflict when the layer has an expiry and
     none is given: the caller must decide for all of the layer."""

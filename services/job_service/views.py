@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from penstock.config.model import DesiredState
 from penstock.model.health import Heard, Moment, heard, host_is_silent, runs_well
@@ -17,13 +18,14 @@ from penstock.tasks.selectors import selector_of
 from penstock.tasks.shards import Sharding
 from penstock.tasks.spec import task_id
 from penstock.wire.jobs import HistoryPage
-from penstock.wire.overview import GenerationView, SyncView, TaskView
+from penstock.wire.overview import ContainerTaskView, GenerationView, SyncView, TaskView
 from services.job_service.cursors import encode
 
 if TYPE_CHECKING:
     from services.job_service.store.history import Entries
     from services.job_service.store.overview import ReportedTask, RunningRow, SyncRow
 
+Task = TypeVar("Task", bound=TaskView)
 UNKNOWN, LOST = "unknown", "lost"
 # So many of the jobs that are disrupted are named to one that waits for room.
 MOST_NAMED = 3
@@ -36,6 +38,14 @@ class Place(NamedTuple):
     number: int
     shard: int | None
     expected: bool
+
+
+class TasksOfJob(NamedTuple):
+    """The tasks of a job that a container reports."""
+
+    job: str
+    places: Sequence[Place]
+    reported: Sequence[ReportedTask]
 
 
 def history_page(found: Entries) -> HistoryPage:
@@ -72,6 +82,36 @@ def task_views(
         for place in places
         for report in reports.get(place.number, [None])
     ]
+
+
+def by_job(reported: Sequence[ReportedTask], running: Mapping[str, RunningRow], sharding: Sharding) -> list[TasksOfJob]:
+    """The tasks that a container reports, which are in order of their jobs."""
+    found = []
+    for job, group in groupby(reported, key=lambda task: task.job):
+        tasks = list(group)
+        indexes = {task.index for task in tasks}
+        all_places = places(job, running.get(job), tasks, sharding)
+        found.append(TasksOfJob(job, [place for place in all_places if place.number in indexes], tasks))
+    return found
+
+
+def tasks_of_container(
+    found: Sequence[TasksOfJob],
+    owners: Mapping[int, str | None],
+    loads: Sequence[TaskLoad],
+    avoided: Iterable[Avoidance],
+    moment: Moment,
+) -> list[ContainerTaskView]:
+    """The tasks that a container reports, as those of their jobs."""
+    loads_of: dict[str, list[TaskLoad]] = {}
+    for load in loads:
+        loads_of.setdefault(load.job, []).append(load)
+    views = [
+        ContainerTaskView(job=each.job, **dict(view))
+        for each in found
+        for view in task_views(each.places, each.reported, owners, loads_of.get(each.job, ()), moment)
+    ]
+    return with_avoided(views, avoided)
 
 
 def waits_for_room(sync: SyncRow | None) -> bool:
@@ -180,8 +220,8 @@ def _task_count(running: RunningRow | None) -> int:
     return int(running.config.get("task_count", 1))
 
 
-def with_avoided(tasks: Iterable[TaskView], avoided: Iterable[Avoidance]) -> list[TaskView]:
-    """The tasks of a job with the containers that they avoid."""
+def with_avoided(tasks: Iterable[Task], avoided: Iterable[Avoidance]) -> list[Task]:
+    """The tasks with the containers that they avoid."""
     by_task: dict[str, tuple[str, ...]] = {}
     for each in avoided:
         name = task_id(each.job, each.index)

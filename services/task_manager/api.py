@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Annotated, Any
 
 from fastapi import FastAPI, Query
 
 from penstock.config.declare import Counted, Name
 from penstock.config.model import JobConfig
-from penstock.config.problems import Problem
 from penstock.control.errors import Conflict, NotFound, Unavailable
 from penstock.identity.process import ProcessIdentity
 from penstock.tasks.analysis import AnalysisReport
@@ -26,7 +25,7 @@ from services.task_manager.reporting import Summary, host_labels
 
 # Killing a host takes a moment after the deadline; the caller waits a little longer than this.
 _KILL_SECONDS = 2.0
-Missing = Callable[[JobConfig, bool], Sequence[Problem]]
+Missing = Callable[[JobConfig, bool], AnalysisReport]
 AskedContainer = Annotated[Name | None, Query(alias="container")]
 Offset = Annotated[Counted | None, Query()]
 Limit = Annotated[int, Query(ge=SMALLEST_PART_BYTES, le=LARGEST_PART_BYTES)]
@@ -38,7 +37,7 @@ def build_app(
     identity: ProcessIdentity,
     *,
     open_metrics: bool = False,
-    missing: Missing = lambda config, has_time: (),
+    missing: Missing = lambda config, has_time: AnalysisReport(),
     logs: HostLogs | None = None,
 ) -> FastAPI:
     """The routes of one container's Task Manager. `missing`: what a job names that the container does not have; the
@@ -110,10 +109,10 @@ def _add_analyses(app: FastAPI, container: Container, missing: Missing) -> None:
         try:
             return container.analyse(call)
         except Unavailable as error:
-            problems = tuple(missing(call.request.config, call.start_host))
-            if not problems:
+            found = missing(call.request.config, call.start_host)
+            if not (found.problems or found.logins):
                 raise
-            return AnalysisReport(problems=problems, unchecked=(error.detail,))
+            return found.model_copy(update={"unchecked": (*found.unchecked, error.detail)})
 
 
 def _add_logs(app: FastAPI, logs: HostLogs | None) -> None:

@@ -49,14 +49,14 @@ def test_a_change_is_watched_until_it_runs(shell: Shell, service: RunningJobServ
     late = shell("watch", "etl", "--timeout", "1s")
     assert late.code == 3
     assert "etl is pending; `penstock sync etl`" in late.err
-    assert "was written by admin" in late.out
+    assert "written: revision 1, base by admin" in late.out
     assert ": first release" in late.out
 
     _run_its_task(service)
     lines = [line.split(" s  ")[1] for line in shell("watch", "etl").ok().splitlines()]
     assert lines[1:] == [
-        "the State Syncer has committed revision 1 as generation 1",
-        "1 of 1 tasks run revision 1",
+        "committed: runs revision 1 as generation 1",
+        "tasks run it: 1 of 1 tasks",
         "etl runs revision 1: 1 task, there are no rows to read yet",
     ]
 

@@ -74,17 +74,26 @@ def outcome(tasks: WantedHostTasks, world: World, attempt: Attempt) -> Outcome:
 
 
 def test_what_a_container_does_not_have_is_told_without_a_host(world: World) -> None:
-    """And nothing of a job that has all: then nobody knows."""
-    found = [Problem("package", "package_exists", "package: rules 2 is missing")]
-    app = build_app(world.container, identity.identity("task_manager/c1"), missing=lambda config, has_time: found)
+    """So is a login that Kafka refuses. Nothing is told of a job that has all: then nobody knows."""
+    lacks = Problem("package", "package_exists", "package: rules 2 is missing")
+    refused = Problem("inputs", "kafka_login", "inputs: kafka refuses the user bob")
+    found = [
+        AnalysisReport(),
+        AnalysisReport(logins=(refused,), unchecked=("kafka refuses the user bob",)),
+        AnalysisReport(problems=(lacks,)),
+    ]
+    no_host = "no host with the job's package is ready"
+    app = build_app(world.container, identity.identity("task_manager/c1"), missing=lambda config, has_time: found[-1])
     config = layout(1).config.model_copy(update={"package": Package(name="rules", version="2")})
     call = AnalysisCall(request=AnalysisRequest(job="flights", number=1, config=config), wait_seconds=0.1)
     client = AnalysisClient(identity.outgoing("job_service"))
     with serving(app, free_port()) as url:
+        assert client.analyse(url, call) == AnalysisReport(problems=(lacks,), unchecked=(no_host,))
+        found.pop()
         assert client.analyse(url, call) == AnalysisReport(
-            problems=tuple(found), unchecked=("no host with the job's package is ready",)
+            logins=(refused,), unchecked=("kafka refuses the user bob", no_host)
         )
-        found.clear()
+        found.pop()
         with pytest.raises(Unavailable):
             client.analyse(url, call)
     client.close()

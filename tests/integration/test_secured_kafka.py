@@ -80,7 +80,7 @@ def test_who_is_let_in_has_the_rights_of_its_acls(broker: SecuredKafka, tokens: 
 
     config = job_config("others", 2, {"type": "kafka", "topic": "orders"})
     settings = SparkSettings(checkpoint_root="", kafka_bootstrap=broker.bootstrap, **settings_of(bob, tmp_path))
-    problems = found_without_spark(config, True, settings=settings)
+    problems = found_without_spark(config, True, settings=settings).problems
     assert [(each.field, each.rule) for each in problems] == [("inputs.events.topic", "topic_readable")]
     assert "may not read the topic others: grant it READ" in problems[0].detail
 
@@ -169,6 +169,7 @@ def test_a_job_runs_with_only_the_rights_that_the_readme_names(
         report = _analysed(host, spec.config, 3)
         assert not report.problems
         assert all(each.startswith(told) for each in report.unchecked), report.unchecked
+        assert {each.rule for each in report.logins} == {"kafka_login"}
         assert report.unchecked
 
 

@@ -180,7 +180,11 @@ COMMANDS = (
         "Show what another scaling policy would have done to jobs: SLO minutes missed, task-hours, actions.",
     ),
     Command("top", "top:top", "Show a live table of all jobs, the least healthy first. Ctrl-C, or the key q, ends it."),
-    Command("containers", "containers:containers", "List containers: state, load, shards, tasks, age of the lease."),
+    Command(
+        "containers",
+        "containers:containers",
+        "List containers: state, load, shards, tasks, age of the lease. Of one also its tasks, of which job each is.",
+    ),
     Command(
         "cordon",
         "containers:cordon",

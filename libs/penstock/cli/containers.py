@@ -9,14 +9,17 @@ from typing import Annotated
 import typer
 
 from penstock.cli.arguments import AsJson, Job, Reason
-from penstock.cli.connection import client
-from penstock.cli.output import cell, counted, figure, say, show_json, span, table
+from penstock.cli.connection import client, say_more
+from penstock.cli.output import cell, counted, figure, say, show_data, show_json, span, table
 from penstock.cli.parse import duration_seconds, name_of
 from penstock.cli.patience import await_cluster
+from penstock.cli.task_rows import FIGURES, by_error, figures_of, state_of
 from penstock.control.errors import Conflict
+from penstock.control.texts import first_few
 from penstock.tasks.ownership import DRAINING, OPEN
 from penstock.wire.containers import ContainerPage, ContainerView
 from penstock.wire.job_client import JobClient
+from penstock.wire.overview import ContainerTasks, ContainerTaskView
 
 Container = Annotated[str, typer.Argument(help="name of the container", callback=name_of("container"))]
 NEVER = "never"
@@ -33,14 +36,19 @@ def containers(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """List containers: state, load, shards, tasks, age of the lease.
+    """List containers: state, load, shards, tasks, age of the lease. Of one also its tasks, of which job each is.
 
     A load is shown as `3.2 of 8.0 (+4%)`: used, usable, and deviation from the mean of the containers.
     """
     connection = client()
     if name is not None:
-        one = connection.container(name)
-        return show_json(one) if as_json else _show(one)
+        one, running = connection.container(name), connection.container_tasks(name)
+        if as_json:
+            return show_data(
+                {**one.model_dump(mode="json"), "reported_tasks": running.model_dump(mode="json")["tasks"]}
+            )
+        _show(one)
+        return _show_tasks(running)
     found = list(connection.all_containers())
     if as_json:
         return show_json(ContainerPage(containers=found))
@@ -150,6 +158,26 @@ def _show(container: ContainerView) -> None:
     since = "" if placed is None else f", placed {cell(placed.at)}"
     loads = [(name, *_load(container, name)) for name in _dimensions([container])]
     table(("dimension", "load", "usable", "deviation", "capacity"), loads, title=f"load{since}")
+
+
+def _show_tasks(running: ContainerTasks) -> None:
+    """What runs here, and the first line of each error."""
+    rows = [
+        (task.task, _state_here(running.container, task), task.crashes, *figures_of(task)) for task in running.tasks
+    ]
+    table(("task", "state", "crashes", *FIGURES), rows, title="tasks")
+    for text, names in by_error(running.tasks).items():
+        say(f"{first_few(names)}: {text.splitlines()[0]}")
+    say_more(running.next)
+    if running.tasks:
+        say("`penstock why JOB` says what is wrong with a job; a task's name is JOB/INDEX")
+
+
+def _state_here(container: str, task: ContainerTaskView) -> str:
+    """With where it goes, and whether its job has it no longer."""
+    if not task.expected:
+        return f"{state_of(task)}, not expected"
+    return state_of(task) if task.owner in (container, None) else f"{state_of(task)}, moves to {task.owner}"
 
 
 def _dimensions(found: Iterable[ContainerView]) -> list[str]:

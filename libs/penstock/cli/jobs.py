@@ -10,11 +10,11 @@ import typer
 from penstock.cli.arguments import AsJson, Config, Job, Reason, Timeout, Verify, WaitUntilDone
 from penstock.cli.connection import client, definition, say_written
 from penstock.cli.layers import say_plan
-from penstock.cli.output import cell, figure, say, show_json, table
+from penstock.cli.output import say, show_json, table
 from penstock.cli.parse import duration_seconds
+from penstock.cli.task_rows import FIGURES, by_error, figures_of, state_of
 from penstock.cli.waiting import wait_for, wait_until_gone
 from penstock.control.texts import first_few
-from penstock.model.reports import TaskState
 from penstock.wire.job_client import JobClient
 from penstock.wire.overview import TaskView
 
@@ -90,9 +90,11 @@ def tasks(job: Job, as_json: AsJson = False) -> None:
     answer = client().tasks(job)
     if as_json:
         return show_json(answer)
-    rows = [(t.task, _state(t), t.container, t.revision, t.generation, t.crashes, *_figures(t)) for t in answer.tasks]
-    table(("task", "state", "container", "revision", "generation", "crashes", "backlog", "lag s", "rows/s"), rows)
-    for text, names in _errors(answer.tasks).items():
+    rows = [
+        (t.task, state_of(t), t.container, t.revision, t.generation, t.crashes, *figures_of(t)) for t in answer.tasks
+    ]
+    table(("task", "state", "container", "revision", "generation", "crashes", *FIGURES), rows)
+    for text, names in by_error(answer.tasks).items():
         say(f"{', '.join(names)}: {text}")
     for line in waiting_lines(answer.tasks):
         say(line)
@@ -112,29 +114,6 @@ def waiting_lines(tasks: Iterable[TaskView]) -> Iterator[str]:
             "tasks. Windows that end in that time are written when newer rows reach these tasks. To write them by the "
             "clock, set idle_timeout_seconds on all inputs"
         )
-
-
-def _state(task: TaskView) -> str:
-    """With the time since when nothing is known of a task that was reported."""
-    is_known = task.state not in ("lost", "unknown") or task.reported_at is None
-    if task.state == TaskState.RUNNING and (task.progress or {}).get("batch_id") is None:
-        return f"{task.state}, no batch yet"
-    return task.state if is_known else f"{task.state}, last report {cell(task.reported_at)}"
-
-
-def _errors(tasks: Iterable[TaskView]) -> dict[str, list[str]]:
-    """Whole errors, each with the tasks that have it."""
-    found: dict[str, list[str]] = {}
-    for task in tasks:
-        if task.error:
-            found.setdefault(task.error, []).append(task.task)
-    return found
-
-
-def _figures(task: TaskView) -> tuple[str, str, str]:
-    progress = task.progress or {}
-    backlog, rate = progress.get("backlog_records"), progress.get("input_rows_per_second")
-    return figure(backlog), cell(task.lag_seconds), cell(rate)
 
 
 def sync(job: Job) -> None:

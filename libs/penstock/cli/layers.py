@@ -133,12 +133,23 @@ def revert(
     layer: Layer,
     version: Annotated[int, typer.Argument(min=0, help="see `penstock history`; 0 is before the first write")],
     reason: Reason = "",
+    for_: Annotated[
+        str | None,
+        typer.Option("--for", help="30m, 1h30m, 1d or never; default: until the end of that version"),
+    ] = None,
     if_match: IfMatch = None,
 ) -> None:
-    """Set a layer back to its content at an earlier version."""
+    """Set a layer back to its content at an earlier version.
+
+    It ends when that version was to end. If that time has passed, it lasts as long as then, from now on.
+    """
     connection = client()
     present = _version(connection, job, layer, if_match)
-    say_written(connection.revert_layer(job, layer, version, if_match=present, reason=reason))
+    given = Expiring(reason=reason, expires_in_seconds=expiry_seconds(for_))
+    written = connection.revert_layer(job, layer, version, if_match=present, **given)
+    say_written(written)
+    if layer == "oncall" and written.expires_at is None and connection.get_layer(job, layer).config is not None:
+        say(f"it never ends, as at version {version}: `penstock override {job} --drop` ends it")
 
 
 def explain(
@@ -264,5 +275,5 @@ def analysis_outcome(analysis: AnalysisView | None) -> Iterator[str]:
         yield f"state: {operator['operation']}{by} over {', '.join(operator['inputs'])}; rows with the same key {where}"
     if analysis.columns is not None:
         yield f"result: {', '.join(f'{name} {kind}' for name, kind in analysis.columns.items())}"
-    if not analysis.verified and not analysis.problems:
+    if not analysis.verified and (analysis.why or not analysis.problems):
         yield f"not verified by Spark: {analysis.why or 'no host could be asked'}"

@@ -16,8 +16,11 @@ from penstock.cli.waiting import GIVEN_UP, POLL_SECONDS
 from penstock.control.errors import Conflict
 from penstock.model.jobs import JobState
 from penstock.wire.balance import BalanceView, LoadView
+from penstock.wire.hops import state_in_words
 from penstock.wire.job_client import Expiring, JobClient
 from penstock.wire.overview import SyncView
+
+_GIVE_UP = "ask for the old size"
 
 
 def rescale(
@@ -52,15 +55,16 @@ def rescale(
         watch(connection, job, written.revision, seconds)
 
 
-def watch(connection: JobClient, job: str, revision: int, seconds: float) -> None:
-    """Says each step of the plan once, until the job runs the write. Raises Conflict when the plan failed."""
+def watch(connection: JobClient, job: str, revision: int, seconds: float, *, give_up: str = _GIVE_UP) -> None:
+    """Says each step of the plan once, until the job runs the write. Raises Conflict when the plan failed, with
+    `give_up`: how to take back what was asked for."""
     said: set[str] = set()
 
     def has_ended() -> bool:
         view = connection.sync(job)
         if view.detail and view.detail not in said and (view.sync_revision or 0) >= revision:
             said.add(view.detail)
-            say(f"{view.state}: {view.detail}")
+            say(f"{state_in_words(view)}: {view.detail}")
         return _has_ended(view, revision)
 
     await_cluster(
@@ -69,14 +73,14 @@ def watch(connection: JobClient, job: str, revision: int, seconds: float) -> Non
     view = connection.sync(job)
     if view.state in GIVEN_UP:
         raise Conflict(
-            f"{job} is {view.state} and runs as before: {view.detail}. {_what_follows(view)}", rule="rescaled"
+            f"{job} is {view.state} and runs as before: {view.detail}. {_what_follows(view, give_up)}", rule="rescaled"
         )
     say(f"{job} runs revision {view.running_revision} as generation {view.generation}")
 
 
-def _what_follows(view: SyncView) -> str:
+def _what_follows(view: SyncView, give_up: str) -> str:
     if view.state == JobState.FAILED:
-        return f"Penstock tries it again: see `penstock sync {view.job}`. To give it up, ask for the old size"
+        return f"Penstock tries it again: see `penstock sync {view.job}`. To give it up, {give_up}"
     return f"Penstock does not try it again until `penstock release {view.job}` or another change"
 
 

@@ -15,7 +15,7 @@ from penstock.cli.patience import await_cluster
 from penstock.cli.rescale import watch
 from penstock.control.errors import Conflict
 from penstock.wire.job_client import JobClient
-from penstock.wire.savepoints import SavepointView
+from penstock.wire.savepoints import SavepointView, waits_for
 
 _POLL_SECONDS = 0.3
 Name = Annotated[str, typer.Argument(help="name of the savepoint", callback=name_of("savepoint"))]
@@ -74,7 +74,7 @@ def import_(
             say(f"it began batch {task.unfinished}, whose rows the job reads again: they may be in its output already")
     written = connection.restore(job, view.name, task_count=tasks, reason=reason)
     say_written(written)
-    watch(connection, job, written.revision, seconds)
+    watch(connection, job, written.revision, seconds, give_up=_give_up(job))
 
 
 def _absolute(path: str) -> str:
@@ -83,15 +83,20 @@ def _absolute(path: str) -> str:
 
 
 def _await_ready(connection: JobClient, asked: SavepointView, seconds: float) -> SavepointView:
-    """The savepoint once it is ready. Raises Conflict when it has failed."""
-    await_cluster(
-        connection,
-        lambda: connection.savepoint(asked.job, asked.name).state != "asked",
-        seconds,
-        "the savepoint",
-        poll_s=_POLL_SECONDS,
-    )
-    view = connection.savepoint(asked.job, asked.name)
+    """The savepoint once it is ready; says what it waits for. Raises Conflict when it has failed."""
+    said: set[str] = set()
+
+    def ended() -> SavepointView | None:
+        """The savepoint, once it has ended; until then it says what it waits for, each line once."""
+        view = connection.savepoint(asked.job, asked.name)
+        line = waits_for(view)
+        if line and line not in said:
+            said.add(line)
+            say(f"savepoint {view.name}: {line}")
+        return view if view.state != "asked" else None
+
+    view = await_cluster(connection, ended, seconds, "the savepoint", poll_s=_POLL_SECONDS)
+    assert view is not None
     if view.state != "ready":
         raise Conflict(f"savepoint {view.name} of {view.job} is {view.state}: {view.detail}", rule="ready")
     return view
@@ -135,8 +140,14 @@ def restore(
     connection, seconds = client(), duration_seconds(timeout, field="timeout")
     written = connection.restore(job, name, of=of, task_count=tasks, with_package=package, reason=reason)
     say_written(written)
-    if not no_wait:
-        watch(connection, job, written.revision, seconds)
+    if no_wait:
+        return
+    watch(connection, job, written.revision, seconds, give_up=_give_up(job))
+    say(f"{job} reads again what came after the savepoint: until it has caught up, it lags. `penstock why {job}`")
+
+
+def _give_up(job: str) -> str:
+    return f"`penstock savepoint cancel-restore {job}`"
 
 
 def cancel_restore(job: Job, reason: Reason = "") -> None:

@@ -15,8 +15,9 @@ from penstock.cli.parse import duration_seconds
 from penstock.cli.patience import await_cluster
 from penstock.cli.waiting import POLL_SECONDS, Reached, reached
 from penstock.control.errors import Conflict
+from penstock.wire.hops import Progress, hops, plan_steps, written_text
 from penstock.wire.job_client import JobClient
-from penstock.wire.jobs import HistoryEntry, JobSummary
+from penstock.wire.jobs import HistoryEntry, JobView
 from penstock.wire.overview import SyncView, TaskView
 
 
@@ -72,7 +73,7 @@ class _Watch:
             self._revision = revision
             self._say(written(revision, self._entry(revision)))
         sync, tasks = self._connection.sync(self._job), self._connection.tasks(self._job).tasks
-        for line in hops(job, sync, tasks, revision):
+        for line in lines(job, sync, tasks, revision):
             self._say(line)
         now = reached(job, sync, tasks, revision)
         if not now.failed:
@@ -92,32 +93,22 @@ class _Watch:
 def written(revision: int, entry: HistoryEntry | None) -> str:
     """The first step: who wrote what, and when."""
     if entry is None:
-        return f"revision {revision} was written"
+        return f"written: revision {revision}"
     what = "; ".join(changes(entry.old, entry.new)) or entry.action
     why = f": {entry.reason}" if entry.reason else ""
-    where = f" to the layer {entry.layer}" if entry.layer else ""
-    return f"revision {revision} was written by {entry.author}{where} at {moment(entry.at)}: {cell(what)}{why}"
+    who = written_text(revision, entry.layer, entry.author)
+    return f"written: {who} at {moment(entry.at)}: {cell(what)}{why}"
 
 
-def hops(job: JobSummary, sync: SyncView, tasks: Sequence[TaskView], revision: int) -> Iterator[str]:
-    """The steps of a revision that are done, in their order. Pure."""
-    if (sync.sync_revision or 0) >= revision and sync.plan:
-        yield from _plan(sync)
-    if (job.running_revision or 0) < revision:
-        return
-    generation = "" if job.generation is None else f" as generation {job.generation}"
-    yield f"the State Syncer has committed revision {job.running_revision}{generation}"
-    expected = [task for task in tasks if task.expected]
-    there = sum((task.revision or 0) >= revision for task in expected)
-    if expected and there:
-        yield f"{there} of {len(expected)} tasks run revision {revision}"
-
-
-def _plan(sync: SyncView) -> Iterator[str]:
-    """The steps of a recorded plan, up to the present one."""
-    steps = sync.plan.get("steps") if isinstance(sync.plan, dict) else None
-    if not steps:
-        return
-    yield f"the State Syncer plans a {sync.change_kind or 'change'}: {', '.join(map(str, steps))}"
-    if sync.step is not None and sync.step < len(steps):
-        yield f"step {sync.step + 1} of {len(steps)}: {steps[sync.step]}"
+def lines(job: JobView, sync: SyncView, tasks: Sequence[TaskView], revision: int) -> Iterator[str]:
+    """The steps of a revision after the first that are done, or of which something is, in their order. Pure."""
+    _, planned, committed, run, _ = hops(job, sync, tasks, revision)
+    steps = plan_steps(sync) if (sync.sync_revision or 0) >= revision else []
+    if steps and planned.progress is Progress.DONE:
+        yield f"{planned.line if planned.text else 'planned'}: {', '.join(step.name for step in steps)}"
+        now = next((number for number, step in enumerate(steps, 1) if step.progress is Progress.NOW), None)
+        if now is not None:
+            yield f"step {now} of {len(steps)}: {steps[now - 1].name}"
+    if committed.progress is Progress.DONE:
+        yield committed.line
+        yield run.line

@@ -15,6 +15,8 @@ from penstock.kafka.access import Brokers, Kafka, kafka_at
 _CODES = frozenset({KafkaError._AUTHENTICATION, KafkaError._SSL, KafkaError.SASL_AUTHENTICATION_FAILED})
 # An alert of TLS comes as a broken connection.
 _TLS = "SSL routines"
+LOGIN = "kafka_login"
+"""The rule of a refused login, which says nothing about what was asked for."""
 _POLL_SECONDS = 0.01
 _LOGIN_SECONDS = 10.0
 
@@ -35,7 +37,9 @@ class Refusals:
 
     def error(self) -> Unavailable | None:
         """The newest refusal; None without any."""
-        return None if self._newest is None else Unavailable(refusal_text(self.kafka, self._newest.str()))
+        if self._newest is None:
+            return None
+        return Unavailable(refusal_text(self.kafka, self._newest.str()), rule=LOGIN)
 
 
 class Admin(NamedTuple):

@@ -4,15 +4,16 @@ without Spark."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import suppress
 
 from penstock.config.model import JobConfig, PostgresOutput
 from penstock.config.problems import Problem
 from penstock.control.errors import BrokenTask, Unavailable
+from penstock.kafka.refusals import LOGIN
 from penstock.spark.access import read_secrets
 from penstock.spark.inputs.topic_checks import input_topics, topic_problems
 from penstock.spark.packages import ensure
 from penstock.spark.settings import SparkSettings
+from penstock.tasks.analysis import AnalysisReport
 
 # Who waits for an analysis waits two seconds longer than a host may take.
 _KAFKA_SECONDS = 1.0
@@ -48,15 +49,26 @@ def missing_parts(config: JobConfig, settings: SparkSettings) -> list[Problem]:
     return found
 
 
-def found_without_spark(config: JobConfig, has_time: bool, *, settings: SparkSettings) -> list[Problem]:
-    """The missing parts; for who `has_time`, also what Kafka says against the input topics, which is nothing when it
-    does not answer within a second."""
+def found_without_spark(config: JobConfig, has_time: bool, *, settings: SparkSettings) -> AnalysisReport:
+    """The missing parts; for who `has_time`, also what Kafka says against the input topics, or against the login. That
+    is nothing when it does not answer within a second."""
     found = missing_parts(config, settings)
-    if has_time:
-        with suppress(Unavailable):
-            topics = input_topics(config, settings.kafka, within_seconds=_KAFKA_SECONDS)
-            found += topic_problems(config, topics)
-    return found
+    if not has_time:
+        return AnalysisReport(problems=tuple(found))
+    try:
+        found += topic_problems(config, input_topics(config, settings.kafka, within_seconds=_KAFKA_SECONDS))
+    except Unavailable as error:
+        logins = login_problems("inputs", error)
+        unchecked = (error.detail,) if logins else ()
+        return AnalysisReport(problems=tuple(found), logins=tuple(logins), unchecked=unchecked)
+    return AnalysisReport(problems=tuple(found))
+
+
+def login_problems(field: str, error: Unavailable) -> list[Problem]:
+    """The refused login, where that is why nobody answered. Pure."""
+    if error.extra.get("rule") != LOGIN:
+        return []
+    return [Problem(field, LOGIN, f"{field}: {error.detail}")]
 
 
 def _package(config: JobConfig, settings: SparkSettings) -> None:

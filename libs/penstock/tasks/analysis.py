@@ -29,13 +29,15 @@ class Operator(Carried):
 class AnalysisReport(Carried):
     """`columns`: the types of the query's result by name; None when it could not be analysed.
 
-    `unchecked`: why a check could not be made, as when a server did not answer.
+    `unchecked`: why a check could not be made, as when a server did not answer. `logins`: those of the container that
+    a server refuses. They are no fault of the job, so they refuse no write; they are in `unchecked`, too.
     """
 
     problems: tuple[Problem, ...] = ()
     unchecked: tuple[str, ...] = ()
     columns: dict[str, str] | None = None
     operators: tuple[Operator, ...] = ()
+    logins: tuple[Problem, ...] = ()
 
 
 class AnalysisRequest(HostRequest):

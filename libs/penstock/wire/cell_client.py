@@ -154,6 +154,10 @@ class CellClient(ServiceClient):
         """One container."""
         return self._read(ContainerView, path("containers", name))
 
+    def container_tasks(self, name: str, **page: Unpack[Paging]) -> overview.ContainerTasks:
+        """A page of the tasks that a container reports, by job and index."""
+        return self._read(overview.ContainerTasks, path("containers", name, "tasks"), **page)
+
     def cordon(self, name: str, **noted: Unpack[Noted]) -> ContainerView:
         """The container keeps its shards and gets no new ones. Ends a drain. May be repeated."""
         return self._write("POST", path("containers", name, "cordon"), ContainerView, noted)

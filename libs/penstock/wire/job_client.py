@@ -204,7 +204,8 @@ class JobClient(CellClient, RolloutCalls, JobLists, EventClient):
     def revert_layer(
         self, job: str, layer: str, version: int, *, if_match: int, **given: Unpack[Expiring]
     ) -> jobs.Written:
-        """Makes a layer again what it was at `version`."""
+        """Makes a layer again what it was at `version`. Without `expires_in_seconds` it also ends as then; if that has
+        passed, it lasts as long as then, from now on."""
         body = {"version": version, **given}
         return self._write("POST", _job(job, "layers", layer, "revert"), jobs.Written, body, if_match=if_match)
 

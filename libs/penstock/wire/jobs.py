@@ -75,7 +75,8 @@ class LayerWrite(Expiring):
 
 
 class RevertWrite(Expiring):
-    """Gives a layer its content of `version` again. Version 0, or a version that dropped the layer, drops it."""
+    """Gives a layer its content of `version` again, and its end. Version 0, or a version that dropped the layer, drops
+    it. Without `expires_in_seconds` an end that has passed becomes one as far from now as it was then."""
 
     version: int = Field(ge=0, le=2**62)
 

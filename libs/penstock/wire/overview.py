@@ -55,6 +55,21 @@ class Tasks(View):
     tasks: list[TaskView]
 
 
+class ContainerTaskView(TaskView):
+    """A task that a container reports. `owner` is another container while the task moves. `watermark_behind_seconds`
+    is always null: it takes the other tasks of the job."""
+
+    job: str
+
+
+class ContainerTasks(View):
+    """The tasks that a container reports, by job and index; `next` is the cursor of the next page, null at the end."""
+
+    container: str
+    tasks: list[ContainerTaskView]
+    next: str | None = None
+
+
 def total(tasks: Iterable[TaskView], figure: str) -> float | None:
     """The sum of a figure of the tasks' progress; None (unknown) if it is unknown of a task, or there is no task."""
     values = [(task.progress or {}).get(figure) for task in tasks]

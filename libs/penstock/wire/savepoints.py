@@ -51,8 +51,9 @@ class SavedTaskView(View):
 
 class SavepointView(View):
     """A savepoint. `generation`, `revision`, `config`: what ran; null until a container takes it. `tasks` and `bytes`
-    (the size of all its files, links included) are null unless it is ready. `checkpoint`: that of another application,
-    which it is made of."""
+    (the size of all its files, links included) are null unless it is ready. `container`: the one that takes it, or was
+    asked last; null before one is chosen. `detail`: why it failed, or why the last attempt did. `checkpoint`: that of
+    another application, which it is made of."""
 
     number: int
     job: str
@@ -69,6 +70,7 @@ class SavepointView(View):
     created_at: datetime
     finished_at: datetime | None
     checkpoint: str | None = None
+    container: str | None = None
 
 
 class SavepointPage(View):
@@ -76,3 +78,17 @@ class SavepointPage(View):
 
     savepoints: list[SavepointView]
     next: str | None = None
+
+
+def waits_for(savepoint: SavepointView) -> str:
+    """What a savepoint that is asked for waits for, in a line for people; empty for another one. Pure."""
+    if savepoint.state != "asked":
+        return ""
+    after = f"; the last attempt failed: {savepoint.detail}" if savepoint.detail else ""
+    if savepoint.container is None:
+        return f"waits for the State Syncer to choose a container{after}"
+    copied = "the checkpoints" if savepoint.checkpoint is None else savepoint.checkpoint
+    return (
+        f"{savepoint.container} copies {copied}; without a warm Spark host it first starts one, "
+        f"which takes up to a minute{after}"
+    )

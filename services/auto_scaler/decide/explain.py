@@ -93,12 +93,12 @@ def _rate(rate: RateEstimate | None) -> str:
         return "Estimate: none."
     busy = "1 busy minute" if rate.busy_minutes == 1 else f"{rate.busy_minutes} busy minutes"
     if rate.of_profile:
-        return f"Estimate: a task does {rate.rows_per_second:,.0f} rows/s, by a profile; there were only {busy}."
+        return f"Estimate: a busy task does {rate.rows_per_second:,.0f} rows/s, by a profile; there were only {busy}."
     if rate.is_lower_bound:
-        return f"Estimate: a task does at least {rate.rows_per_second:,.0f} rows/s; there were only {busy}."
+        return f"Estimate: a busy task does at least {rate.rows_per_second:,.0f} rows/s; there were only {busy}."
     lately = rate.latest_rows_per_second
     latest = "" if lately is None else f", and lately {lately:,.0f}"
-    return f"Estimate: a task does {rate.rows_per_second:,.0f} rows/s{latest}, measured in {busy}."
+    return f"Estimate: a busy task does {rate.rows_per_second:,.0f} rows/s{latest}, measured in {busy}."
 
 
 def _state(size: StateSize | None) -> Iterator[str]:

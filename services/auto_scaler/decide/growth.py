@@ -122,5 +122,5 @@ def before_peak(case: Situation, rate: RateEstimate, load: Load) -> ScalingDecis
         f"in the next {policy.soon_minutes} minutes {soon:,.0f} rows/s came in on {days} past days, and "
         f"{ahead:,.0f} in the next hours"
     )
-    grown = increase_tasks(case, Symptom.NONE, cause, Need(needed, f"a task does {sure:,.0f} rows/s"))
+    grown = increase_tasks(case, Symptom.NONE, cause, Need(needed, f"planned with {sure:,.0f} rows/s for each task"))
     return grown if grown.change is not None else None

@@ -55,11 +55,20 @@ def need_with_lag(case: Situation, demand: Demand) -> Need:
     tasks = estimates.tasks_needed(work, rate, case.key_groups)
     because = (
         f"{load.rows_per_second:,.0f} rows/s come in and {backlog:,.0f} wait, to be worked off in {seconds:,.0f} s; "
-        f"a task does {rate:,.0f} rows/s"
+        f"planned with {rate:,.0f} rows/s for each task, {_basis(case, rate)}"
     )
     if shrunk is not None and tasks < shrunk.tasks_before:
         return Need(shrunk.tasks_before, f"{because}; {tasks_in_words(shrunk.tasks_after)} turned out to be too few")
     return Need(tasks, because)
+
+
+def _basis(case: Situation, rate: float) -> str:
+    """Why it is planned with this rate, which need not be the estimate."""
+    estimate, processed = case.state.rate, case.symptoms.processed_rows_per_second
+    if estimate is not None and rate == estimate.rows_per_second:
+        return "the estimate"
+    is_present = processed is not None and rate == processed / case.tasks
+    return "which each does now" if is_present else "as the last decrease showed"
 
 
 def would_do(case: Situation, demand: Demand, largest_share: float) -> bool:

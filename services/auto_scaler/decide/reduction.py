@@ -173,8 +173,8 @@ def _why_fewer(case: Situation, needed: int) -> str:
     ahead = patterns.worst_ahead(state.workload, policy) if state.workload is not None else None
     past = "" if ahead is None else f", on past days up to {ahead:,.0f} in the next hours"
     return (
-        f"quiet; {state.load.rows_per_second:,.0f} rows/s come in{past}; a task does "
-        f"{state.rate.careful:,.0f}, so {needed} are enough"
+        f"quiet; {state.load.rows_per_second:,.0f} rows/s come in{past}; planned with "
+        f"{state.rate.careful:,.0f} for each task, {needed} are enough"
     )
 
 

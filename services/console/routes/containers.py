@@ -15,6 +15,7 @@ from services.console.views.forms import Errors, Filled
 
 router = APIRouter(include_in_schema=False)
 MOST = 5_000
+_TASKS = 200
 _ACTIONS = ("cordon", "drain", "uncordon")
 
 
@@ -39,12 +40,13 @@ def containers_page(request: Request, client: ClientOf) -> Response:
 
 @router.get("/containers/{name}")
 def container_page(request: Request, name: Name, client: ClientOf) -> Response:
-    """One container, with the forms about it."""
+    """One container, with its tasks and the forms about it."""
     return _container(request, client, name, Filled())
 
 
 def _container(request: Request, client: JobClient, name: str, filled: Filled, status: int = 200) -> Response:
     found = client.container(name)
+    running = client.container_tasks(name, limit=_TASKS, cursor=request.query_params.get("after") or None)
     full = {dimension: views.share(found, dimension) for dimension in views.dimensions([found])}
     return page(
         request,
@@ -53,6 +55,8 @@ def _container(request: Request, client: JobClient, name: str, filled: Filled, s
         container=found,
         full=full,
         filled=filled,
+        tasks=views.worst_first(running.tasks),
+        following=running.next,
         alerts=client.alerts(subject=name).alerts,
     )
 

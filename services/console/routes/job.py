@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Request, Response
 
+from penstock.wire.hops import hops, plan_steps, state_in_words
 from penstock.wire.job_client import JobClient
 from penstock.wire.lineage import DEFAULT_DEPTH
 from penstock.wire.overview import JobSeries
 from services.console.requests import ClientOf, Name, asked_span, page, parts_of, times_of
 from services.console.views.charts import METRICS, SPANS, charts
 from services.console.views.diffs import differences
-from services.console.views.hops import hops, plan_steps
 from services.console.views.layers import layers_table
 from services.console.views.lineage import DEPTHS, depth_of, picture, rows
 from services.console.views.rollouts import share
@@ -31,6 +31,7 @@ def job_page(request: Request, job: Name, client: ClientOf) -> Response:
         "job.html",
         tab="overview",
         job=view,
+        state=state_in_words(sync),
         sync=sync,
         tasks=tasks,
         hops=hops(view, sync, tasks),

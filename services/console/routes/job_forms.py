@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from datetime import datetime
 from typing import Any, NamedTuple
 
 from fastapi import APIRouter, Request, Response
@@ -11,11 +12,13 @@ from fastapi import APIRouter, Request, Response
 from penstock.config.model import DesiredState
 from penstock.control.errors import Conflict, NotFound, PenstockError, UserError
 from penstock.wire.desired import FIELD, start_change
+from penstock.wire.hops import state_in_words
 from penstock.wire.job_client import Expiring, JobClient
 from penstock.wire.jobs import Written
+from penstock.wire.savepoints import waits_for
 from penstock.wire.service_client import Noted
 from services.console.requests import NOT_OF_A_FIELD, ClientOf, Form, FormOf, Name, SessionOf, beside_fields, page, see
-from services.console.views import forms, rollouts
+from services.console.views import forms, rollouts, words
 from services.console.views.forms import Errors, Filled
 from services.console.views.plans import shown
 
@@ -183,8 +186,23 @@ def revert(request: Request, job: Name, layer: Name, client: ClientOf, form: For
     """Makes a layer again what it was at a version."""
     reason = _required_reason(form)
     version, present = (forms.whole_number(form.get(name, "")) for name in ("version", "present"))
-    written = client.revert_layer(job, layer, version, if_match=present, reason=reason, expires_in_seconds="default")
-    return see(request, f"/jobs/{job}", f"{layer} is again as at version {version}, by revision {written.revision}")
+    ends = _end(form)
+    written = client.revert_layer(job, layer, version, if_match=present, reason=reason, expires_in_seconds=ends)
+    done = f"{layer} is again as at version {version}, by revision {written.revision}"
+    return see(request, f"/jobs/{job}", f"{done}{_ends_in_words(written.expires_at)}")
+
+
+def _end(form: Form) -> forms.Expiry:
+    """When the layer is to end: as at the version without a time. Raises UserError."""
+    errors: Errors = {}
+    found = forms.ends(form.get("ends", ""), errors)
+    if errors:
+        raise UserError(errors["ends"], field="ends", rule="duration")
+    return found
+
+
+def _ends_in_words(at: datetime | None) -> str:
+    return "" if at is None else f". It ends at {words.clock(at)}"
 
 
 def _required_reason(form: Form) -> str:
@@ -199,12 +217,14 @@ def _required_reason(form: Form) -> str:
 @router.get("/jobs/{job}/savepoints")
 def savepoints(request: Request, job: Name, client: ClientOf) -> Response:
     """Savepoints and generations of the job's checkpoints."""
-    found = client.savepoints(job, limit=100)
+    found, sync = client.savepoints(job, limit=100), client.sync(job)
     return page(
         request,
         "savepoints.html",
         tab="savepoints",
         job=client.get_job(job),
         savepoints=found.savepoints,
-        sync=client.sync(job),
+        waits_for=waits_for,
+        state=state_in_words(sync),
+        sync=sync,
     )

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from penstock.model.reports import TaskState
 from penstock.wire.containers import ContainerView
+from penstock.wire.overview import ContainerTaskView
 
 SHADES = 10
 
@@ -50,3 +52,10 @@ def regions(containers: Sequence[ContainerView], dimension: str) -> Mapping[str,
         shade = None if full is None else min(SHADES, max(0, round(full * SHADES)))
         found.setdefault(container.region, []).append(Tile(container, full, shade))
     return found
+
+
+def worst_first(tasks: Sequence[ContainerTaskView]) -> list[ContainerTaskView]:
+    """Those that do not run, or have an error, come first; then by lag, the greatest first; else by job and index."""
+    return sorted(
+        tasks, key=lambda task: (task.state == TaskState.RUNNING and not task.error, -(task.lag_seconds or 0.0))
+    )

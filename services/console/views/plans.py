@@ -71,5 +71,5 @@ def _problems(analysis: AnalysisView | None) -> Iterator[str]:
 
 
 def _notes(analysis: AnalysisView | None) -> Iterator[str]:
-    if analysis is not None and not analysis.verified and not analysis.problems:
+    if analysis is not None and not analysis.verified and (analysis.why or not analysis.problems):
         yield f"not verified by Spark: {analysis.why or 'no host could be asked'}"

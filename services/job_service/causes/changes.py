@@ -178,14 +178,10 @@ def causes_of_recent_changes(facts: Facts) -> Iterator[Cause]:
     for entry in facts.changes:
         if entry.action not in _WRITES or entry.layer is None or not _runs(facts, entry):
             continue
-        since = _since(facts, entry)
         crashed_before = _crashed_before(facts, entry.at) if is_crash else False
         if crashed_before:
             continue
-        slack = timedelta(0) if is_crash else _SLACK
-        if begins_at is not None and not entry.at - slack <= begins_at <= since + SOON:
-            continue
-        if begins_at is None and facts.moment.now - since > SOON:
+        if not _is_soon(facts, entry, begins_at, timedelta(0) if is_crash else _SLACK):
             continue
         changed = [_effective(facts, each) for each in changed_leaves(entry.old, entry.new) if not _hidden(facts, each)]
         harmful = [each for each in changed if _can_be(facts, each)]
@@ -198,6 +194,29 @@ def causes_of_recent_changes(facts: Facts) -> Iterator[Cause]:
         told = (_told(entry, harmful), *began)
         yield Cause(CauseKind.RECENT_CHANGE, certainty, _what_changed(entry, harmful[0]), told, _back(entry))
         return
+
+
+def causes_of_restores(facts: Facts) -> Iterator[Cause]:
+    """A job that was set back to a savepoint has to read again what came after it."""
+    restores = (each for each in facts.changes if each.action in (Action.RESTORE, Action.CANCEL_RESTORE))
+    entry, begins_at = next(restores, None), _begins_at(facts)
+    if entry is None or entry.action != Action.RESTORE or not facts.has(Health.LAGGING) or failed_tasks(facts):
+        return
+    if _runs(facts, entry) and _is_soon(facts, entry, begins_at, _SLACK):
+        why = f" ({entry.reason})" if entry.reason else ""
+        told = f"restore at {entry.at:%Y-%m-%d %H:%M:%S} UTC by {entry.author}{why}"
+        began = () if begins_at is None else (_began(begins_at, is_crash=False),)
+        summary = "a restore set it to a savepoint, and it reads again what came after that"
+        advice = "wait: `penstock metrics JOB` shows the lag; more tasks are faster: `penstock rescale JOB N`"
+        yield Cause(CauseKind.RECENT_CHANGE, Certainty.CERTAIN, summary, (told, *began), advice)
+
+
+def _is_soon(facts: Facts, entry: HistoryEntry, begins_at: datetime | None, slack: timedelta) -> bool:
+    """Whether it began at most half an hour after the change; where nobody knows, whether the change is so new."""
+    since = _since(facts, entry)
+    if begins_at is None:
+        return facts.moment.now - since <= SOON
+    return entry.at - slack <= begins_at <= since + SOON
 
 
 def _what_changed(entry: HistoryEntry, first: Changed) -> str:

@@ -17,6 +17,7 @@ _RULES = (
     changes.causes_of_failed_changes,
     changes.causes_of_present_changes,
     changes.causes_of_recent_changes,
+    changes.causes_of_restores,
     crashes.causes_of_rollouts,
     crashes.causes_of_errors,
     crashes.causes_of_inputs,

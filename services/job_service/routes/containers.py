@@ -12,17 +12,23 @@ from penstock.control.errors import NotFound
 from penstock.control.logs import logger
 from penstock.model.alerts import CONTAINER_ALERTS
 from penstock.model.cell import CellAction, CellEntry
+from penstock.store import cluster
 from penstock.store.alerts import clear_alerts
 from penstock.store.availability import set_availability
+from penstock.store.avoided import read_avoided
 from penstock.store.cell_history import record
 from penstock.store.engine import snapshot
+from penstock.store.health import read_moment
+from penstock.store.loads import read_loads_on
 from penstock.tasks.ownership import CORDONED, DRAINING, OPEN
+from penstock.tasks.spec import task_id
 from penstock.wire.containers import ContainerPage, ContainerView, DrainWrite
-from services.job_service import access, requests
+from penstock.wire.overview import ContainerTasks
+from services.job_service import access, requests, views
 from services.job_service.answers import Answer, answer
 from services.job_service.forgetting import require_forgettable
 from services.job_service.requests import CallOf, PageOf1000, PartsOf, ReasonBody, respond
-from services.job_service.store import fleet
+from services.job_service.store import fleet, overview
 from services.job_service.writer import Call
 
 log = logger(__name__)
@@ -45,6 +51,24 @@ def get_container(container: ContainerName, parts: PartsOf) -> ContainerView:
     """One container."""
     with snapshot(parts.engine) as connection:
         return _view(connection, container)
+
+
+@router.get("/v1/containers/{container}/tasks", response_model=ContainerTasks)
+def container_tasks(container: ContainerName, parts: PartsOf, page: PageOf1000) -> ContainerTasks:
+    """The tasks that the container reports, of all jobs, by job and index: state, error, lag, and where each should
+    run. A task that it owns and has not reported yet is only among the tasks of its job."""
+    after = page.after_task()
+    with snapshot(parts.engine) as connection:
+        _view(connection, container)
+        reported = overview.tasks_on(connection, container, limit=page.limit, after=after)
+        running = overview.running_jobs(connection, sorted({task.job for task in reported}))
+        found = views.by_job(reported, running, cluster.read_facts(connection).sharding)
+        shards = [place.shard for each in found for place in each.places if place.shard is not None]
+        owners = overview.owners(connection, shards)
+        loads, avoided = read_loads_on(connection, container), read_avoided(connection)
+        tasks = views.tasks_of_container(found, owners, loads, avoided, read_moment(connection))
+    following = page.next(reported, lambda task: task_id(task.job, task.index))
+    return ContainerTasks(container=container, tasks=tasks, next=following)
 
 
 @router.post("/v1/containers/{container}/cordon", response_model=ContainerView)

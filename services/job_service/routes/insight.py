@@ -11,7 +11,6 @@ from sqlalchemy import Connection
 
 from penstock.config.classify import Config, classify
 from penstock.config.merge import LayerConfig, merge
-from penstock.config.model import JobConfig
 from penstock.config.validate import read_merged
 from penstock.control.errors import InvalidConfig, NotFound
 from penstock.model.jobs import Action, JobState, StoredJob, layer_configs
@@ -20,12 +19,13 @@ from penstock.store.avoided import read_avoided
 from penstock.store.engine import snapshot
 from penstock.store.health import read_moment
 from penstock.store.loads import read_loads
+from penstock.tasks.analysis import AnalysisReport
 from penstock.tasks.rates import Rates, stopped_seconds
 from penstock.wire.causes import Causes, CauseView
 from penstock.wire.jobs import AnalysisView, Explanation, HistoryPage, JobSummary, PlanRequest, PlanView
 from penstock.wire.overview import DecisionPage, SyncView, Tasks
 from services.job_service import access, requests, views
-from services.job_service.analyses import PLAN_SECONDS, must_be_asked
+from services.job_service.analyses import PLAN_SECONDS, Verdict, must_be_asked
 from services.job_service.causes.rank import causes_of
 from services.job_service.explain import explain
 from services.job_service.flows import flow_of
@@ -97,22 +97,30 @@ def plan_write(job: JobName, body: PlanRequest, parts: PartsOf, principal: Princ
     # A plan that changes nothing asks what Spark says of the job as it is.
     if not body.verify or (stored.exists and found.fields and not must_be_asked(merged_of(stored, layers), after)):
         return found
-    analysis = _analysed(parts, job, after)
-    return found.model_copy(update={"analysis": analysis, "allowed": found.allowed and not analysis.problems})
+    verdict = parts.analyses.ask(job, after, wait_seconds=PLAN_SECONDS, start_host=True)
+    is_refused = verdict.report is not None and bool(verdict.report.problems)
+    return found.model_copy(update={"analysis": _view_of(verdict), "allowed": found.allowed and not is_refused})
 
 
-def _analysed(parts: requests.Parts, job: str, config: JobConfig) -> AnalysisView:
-    verdict = parts.analyses.ask(job, config, wait_seconds=PLAN_SECONDS, start_host=True)
+def _view_of(verdict: Verdict) -> AnalysisView:
+    """What Spark found, with the logins that are refused: these are told, and refuse no write."""
     if verdict.report is None:
         return AnalysisView(verified=False, why=verdict.unverified_why)
     report = verdict.report
     return AnalysisView(
         verified=verdict.verified and not report.problems,
-        why=verdict.unverified_why,
-        problems=[problem._asdict() for problem in report.problems],
+        why=_why_besides(report),
+        problems=[problem._asdict() for problem in (*report.problems, *report.logins)],
         columns=report.columns,
         operators=[operator.model_dump(mode="json") for operator in report.operators],
     )
+
+
+def _why_besides(report: AnalysisReport) -> str:
+    """Why it is not verified, without the texts of the problems."""
+    told = {login.detail.removeprefix(f"{login.field}: ") for login in report.logins}
+    others = [each for each in report.unchecked if each not in told]
+    return "; ".join(others) or ("a login is refused" if report.logins else "")
 
 
 def _before(stored: StoredJob, layers: Layers) -> Config:

@@ -25,6 +25,7 @@ from services.job_service.requests import (
     respond,
 )
 from services.job_service.store import history
+from services.job_service.store.ends import with_ends
 from services.job_service.store.layers import all_layers
 from services.job_service.writer import Call
 from services.job_service.writes import Write, require_layer_row
@@ -96,9 +97,15 @@ def drop_layer(
 def revert_layer(
     job: JobName, layer: LayerName, body: RevertWrite, call: CallOf, precondition: LayerPrecondition
 ) -> Response:
-    """Sets a layer back to its content at an earlier version. This is a new write with a new version."""
+    """Sets a layer back to its content at an earlier version. This is a new write with a new version.
+
+    `expires_in_seconds` absent: the layer ends when that version was to end, or never as that one; if that time has
+    passed, it lasts as long as then, from now on. `expires_at` of the answer tells it."""
     given = (None, body.reason, precondition, expiry_of(body))
-    return respond(call.write(200, Write(Action.REVERT, job, call.author, layer, *given, version=body.version)))
+    write = Write(Action.REVERT, job, call.author, layer, *given, version=body.version)
+    with snapshot(call.engine) as connection:
+        [write] = with_ends(connection, [write], call.clock.now())
+    return respond(call.write(200, write))
 
 
 def _written(call: Call, write: Write, verify: bool) -> Response:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 from typing import Any, NamedTuple
 
 import orjson
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection, Row, TextClause, text
 
 from penstock.store.json import as_json
 from penstock.store.rows import columns, page_query, read_first, read_page, stream_rows
@@ -23,6 +24,16 @@ _AT_VERSIONS = text(
     JOIN history ON history.job = asked.job AND history.layer = asked.layer AND history.version = asked.version
     """
 )
+# A patch keeps the end that an earlier write gave the layer: the time counts from that write.
+_TERMS = text(
+    """
+    SELECT asked.position, history.expires_at, (
+        SELECT min(same.at) FROM history AS same WHERE same.job = history.job AND same.layer = history.layer
+            AND same.expires_at = history.expires_at) AS set_at
+    FROM jsonb_to_recordset(CAST(:asked AS jsonb)) AS asked (position integer, job text, layer text, version bigint)
+    JOIN history ON history.job = asked.job AND history.layer = asked.layer AND history.version = asked.version
+    """
+)
 _AS_OF = text(f"{_OF_LAYER} AND revision <= :revision ORDER BY version DESC LIMIT 1")
 _IS_KNOWN = text("SELECT EXISTS (SELECT FROM history WHERE job = :job)")
 
@@ -32,6 +43,13 @@ class Entries(NamedTuple):
 
     rows: list[HistoryEntry]
     is_full: bool
+
+
+class Term(NamedTuple):
+    """When a layer was to end, None: never; and when that was written first."""
+
+    expires_at: datetime | None
+    set_at: datetime | None
 
 
 def page(
@@ -73,13 +91,22 @@ def at_versions(
     connection: Connection, asked: Mapping[int, tuple[str, str, int]]
 ) -> dict[int, Mapping[str, Any] | None]:
     """The contents of layers, asked for by job, layer and version. What there never was is left out; None: dropped."""
+    return {row.position: row.new for row in _asked(connection, _AT_VERSIONS, asked)}
+
+
+def terms_at_versions(connection: Connection, asked: Mapping[int, tuple[str, str, int]]) -> dict[int, Term]:
+    """The ends of layers, asked for by job, layer and version. What there never was is left out."""
+    return {row.position: Term(row.expires_at, row.set_at) for row in _asked(connection, _TERMS, asked)}
+
+
+def _asked(
+    connection: Connection, statement: TextClause, asked: Mapping[int, tuple[str, str, int]]
+) -> Sequence[Row[Any]]:
     rows = [
         {"position": position, "job": job, "layer": layer, "version": version}
         for position, (job, layer, version) in asked.items()
     ]
-    if not rows:
-        return {}
-    return {row.position: row.new for row in connection.execute(_AT_VERSIONS, {"asked": as_json(rows)})}
+    return connection.execute(statement, {"asked": as_json(rows)}).all() if rows else []
 
 
 def as_of(connection: Connection, job: str, layer: str, revision: int) -> HistoryEntry | None:

@@ -57,6 +57,7 @@ class SyncRow:
 class ReportedTask:
     """A task as a container reports it. `alive_at`, `failed_over`: of the container (`penstock.model.health`)."""
 
+    job: str
     index: int
     container: str
     state: str
@@ -81,6 +82,7 @@ _SHARDS = text(
     """
 )
 _RUNNING = text(f"SELECT {columns(RunningRow)} FROM running WHERE job = :job")
+_RUNNING_JOBS = text(f"SELECT job, {columns(RunningRow)} FROM running WHERE job = ANY(:jobs)")
 _SYNC = text(f"SELECT {columns(SyncRow)} FROM sync_state WHERE job = :job")
 _DISRUPTED = text(
     """
@@ -95,13 +97,15 @@ _GENERATIONS = text(
     FROM generations WHERE job = :job AND collected_at IS NULL ORDER BY generation
     """
 )
-_TASKS = text(
-    f"""
-    SELECT tasks.index, tasks.container, tasks.state, tasks.revision, tasks.generation, tasks.restarts, tasks.epoch,
-        tasks.crashes, tasks.error, tasks.out_of_memory, tasks.progress,
+_REPORTED = f"""
+    SELECT tasks.job, tasks.index, tasks.container, tasks.state, tasks.revision, tasks.generation, tasks.restarts,
+        tasks.epoch, tasks.crashes, tasks.error, tasks.out_of_memory, tasks.progress,
         {REPORTED_AT} AS reported_at, {ALIVE_AT} AS alive_at, {FAILED_OVER} AS failed_over
-    FROM tasks {SIGHTINGS} WHERE tasks.job = :job ORDER BY tasks.index, tasks.container
-    """
+    FROM tasks {SIGHTINGS}"""
+_TASKS = text(f"{_REPORTED} WHERE tasks.job = :job ORDER BY tasks.index, tasks.container")
+_TASKS_ON = text(
+    f"""{_REPORTED} WHERE tasks.container = :container AND (tasks.job, tasks.index) > (:job, :index)
+    ORDER BY tasks.job, tasks.index LIMIT :limit"""
 )
 _SAMPLES = text(
     f"""
@@ -148,6 +152,12 @@ def running_job(connection: Connection, job: str) -> RunningRow | None:
     return read_first(connection, RunningRow, _RUNNING, {"job": job})
 
 
+def running_jobs(connection: Connection, jobs: Sequence[str]) -> dict[str, RunningRow]:
+    """The running configurations of those of these jobs that have one."""
+    rows = [{**row} for row in connection.execute(_RUNNING_JOBS, {"jobs": list(jobs)}).mappings()]
+    return {row.pop("job"): RunningRow(**row) for row in rows}
+
+
 def sync(connection: Connection, job: str) -> SyncRow | None:
     """The sync state of a job; None before the first round about the job."""
     return read_first(connection, SyncRow, _SYNC, {"job": job})
@@ -166,6 +176,12 @@ def noted_generations(connection: Connection, job: str) -> list[GenerationView]:
 def reported_tasks(connection: Connection, job: str) -> list[ReportedTask]:
     """All tasks of a job that containers report, by index and container."""
     return read_all(connection, ReportedTask, _TASKS, {"job": job})
+
+
+def tasks_on(connection: Connection, container: str, *, limit: int, after: tuple[str, int]) -> list[ReportedTask]:
+    """At most `limit` tasks that a container reports, by job and index, from after the task `after`."""
+    asked = {"container": container, "job": after[0], "index": after[1], "limit": limit}
+    return read_all(connection, ReportedTask, _TASKS_ON, asked)
 
 
 def samples(connection: Connection, job: str, *, window: timedelta, limit: int) -> list[SampleView]:

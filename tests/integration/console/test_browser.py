@@ -30,6 +30,7 @@ PAGES = (
     "/jobs/clicks-hourly/savepoints",
     "/jobs/clicks-hourly/change",
     "/containers",
+    "/containers/container-02",
     "/containers/container-03",
     "/alerts",
     "/no/such/page",

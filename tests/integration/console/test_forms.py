@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from penstock.wire.job_client import JobClient
@@ -112,8 +114,14 @@ def test_bad_input_is_told_beside_the_field_and_what_was_typed_stays(
 def test_a_layer_is_dropped_and_set_back(user: User, client: JobClient) -> None:
     client.put_layer("etl", "oncall", {"priority": 7}, if_match=0, verify=False)
     client.put_layer("etl", "oncall", {"priority": 8}, if_match=1, verify=False)
+    history = user.get("/jobs/etl/history")
+    assert re.search("Ends after.*?empty: .*?in 24 h.*?, as at this version", history, re.S)
     form = {"version": "1", "present": "2", "reason": "7 was right"}
-    assert user.post("/jobs/etl/layers/oncall/revert", form).status_code == 303
+    assert user.post("/jobs/etl/layers/oncall/revert", {**form, "ends": "soon"}).status_code == 400
+    done = user.post("/jobs/etl/layers/oncall/revert", form)
+    assert done.status_code == 303
+    expires_at = client.get_layer("etl", "oncall").expires_at
+    assert f"It ends at {expires_at:%Y-%m-%d %H:%M:%S} UTC" in user.get(done.headers["location"])
     assert client.get_layer("etl", "oncall").config == {"priority": 7}
     form = {"version": "2", "reason": "old page"}
     assert user.post("/jobs/etl/layers/oncall/drop", form).status_code == 409

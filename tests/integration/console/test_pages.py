@@ -6,8 +6,10 @@ import re
 from collections.abc import Iterator
 
 import pytest
+from sqlalchemy import text
 
 from penstock.control.process import wait_until
+from penstock.store.engine import transaction
 from tests.support.console.fleet import NAMES, fill
 from tests.support.console.service import User
 from tests.support.job_service.service import RunningJobService, as_new
@@ -123,7 +125,10 @@ def test_history_decisions_and_savepoints(reader: User) -> None:
     assert "horizontal because of lag" in decisions
     assert "task_count = 6" in decisions
     assert "4860" in decisions
-    assert "before-release ready" in text_of(reader.get("/jobs/clicks-hourly/savepoints"))
+    savepoints = text_of(reader.get("/jobs/clicks-hourly/savepoints"))
+    assert "before-release ready" in savepoints
+    assert "nightly asked container-01 copies the checkpoints; without a warm Spark host" in savepoints
+    assert "the last attempt failed: no space left on device" in savepoints
     assert "There is no savepoint" in reader.get("/jobs/fraud-scores/savepoints")
 
 
@@ -142,6 +147,21 @@ def test_containers_are_a_heat_map_by_dimension(reader: User) -> None:
     assert "its tasks fail far more than elsewhere" in reader.get("/containers/container-09")
 
 
+def test_a_container_has_its_tasks_the_worst_first(reader: User) -> None:
+    """With their jobs, states and errors; a container without tasks says so."""
+    page = reader.get("/containers/container-02")
+    rows = re.findall(r'<tr><th scope="row"><a href="/jobs/([\w-]+)">([\w/-]+)</a></th>(.*?)</tr>', page, re.S)
+    assert [(job, task) for job, task, _ in rows][:2] == [
+        ("payments-enrich", "payments-enrich/2"),
+        ("clicks-hourly", "clicks-hourly/2"),
+    ]
+    assert len(rows) == 8
+    assert "crashed" in rows[0][2]
+    assert "ValueError: invalid literal for int()" in page
+    assert "running" in rows[1][2]
+    assert "It reports no task" in reader.get("/containers/container-07")
+
+
 def test_alerts_have_their_runbooks(reader: User) -> None:
     page = reader.get("/alerts")
     assert "<code>penstock rescale</code> to more tasks" in page
@@ -154,6 +174,27 @@ def test_an_empty_cell_says_so(user: User) -> None:
     assert "There is no job yet" in page
     assert "No alert is open" in page
     assert "No container has registered" in text_of(user.get("/containers"))
+
+
+def test_a_restore_is_told_as_one(service: RunningJobService, user: User) -> None:
+    """On the pages of the job that show how far it is."""
+    fill(service)
+    with transaction(service.engine) as connection:
+        connection.execute(text(_RESTORES))
+    for tab in ("", "/savepoints"):
+        assert "restoring not converged" in text_of(user.get(f"/jobs/orders-joined{tab}"))
+    seen = text_of(user.get("/jobs/orders-joined"))
+    assert "planned restore of savepoint v1 committed still runs revision" in seen
+    assert "stop → await stopped → commit" in seen
+
+
+_RESTORES = """
+    UPDATE jobs SET revision = revision + 100 WHERE name = 'orders-joined';
+    UPDATE sync_state SET state = 'rescaling', revision = revision + 100, step = 1, change_kind = 'rescale', plan =
+        '{"kind": "rescale", "steps": ["stop", "await_stopped", "commit"], "step": "await_stopped",
+            "restore": {"number": 1, "savepoint": {"job": "orders-joined", "name": "v1"}}}'
+    WHERE job = 'orders-joined'
+"""
 
 
 def test_a_long_list_has_pages(service: RunningJobService, user: User) -> None:

@@ -132,6 +132,26 @@ def test_a_write_goes_on_when_a_check_could_not_be_made(client: JobClient, conta
     assert (made.verified, made.why) == (False, "kafka cannot be reached")
 
 
+def test_a_login_that_kafka_refuses_is_told_by_a_plan_and_refuses_no_write(
+    client: JobClient, container: Container, shell: Shell
+) -> None:
+    """1. The plan tells it with field and rule, and the write would be done: the exit code is 0. 2. So it is."""
+    text = "kafka refuses the user bob at kafka:9092"
+    login = Problem("inputs", "kafka_login", f"inputs: {text}")
+    no_host = "no host with the job's package is ready"
+    container.report = AnalysisReport(logins=(login,), unchecked=(text, no_host))
+    planned = client.plan("etl", CONFIG, layer="base", action="put")
+    assert planned.allowed
+    assert planned.analysis is not None
+    assert (planned.analysis.problems, planned.analysis.verified) == ([login._asdict()], False)
+    assert planned.analysis.why == no_host
+    made = client.put_job("etl", CONFIG)
+    assert (made.verified, made.why) == (False, f"{text}; {no_host}")
+    said = shell("plan", "etl").ok().splitlines()
+    assert said[-2:] == [f"PROBLEM inputs (kafka_login): inputs: {text}", f"not verified by Spark: {no_host}"]
+    assert "NOT ALLOWED" not in "".join(said)
+
+
 def test_what_only_some_containers_lack_is_no_problem(
     client: JobClient, container: Container, service: RunningJobService
 ) -> None:

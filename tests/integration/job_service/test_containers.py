@@ -15,12 +15,13 @@ from penstock.store.engine import transaction
 from penstock.tasks.ownership import Member
 from penstock.wire.containers import ContainerView, PlacementView
 from penstock.wire.job_client import JobClient
+from services.job_service.cursors import encode
 from services.shard_manager.store.members import declare_lost, register
 from services.shard_manager.store.owners import Change, ensure_shards, read_owners, record_owners
 from tests.support import calls
 from tests.support.cli.shell import Shell
 from tests.support.control.rounds import rounds_go_on
-from tests.support.job_service.service import RunningJobService
+from tests.support.job_service.service import CONFIG, RunningJobService
 
 GIB = 2.0**30
 AT = datetime(2026, 1, 2, 3, 4, tzinfo=UTC)
@@ -56,6 +57,20 @@ _REPORTED = """
     INSERT INTO tasks (job, index, container, state, revision, generation, restarts, epoch)
     SELECT 'etl', n, 'c1', 'running', 1, 1, 0, 1 FROM generate_series(0, 6) AS n
 """
+
+
+_ELSEWHERE = """
+    INSERT INTO running (job, config, revision, generation, restarts, commit_number, leader_epoch, committed_at)
+    VALUES ('etl', '{"task_count": 2}', 1, 1, 0, 1, 1, now());
+    INSERT INTO reports (container, incarnation, commit_number, version) VALUES ('c1', '1', 1, 1), ('c2', '1', 1, 1);
+    INSERT INTO assignment (shard, container, epoch) SELECT shard, 'c2', 2 FROM generate_series(0, 4095) shard
+        ON CONFLICT (shard) DO UPDATE SET container = 'c2';
+    UPDATE tasks SET state = 'crashed', error = 'no such topic' WHERE index = 0;
+    INSERT INTO task_loads (job, index, generation, load) VALUES ('etl', 0, 1, '{"cpu_cores": 0.5}');
+    INSERT INTO tasks (job, index, container, state, revision, generation, restarts, epoch) VALUES
+        ('etl', 0, 'c2', 'starting', 1, 1, 0, 2), ('abc', 10, 'c1', 'running', 1, 1, 0, 1)
+"""
+"""Another job there, and the shards go to `c2`, which has started one of their tasks."""
 
 
 def is_so(container: ContainerView) -> tuple[str, str | None, str | None]:
@@ -98,6 +113,57 @@ def test_pages(client: JobClient) -> None:
     page = client.containers(limit=1)
     assert [each.name for each in page.containers] == ["c1"]
     assert [each.name for each in client.containers(cursor=page.next, limit=1).containers] == ["c2"]
+
+
+def test_the_tasks_of_a_container(service: RunningJobService, client: JobClient) -> None:
+    """1. Those that it reports, of all jobs, by job and index, in pages. 2. Each has the error and the place that the
+    tasks of its job have, and its load. 3. A job that does not ask for it any more does not expect it."""
+    client.put_job("etl", {**CONFIG, "task_count": 2})
+    with transaction(service.engine) as connection:
+        connection.execute(text(_ELSEWHERE))
+    first = client.container_tasks("c1", limit=7)
+    rest = client.container_tasks("c1", cursor=first.next, limit=7)
+    assert [task.task for task in first.tasks] == ["abc/10", *(f"etl/{number}" for number in range(6))]
+    assert ([task.task for task in rest.tasks], rest.next) == (["etl/6"], None)
+    assert first.tasks[0].job == "abc"
+    failed = first.tasks[1]
+    assert (failed.job, failed.state, failed.error, failed.expected) == ("etl", "crashed", "no such topic", True)
+    assert (failed.owner, failed.load) == ("c2", {"cpu_cores": 0.5})
+    assert [task.expected for task in first.tasks] == [False, True, True, False, False, False, False]
+    of_job = {task.task: task for task in client.tasks("etl").tasks if task.container == "c1"}
+    for task in (*first.tasks[1:], *rest.tasks):
+        assert of_job[task.task].model_dump() == task.model_dump(exclude={"job"})
+    assert client.container_tasks("c2").tasks[0].task == "etl/0"
+
+
+def test_the_tasks_of_a_container_are_read_by_each_role_and_with_its_own_cursor(
+    service: RunningJobService, client: JobClient
+) -> None:
+    with service.client(client.create_token("other", "reader")) as reader:
+        assert len(reader.container_tasks("c1").tasks) == 7
+    assert calls.get(f"{service.url}/v1/containers/c1/tasks").status_code == 401
+    with pytest.raises(NotFound, match="no container c9"):
+        client.container_tasks("c9")
+    for cursor in ("x", encode("etl"), encode("etl/-1"), encode(3)):
+        with pytest.raises(InvalidConfig) as refused:
+            client.container_tasks("c1", cursor=cursor)
+        assert (refused.value.field, refused.value.rule) == ("cursor", "cursor")
+
+
+def test_the_command_shows_the_tasks_of_a_container(service: RunningJobService, client: JobClient, shell: Shell):
+    """1. Each with its state and where it goes. 2. The first line of an error once, with the tasks that have it."""
+    client.put_job("etl", {**CONFIG, "task_count": 2})
+    with transaction(service.engine) as connection:
+        connection.execute(text(_ELSEWHERE))
+        connection.execute(text("UPDATE tasks SET error = E'no such topic\n  at line 7', state = 'crashed'"))
+    said = shell("containers", "c1").ok()
+    assert "crashed, moves to c2" in said
+    assert "crashed, not expected" in said
+    assert "abc/10, etl/0, etl/1, etl/2, etl/3 and 3 more: no such topic\n" in said
+    assert "at line 7" not in said
+    told = json.loads(shell("containers", "c1", "--json").ok())["reported_tasks"]
+    assert [task["task"] for task in told] == ["abc/10", *(f"etl/{number}" for number in range(7))]
+    assert shell("containers", "c2").ok().count("etl/0") == 2
 
 
 def test_cordon_drain_and_uncordon(client: JobClient) -> None:

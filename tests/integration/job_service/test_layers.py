@@ -15,9 +15,11 @@ from penstock.config.validate import check_merged
 from penstock.control.errors import Conflict, InvalidConfig, NotFound, VersionConflict
 from penstock.store.engine import CHANGED_EXPECTED, listen, transaction
 from penstock.wire.job_client import JobClient
+from penstock.wire.jobs import BatchAction, BatchWrite
 from penstock.wire.layers import LayerAdd
 from services.job_service.store.layers import all_layers
 from tests.support import calls
+from tests.support.cli.shell import Shell
 from tests.support.job_service.service import CONFIG, RunningJobService
 from tests.support.store.database import address_of
 
@@ -208,6 +210,53 @@ def test_an_override_expires_by_default_unless_asked_otherwise(client: JobClient
     assert client.patch_layer("etl", "oncall", {"priority": 3}, if_match=2).expires_at == asked
     assert client.put_layer("etl", "oncall", {"priority": 4}, if_match=3, expires_in_seconds=None).expires_at is None
     assert client.put_layer("etl", "scaler", {"priority": 4}, if_match=0).expires_at is None
+
+
+def test_a_layer_that_goes_back_to_a_version_ends_as_that_one(client: JobClient, service: RunningJobService) -> None:
+    """1. As long as then, where that end has passed; a later patch does not count. 2. At the same time, where it
+    is still to come. 3. Never, as it was. 4. As asked. 5. In a batch, too."""
+
+    def left(expires_at: datetime | None) -> float | None:
+        return None if expires_at is None else round((expires_at - datetime.now(UTC)).total_seconds() / 60)
+
+    def revert(version: int, **given: int) -> datetime | None:
+        present = client.get_layer("etl", "oncall").version
+        return client.revert_layer("etl", "oncall", version, if_match=present, **given).expires_at  # type: ignore[arg-type]
+
+    client.put_job("etl", CONFIG)
+    client.put_layer("etl", "oncall", {"priority": 3}, if_match=0, expires_in_seconds=None)
+    with transaction(service.engine) as connection:
+        connection.execute(text(_PAST))
+    assert left(revert(11)) == 120
+    assert left(revert(12)) == 120
+    assert left(revert(13)) == 30
+    assert revert(1) is None
+    assert left(revert(1, expires_in_seconds=600)) == 10
+    present = client.get_layer("etl", "oncall").version
+    write = BatchWrite(action=BatchAction.REVERT, job="etl", layer="oncall", if_match=present, version=11)
+    [done] = client.batch([write])
+    assert done.written is not None
+    assert (left(done.written.expires_at), client.get_layer("etl", "oncall").config) == (120, {"priority": 11})
+
+
+_PAST = """
+    INSERT INTO history (job, layer, version, revision, action, author, at, new, expires_at) VALUES
+    ('etl', 'oncall', 11, 1, 'put', 'ann', now() - interval '3 h', '{"priority": 11}', now() - interval '1 h'),
+    ('etl', 'oncall', 12, 1, 'patch', 'ann', now() - interval '61 min', '{"priority": 12}', now() - interval '1 h'),
+    ('etl', 'oncall', 13, 1, 'put', 'ann', now() - interval '3 h', '{"priority": 13}', now() + interval '30 min')
+"""
+"""A write for two hours, a patch just before their end, and a write whose end is still to come."""
+
+
+def test_the_command_says_when_a_layer_that_goes_back_ends(client: JobClient, shell: Shell) -> None:
+    client.put_job("etl", CONFIG)
+    client.put_layer("etl", "oncall", {"priority": 1}, if_match=0, expires_in_seconds=None)
+    client.put_layer("etl", "oncall", {"priority": 2}, if_match=1, expires_in_seconds=7200)
+    said = shell("revert", "etl", "oncall", "1").ok()
+    assert said.endswith("version 3\nit never ends, as at version 1: `penstock override etl --drop` ends it\n")
+    assert ", ends in 1h59m, at " in shell("revert", "etl", "oncall", "2").ok()
+    assert ", ends in 29m, at " in shell("revert", "etl", "oncall", "1", "--for", "30m").ok()
+    assert "never ends" not in shell("revert", "etl", "oncall", "0").ok()
 
 
 def test_a_layer_added_as_a_row_works_like_the_others(client: JobClient) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from penstock.tasks.redistribution import RedistributionRequest, SavepointName, 
 from penstock.wire.job_client import JobClient
 from services.state_syncer.decide.progress import Step
 from tests.support.cli.shell import Shell
+from tests.support.control.rounds import rounds_go_on
 from tests.support.job_service.service import CONFIG, RunningJobService
 from tests.support.state_syncer.cell import Cell, Interfering, depose, elect
 from tests.support.state_syncer.containers import everything_works, fails_at, waits_at
@@ -143,6 +145,22 @@ def test_a_restore_is_cancelled_on_the_command_line(shell: Shell, client: JobCli
     client.restore("etl", "nightly")
     assert "cancel_restore etl: revision" in shell("savepoint", "cancel-restore", "etl", "--reason", "no").ok()
     assert "no restore of etl is in progress" in shell("savepoint", "cancel-restore", "etl").refusal()
+
+
+def test_the_command_speaks_of_a_restore(shell: Shell, cell: Cell) -> None:
+    """1. Its plan fails: what takes it back is no other size. 2. It ends, and the lag that follows is told before."""
+    cell.containers.works = fails_at(Step.REDISTRIBUTE)
+    with rounds_go_on(partial(cell.rounds, 1)):
+        ended = shell("savepoint", "restore", "etl", "nightly")
+    assert (ended.code, "disk full" in ended.err) == (1, True)
+    assert "To give it up, `penstock savepoint cancel-restore etl`" in " ".join(ended.err.split())
+    assert "rescaling: " not in ended.out
+    cell.containers.works = everything_works
+    with rounds_go_on(partial(cell.rounds, 1)):
+        said = shell("savepoint", "restore", "etl", "nightly").ok()
+    assert said.endswith(
+        "reads again what came after the savepoint: until it has caught up, it lags. `penstock why etl`\n"
+    )
 
 
 def test_a_restore_that_cannot_be_read_fails_its_job_alone(client: JobClient, cell: Cell) -> None:

@@ -14,6 +14,7 @@ from penstock.store.engine import transaction
 from penstock.tasks.host_task import IMPORT_CHECKPOINT, TAKE_SAVEPOINT
 from penstock.tasks.savepoint import ImportRequest, SavedTask, SavepointRemoval, SavepointReport, SavepointRequest
 from penstock.wire.job_client import JobClient
+from penstock.wire.savepoints import waits_for
 from services.state_syncer.host_tasks.outcomes import AttemptKey, Done, Failed, Lost, Outcome
 from services.state_syncer.savepoints.reconciler import SavepointReconciler
 from services.state_syncer.savepoints.store import SavepointStore
@@ -222,6 +223,38 @@ def test_a_repeated_call_with_its_key_asks_once(client: JobClient, keeping: Keep
     assert len(client.savepoints("etl").savepoints) == 1
 
 
+def test_what_one_that_is_asked_for_waits_for(client: JobClient, keeping: Keeping) -> None:
+    """1. A container. 2. The container. 3. The next attempt, after the container failed. 4. Nothing."""
+    keeping.containers.works = lambda key: Failed("disk full")
+    client.create_savepoint("etl", "nightly")
+    assert waits_for(client.savepoint("etl", "nightly")) == "waits for the State Syncer to choose a container"
+    keeping.rounds(1)
+    bound = client.savepoint("etl", "nightly")
+    assert bound.container in ("a", "b")
+    assert waits_for(bound).startswith(f"{bound.container} copies the checkpoints; without a warm Spark host")
+    keeping.rounds(2)
+    again = waits_for(client.savepoint("etl", "nightly"))
+    assert again.startswith("waits for the State Syncer to choose a container; the last attempt failed: ")
+    assert again.endswith("disk full")
+    for _ in range(30):
+        keeping.rounds(1)
+        with transaction(keeping.engine) as connection:
+            connection.execute(text("UPDATE savepoints SET next_attempt_at = NULL"))
+    assert waits_for(client.savepoint("etl", "nightly")) == ""
+
+
+def test_the_command_says_what_it_waits_for(
+    service: RunningJobService, keeping: Keeping, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """No round comes: the command says once why nothing happens, and that it waited in vain."""
+    monkeypatch.setenv("PENSTOCK_URL", service.url)
+    monkeypatch.setenv("PENSTOCK_TOKEN", service.admin)
+    with capture_logs():
+        ended = Shell(monkeypatch, capsys)("savepoint", "create", "etl", "nightly", "--timeout", "1s")
+    assert ended.out.splitlines()[1:] == ["savepoint nightly: waits for the State Syncer to choose a container"]
+    assert ended.code == 3
+
+
 def test_the_commands(
     service: RunningJobService, keeping: Keeping, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -233,7 +266,8 @@ def test_the_commands(
             said = shell("savepoint", "create", "etl", "nightly", "--reason", "why not").ok().splitlines()
             keeping.containers.works = lambda key: Failed("disk full")
             failed = shell("savepoint", "create", "etl", "broken")
-        assert said[1:] == [
+        assert all(line.startswith("savepoint nightly: ") for line in said[1:-2])
+        assert said[-2:] == [
             "savepoint nightly of etl is ready: generation 1, 1,234 bytes",
             "task 1 is from savepoint old: gone",
         ]

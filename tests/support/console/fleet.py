@@ -65,6 +65,10 @@ _ROWS = (
     FROM jobs WHERE name = 'clicks-hourly'
     """,
     """
+    INSERT INTO savepoints (job, name, state, detail, container, attempts, author, reason)
+    VALUES ('clicks-hourly', 'nightly', 'asked', 'no space left on device', 'container-01', 2, 'ann', 'every night')
+    """,
+    """
     INSERT INTO task_metrics (job, index, minute, input_rows_per_second, processed_rows_per_second, backlog_records,
         lag_seconds, batch_seconds, cpu_cores, memory_bytes, state_rows, state_memory_bytes)
     SELECT 'clicks-hourly', index, date_trunc('minute', now()) - make_interval(mins => ago),

@@ -32,6 +32,7 @@ def ago(seconds: float) -> datetime:
 def task(index: int = 0, container: str = "c1", *, progress: Mapping[str, Any] = WELL, **changes: Any) -> ReportedTask:
     """A task that runs well."""
     row: dict[str, Any] = {
+        "job": "etl",
         "index": index,
         "container": container,
         "state": "running",

@@ -25,7 +25,7 @@ def test_an_untriaged_problem_raises_an_alert_with_what_was_known() -> None:
     ((key, (message, evidence)),) = found.raised.items()
     assert key == (AlertKind.LAG_UNTRIAGED, "stuck")
     assert message.startswith("stuck: lag of 100 s is over the SLO of 90 s; by the estimate 2 tasks should be enough")
-    assert "Estimate: a task does 100 rows/s, measured in 60 busy minutes." in evidence["why"]
+    assert "Estimate: a busy task does 100 rows/s, measured in 60 busy minutes." in evidence["why"]
 
 
 def test_an_alert_stays_open_until_the_lag_is_gone_also_when_something_is_done() -> None:

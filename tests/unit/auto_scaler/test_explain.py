@@ -31,13 +31,38 @@ def test_a_growth_is_told_from_the_symptom_to_the_limit() -> None:
     assert grew == [
         "Symptom: lag. The job has 2 tasks and is 120 s behind; the SLO is 90 s.",
         "What comes in: 1,000 rows/s. What waits: 9,000 rows, and that changes by +12 rows/s.",
-        "Estimate: a task does 100 rows/s, measured in 60 busy minutes.",
+        "Estimate: a busy task does 100 rows/s, measured in 60 busy minutes.",
         "Past days: not looked at.",
         "Last change: from 1 to 2 tasks at 2026-01-10 11:50 UTC.",
         "Last update: by ann at 2026-01-09 12:00 UTC.",
         "The job gets more tasks: lag of 120 s is over the SLO of 90 s; 1,000 rows/s come in and 9,000 wait, to be "
-        "worked off in 900 s; a task does 100 rows/s; from 2 to 10 tasks.",
+        "worked off in 900 s; planned with 100 rows/s for each task, the estimate; from 2 to 10 tasks.",
         "Limit: 13 tasks are needed, and it may have 10 by its max_task_count of 10.",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("processed", "known", "planned"),
+    [
+        (200.0, {}, "planned with 100 rows/s for each task, the estimate"),
+        (120.0, {}, "planned with 60 rows/s for each task, which each does now"),
+        (300.0, {}, "planned with 150 rows/s for each task, which each does now"),
+        (
+            200.0,
+            {"load": load(190.0, 0.0), "last_change": change(Action.DECREASE_TASKS, 4, 2)},
+            "planned with 98 rows/s for each task, as the last decrease showed",
+        ),
+    ],
+)
+def test_the_rate_that_is_planned_with_is_not_called_the_estimate(
+    processed: float, known: dict[str, Any], planned: str
+) -> None:
+    """It may be another one: no two rates have the same words."""
+    facts = {"rate": rate(), "load": load(1000.0, 9000.0, 12.0), **known}
+    told = why(symptoms(120.0, processed_rows_per_second=processed), job(2, max_task_count=10), **facts)
+    assert any(planned in sentence for sentence in told)
+    assert [sentence for sentence in told if "task does" in sentence] == [
+        "Estimate: a busy task does 100 rows/s, measured in 60 busy minutes."
     ]
 
 
@@ -53,7 +78,7 @@ def test_health_is_told_with_past_days_and_what_speaks_against_a_reduction() -> 
     assert kept[:4] == [
         "Symptom: none. The job has 4 tasks and is 0 s behind; the SLO is 90 s.",
         "What comes in: 100 rows/s. What waits: unknown.",
-        "Estimate: a task does at least 100 rows/s; there were only 2 busy minutes.",
+        "Estimate: a busy task does at least 100 rows/s; there were only 2 busy minutes.",
         "Past days: 3 compared. At this time up to 330 rows/s came in within 240 minutes, and usually 200 within 30.",
     ]
     assert kept[4:] == [
@@ -66,12 +91,12 @@ PARTS = {
     "a profile": (
         symptoms(),
         {"rate": rate(busy=2, of_profile=True)},
-        "Estimate: a task does 100 rows/s, by a profile; there were only 2 busy minutes.",
+        "Estimate: a busy task does 100 rows/s, by a profile; there were only 2 busy minutes.",
     ),
     "slower lately": (
         symptoms(),
         {"rate": rate().model_copy(update={"latest_rows_per_second": 60.0})},
-        "Estimate: a task does 100 rows/s, and lately 60, measured in 60 busy minutes.",
+        "Estimate: a busy task does 100 rows/s, and lately 60, measured in 60 busy minutes.",
     ),
     "disk": (
         symptoms(),

@@ -108,6 +108,10 @@ def test_a_plan_shows_what_spark_finds() -> None:
     found = shown(plan(analysis={"verified": False, "problems": [problem]}))
     assert found.problems == ("query.sql (columns): there is no column x",)
     assert not found.notes
+    login = {"field": "inputs", "rule": "kafka_login", "detail": "inputs: kafka refuses the user bob"}
+    found = shown(plan(analysis={"verified": False, "problems": [login], "why": "no warm host"}))
+    assert found.problems == ("inputs (kafka_login): inputs: kafka refuses the user bob",)
+    assert found.notes == ("not verified by Spark: no warm host",)
     assert shown(plan(analysis={"verified": False, "why": "no warm host"})).notes == (
         "not verified by Spark: no warm host",
     )

@@ -7,7 +7,10 @@ from typing import Any
 
 import pytest
 
+from penstock.config.problems import Problem
 from penstock.config.validate import check_merged
+from penstock.control.errors import Unavailable
+from penstock.kafka.refusals import LOGIN
 from penstock.spark import parts
 from penstock.spark.packages import pack
 from penstock.spark.parts import found_without_spark, missing_parts
@@ -67,11 +70,23 @@ def test_topics_are_looked_at_without_spark(
 
     monkeypatch.setattr(parts, "input_topics", topics)
     config = check_merged(job({"inputs": {"flights": {"key_groups": 64}}}), carries=True)
-    problems = found_without_spark(config, has_time, settings=SETTINGS)
+    problems = found_without_spark(config, has_time, settings=SETTINGS).problems
     assert [(each.field, each.rule) for each in problems] == found
 
 
 def test_a_kafka_that_does_not_answer_says_nothing_of_topics_and_the_rest_is_told() -> None:
     config = check_merged(job() | {"package": {"name": "rules", "version": "2"}}, carries=True)
-    problems = found_without_spark(config, True, settings=SETTINGS)
-    assert [each.rule for each in problems] == ["package_exists"]
+    report = found_without_spark(config, True, settings=SETTINGS)
+    assert [each.rule for each in report.problems] == ["package_exists"]
+    assert (report.logins, report.unchecked) == ((), ())
+
+
+def test_a_refused_login_is_told_and_is_no_fault_of_the_job(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: object, **__: object) -> None:
+        raise Unavailable("kafka refuses the user bob", rule=LOGIN)
+
+    monkeypatch.setattr(parts, "input_topics", refused)
+    report = found_without_spark(check_merged(job(), carries=True), True, settings=SETTINGS)
+    assert report.problems == ()
+    assert report.logins == (Problem("inputs", "kafka_login", "inputs: kafka refuses the user bob"),)
+    assert report.unchecked == ("kafka refuses the user bob",)

@@ -23,6 +23,7 @@ from penstock.spark.balance import limit_options
 from penstock.spark.inputs.avro import schemas_as_the_registry_has_them
 from penstock.spark.inputs.checks import check_inputs
 from penstock.spark.inputs.topic_checks import input_topics
+from penstock.spark.parts import login_problems
 from penstock.spark.paths import require_allowed_paths
 from penstock.spark.query import result_of
 from penstock.spark.session import release_frames, task_session
@@ -56,6 +57,7 @@ class Analysis:
     query: str
     problems: list[Problem] = field(default_factory=list)
     unchecked: list[str] = field(default_factory=list)
+    logins: list[Problem] = field(default_factory=list)
     frame: DataFrame | None = None
     facts: PlanFacts = field(default_factory=PlanFacts)
 
@@ -69,7 +71,11 @@ class Analysis:
             for step in self.facts.steps
         )
         return AnalysisReport(
-            problems=tuple(self.problems), unchecked=tuple(self.unchecked), columns=columns, operators=tuple(steps)
+            problems=tuple(self.problems),
+            unchecked=tuple(self.unchecked),
+            columns=columns,
+            operators=tuple(steps),
+            logins=tuple(dict.fromkeys(self.logins)),
         )
 
     @contextmanager
@@ -79,6 +85,7 @@ class Analysis:
             yield
         except Unavailable as error:
             self.unchecked.append(error.detail)
+            self.logins += login_problems(where, error)
         except Exception as error:  # noqa: BLE001 -- what a query or schema raises is the job's
             self.problems.append(problem_of(error, where, rule, self.query))
 

@@ -1,8 +1,9 @@
-"""The way of a job's newest revision: written, planned, committed, run by its tasks. Pure."""
+"""The way of a revision: written, planned, committed, run by its tasks. The CLI and the console tell it in these words.
+Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -32,6 +33,11 @@ class Hop:
     text: str
     at: datetime | None = None
 
+    @property
+    def line(self) -> str:
+        """It as a line of text."""
+        return f"{self.title}: {self.text}" if self.text else self.title
+
 
 @dataclass(frozen=True, slots=True)
 class PlanStep:
@@ -41,47 +47,76 @@ class PlanStep:
     progress: Progress
 
 
-def hops(job: JobView, sync: SyncView, tasks: Sequence[TaskView]) -> list[Hop]:
-    """The steps of the newest revision. Exactly one is under way or failed, unless the job has converged."""
-    is_committed = job.running_revision is not None and job.running_revision >= job.revision
+def hops(job: JobView, sync: SyncView, tasks: Sequence[TaskView], revision: int | None = None) -> list[Hop]:
+    """The steps of a revision, by default the newest. Exactly one is under way or failed, unless the job has
+    converged."""
+    asked = revision or job.revision
+    is_committed = job.running_revision is not None and job.running_revision >= asked
     has_failed = job.state in (JobState.FAILED, JobState.QUARANTINED)
     planned = _planned(job, sync, is_committed=is_committed, has_failed=has_failed)
     committed = Progress.DONE if is_committed else Progress.NOW if planned.progress is Progress.DONE else Progress.WAITS
     running, expected = _running(job, tasks)
     runs = Progress.WAITS if not is_committed else Progress.DONE if job.converged else Progress.NOW
     return [
-        _written(job),
+        _written(job, asked),
         planned,
-        Hop("committed", committed, _committed_text(job), sync.committed_at if is_committed else None),
+        Hop("committed", committed, _committed_text(job, is_committed), sync.committed_at if is_committed else None),
         Hop("tasks run it", runs, _running_text(job, running, expected) if is_committed else ""),
         Hop("converged", Progress.DONE if job.converged else Progress.WAITS, "yes" if job.converged else "not yet"),
     ]
 
 
-def _written(job: JobView) -> Hop:
-    newest = max(job.layers, key=lambda layer: layer.revision or 0, default=None)
-    if newest is None or newest.revision != job.revision:
-        return Hop("written", Progress.DONE, f"revision {job.revision}")
-    return Hop(
-        "written", Progress.DONE, f"revision {job.revision}, {newest.layer} by {newest.author}", newest.written_at
-    )
+def written_text(revision: int, layer: str | None, author: str) -> str:
+    """Which write a revision is, and whose."""
+    return f"revision {revision}{f', {layer}' if layer else ''} by {author}"
+
+
+def _written(job: JobView, revision: int) -> Hop:
+    layer = next((each for each in job.layers if each.revision == revision), None)
+    if layer is None:
+        return Hop("written", Progress.DONE, f"revision {revision}")
+    text = written_text(revision, layer.layer, layer.author or "somebody")
+    return Hop("written", Progress.DONE, text, layer.written_at)
 
 
 def _planned(job: JobView, sync: SyncView, *, is_committed: bool, has_failed: bool) -> Hop:
     if is_committed:
         return Hop("planned", Progress.DONE, "")
-    kind = f"{sync.change_kind} change" if sync.change_kind else ""
     if has_failed:
         return Hop("planned", Progress.FAILED, sync.detail or job.detail or job.state)
     if job.state is JobState.PENDING:
         return Hop("planned", Progress.NOW, "waits for the State Syncer")
     if job.state in (JobState.WAITING, JobState.QUEUED):
         return Hop("planned", Progress.NOW, sync.detail or job.state)
-    return Hop("planned", Progress.DONE, kind)
+    return Hop("planned", Progress.DONE, change_in_words(sync))
 
 
-def _committed_text(job: JobView) -> str:
-    return "never" if job.running_revision is None else f"runs revision {job.running_revision}"
+def change_in_words(sync: SyncView) -> str:
+    """What is under way: a restore, or a change of some kind; empty when that is not known."""
+    savepoint = _restored(sync)
+    if savepoint is None:
+        return f"{sync.change_kind} change" if sync.change_kind else ""
+    name, owner = savepoint.get("name"), savepoint.get("job")
+    return f"restore of savepoint {name}" + ("" if owner in (None, sync.job) else f" of {owner}")
+
+
+def state_in_words(sync: SyncView) -> str:
+    """The state of a job's configuration. A restore goes the way of a rescale, and is none for people."""
+    return "restoring" if sync.state == JobState.RESCALING and _restored(sync) is not None else sync.state
+
+
+def _restored(sync: SyncView) -> Mapping[str, Any] | None:
+    """The savepoint of the plan that is recorded; None for a plan that is no restore."""
+    restore = sync.plan.get("restore") if isinstance(sync.plan, dict) else None
+    savepoint = restore.get("savepoint") if isinstance(restore, dict) else None
+    return savepoint if isinstance(savepoint, dict) else None
+
+
+def _committed_text(job: JobView, is_committed: bool) -> str:
+    if job.running_revision is None:
+        return "never"
+    generation = "" if job.generation is None else f" as generation {job.generation}"
+    return f"{'' if is_committed else 'still '}runs revision {job.running_revision}{generation}"
 
 
 def _running(job: JobView, tasks: Sequence[TaskView]) -> tuple[int, int]:
@@ -117,6 +152,5 @@ def _progress(number: int, now: int) -> Progress:
 
 
 def _name(step: Any) -> str:
-    if isinstance(step, dict):
-        return str(step.get("name") or step.get("step") or step.get("kind") or step)
-    return str(step)
+    named = (step.get("name") or step.get("step") or step.get("kind") or step) if isinstance(step, dict) else step
+    return str(named).replace("_", " ")

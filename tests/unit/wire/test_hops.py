@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from penstock.wire.hops import Progress, change_in_words, hops, plan_steps, state_in_words
 from penstock.wire.jobs import JobView, LayerVersion
 from penstock.wire.overview import SyncView, TaskView
-from services.console.views.hops import Progress, hops, plan_steps
 
 NOW = datetime(2026, 11, 25, tzinfo=UTC)
 
@@ -61,8 +61,35 @@ def test_the_hops_say_who_when_and_how_many() -> None:
     tasks = [task(0), task(1, revision=4), task(2, state="crashed"), task(7, expected=False)]
     written, _, committed, run, _ = hops(job(converged=False), sync(**SYNC | AT), tasks)
     assert (written.text, written.at) == ("revision 5, base by ann", NOW)
-    assert committed.at == NOW
+    assert (committed.line, committed.at) == ("committed: runs revision 5 as generation 1", NOW)
     assert run.text == "1 of 3 tasks"
+
+
+def test_an_earlier_revision_has_its_own_way() -> None:
+    facts = {"running_revision": 4, "state": "pending", "converged": False}
+    assert [hop.progress for hop in hops(job(**facts), sync(**SYNC), [], 4)][:3] == ["done", "done", "done"]
+    assert hops(job(**facts), sync(**SYNC), [], 4)[0].text == "revision 4"
+
+
+@pytest.mark.parametrize(
+    ("savepoint", "state", "words"),
+    [
+        (None, "rescaling", ("rescale change", "rescaling")),
+        ({"job": "etl", "name": "v1"}, "rescaling", ("restore of savepoint v1", "restoring")),
+        ({"job": "old", "name": "v1"}, "rescaling", ("restore of savepoint v1 of old", "restoring")),
+        ({"job": "etl", "name": "v1"}, "failed", ("restore of savepoint v1", "failed")),
+    ],
+)
+def test_a_restore_is_told_as_one(savepoint: Any, state: str, words: tuple[str, str]) -> None:
+    plan = {"kind": "rescale", "restore": None if savepoint is None else {"savepoint": savepoint}}
+    found = sync(**SYNC | {"plan": plan, "change_kind": "rescale", "state": state})
+    assert (change_in_words(found), state_in_words(found)) == words
+
+
+def test_what_is_not_committed_still_runs_the_revision_before() -> None:
+    found = hops(job(running_revision=4, state="rescaling", converged=False), sync(**SYNC), [])
+    assert found[2].line == "committed: still runs revision 4 as generation 1"
+    assert hops(job(running_revision=None, state="pending", converged=False), sync(**SYNC), [])[2].text == "never"
 
 
 def test_a_failure_says_why() -> None:
