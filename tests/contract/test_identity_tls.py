@@ -137,6 +137,14 @@ def test_a_connection_does_not_outlive_its_certificate(cell: IdentityFolder, ser
         assert client.get(f"{service.url}/v1/specs").status_code == 401
 
 
+def _read(client: httpx.Client, url: str) -> httpx.Response:
+    """As Penstock's clients do, once more where the service has closed the kept connection as the call was sent."""
+    try:
+        return client.get(url)
+    except httpx.RemoteProtocolError:
+        return client.get(url)
+
+
 def test_certificates_and_authority_change_while_clients_are_connected(
     cell: IdentityFolder, service: RunningTaskService
 ) -> None:
@@ -147,7 +155,7 @@ def test_certificates_and_authority_change_while_clients_are_connected(
 
         def answers() -> bool:
             assert anybody.send("GET", "/healthz", headers={"Connection": "close"}).is_success
-            return client.get(f"{service.url}/v1/specs").status_code == 200
+            return _read(client, f"{service.url}/v1/specs").status_code == 200
 
         assert answers()
         cell.issue(C1, HOSTS, datetime.now(UTC))
