@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, TypeVar
 
 import orjson
-from fastapi import Body, Depends, Header, HTTPException, Path, Query, Request, Response
+from fastapi import APIRouter, Body, Depends, Header, HTTPException, Path, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from fastapi.routing import APIRoute
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
@@ -27,7 +27,7 @@ from penstock.control.errors import InvalidConfig, NotFound
 from penstock.control.texts import clean
 from penstock.control.unique_keys import DuplicateKey
 from penstock.model.jobs import StoredJob
-from penstock.wire.jobs import WithReason
+from penstock.wire.jobs import Problem, WithReason
 from penstock.wire.replays import ReplayClient
 from services.job_service.access import Need, Principal
 from services.job_service.analyses import Analyses
@@ -54,6 +54,17 @@ _SMALL_BYTES = 64 * 1024
 _LONGEST_NUMBER = 18
 _VERSION = r'^"(0|[1-9][0-9]{0,17})"$'
 _VERSION_OR_ANY = r'^(\*|"(0|[1-9][0-9]{0,17})")$'
+_PROBLEMS: dict[int | str, dict[str, Any]] = {
+    400: {"description": "the body cannot be read", "model": Problem},
+    401: {"description": "no token, or one that is unknown, revoked or expired", "model": Problem},
+    403: {"description": "the token may not do this", "model": Problem},
+    404: {"description": "no such job, layer, version, container or token", "model": Problem},
+    409: {"description": "the version has moved on, or the call contradicts the present state", "model": Problem},
+    413: {"description": "the body is too large", "model": Problem},
+    422: {"description": "a field breaks a rule", "model": Problem},
+    428: {"description": "a write without If-Match", "model": Problem},
+    503: {"description": "the job store cannot be reached", "model": Problem},
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +169,11 @@ class StrictRoute(APIRoute):
             return await handler(strict)
 
         return handle
+
+
+def router_of(tag: str) -> APIRouter:
+    """A router of calls with a token, for the part of the document with this tag."""
+    return APIRouter(tags=[tag], route_class=StrictRoute, responses=_PROBLEMS)
 
 
 _bearer = HTTPBearer(auto_error=False, description="a token of `POST /v1/tokens`")
