@@ -176,13 +176,8 @@ def router_of(tag: str) -> APIRouter:
     return APIRouter(tags=[tag], route_class=StrictRoute, responses=_PROBLEMS)
 
 
-_bearer = HTTPBearer(auto_error=False, description="a token of `POST /v1/tokens`")
-
-
-# Dependencies that do no I/O are `async`: FastAPI runs the others on threads, and each hop costs as much as a query.
-async def _parts(request: Request) -> Parts:
-    parts: Parts = request.app.state.parts
-    return parts
+_SCHEME, _TOKEN_WANTED = "HTTPBearer", "a token of `POST /v1/tokens`"
+_bearer = HTTPBearer(scheme_name=_SCHEME, auto_error=False, description=_TOKEN_WANTED)
 
 
 async def _caller(request: Request) -> Principal:
@@ -199,15 +194,19 @@ async def principal_of(parts: Parts, token: str | None) -> Principal:
     return await run_in_threadpool(parts.authenticator.principal, token) if known is None else known
 
 
-async def _principal(
-    request: Request, _: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)]
-) -> Principal:
-    """What `StrictRoute` found out before it read the body."""
-    principal: Principal = request.state.principal
-    return principal
+# FastAPI solves the dependencies of a call one by one, those of others anew each time: few, and none below others. Those
+# that do no I/O are `async`: FastAPI runs the others on threads, and each hop costs as much as a query.
+class _KnownCaller(HTTPBearer):
+    """What `StrictRoute` found out before it read the body; as a dependency it also says in the document that the call
+    needs a token."""
+
+    async def __call__(self, request: Request) -> Principal:  # type: ignore[override]
+        """Who calls."""
+        principal: Principal = request.state.principal
+        return principal
 
 
-PrincipalOf = Annotated[Principal, Depends(_principal)]
+PrincipalOf = Annotated[Principal, Depends(_KnownCaller(scheme_name=_SCHEME, description=_TOKEN_WANTED))]
 
 
 async def _token(credentials: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)]) -> str | None:
@@ -218,7 +217,8 @@ TokenOf = Annotated[str | None, Depends(_token)]
 """The caller's token, for what lasts longer than one call; None without authentication."""
 
 
-async def _authorized(parts: Annotated[Parts, Depends(_parts)], _: PrincipalOf) -> Parts:
+async def _authorized(request: Request, _: PrincipalOf) -> Parts:
+    parts: Parts = request.app.state.parts
     return parts
 
 
@@ -227,10 +227,10 @@ PartsOf = Annotated[Parts, Depends(_authorized)]
 
 async def _call(
     request: Request,
-    parts: PartsOf,
     principal: PrincipalOf,
     idempotency_key: Annotated[str | None, Header(pattern=_PRINTABLE)] = None,
 ) -> Call:
+    parts: Parts = request.app.state.parts
     began = parts.clock.monotonic()
     fingerprint = _fingerprint(request, await request.body())
     return Call(
@@ -331,8 +331,8 @@ def _version(entity_tag: str | None) -> int | None:
 def _fingerprint(request: Request, body: bytes) -> str:
     parts = (
         request.method,
-        request.url.path,
-        request.url.query,
+        request.scope["path"],
+        request.scope["query_string"].decode("latin-1"),
         request.headers.get("if-match", ""),
         request.headers.get("if-none-match", ""),
     )
