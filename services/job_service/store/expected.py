@@ -176,8 +176,8 @@ def _met(connection: Connection, jobs: Sequence[Row[Any]]) -> Found:
     if not jobs:
         return Found({}, all_layers(connection), {})
     contents = _ALL_THAT_WRITES_MEET.execute(connection, [row.name for row in jobs])
-    ranks = sorted((LayerRow(job, *config) for kind, job, _, config, *_ in contents if kind == "rank"), key=_rank)
-    flows = [Flow(job, tuple(config[0]), *config[1:]) for kind, job, _, config, *_ in contents if kind == "flow"]
+    ranks = sorted((LayerRow(row.job, *row.config) for row in contents if row.kind == "rank"), key=_rank)
+    flows = [Flow(row.job, tuple(row.config[0]), *row.config[1:]) for row in contents if row.kind == "flow"]
     return Found(_stored(jobs, contents), {row.name: row for row in ranks}, {flow.job: flow for flow in flows})
 
 

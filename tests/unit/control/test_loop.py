@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 
@@ -77,19 +76,10 @@ def make_loop(
     clock: Clock | None = None,
     period_seconds: float = LONG_SECONDS,
     renew_seconds: float = 0.05,
-    gather_seconds: float = 0.0,
 ) -> LeaderLoop:
     leadership = Leadership("test", election, 10.0, monotonic or Time())
     clock = clock or SystemClock()
-    loop = LeaderLoop(
-        "test",
-        round_,
-        leadership,
-        clock,
-        period_seconds=period_seconds,
-        renew_seconds=renew_seconds,
-        gather_seconds=gather_seconds,
-    )
+    loop = LeaderLoop("test", round_, leadership, clock, period_seconds=period_seconds, renew_seconds=renew_seconds)
     loops.append(loop)
     return loop
 
@@ -125,24 +115,6 @@ def test_a_wake_up_during_a_round_causes_one_more(loops: list[LeaderLoop]) -> No
     go_on.set()
     wait_until(lambda: loop.rounds == 2, 5, "the second round")
     assert len(rounds) == 2
-
-
-def test_a_loop_that_gathers_rests_as_long_as_its_round_took(loops: list[LeaderLoop]) -> None:
-    """Wake-ups come without end: each round begins no sooner after the one before than that took."""
-    begun: list[float] = []
-    ended: list[float] = []
-
-    def round_(_: int) -> None:
-        begun.append(time.monotonic())
-        loop.wake()
-        threading.Event().wait(0.1)
-        ended.append(time.monotonic())
-
-    loop = make_loop(loops, round_, FakeElection(), gather_seconds=0.001)
-    loop.start()
-    wait_until(lambda: len(ended) >= 4, 5, "four rounds")
-    rests = [after - before for before, after in zip(ended, begun[1:], strict=False)]
-    assert min(rests) > 0.09
 
 
 def test_no_wake_up_is_lost_at_any_moment(loops: list[LeaderLoop]) -> None:
