@@ -19,7 +19,7 @@ from starlette.staticfiles import StaticFiles
 from penstock.control.clock import Clock
 from penstock.control.errors import PenstockError, Unauthenticated, Unavailable
 from penstock.control.logs import logger
-from penstock.wire.app import create_app
+from penstock.wire.app import add_routes, create_app
 from penstock.wire.http import HttpClient
 from penstock.wire.job_client import JobClient
 from penstock.wire.problems import penstock_error
@@ -67,7 +67,7 @@ def create_console(settings: ConsoleSettings, clock: Clock) -> FastAPI:
         url=settings.console_url,
     )
     for routes in _ROUTES:
-        app.include_router(routes.router)
+        add_routes(app, routes.router)
     app.mount("/static", StaticFiles(directory=STATIC), name="static")
     app.exception_handler(SignInNeeded)(_sign_in_needed)
     app.exception_handler(PenstockError)(_refused)

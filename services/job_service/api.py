@@ -10,9 +10,8 @@ from sqlalchemy import Engine, text
 from penstock.control.clock import Clock
 from penstock.store.engine import transaction
 from penstock.wire.analyses import AnalysisClient
-from penstock.wire.app import at_end, create_app
+from penstock.wire.app import add_routes, at_end, create_app
 from penstock.wire.http import Identity
-from penstock.wire.jobs import Problem
 from penstock.wire.problems import PROBLEM
 from penstock.wire.replays import ReplayClient
 from penstock.wire.task_logs import TaskLogClient
@@ -79,24 +78,13 @@ _ROUTES = (
     fleet,
     events,
 )
-_PROBLEMS: dict[int | str, dict[str, Any]] = {
-    400: {"description": "the body cannot be read", "model": Problem},
-    401: {"description": "no token, or one that is unknown, revoked or expired", "model": Problem},
-    403: {"description": "the token may not do this", "model": Problem},
-    404: {"description": "no such job, layer, version, container or token", "model": Problem},
-    409: {"description": "the version has moved on, or the call contradicts the present state", "model": Problem},
-    413: {"description": "the body is too large", "model": Problem},
-    422: {"description": "a field breaks a rule", "model": Problem},
-    428: {"description": "a write without If-Match", "model": Problem},
-    503: {"description": "the job store cannot be reached", "model": Problem},
-}
 
 
 def create_api(engine: Engine, clock: Clock, settings: JobServiceSettings, identity: Identity | None = None) -> FastAPI:
     """The Job Service's application on a job store. `identity`: who asks containers for analyses and logs."""
     app = create_app("job_service", ready=lambda: _ready(engine))
     for routes in _ROUTES:
-        app.include_router(routes.router, responses=_PROBLEMS)
+        add_routes(app, routes.router)
     authenticator = Authenticator(
         engine, clock, enabled=settings.authentication, cache_seconds=settings.job_service_token_cache_seconds
     )

@@ -32,7 +32,7 @@ def recorded(request: Request) -> Iterator[list[int]]:
             author=request.state.principal.name,
             address=request.client.host if request.client else None,
             method=request.method,
-            path=request.url.path,
+            path=request.scope["path"],
             status=answered[-1] if answered else None,
         )
 

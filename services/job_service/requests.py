@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, TypeVar
 
 import orjson
-from fastapi import Body, Depends, Header, HTTPException, Path, Query, Request, Response
+from fastapi import APIRouter, Body, Depends, Header, HTTPException, Path, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from fastapi.routing import APIRoute
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
@@ -27,7 +27,7 @@ from penstock.control.errors import InvalidConfig, NotFound
 from penstock.control.texts import clean
 from penstock.control.unique_keys import DuplicateKey
 from penstock.model.jobs import StoredJob
-from penstock.wire.jobs import WithReason
+from penstock.wire.jobs import Problem, WithReason
 from penstock.wire.replays import ReplayClient
 from services.job_service.access import Need, Principal
 from services.job_service.analyses import Analyses
@@ -54,6 +54,17 @@ _SMALL_BYTES = 64 * 1024
 _LONGEST_NUMBER = 18
 _VERSION = r'^"(0|[1-9][0-9]{0,17})"$'
 _VERSION_OR_ANY = r'^(\*|"(0|[1-9][0-9]{0,17})")$'
+_PROBLEMS: dict[int | str, dict[str, Any]] = {
+    400: {"description": "the body cannot be read", "model": Problem},
+    401: {"description": "no token, or one that is unknown, revoked or expired", "model": Problem},
+    403: {"description": "the token may not do this", "model": Problem},
+    404: {"description": "no such job, layer, version, container or token", "model": Problem},
+    409: {"description": "the version has moved on, or the call contradicts the present state", "model": Problem},
+    413: {"description": "the body is too large", "model": Problem},
+    422: {"description": "a field breaks a rule", "model": Problem},
+    428: {"description": "a write without If-Match", "model": Problem},
+    503: {"description": "the job store cannot be reached", "model": Problem},
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,13 +171,13 @@ class StrictRoute(APIRoute):
         return handle
 
 
-_bearer = HTTPBearer(auto_error=False, description="a token of `POST /v1/tokens`")
+def router_of(tag: str) -> APIRouter:
+    """A router of calls with a token, for the part of the document with this tag."""
+    return APIRouter(tags=[tag], route_class=StrictRoute, responses=_PROBLEMS)
 
 
-# Dependencies that do no I/O are `async`: FastAPI runs the others on threads, and each hop costs as much as a query.
-async def _parts(request: Request) -> Parts:
-    parts: Parts = request.app.state.parts
-    return parts
+_SCHEME, _TOKEN_WANTED = "HTTPBearer", "a token of `POST /v1/tokens`"
+_bearer = HTTPBearer(scheme_name=_SCHEME, auto_error=False, description=_TOKEN_WANTED)
 
 
 async def _caller(request: Request) -> Principal:
@@ -183,15 +194,19 @@ async def principal_of(parts: Parts, token: str | None) -> Principal:
     return await run_in_threadpool(parts.authenticator.principal, token) if known is None else known
 
 
-async def _principal(
-    request: Request, _: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)]
-) -> Principal:
-    """What `StrictRoute` found out before it read the body."""
-    principal: Principal = request.state.principal
-    return principal
+# FastAPI solves the dependencies of a call one by one, those of others too: few, and none below others. Those
+# that do no I/O are `async`: FastAPI runs the others on threads, and each hop costs as much as a query.
+class _KnownCaller(HTTPBearer):
+    """What `StrictRoute` found out before it read the body; as a dependency it also says in the document that the call
+    needs a token."""
+
+    async def __call__(self, request: Request) -> Principal:  # type: ignore[override]
+        """Who calls."""
+        principal: Principal = request.state.principal
+        return principal
 
 
-PrincipalOf = Annotated[Principal, Depends(_principal)]
+PrincipalOf = Annotated[Principal, Depends(_KnownCaller(scheme_name=_SCHEME, description=_TOKEN_WANTED))]
 
 
 async def _token(credentials: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)]) -> str | None:
@@ -202,7 +217,8 @@ TokenOf = Annotated[str | None, Depends(_token)]
 """The caller's token, for what lasts longer than one call; None without authentication."""
 
 
-async def _authorized(parts: Annotated[Parts, Depends(_parts)], _: PrincipalOf) -> Parts:
+async def _authorized(request: Request, _: PrincipalOf) -> Parts:
+    parts: Parts = request.app.state.parts
     return parts
 
 
@@ -211,10 +227,10 @@ PartsOf = Annotated[Parts, Depends(_authorized)]
 
 async def _call(
     request: Request,
-    parts: PartsOf,
     principal: PrincipalOf,
     idempotency_key: Annotated[str | None, Header(pattern=_PRINTABLE)] = None,
 ) -> Call:
+    parts: Parts = request.app.state.parts
     began = parts.clock.monotonic()
     fingerprint = _fingerprint(request, await request.body())
     return Call(
@@ -315,8 +331,8 @@ def _version(entity_tag: str | None) -> int | None:
 def _fingerprint(request: Request, body: bytes) -> str:
     parts = (
         request.method,
-        request.url.path,
-        request.url.query,
+        request.scope["path"],
+        request.scope["query_string"].decode("latin-1"),
         request.headers.get("if-match", ""),
         request.headers.get("if-none-match", ""),
     )

@@ -24,7 +24,7 @@ from services.job_service.path_rules import require_paths
 from services.job_service.store import expected, flows, history, idempotency, packages, secrets
 from services.job_service.store import jobs as job_rows
 from services.job_service.store import layers as layer_rows
-from services.job_service.store.layers import all_layers
+from services.job_service.store.expected import Found
 from services.job_service.writes import Layers, Write, batches, decide, unknown_job
 from services.job_service.writes import expected as merged_of
 
@@ -142,9 +142,10 @@ def write_many(
     is read after that: a write that waited for its turn meets a layer that has expired meanwhile as expired.
     """
     names = [write.job for write in writes]
-    layer_rows.share(connection)
-    expected.claim(connection, [write.job for write in writes if write.action is Action.CREATE])
-    jobs = expected.lock(connection, names)
+    if created := [write.job for write in writes if write.action is Action.CREATE]:
+        layer_rows.share(connection)
+        expected.claim(connection, created)
+    found = expected.hold(connection, names)
     outcomes: dict[int, Outcome] = {}
     turns = batches(writes)
     if len(turns) > 1:  # the first turn locks the counter
@@ -152,9 +153,9 @@ def write_many(
         flows.lock(connection)
     for batch in turns:
         part = {position: writes[position] for position in batch}
-        outcomes |= _write_batch(connection, part, jobs, clock, began, path_roots, question)
+        outcomes |= _write_batch(connection, part, found, clock, began, path_roots, question)
         if len(outcomes) < len(writes):
-            jobs |= expected.read(connection, [writes[position].job for position in batch])
+            found = _updated(found, expected.read_again(connection, [writes[position].job for position in batch]))
     if any(isinstance(outcome, UserError) for outcome in outcomes.values()):
         expected.unclaim(connection, names)
     return [outcomes[position] for position in range(len(writes))]
@@ -163,14 +164,14 @@ def write_many(
 def _write_batch(
     connection: Connection,
     writes: Mapping[int, Write],
-    jobs: Mapping[str, StoredJob],
+    found: Found,
     clock: Clock,
     began: float,
     path_roots: Sequence[str],
     question: Question | None,
 ) -> dict[int, Outcome]:
     """Outcomes by position. No two writes of a batch are to the same job."""
-    layers, now = all_layers(connection), clock.now()
+    (jobs, layers, stored_flows), now = found, clock.now()
     outcomes: dict[int, Outcome] = {}
     changes: dict[int, Change] = {}
     blocked = job_rows.blocked(connection, [each.job for each in writes.values() if each.action is Action.RELEASE])
@@ -192,7 +193,7 @@ def _write_batch(
             _require_answer(question, change, jobs[change.job], layers)
     outcomes |= packages.take(connection, changes, lambda: clock.monotonic() - began)
     changes = _without(changes, outcomes)
-    outcomes |= flows.take(connection, changes)
+    outcomes |= flows.take(connection, changes, stored_flows)
     changes = _without(changes, outcomes)
     committed = expected.commit(connection, list(changes.values()), merge_basis(layers))
     for position, done in zip(changes, committed, strict=True):
@@ -201,6 +202,10 @@ def _write_batch(
     released = [done for done in committed if done.change.action is Action.RELEASE]
     job_rows.release(connection, {done.change.job: done.revision for done in released})
     return outcomes
+
+
+def _updated(found: Found, later: Found) -> Found:
+    return Found({**found.jobs, **later.jobs}, later.layers, {**found.flows, **later.flows})
 
 
 def _require_allowed(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import NamedTuple
 
 from penstock.config.model import DesiredState, JobConfig
@@ -33,7 +34,8 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True)
 class Templates:
-    """Templates by job, up to `commit_number`. `removed`: by forgotten job, the commit that forgot it.
+    """Templates by job, older commits first, up to `commit_number`. `removed`: by forgotten job, the commit that forgot
+    it.
 
     A job whose newest row does not validate keeps its last valid template, so that its tasks run on. `store`: the
     incarnation of the job store. `rows`: by job its template as it is sent. `digest`: of all templates together.
@@ -41,7 +43,7 @@ class Templates:
 
     commit_number: int
     shard_count: int
-    by_job: Mapping[str, TaskTemplate]
+    by_job: dict[str, TaskTemplate]
     removed: Mapping[str, int]
     broken: Mapping[str, Broken]
     store: str
@@ -50,7 +52,8 @@ class Templates:
 
     def above(self, after: int) -> tuple[TaskTemplate, ...]:
         """The templates that were committed above `after`."""
-        return tuple(template for template in self.by_job.values() if template.commit_number > after)
+        newest_first = takewhile(lambda each: each.commit_number > after, reversed(self.by_job.values()))
+        return tuple(newest_first)[::-1]
 
     def removed_above(self, after: int) -> tuple[str, ...]:
         """Jobs that were forgotten above `after`."""
@@ -75,9 +78,12 @@ def updated(known: Templates, changes: Changes) -> Templates:
     fresh, fresh_broken = _read(known, changes)
     gone, named = changes.removed.keys(), fresh.keys() | fresh_broken.keys()
     fresh_rows = {job: _row_of(job, template, known) for job, template in fresh.items()}
-    by_job, rows = {**known.by_job, **fresh}, {**known.rows, **fresh_rows}
-    for job in gone:
+    by_job, rows = dict(known.by_job), {**known.rows, **fresh_rows}
+    newer = {job: template for job, template in fresh.items() if template is not known.by_job.get(job)}
+    for job in (*gone, *newer):
         by_job.pop(job, None)
+    by_job |= newer
+    for job in gone:
         rows.pop(job, None)
     broken = {job: reason for job, reason in known.broken.items() if job not in named and job not in gone}
     removed = {job: number for job, number in known.removed.items() if job not in named}
@@ -134,7 +140,11 @@ def _read(known: Templates | None, changes: Changes) -> tuple[dict[str, TaskTemp
         kept = old.get(stored.job) if isinstance(template, Broken) else template
         if kept is not None:
             by_job[stored.job] = kept
-    return by_job, broken
+    return dict(sorted(by_job.items(), key=_commit_number)), broken
+
+
+def _commit_number(named: tuple[str, TaskTemplate]) -> int:
+    return named[1].commit_number
 
 
 def _parse(stored: StoredTemplate, known: TaskTemplate | None, broken: Broken | None) -> TaskTemplate | Broken:

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from penstock.cli import findings
 from penstock.cli.connection import client
 from penstock.cli.findings import Finding, Level
+from penstock.cli.kafka_settings import CliKafkaSettings
 from penstock.cli.settings import CliSettings
 from penstock.control.errors import PenstockError, TerminalError, Unavailable
 from penstock.control.masks import mask_urls
@@ -31,10 +32,10 @@ class Check(NamedTuple):
     """A check, and the part that it is about when it fails as a whole."""
 
     part: str
-    run: Callable[[CliSettings], Iterator[Finding]]
+    run: Callable[[CliKafkaSettings], Iterator[Finding]]
 
 
-def found(settings: CliSettings) -> Iterator[Finding]:
+def found(settings: CliKafkaSettings) -> Iterator[Finding]:
     """The findings of all checks, each as soon as it is known."""
     for check in CHECKS:
         try:
@@ -108,7 +109,7 @@ def _store(settings: CliSettings) -> Iterator[Finding]:
     yield from findings.store(seen.server, seen.schema, head(), is_too_old=seen.is_too_old, is_newer=seen.is_newer)
 
 
-def _kafka(settings: CliSettings) -> Iterator[Finding]:
+def _kafka(settings: CliKafkaSettings) -> Iterator[Finding]:
     if settings.kafka_bootstrap is None and not settings.is_local():
         yield Finding(Level.OK, "kafka", "not asked: PENSTOCK_KAFKA_BOOTSTRAP does not name it")
         return

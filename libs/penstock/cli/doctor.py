@@ -8,8 +8,8 @@ from penstock.cli.arguments import AsJson
 from penstock.cli.checks import found
 from penstock.cli.errors import Exit
 from penstock.cli.findings import Finding, Level
+from penstock.cli.kafka_settings import CliKafkaSettings
 from penstock.cli.output import say, show_data
-from penstock.cli.settings import CliSettings
 
 _STYLES = {Level.OK: "green", Level.WARN: "yellow", Level.FAIL: "bold red"}
 
@@ -19,7 +19,7 @@ def doctor(as_json: AsJson = False) -> None:
 
     It needs no running stack and changes nothing. Exit code 1: a line says `fail`; warnings do not count.
     """
-    settings, seen = CliSettings.read(), []
+    settings, seen = CliKafkaSettings.read(), []
     for each in found(settings):
         seen.append(each)
         if not as_json:

@@ -7,11 +7,9 @@ from pathlib import Path
 from typing import Self
 
 import orjson
-from pydantic import ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from penstock.control.errors import Unauthenticated, UserError
-from penstock.kafka.access import Kafka
-from penstock.kafka.settings import KafkaSettings
 
 PREFIX = "PENSTOCK_"
 DEFAULT_URL = "http://127.0.0.1:7070"
@@ -22,8 +20,8 @@ def editor() -> str:
     return os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
 
 
-class CliSettings(KafkaSettings):
-    """The `PENSTOCK_*` variables that the CLI reads.
+class CliSettings(BaseModel):
+    """The `PENSTOCK_*` variables that the CLI reads; those of Kafka are in `penstock.cli.kafka_settings`.
 
     Not a `BaseSettings`: importing pydantic_settings takes longer than the rest of a call.
     """
@@ -53,7 +51,7 @@ class CliSettings(KafkaSettings):
 
     def service_url(self) -> str:
         """The Job Service's address."""
-        return self.url or str(self._stack().get("url", DEFAULT_URL))
+        return self.url or str(self.stack().get("url", DEFAULT_URL))
 
     def bearer_token(self) -> str:
         """The token to send. Raises Unauthenticated when there is none."""
@@ -77,19 +75,15 @@ class CliSettings(KafkaSettings):
 
     def store_url(self) -> str | None:
         """The job store where it is known: as the environment has it, else that of `penstock up`."""
-        url = self.database_url or self._stack().get("database_url")
+        url = self.database_url or self.stack().get("database_url")
         return None if url is None else str(url)
-
-    def kafka(self) -> Kafka:
-        """How Kafka is reached. Raises Unavailable when a file of its settings cannot be read."""
-        bootstrap = self.kafka_bootstrap or str(self._stack().get("kafka_bootstrap", "127.0.0.1:19092"))
-        return self.kafka_of(bootstrap)
 
     def packages(self) -> Path:
         """The folder of packages."""
         return self.packages_root or self.data_dir / "packages"
 
-    def _stack(self) -> dict[str, object]:
+    def stack(self) -> dict[str, object]:
+        """What `penstock up` has noted of its stack; empty where there is none. Raises UserError."""
         path = self.data_dir / "stack.json"
         try:
             return dict(orjson.loads(path.read_bytes())) if path.exists() else {}

@@ -16,9 +16,9 @@ import typer
 from penstock.cli.arguments import AsJson
 from penstock.cli.bar import opened
 from penstock.cli.connection import require_unused_topic
+from penstock.cli.kafka_settings import CliKafkaSettings
 from penstock.cli.output import counted, note, say, show_data, table
 from penstock.cli.parse import duration_seconds
-from penstock.cli.settings import CliSettings
 from penstock.control.errors import UserError
 from penstock.kafka.access import Kafka
 from penstock.local import records, topics
@@ -149,4 +149,4 @@ def _lines(file: Path | None) -> Iterator[IO[str]]:
 
 
 def _kafka() -> Kafka:
-    return CliSettings.read().kafka()
+    return CliKafkaSettings.read().kafka()

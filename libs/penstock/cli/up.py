@@ -10,8 +10,8 @@ from typing import Annotated
 import typer
 
 from penstock.cli.arguments import PortBase
+from penstock.cli.kafka_settings import CliKafkaSettings
 from penstock.cli.output import say
-from penstock.cli.settings import CliSettings
 from penstock.control import logs
 from penstock.control.errors import UserError
 from penstock.control.masks import mask_urls
@@ -42,8 +42,8 @@ def up(
     require_no_password(database_url)
     require_http(CommonSettings())
     end_on_signals()
-    found_by_default = CliSettings().data_dir
-    folder = data_dir or CliSettings.read().data_dir
+    found_by_default = CliKafkaSettings().data_dir
+    folder = data_dir or CliKafkaSettings.read().data_dir
     stack = LocalStack(
         folder,
         task_managers=task_managers,

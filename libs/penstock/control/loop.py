@@ -33,6 +33,7 @@ ROUND_SECONDS = Histogram(
 )
 LEADS = Gauge("penstock_loop_leader", "whether this process leads a control loop", ["loop"])
 _PERIOD = "period"
+_LONGEST_REST_SECONDS = 1.0
 _CLOCK_SET_SECONDS = 1.0
 """Between two firings of the timer no clock drifts by this much unless somebody sets it."""
 
@@ -107,8 +108,10 @@ class LeaderLoop:
 
     One round at a time, on a thread of its own. A timer, a won election and `wake` only set a flag. A round clears the
     flag before it reads anything, so a whole round follows every wake-up. With `gather_seconds` a round begins that
-    much after its wake-up, so that a burst of wake-ups costs few rounds. A round that fails is
-    logged, counted by its kind of error, shown by `status`, and tried again next period. `on_end` is told of each.
+    much after its wake-up, so that a burst of wake-ups costs few rounds; and after a round there is a rest as long as
+    the round, at most a second, so that wake-ups without end take half of a processor and not all of it. A round that
+    fails is logged, counted by its kind of error, shown by `status`, and tried again next period. `on_end` is told of
+    each.
     """
 
     def __init__(
@@ -230,16 +233,20 @@ class LeaderLoop:
         self.wake()
 
     def _rounds(self) -> None:
+        rests_until = float("-inf")
         while True:
             self._woken.wait()
-            if self._stopping.wait(self._gather_seconds):
+            rest_seconds = rests_until - self._clock.monotonic() if self._gather_seconds else 0.0
+            if self._stopping.wait(max(self._gather_seconds, rest_seconds)):
                 return
             self._woken.clear()
             epoch = self._leadership.epoch
             if epoch is not None:
                 begun_at = self._clock.monotonic()
                 is_own = self._one_round(epoch)
-                seconds = self._clock.monotonic() - begun_at
+                ended_at = self._clock.monotonic()
+                seconds = ended_at - begun_at
+                rests_until = ended_at + min(seconds, _LONGEST_REST_SECONDS)
                 ROUND_SECONDS.labels(self._name).observe(seconds)
                 if is_own:
                     self._tell_end(epoch, seconds)

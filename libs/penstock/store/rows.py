@@ -2,14 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from inspect import signature
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection, TextClause, text
+from sqlalchemy import Connection, Row, TextClause, text
 
 Kind = TypeVar("Kind")
 _MOST_BUFFERED = 25
+
+
+class ByNames:
+    """A statement about the rows of some names. `{names}` in it stands for the condition, as in `WHERE job {names}`.
+
+    For one name, which is by far the most frequent, the condition is an equality: Postgres then keeps its plan. For a
+    list it would plan anew each time, which takes as long as the statement.
+    """
+
+    def __init__(self, statement: str) -> None:
+        self._one = text(statement.format(names="= :name"))
+        self._many = text(statement.format(names="= ANY(:names)"))
+
+    def execute(self, connection: Connection, names: Sequence[str]) -> Sequence[Row[Any]]:
+        """All rows. At least one name must be given."""
+        if len(names) == 1:
+            return connection.execute(self._one, {"name": names[0]}).all()
+        return connection.execute(self._many, {"names": list(names)}).all()
 
 
 def columns(kind: type[Any]) -> str:

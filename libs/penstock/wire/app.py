@@ -15,7 +15,7 @@ import orjson
 import uvicorn
 from anyio import CapacityLimiter
 from anyio.to_thread import run_sync
-from fastapi import FastAPI, Request, Response
+from fastapi import APIRouter, FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, JSONResponse
 from prometheus_client import CONTENT_TYPE_LATEST, Counter, generate_latest
@@ -91,6 +91,12 @@ def create_internal_app(
 
     app.add_middleware(Gate, service=service, identity=identity, open_metrics=open_metrics)
     return app
+
+
+def add_routes(app: FastAPI, router: APIRouter) -> None:
+    """Adds the routes of a router as they are. FastAPI's `include_router` builds each of them once more, and looks
+    through two levels of routes at each call."""
+    app.router.routes.extend(router.routes)
 
 
 def _end_of_certificate(identity: ProcessIdentity) -> dict[str, float]:

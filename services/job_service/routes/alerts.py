@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Body, Path, Response
+from fastapi import Body, Path, Response
 from sqlalchemy import Connection
 
 from penstock.control.errors import Conflict, InvalidConfig, NotFound
@@ -18,7 +18,7 @@ from services.job_service.answers import Answer, answer
 from services.job_service.requests import CallOf, PageOf100, PartsOf, respond
 from services.job_service.store import alerts, overview
 
-router = APIRouter(tags=["alerts"], route_class=requests.StrictRoute)
+router = requests.router_of("alerts")
 AlertNumber = Annotated[int, Path(ge=1, le=2**62, description="the alert's number")]
 SilenceNumber = Annotated[int, Path(ge=1, le=2**62, description="the silence's number")]
 AcknowledgeBody = Annotated[AcknowledgeWrite, Body(default_factory=AcknowledgeWrite)]

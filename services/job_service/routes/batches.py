@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Response
+from fastapi import Response
 from sqlalchemy import Connection
 
 from penstock.control.errors import InvalidConfig, UserError
@@ -18,7 +18,7 @@ from services.job_service.store.layers import all_layers
 from services.job_service.writer import Call, Outcome, write_many
 from services.job_service.writes import BASE, Layers, Precondition, Write
 
-router = APIRouter(tags=["jobs"], route_class=requests.StrictRoute)
+router = requests.router_of("jobs")
 _OF_JOBS = {
     BatchAction.PUT_JOB: Action.CREATE,
     BatchAction.DELETE_JOB: Action.DELETE,

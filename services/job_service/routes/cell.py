@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
-from fastapi import APIRouter, Response
+from fastapi import Response
 from sqlalchemy import Connection
 
 from penstock.control.errors import InvalidConfig
@@ -21,7 +21,7 @@ from services.job_service.requests import CallOf, LayerName, PageOf100, PartsOf,
 from services.job_service.store import history, overview
 from services.job_service.store import layers as layer_rows
 
-router = APIRouter(tags=["cluster"], route_class=requests.StrictRoute)
+router = requests.router_of("cluster")
 _RESERVED = "default"
 
 

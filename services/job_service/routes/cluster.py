@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Response
+from fastapi import Response
 from sqlalchemy import Connection
 
 from penstock.config.tree import FIELD_TABLE
@@ -17,7 +17,7 @@ from services.job_service.answers import Answer, answer
 from services.job_service.requests import CallOf, PageOf1000, PartsOf, PrincipalOf, respond
 from services.job_service.store import overview
 
-router = APIRouter(tags=["cluster"], route_class=requests.StrictRoute)
+router = requests.router_of("cluster")
 
 
 @router.get("/v1/shards", response_model=ShardPage)

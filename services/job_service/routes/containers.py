@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Annotated
 
-from fastapi import APIRouter, Body, Response
+from fastapi import Body, Response
 from sqlalchemy import Connection
 
 from penstock.control.errors import NotFound
@@ -32,7 +32,7 @@ from services.job_service.store import fleet, overview
 from services.job_service.writer import Call
 
 log = logger(__name__)
-router = APIRouter(tags=["cluster"], route_class=requests.StrictRoute)
+router = requests.router_of("cluster")
 ContainerName = Annotated[str, requests.is_name("container"), requests.in_path("container")]
 DrainBody = Annotated[DrainWrite, Body(default_factory=DrainWrite)]
 

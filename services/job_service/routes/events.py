@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Annotated
 
-from fastapi import APIRouter, Header, Query
+from fastapi import Header, Query
 from fastapi.responses import StreamingResponse
 
 from services.job_service import requests
@@ -13,7 +13,7 @@ from services.job_service.events.reader import Wanted
 from services.job_service.events.stream import stream
 from services.job_service.requests import PartsOf, PrincipalOf, TokenOf
 
-router = APIRouter(tags=["events"], route_class=requests.StrictRoute)
+router = requests.router_of("events")
 Position = Annotated[int | None, Query(ge=0, le=2**62, description="the id of the last event that is known")]
 LastEventId = Annotated[int | None, Header(ge=0, le=2**62, description="as `after`, which it goes before")]
 

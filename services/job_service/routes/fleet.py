@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter
-
 from penstock.store.engine import snapshot
 from penstock.wire.fleet import CallerView, FleetView
 from penstock.wire.jobs import HistoryPage
@@ -11,7 +9,7 @@ from services.job_service import requests, views
 from services.job_service.requests import PageOf100, PartsOf, PrincipalOf
 from services.job_service.store import history
 
-router = APIRouter(tags=["fleet"], route_class=requests.StrictRoute)
+router = requests.router_of("fleet")
 
 
 @router.get("/v1/caller", response_model=CallerView)

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
-from fastapi import APIRouter
 from sqlalchemy import Connection
 
 from penstock.config.classify import Config, classify
@@ -41,7 +40,7 @@ from services.job_service.watermarks import with_waiting
 from services.job_service.writes import BASE, Layers, Write, merged_with, new_content, require_layer_row, unknown_job
 from services.job_service.writes import expected as merged_of
 
-router = APIRouter(tags=["one job"], route_class=requests.StrictRoute)
+router = requests.router_of("one job")
 _MEASURED = timedelta(minutes=10)
 _NO_CHANGE = "none"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fastapi import APIRouter, Response
+from fastapi import Response
 
 from penstock.config.validate import read_merged
 from penstock.control.errors import NotFound
@@ -21,7 +21,7 @@ from services.job_service.store.layers import all_layers
 from services.job_service.writes import BASE, Write
 from services.job_service.writes import expected as merged_of
 
-router = APIRouter(tags=["jobs"], route_class=requests.StrictRoute)
+router = requests.router_of("jobs")
 
 
 @router.put("/v1/jobs/{job}", response_model=Written, responses={201: {"model": Written}})

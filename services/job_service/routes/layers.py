@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Response
+from fastapi import Query, Response
 from sqlalchemy import Connection
 
 from penstock.control.errors import NotFound
@@ -30,7 +30,7 @@ from services.job_service.store.layers import all_layers
 from services.job_service.writer import Call
 from services.job_service.writes import Write, require_layer_row
 
-router = APIRouter(tags=["layers of a job"], route_class=requests.StrictRoute)
+router = requests.router_of("layers of a job")
 AsOf = Annotated[int | None, Query(ge=1, le=2**62, description="as it was at this revision")]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 
 from penstock.store.engine import snapshot
 from penstock.wire.lineage import DEFAULT_DEPTH, MOST_DEPTH, Lineage, LineageJob
@@ -14,7 +14,7 @@ from services.job_service.requests import JobName, PartsOf, known_job
 from services.job_service.store import jobs, lags
 from services.job_service.store.lineage import read_around, read_stores
 
-router = APIRouter(tags=["one job"], route_class=requests.StrictRoute)
+router = requests.router_of("one job")
 Depth = Annotated[int, Query(ge=1, le=MOST_DEPTH, description="how many jobs away the graph ends")]
 
 

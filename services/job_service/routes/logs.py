@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 
 from penstock.config.declare import Name
 from penstock.store.engine import snapshot
@@ -12,7 +12,7 @@ from penstock.wire.task_logs import DEFAULT_PART_BYTES, LARGEST_PART_BYTES, SMAL
 from services.job_service import access, requests
 from services.job_service.requests import JobName, PartsOf, TaskIndex, known_job
 
-router = APIRouter(tags=["one job"], route_class=requests.StrictRoute)
+router = requests.router_of("one job")
 Host = Annotated[Name | None, Query()]
 Offset = Annotated[int | None, Query(ge=0, le=2**53)]
 Limit = Annotated[int, Query(ge=SMALLEST_PART_BYTES, le=LARGEST_PART_BYTES)]

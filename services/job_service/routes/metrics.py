@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 from pydantic import AwareDatetime
 
 from penstock.model.job_metrics import METRICS_BY_NAME
@@ -18,7 +18,7 @@ from services.job_service.series import known_metrics, series_of, span_of
 from services.job_service.store import overview
 from services.job_service.store.fleet_minutes import read_minutes
 
-router = APIRouter(tags=["one job"], route_class=requests.StrictRoute)
+router = requests.router_of("one job")
 Minutes = Annotated[int, Query(ge=1, le=14 * 1440, description="how many minutes back")]
 Metrics = Annotated[
     list[str],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Path, Response
+from fastapi import Path, Response
 from sqlalchemy import Connection
 
 from penstock.config.model import PACKAGE_VERSION
@@ -13,7 +13,7 @@ from services.job_service.answers import Answer
 from services.job_service.requests import CallOf, respond
 from services.job_service.store import packages
 
-router = APIRouter(tags=["packages"], route_class=requests.StrictRoute)
+router = requests.router_of("packages")
 PackageName = Annotated[str, requests.is_name("package"), requests.in_path("package")]
 Version = Annotated[str, Path(description="the package's version", pattern=PACKAGE_VERSION)]
 

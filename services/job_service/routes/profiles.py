@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Body, Path, Response
+from fastapi import Body, Path, Response
 from sqlalchemy import Connection
 
 from penstock.control.errors import NotFound
@@ -15,7 +15,7 @@ from services.job_service.answers import Answer, answer
 from services.job_service.requests import CallOf, JobName, PageOf100, PartsOf, expected_config, known_job, respond
 from services.job_service.store import profiles
 
-router = APIRouter(tags=["profiles"], route_class=requests.StrictRoute)
+router = requests.router_of("profiles")
 ProfileNumber = Annotated[int, Path(ge=1, le=2**62, description="the profile's number")]
 ProfileBody = Annotated[ProfileWrite, Body(default_factory=ProfileWrite)]
 

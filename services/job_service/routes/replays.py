@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter
-
 from penstock.control.errors import Unavailable
 from penstock.store import leases
 from penstock.store.engine import snapshot
@@ -11,7 +9,7 @@ from penstock.wire.replays import ReplayCall, ReplayRequest, ReplayView
 from services.job_service import access, requests
 from services.job_service.requests import JobName, PartsOf, known_job
 
-router = APIRouter(tags=["one job"], route_class=requests.StrictRoute)
+router = requests.router_of("one job")
 _LOOP = "auto_scaler"
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query, Response
+from fastapi import Query, Response
 from sqlalchemy import Connection
 
 from penstock.config.model import JobConfig
@@ -27,7 +27,7 @@ from services.job_service.store.layers import all_layers
 from services.job_service.writer import Call
 from services.job_service.writes import Precondition, Write
 
-router = APIRouter(tags=["jobs"], route_class=requests.StrictRoute)
+router = requests.router_of("jobs")
 Measured = Annotated[MeasuredSeconds, Query()]
 MEASURED_SECONDS = 60
 

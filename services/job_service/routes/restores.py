@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Response
+from fastapi import Response
 from sqlalchemy import Connection
 
 from penstock.control.errors import Conflict
@@ -14,7 +14,7 @@ from services.job_service.requests import CallOf, JobName, known_job, respond
 from services.job_service.store import savepoints
 from services.job_service.writes import Write
 
-router = APIRouter(tags=["savepoints"], route_class=requests.StrictRoute)
+router = requests.router_of("savepoints")
 
 
 @router.delete("/v1/jobs/{job}/restore", response_model=Written, status_code=202)

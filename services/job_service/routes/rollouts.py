@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Response
+from fastapi import Response
 from sqlalchemy import Connection
 
 from penstock.model.jobs import Action
@@ -17,7 +17,7 @@ from services.job_service.store import rollouts
 from services.job_service.writer import Call
 from services.job_service.writes import Write
 
-router = APIRouter(tags=["rollouts"], route_class=requests.StrictRoute)
+router = requests.router_of("rollouts")
 
 
 @router.get("/v1/jobs/{job}/rollout", response_model=RolloutView)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Response
+from fastapi import Response
 from sqlalchemy import Connection
 
 from penstock.control.errors import Conflict, NotFound
@@ -29,7 +29,7 @@ from services.job_service.store.layers import all_layers
 from services.job_service.writes import Write
 from services.job_service.writes import expected as merged_of
 
-router = APIRouter(tags=["savepoints"], route_class=requests.StrictRoute)
+router = requests.router_of("savepoints")
 SavepointName = Annotated[str, requests.is_name("savepoint"), requests.in_path("savepoint")]
 
 

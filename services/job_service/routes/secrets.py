@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Response
+from fastapi import Response
 from sqlalchemy import Connection
 
 from penstock.store.engine import snapshot
@@ -14,7 +14,7 @@ from services.job_service.answers import Answer
 from services.job_service.requests import CallOf, PartsOf, respond
 from services.job_service.store import secrets
 
-router = APIRouter(tags=["secrets"], route_class=requests.StrictRoute)
+router = requests.router_of("secrets")
 SecretName = Annotated[str, requests.is_name("secret"), requests.in_path("secret")]
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import time
 
-from fastapi import APIRouter
-
 from penstock.store.engine import snapshot
 from penstock.store.migrate import head
 from penstock.wire.status import StatusView
@@ -15,7 +13,7 @@ from services.job_service.cell_status import Seen, status_of
 from services.job_service.requests import PartsOf
 from services.job_service.store.cell import read_cell
 
-router = APIRouter(tags=["cluster"], route_class=requests.StrictRoute)
+router = requests.router_of("cluster")
 
 
 @router.get("/v1/status", response_model=StatusView)

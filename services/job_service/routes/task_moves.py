@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Annotated
 
-from fastapi import APIRouter, Body, Response
+from fastapi import Body, Response
 from sqlalchemy import Connection
 
 from penstock.control.errors import Conflict, NotFound
@@ -28,7 +28,7 @@ from services.job_service.store import fleet, overview
 from services.job_service.takers import Leaving, job_tasks, least_load, require_taker
 
 log = logger(__name__)
-router = APIRouter(tags=["jobs"], route_class=requests.StrictRoute)
+router = requests.router_of("jobs")
 MOST_AVOIDED = 100
 _PAUSE = timedelta(minutes=10)
 MoveBody = Annotated[MoveWrite, Body(default_factory=MoveWrite)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import datetime, timedelta
 
-from fastapi import APIRouter, Response
+from fastapi import Response
 from sqlalchemy import Connection
 
 from penstock.store import tokens
@@ -16,7 +16,7 @@ from services.job_service.answers import Answer, answer
 from services.job_service.requests import CallOf, PartsOf, respond
 from services.job_service.writer import Call
 
-router = APIRouter(tags=["tokens"], route_class=requests.StrictRoute)
+router = requests.router_of("tokens")
 
 
 @router.post("/v1/tokens", response_model=TokenCreated, status_code=201)

@@ -1,36 +1,52 @@
 """Expected configurations: read under a lock, and written by one set-based statement.
 
-A write is `claim` (new jobs only), `lock`, a pure decision, and `commit`, in one transaction. Locks are taken in the
+A write is `claim` (new jobs only), `hold`, a pure decision, and `commit`, in one transaction. Locks are taken in the
 order of names: claims first, then rows, then the revision counter. So no two writers wait for each other in a ring. The
 counter comes last, because it stays locked until the transaction ends.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
-from typing import Any
+from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection, Row, text
 
-from penstock.model.jobs import Change, Committed, StoredJob, StoredLayer
+from penstock.model.jobs import Change, Committed, LayerRow, StoredJob, StoredLayer
 from penstock.store.engine import CHANGED_EXPECTED
 from penstock.store.json import as_json
-from penstock.store.rows import columns
+from penstock.store.rows import ByNames, columns
 from penstock.tasks.digests import digests_of
+from services.job_service.flows import Flow
+from services.job_service.store.layers import SHARED_LAYERS, all_layers
 
-_JOBS = """
-    SELECT name, revision, restarts, deleting, owner, created_at FROM jobs WHERE name = ANY(:names)
-"""
-_READ = text(_JOBS)
-_LOCK = text(f"{_JOBS} ORDER BY name FOR UPDATE OF jobs")
-# The State Syncer locks the row of a job for its first commit, so a running row is read after the lock, too. One
-# statement, since each costs more than what it reads: a row without a layer is the running configuration.
-_CONTENTS = text(
+_COLUMNS = "name, revision, restarts, deleting, owner, created_at"
+_READ = ByNames(f"SELECT {_COLUMNS} FROM jobs WHERE name {{names}}")
+_LOCK = ByNames(f"SELECT {_COLUMNS} FROM jobs WHERE name {{names}} ORDER BY name FOR UPDATE OF jobs")
+# No row comes out of a join before each of its sides was asked, and no row is locked before it came out.
+_HOLD = ByNames(
     f"""
-    SELECT job, {columns(StoredLayer)} FROM expected_layers WHERE job = ANY(:names)
-    UNION ALL SELECT job, NULL, config, NULL, NULL, NULL, NULL, NULL, NULL
-    FROM running WHERE job = ANY(:names) AND started
+    WITH layers AS MATERIALIZED (SELECT 1 AS held FROM {SHARED_LAYERS})
+    SELECT {_COLUMNS} FROM layers, jobs WHERE name {{names}} ORDER BY name FOR UPDATE OF jobs
+    """
+)
+# One statement, since each costs more than what it reads.
+_OF_JOBS = f"""
+    SELECT 'layer' AS kind, job, {columns(StoredLayer)} FROM expected_layers WHERE job {{names}}
+    UNION ALL SELECT 'running', job, NULL, config, NULL, NULL, NULL, NULL, NULL, NULL
+    FROM running WHERE job {{names}} AND started
+    """
+_CONTENTS = ByNames(_OF_JOBS)
+_ALL_THAT_WRITES_MEET = ByNames(
+    f"""
+    {_OF_JOBS}
+    UNION ALL SELECT 'flow', job, NULL,
+        jsonb_build_array(reads, writes, folder, may_loop, dead_letters), NULL, NULL, NULL, NULL, NULL, NULL
+    FROM flows WHERE job {{names}}
+    UNION ALL SELECT 'rank', name, NULL,
+        jsonb_build_array(rank, default_expiry_seconds, documentation), NULL, NULL, NULL, NULL, NULL, NULL
+    FROM layers
     """
 )
 _NOT_YET_WRITTEN = 0
@@ -86,6 +102,15 @@ _COMMIT = text(
 _UNCLAIM = text("DELETE FROM jobs WHERE name = ANY(:names) AND revision = :revision")
 
 
+class Found(NamedTuple):
+    """What writes meet: the jobs that exist or are claimed, the layers of the cell by name, lowest rank first, and the
+    flows that are stored of the jobs."""
+
+    jobs: Mapping[str, StoredJob]
+    layers: Mapping[str, LayerRow]
+    flows: Mapping[str, Flow]
+
+
 def claim(connection: Connection, names: Sequence[str]) -> None:
     """Makes rows for the jobs among `names` that do not exist, so that they can be locked. Waits for other writers.
 
@@ -100,15 +125,27 @@ def unclaim(connection: Connection, names: Sequence[str]) -> None:
     connection.execute(_UNCLAIM, {"names": list(names), "revision": _NOT_YET_WRITTEN})
 
 
+def hold(connection: Connection, names: Sequence[str]) -> Found:
+    """What is stored of the jobs among `names`. Until the transaction ends they are locked, and the cell's layers stay
+    as they are."""
+    # All else is read by a later statement, so that it sees what the previous holder of the lock wrote. The State
+    # Syncer locks the row of a job for its first commit, so that is true of running rows, too.
+    return _met(connection, _HOLD.execute(connection, names))
+
+
+def read_again(connection: Connection, names: Sequence[str]) -> Found:
+    """The same of jobs that are held and were written to since."""
+    return _met(connection, _READ.execute(connection, names))
+
+
 def lock(connection: Connection, names: Sequence[str]) -> dict[str, StoredJob]:
     """The jobs among `names` that exist or are claimed, with their layers, locked until the transaction ends."""
-    # All else is read by later statements, so that they see what the previous holder of the lock wrote.
-    return _with_layers(connection, connection.execute(_LOCK, {"names": list(names)}).all())
+    return _with_contents(connection, _LOCK.execute(connection, names))
 
 
 def read(connection: Connection, names: Sequence[str]) -> dict[str, StoredJob]:
     """The jobs among `names` that exist, with their layers."""
-    return _with_layers(connection, connection.execute(_READ, {"names": list(names)}).all())
+    return _with_contents(connection, _READ.execute(connection, names))
 
 
 def commit(connection: Connection, changes: Sequence[Change], basis: str) -> list[Committed]:
@@ -131,12 +168,29 @@ def _as_row(position: int, change: Change) -> dict[str, Any]:
     return {"position": position, "digests": digests, **named}
 
 
-def _with_layers(connection: Connection, rows: Sequence[Any]) -> dict[str, StoredJob]:
-    layers: dict[str, dict[str, StoredLayer]] = {row.name: {} for row in rows}
+def _with_contents(connection: Connection, jobs: Sequence[Row[Any]]) -> dict[str, StoredJob]:
+    return _stored(jobs, _CONTENTS.execute(connection, [row.name for row in jobs]) if jobs else ())
+
+
+def _met(connection: Connection, jobs: Sequence[Row[Any]]) -> Found:
+    if not jobs:
+        return Found({}, all_layers(connection), {})
+    contents = _ALL_THAT_WRITES_MEET.execute(connection, [row.name for row in jobs])
+    ranks = sorted((LayerRow(row.job, *row.config) for row in contents if row.kind == "rank"), key=_rank)
+    flows = [Flow(row.job, tuple(row.config[0]), *row.config[1:]) for row in contents if row.kind == "flow"]
+    return Found(_stored(jobs, contents), {row.name: row for row in ranks}, {flow.job: flow for flow in flows})
+
+
+def _rank(layer: LayerRow) -> int:
+    return layer.rank
+
+
+def _stored(jobs: Sequence[Row[Any]], contents: Iterable[Sequence[Any]]) -> dict[str, StoredJob]:
+    layers: dict[str, dict[str, StoredLayer]] = {row.name: {} for row in jobs}
     running: dict[str, Any] = {}
-    for job, layer, config, *written in connection.execute(_CONTENTS, {"names": list(layers)}) if layers else ():
-        if layer is None:
-            running[job] = config
-        else:
+    for kind, job, layer, config, *written in contents:
+        if kind == "layer":
             layers[job][layer] = StoredLayer(layer, config, *written)
-    return {row.name: StoredJob(**row._mapping, running=running.get(row.name), layers=layers[row.name]) for row in rows}
+        elif kind == "running":
+            running[job] = config
+    return {row.name: StoredJob(**row._mapping, running=running.get(row.name), layers=layers[row.name]) for row in jobs}

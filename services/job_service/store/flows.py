@@ -79,17 +79,17 @@ def lock(connection: Connection) -> None:
     connection.execute(_LOCK)
 
 
-def take(connection: Connection, changes: Mapping[int, Change]) -> dict[int, UserError]:
-    """Stores the flows of changes, given by position, whose jobs are locked. Why some of them must not be.
+def take(connection: Connection, changes: Mapping[int, Change], stored: Mapping[str, Flow]) -> dict[int, UserError]:
+    """Stores the flows of changes, given by position, whose jobs are locked. Why some of them must not be. `stored`:
+    the flows that the jobs have.
 
-    Only one transaction a time goes beyond the first statement, until its end; it is rare that a write changes a flow.
+    Only one transaction a time stores flows, until its end; it is rare that a write changes one.
     """
     wanted = {
         position: flow_of(change.job, change.merged)
         for position, change in changes.items()
         if change.merged is not None
     }
-    stored = _read(connection, [flow.job for flow in wanted.values()])
     changed = {position: flow for position, flow in wanted.items() if stored.get(flow.job) != flow}
     if not changed:
         return {}

@@ -40,7 +40,9 @@ _USERS = text(
     """
 )
 _KEY = 7_311_938_844
-_SHARE = text(f"SELECT pg_advisory_xact_lock_shared({_KEY})")
+SHARED_LAYERS = f"pg_advisory_xact_lock_shared({_KEY})"
+"""What `share` does, for a statement that does more."""
+_SHARE = text(f"SELECT {SHARED_LAYERS}")
 _HOLD = text(f"SELECT pg_advisory_xact_lock({_KEY})")
 _LIMIT = text("SET LOCAL lock_timeout = '5s'")
 

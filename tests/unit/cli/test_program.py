@@ -41,6 +41,7 @@ LARGE = [
     "structlog",
     "pydantic_settings",
     "confluent_kafka",
+    "penstock.kafka",
 ]
 NAMES = ("job", "layer", "name", "container")
 NO_CALL = ("httpx", "pydantic_settings", "penstock.wire")

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from penstock.cli.connection import names_in_files
+from penstock.cli.kafka_settings import CliKafkaSettings
 from penstock.cli.settings import DEFAULT_URL, CliSettings
 from penstock.control.errors import Unauthenticated, UserError
 
@@ -30,7 +31,7 @@ def _write_stack(data_dir: Path) -> None:
 
 
 def test_without_anything_the_usual_addresses_and_no_token(data_dir: Path) -> None:
-    settings = CliSettings.read()
+    settings = CliKafkaSettings.read()
     assert (settings.service_url(), str(settings.kafka())) == (DEFAULT_URL, "127.0.0.1:19092")
     assert settings.packages() == Path(".penstock/packages")
     with pytest.raises(Unauthenticated, match="set PENSTOCK_DATA_DIR"):
@@ -39,7 +40,7 @@ def test_without_anything_the_usual_addresses_and_no_token(data_dir: Path) -> No
 
 def test_the_stack_on_this_machine_is_found(data_dir: Path) -> None:
     _write_stack(data_dir)
-    settings = CliSettings.read()
+    settings = CliKafkaSettings.read()
     assert (settings.service_url(), str(settings.kafka())) == ("http://127.0.0.1:1234", "127.0.0.1:5678")
     assert settings.bearer_token() == "pst_file"
 
@@ -58,7 +59,7 @@ def test_the_environment_wins(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setenv("PENSTOCK_TOKEN", "pst_env")
     monkeypatch.setenv("PENSTOCK_KAFKA_BOOTSTRAP", "127.0.0.1:2")
     monkeypatch.setenv("PENSTOCK_PACKAGES_ROOT", "/packages")
-    settings = CliSettings.read()
+    settings = CliKafkaSettings.read()
     assert (settings.service_url(), settings.bearer_token()) == ("http://127.0.0.1:1", "pst_env")
     assert (str(settings.kafka()), settings.packages()) == ("127.0.0.1:2", Path("/packages"))
 

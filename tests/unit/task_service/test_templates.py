@@ -62,10 +62,21 @@ def test_deltas_change_add_and_remove():
     first = everything(None, changes(2, row("a", 1), row("b", 2)))
     second = updated(first, changes(5, row("c", 4), row("a", 5), removed={"b": 3}))
     assert second.commit_number == 5
-    assert [template.job for template in second.above(2)] == ["a", "c"]
+    assert [template.job for template in second.above(2)] == ["c", "a"]
     assert second.removed_above(2) == ("b",)
     assert second.removed_above(3) == ()
     assert second.by_job.keys() == {"a", "c"}
+
+
+def test_those_above_a_commit_are_all_of_them_after_any_reads():
+    """Templates keep the order of their commits, also where one is read again or does not validate any more."""
+    templates = everything(None, changes(3, row("c", 1), row("a", 3), row("b", 2)))
+    templates = updated(templates, changes(5, row("c", 5), row("b", 4)))
+    templates = updated(templates, changes(7, row("d", 7), row("a", 6, BAD)))
+    for after in range(8):
+        wanted = {job for job, each in templates.by_job.items() if each.commit_number > after}
+        assert {each.job for each in templates.above(after)} == wanted
+    assert [each.commit_number for each in templates.above(0)] == [3, 4, 5, 7]
 
 
 def test_a_job_that_was_made_again_is_no_longer_removed():
