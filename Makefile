@@ -29,8 +29,8 @@ test: $(STAMPS)/java $(STAMPS)/collected ## all tests but those marked long, in 
 	@$(MAKE) --no-print-directory $(STAMPS)/archive & trap wait EXIT; \
 	  $(BIN)/pytest -m "not long" --numprocesses 3
 
-test-long: setup $(STAMPS)/chart ## the tests marked long (there may be none: pytest then ends with 5)
-	@$(BIN)/pytest -m long || [ $$? -eq 5 ]
+test-long: setup $(STAMPS)/chart ## the tests marked long, and those with random examples once more, with many
+	@$(BIN)/pytest -m "long or hypothesis"
 
 lint: setup ## format, lint and types, changing nothing
 	@$(BIN)/ruff format --check .

@@ -30,6 +30,8 @@ _BROKER = {
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
 }
 
+FEW_EXAMPLES, MANY_EXAMPLES = 40, 400
+
 _MEMORY = Path("/dev/shm")
 _ROOM_BYTES = 6 * 2**30
 
@@ -37,11 +39,13 @@ _ROOM_BYTES = 6 * 2**30
 def pytest_configure(config: pytest.Config) -> None:
     """Temporary folders are in memory where there is room: the tests make 700 databases, of 300 files each.
 
-    No example of hypothesis has a time limit: other work on the machine must not fail a test.
+    No example of hypothesis has a time limit: other work on the machine must not fail a test. `make test-long` runs its
+    tests once more, with many examples.
     """
     if hasattr(config, "workerinput") or not config.option.numprocesses:
         gc.disable()  # until all tests are collected, which xdist's own process never does
-    settings.register_profile("penstock", deadline=None)
+    most = MANY_EXAMPLES if "hypothesis" in (config.option.markexpr or "") else FEW_EXAMPLES
+    settings.register_profile("penstock", deadline=None, max_examples=most)
     settings.load_profile("penstock")
     _log_plain_tracebacks()
     if "TMPDIR" not in os.environ and _has_room_for_programs(_MEMORY):

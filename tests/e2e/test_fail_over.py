@@ -16,6 +16,7 @@ from tests.support.stack.rows import RowJob
 ALL_MANAGERS = {task_manager_name(1), task_manager_name(2)}
 
 
+@pytest.mark.long
 def test_the_tasks_of_a_dead_container_go_on_elsewhere(stack: LocalStack, rows: RowJob):
     """1. Rows are counted, and copied. 2. The Task Manager with the most tasks is killed and stays away. 3. Each of its
     tasks commits elsewhere, and every row is counted once. 4. The Task Manager comes back as a new and empty container.

@@ -59,6 +59,7 @@ def refusal_of(container: SmallTaskManager) -> str:
     return "" if container.refusal is None else str(container.refusal.json()["detail"])
 
 
+@pytest.mark.long
 def test_a_container_that_does_not_take_its_shards_is_failed_over(cell: ShardCell) -> None:
     """
     1. Three containers share all shards; a fourth joins, gets some and goes on heartbeating without them.

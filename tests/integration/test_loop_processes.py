@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 from sqlalchemy import Engine, text
 
 from penstock.control.process import kill_group, start_child, stop_group, wait_until
@@ -69,6 +70,7 @@ def address_of_leader(engine: Engine, name: str) -> str | None:
         return found.scalar_one_or_none()
 
 
+@pytest.mark.long
 def test_a_standby_takes_over_from_a_leader_that_was_killed(database_url: str, tmp_path: Path) -> None:
     """1. One leads, at its public address, one stands by. 2. It commits a write. 3. `kill -9`: the standby commits."""
     engine = connect(database_url)

@@ -48,6 +48,7 @@ def test_a_producer_ten_minutes_behind_loses_no_row(spark: SparkSession, kafka: 
     assert sparks.rows() < 0.9 * sum(expected.values())
 
 
+@pytest.mark.long
 def test_idle_producers_let_go_and_a_dead_one_is_named(spark: SparkSession, kafka: EmbeddedKafka, tmp_path: Path):
     """1. The second task has no rows and says so, so the windows of the first task's rows come out. 2. It dies, the
     first task goes on: no window more, and the reader names the dead task. 3. It runs again, still without rows: the

@@ -86,6 +86,7 @@ def test_all_four_stores_of_a_join_are_brought_up_to_date(runtime: Runtime, even
     assert job.rows() == job.unsplit().rows()
 
 
+@pytest.mark.long
 def test_what_changed_since_the_copy_moves_after_the_stop(runtime: Runtime, events: Events) -> None:
     """1. A task's state is copied. 2. The task reads on. 3. Only what changed moves, to two tasks; they read on."""
     events.add_range(0, 300)

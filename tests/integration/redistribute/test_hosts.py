@@ -98,6 +98,7 @@ def test_partitions_that_are_added_are_told_and_refused_at_the_next_start(
     assert "so 2 would not be read" in str(reply.error)
 
 
+@pytest.mark.long
 def test_a_job_is_saved_redistributed_sealed_and_collected(
     host: Supervisor, runtime: Runtime, kafka: EmbeddedKafka
 ) -> None:

@@ -79,6 +79,7 @@ def test_a_topic_with_other_partitions_than_key_groups_is_refused_at_each_start(
         start(make_job(kafka, runtime, "nobody-made-it", COPY))
 
 
+@pytest.mark.long
 def test_partitions_that_are_added_later_are_taken_in_and_read_from_their_beginning(
     runtime: Runtime, kafka: EmbeddedKafka
 ) -> None:

@@ -135,6 +135,7 @@ def test_levelling_that_ends_early_is_repeated(runtime: Runtime, events: Events)
     finish_exactly(job, events)
 
 
+@pytest.mark.long
 def test_what_comes_in_after_the_seal_is_not_for_the_old_tasks(runtime: Runtime, events: Events) -> None:
     """1. A task lags, but has read all. 2. Sealed. 3. It gets rows, and the redistribution is asked for again."""
     events.add_range(0, 300)

@@ -58,6 +58,7 @@ def steady_rows(bootstrap: str, topic: str) -> Iterator[list[int]]:
         thread.join()
 
 
+@pytest.mark.long
 def test_a_zombie_is_fenced_and_nothing_is_written_twice(
     kafka: EmbeddedKafka, hosts: list[Supervisor], shared_folder: Path
 ) -> None:
@@ -85,6 +86,7 @@ def test_a_zombie_is_fenced_and_nothing_is_written_twice(
     assert sorted(rows_of_files(folder / "out" / "g1" / "task-0")["n"]) == list(range(written[-1]))
 
 
+@pytest.mark.long
 def test_a_second_start_of_the_same_epoch_fences_the_first(
     kafka: EmbeddedKafka, hosts: list[Supervisor], shared_folder: Path
 ) -> None:
@@ -100,6 +102,7 @@ def test_a_second_start_of_the_same_epoch_fences_the_first(
     assert sorted(rows_of_files(folder / "same" / "g1" / "task-0")["n"]) == list(range(10))
 
 
+@pytest.mark.long
 def test_a_killed_jvm_takes_its_host_along(hosts: list[Supervisor]) -> None:
     """The last test of the file: the host that is not shared ends here."""
     _, another = hosts

@@ -40,6 +40,7 @@ def die_before_commit(job: StreamJob, folder: Path) -> None:
     shutil.rmtree(folder / "out")
 
 
+@pytest.mark.long
 def test_a_repeated_batch_reads_the_version_that_it_began_with(runtime: Runtime, tmp_path: Path) -> None:
     """1. A batch is planned, and the task dies. 2. The table gets another version, with one more column. 3. The batch
     runs again with the first version; the next batch has the newer one. 4. The older note is gone."""
