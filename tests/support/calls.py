@@ -8,7 +8,8 @@ import httpx
 
 from penstock.wire.http import certificates
 
-get = partial(httpx.get, verify=certificates())
-post = partial(httpx.post, verify=certificates())
-put = partial(httpx.put, verify=certificates())
-delete = partial(httpx.delete, verify=certificates())
+_PATIENCE_S = 30.0
+get = partial(httpx.get, verify=certificates(), timeout=_PATIENCE_S)
+post = partial(httpx.post, verify=certificates(), timeout=_PATIENCE_S)
+put = partial(httpx.put, verify=certificates(), timeout=_PATIENCE_S)
+delete = partial(httpx.delete, verify=certificates(), timeout=_PATIENCE_S)

@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka import KafkaError
 from pydantic import ValidationError
 
-from penstock.cli.settings import CliSettings
+from penstock.cli.kafka_settings import CliKafkaSettings
 from penstock.control.errors import Unavailable, UserError
 from penstock.kafka.access import Kafka, kafka_at
 from penstock.kafka.refusals import Refusals
@@ -195,7 +195,7 @@ def test_a_file_that_goes_later_is_named() -> None:
 def test_the_cli_says_it_in_one_line(monkeypatch: pytest.MonkeyPatch, variable: str, value: str, told: str) -> None:
     monkeypatch.setenv(f"PENSTOCK_KAFKA_{variable}", value)
     with pytest.raises(UserError, match=told):
-        CliSettings.read()
+        CliKafkaSettings.read()
 
 
 def test_only_refused_logins_are_told() -> None:
