@@ -119,10 +119,13 @@ class Analyses:
             except PenstockError as error:
                 why.append(error.detail)
                 continue
-            if not ((report.problems or report.logins) and report.unchecked):
+            # A refused login refuses no write, so a write asks nobody else about it.
+            is_in_doubt = report.problems or (report.logins and start_host)
+            if not (is_in_doubt and report.unchecked):
                 return Verdict(self._later_made(job, config, report))
             # What this container lacks may be no problem of the job: another one may have it, and a host.
-            kept = kept or report
+            if kept is None or (report.problems and not kept.problems):
+                kept = report
         if kept is not None:
             return Verdict(self._later_made(job, config, kept))
         log.info("job not analysed", job=job, why=why)

@@ -55,13 +55,12 @@ def hops(job: JobView, sync: SyncView, tasks: Sequence[TaskView], revision: int 
     has_failed = job.state in (JobState.FAILED, JobState.QUARANTINED)
     planned = _planned(job, sync, is_committed=is_committed, has_failed=has_failed)
     committed = Progress.DONE if is_committed else Progress.NOW if planned.progress is Progress.DONE else Progress.WAITS
-    running, expected = _running(job, tasks)
     runs = Progress.WAITS if not is_committed else Progress.DONE if job.converged else Progress.NOW
     return [
         _written(job, asked),
         planned,
         Hop("committed", committed, _committed_text(job, is_committed), sync.committed_at if is_committed else None),
-        Hop("tasks run it", runs, _running_text(job, running, expected) if is_committed else ""),
+        Hop("tasks run it", runs, _running_text(job, tasks) if is_committed else ""),
         Hop("converged", Progress.DONE if job.converged else Progress.WAITS, "yes" if job.converged else "not yet"),
     ]
 
@@ -115,24 +114,26 @@ def _restored(sync: SyncView) -> Mapping[str, Any] | None:
 def _committed_text(job: JobView, is_committed: bool) -> str:
     if job.running_revision is None:
         return "never"
+    if job.state is JobState.STOPPED:
+        return f"revision {job.running_revision}, stopped"
     generation = "" if job.generation is None else f" as generation {job.generation}"
     return f"{'' if is_committed else 'still '}runs revision {job.running_revision}{generation}"
 
 
-def _running(job: JobView, tasks: Sequence[TaskView]) -> tuple[int, int]:
+def _running_text(job: JobView, tasks: Sequence[TaskView]) -> str:
+    """How many tasks run what is committed. A task that nobody reports is not counted as one that does not run it."""
+    if job.state is JobState.STOPPED:
+        return "stopped"
     expected = [task for task in tasks if task.expected]
-    by_index = {task.index for task in expected}
     of_revision = (job.running_revision, job.generation)
     run = {
         task.index
         for task in expected
         if task.state == TaskState.RUNNING and (task.revision, task.generation) == of_revision
     }
-    return len(run), len(by_index)
-
-
-def _running_text(job: JobView, running: int, expected: int) -> str:
-    return "stopped" if job.state is JobState.STOPPED else f"{running} of {expected} tasks"
+    unknown = {task.index for task in expected if task.state == "unknown"} - run
+    all_of_them = {task.index for task in expected}
+    return f"{len(run)} of {len(all_of_them)} tasks" + (f", {len(unknown)} unknown" if unknown else "")
 
 
 def plan_steps(sync: SyncView) -> list[PlanStep]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import inf
 
 from penstock.model.reports import TaskState
 from penstock.wire.containers import ContainerView
@@ -55,7 +56,11 @@ def regions(containers: Sequence[ContainerView], dimension: str) -> Mapping[str,
 
 
 def worst_first(tasks: Sequence[ContainerTaskView]) -> list[ContainerTaskView]:
-    """Those that do not run, or have an error, come first; then by lag, the greatest first; else by job and index."""
-    return sorted(
-        tasks, key=lambda task: (task.state == TaskState.RUNNING and not task.error, -(task.lag_seconds or 0.0))
-    )
+    """Those that do not run, or have an error, come first; then those whose lag nobody knows; then by lag, the greatest
+    first; else by job and index."""
+
+    def rank(task: ContainerTaskView) -> tuple[bool, float]:
+        lag = inf if task.lag_seconds is None else task.lag_seconds
+        return task.state == TaskState.RUNNING and not task.error, -lag
+
+    return sorted(tasks, key=rank)

@@ -202,13 +202,21 @@ def causes_of_restores(facts: Facts) -> Iterator[Cause]:
     entry, begins_at = next(restores, None), _begins_at(facts)
     if entry is None or entry.action != Action.RESTORE or not facts.has(Health.LAGGING) or failed_tasks(facts):
         return
-    if _runs(facts, entry) and _is_soon(facts, entry, begins_at, _SLACK):
+    if _runs(facts, entry) and _is_soon(facts, entry, begins_at, _SLACK) and not _lagged_before(facts, entry):
         why = f" ({entry.reason})" if entry.reason else ""
         told = f"restore at {entry.at:%Y-%m-%d %H:%M:%S} UTC by {entry.author}{why}"
         began = () if begins_at is None else (_began(begins_at, is_crash=False),)
         summary = "a restore set it to a savepoint, and it reads again what came after that"
         advice = "wait: `penstock metrics JOB` shows the lag; more tasks are faster: `penstock rescale JOB N`"
-        yield Cause(CauseKind.RECENT_CHANGE, Certainty.CERTAIN, summary, (told, *began), advice)
+        certainty = Certainty.LIKELY if begins_at is None else Certainty.CERTAIN
+        yield Cause(CauseKind.RECENT_CHANGE, certainty, summary, (told, *began), advice)
+
+
+def _lagged_before(facts: Facts, entry: HistoryEntry) -> bool:
+    """Whether all minutes that are known, of which some lie before the change, are over the SLO."""
+    known = [minute for minute in facts.minutes if minute.lag_seconds is not None]
+    is_over = all((minute.lag_seconds or 0.0) > facts.job.max_lag_seconds for minute in known)
+    return is_over and any(minute.at < entry.at - _SLACK for minute in known)
 
 
 def _is_soon(facts: Facts, entry: HistoryEntry, begins_at: datetime | None, slack: timedelta) -> bool:

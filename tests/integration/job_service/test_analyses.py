@@ -171,6 +171,28 @@ def test_what_only_some_containers_lack_is_no_problem(
             client.put_job("etl2", CONFIG)
 
 
+def test_a_login_that_one_container_cannot_make_hides_no_problem_of_another(
+    client: JobClient, container: Container, service: RunningJobService
+) -> None:
+    """A write asks no second container about a login."""
+    login = Problem("inputs", "kafka_login", "inputs: Kafka refuses the login")
+    container.report = AnalysisReport(logins=(login,), unchecked=("no host is ready",))
+    other = Container()
+    other.report = AnalysisReport(
+        problems=(Problem("query.sql", "analysis", "query.sql: no column x"),), unchecked=("x",)
+    )
+    with serving(other.app()) as url:
+        with transaction(service.engine) as connection:
+            connection.execute(text("UPDATE containers SET url = :url WHERE name = 'c0'"), {"url": url})
+        planned = client.plan("etl", CONFIG)
+        assert planned.analysis is not None
+        assert [each["rule"] for each in planned.analysis.problems] == ["analysis"]
+        assert not planned.allowed
+        assert (len(container.asked), len(other.asked)) == (1, 1)
+        client.put_job("etl", CONFIG)
+        assert (len(container.asked), len(other.asked)) == (2, 1)
+
+
 def test_nothing_is_locked_while_a_container_is_asked(client: JobClient, container: Container) -> None:
     """1. Somebody writes another layer of the job meanwhile: both writes count. 2. Somebody writes the same layer: the
     version that was read is not the present one any more, and the write is refused."""

@@ -106,3 +106,13 @@ def test_the_steps_of_a_plan_show_which_is_under_way() -> None:
         ("commit", Progress.WAITS),
     ]
     assert plan_steps(sync(**SYNC)) == []
+
+
+def test_a_task_that_nobody_reports_is_told_as_unknown() -> None:
+    found = hops(job(converged=False), sync(**SYNC | AT), [task(0), task(1, state="unknown")])
+    assert found[3].text == "1 of 2 tasks, 1 unknown"
+
+
+def test_a_stopped_job_runs_nothing() -> None:
+    found = hops(job(state="stopped", running_revision=4, converged=False), sync(**SYNC), [])
+    assert found[2].text == "revision 4, stopped"

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from penstock.model.causes import Certainty
 from services.job_service.causes.facts import Minute
 from services.job_service.causes.rank import causes_of
 from tests.support.job_service.causes import BUSY, ago, change, facts, failed, task
@@ -37,3 +38,15 @@ def test_a_restore_explains_the_lag_after_it(tasks: list[Any], changes: list[Any
         assert found[0] is told[0]
         assert "by ann (back to it)" in told[0].evidence[0]
         assert "penstock metrics etl" in told[0].advice
+
+
+def test_a_lag_that_was_there_before_the_restore_is_not_explained_by_it() -> None:
+    lags_for_hours = [Minute(ago(60 * number), 1000.0) for number in range(1, 180)]
+    found = causes_of(facts([task(progress=BUSY)], changes=[RESTORED], minutes=lags_for_hours))
+    assert not [each for each in found if "restore" in each.summary]
+
+
+def test_where_nobody_knows_when_the_lag_began_the_restore_is_likely() -> None:
+    found = causes_of(facts([task(progress=BUSY)], changes=[RESTORED], minutes=[]))
+    [told] = [each for each in found if "restore" in each.summary]
+    assert told.certainty is Certainty.LIKELY
