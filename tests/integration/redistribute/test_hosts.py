@@ -172,6 +172,7 @@ def test_a_late_redistribution_takes_nothing_from_a_job_that_was_resumed(
     assert (refused.ok, "commit 7.3, and 7.2 is older" in str(refused.error)) == (False, True), refused.error
 
 
+@pytest.mark.long
 def test_what_cannot_be_moved_is_said_to_be_so(host: Supervisor, runtime: Runtime, kafka: EmbeddedKafka) -> None:
     job, _ = make_job(runtime, kafka, TOTAL, task_count=1)
     reply = host.host.send(run(job.target(task_count=2))).result(REPLY_SECONDS)
@@ -202,6 +203,7 @@ def test_a_killed_redistribution_is_repeated_elsewhere(
     assert job.last_rows("k") == job.unsplit().last_rows("k")
 
 
+@pytest.mark.long
 def test_a_killed_host_takes_its_jvm_along(host: Supervisor) -> None:
     """The last test of the file: its host ends here."""
     jvm = jvm_pid(host)
