@@ -12,6 +12,7 @@ from pathlib import Path
 
 from penstock.local.jars import share_dir
 from penstock.spark.collect import collect
+from penstock.spark.producers import NOTED_MARKS
 from penstock.spark.redistribute.engine import redistribute
 from penstock.spark.savepoint.take import remove, take
 from penstock.spark.settings import SparkSettings, driver_classpath
@@ -65,9 +66,12 @@ def _run(job: Job, events: Events) -> None:
     assert job.last_rows("k") == clone.last_rows("k") == job.unsplit().last_rows("k")
     remove(job.runtime, SavepointRemoval(job=job.name, name="first", number=1))
     files, root = job.runtime.files, job.runtime.settings.checkpoint_root
-    assert files.names(f"{root}/{job.name}/savepoints") == []
+    # S3A leaves a mark of the folder that became empty. Deleting it could take along what another host publishes in it.
+    folders = files.names(f"{root}/{job.name}/savepoints")
+    assert [files.names(f"{root}/{job.name}/savepoints/{name}") for name in folders] in ([], [[]])
     collect(job.runtime, GenerationRemoval(job=job.name, generation=1, forgotten=True))
-    assert sorted(files.names(f"{root}/{job.name}/g1")) == ["COLLECTED", "task-0", "task-1"]
+    left = {name for name in files.names(f"{root}/{job.name}/g1") if not name.startswith(NOTED_MARKS)}
+    assert left == {"COLLECTED", "task-0", "task-1"}, left
     assert files.names(f"{root}/{job.name}/g1/task-0") == ["FENCE.log"]
 
 
