@@ -55,14 +55,15 @@ def history_page(found: Entries) -> HistoryPage:
 
 def places(job: str, running: RunningRow | None, reported: Sequence[ReportedTask], sharding: Sharding) -> list[Place]:
     """The tasks that the running configuration has, and the others that are reported."""
+    return _places(job, running, {*range(_task_count(running)), *(task.index for task in reported)}, sharding)
+
+
+def _places(job: str, running: RunningRow | None, indexes: Iterable[int], sharding: Sharding) -> list[Place]:
+    """Those of some tasks, by index."""
     asked = None if running is None else selector_of(running.config)
     expected = range(_task_count(running))
-    indexes = sorted({*expected, *(task.index for task in reported)})
-    names = [task_id(job, index) for index in indexes]
-    return [
-        Place(name, index, sharding.shard_of(name, asked), index in expected)
-        for name, index in zip(names, indexes, strict=True)
-    ]
+    named = [(task_id(job, index), index) for index in sorted(indexes)]
+    return [Place(name, index, sharding.shard_of(name, asked), index in expected) for name, index in named]
 
 
 def task_views(
@@ -89,9 +90,8 @@ def by_job(reported: Sequence[ReportedTask], running: Mapping[str, RunningRow], 
     found = []
     for job, group in groupby(reported, key=lambda task: task.job):
         tasks = list(group)
-        indexes = {task.index for task in tasks}
-        all_places = places(job, running.get(job), tasks, sharding)
-        found.append(TasksOfJob(job, [place for place in all_places if place.number in indexes], tasks))
+        here = _places(job, running.get(job), {task.index for task in tasks}, sharding)
+        found.append(TasksOfJob(job, here, tasks))
     return found
 
 
