@@ -203,8 +203,7 @@ def causes_of_restores(facts: Facts) -> Iterator[Cause]:
     if entry is None or entry.action != Action.RESTORE or not facts.has(Health.LAGGING) or failed_tasks(facts):
         return
     if _runs(facts, entry) and _is_soon(facts, entry, begins_at, _SLACK) and not _lagged_before(facts, entry):
-        why = f" ({entry.reason})" if entry.reason else ""
-        told = f"restore at {entry.at:%Y-%m-%d %H:%M:%S} UTC by {entry.author}{why}"
+        told = f"restore {_when_and_whose(entry)}"
         began = () if begins_at is None else (_began(begins_at, is_crash=False),)
         summary = "a restore set it to a savepoint, and it reads again what came after that"
         advice = "wait: `penstock metrics JOB` shows the lag; more tasks are faster: `penstock rescale JOB N`"
@@ -213,10 +212,9 @@ def causes_of_restores(facts: Facts) -> Iterator[Cause]:
 
 
 def _lagged_before(facts: Facts, entry: HistoryEntry) -> bool:
-    """Whether all minutes that are known, of which some lie before the change, are over the SLO."""
-    known = [minute for minute in facts.minutes if minute.lag_seconds is not None]
-    is_over = all((minute.lag_seconds or 0.0) > facts.job.max_lag_seconds for minute in known)
-    return is_over and any(minute.at < entry.at - _SLACK for minute in known)
+    """Whether the minutes over the SLO begin before the change, as far back as any are known."""
+    over_since = _over_since(facts)
+    return over_since is not None and over_since < entry.at - _SLACK
 
 
 def _is_soon(facts: Facts, entry: HistoryEntry, begins_at: datetime | None, slack: timedelta) -> bool:
@@ -247,9 +245,12 @@ def _began(begins_at: datetime, *, is_crash: bool) -> str:
 
 def _told(entry: HistoryEntry, changed: list[Changed]) -> str:
     fields = ", ".join(each.words for each in changed[:3]) or "nothing"
+    return f"{entry.action} of the layer {entry.layer} {_when_and_whose(entry)}: {fields}"
+
+
+def _when_and_whose(entry: HistoryEntry) -> str:
     why = f" ({entry.reason})" if entry.reason else ""
-    what = f"{entry.action} of the layer {entry.layer} at {entry.at:%Y-%m-%d %H:%M:%S} UTC"
-    return f"{what} by {entry.author}{why}: {fields}"
+    return f"at {entry.at:%Y-%m-%d %H:%M:%S} UTC by {entry.author}{why}"
 
 
 def _runs(facts: Facts, entry: HistoryEntry) -> bool:
@@ -267,15 +268,22 @@ def _begins_at(facts: Facts) -> datetime | None:
     crashed = [each.crashed_at[0] for each in _crashes_now(facts)]
     if crashed:
         return min(crashed)
-    begins_at = None
+    over_since = _over_since(facts)
+    is_at_edge = over_since == min((minute.at for minute in facts.minutes), default=None)
+    return None if is_at_edge else over_since
+
+
+def _over_since(facts: Facts) -> datetime | None:
+    """The first of the minutes over the SLO without a break, which may have begun before any minute that is known;
+    None: there is none."""
+    first = None
     for minute in sorted(facts.minutes, key=lambda minute: minute.at, reverse=True):
         if minute.lag_seconds is None:
             continue
         if minute.lag_seconds <= facts.job.max_lag_seconds:
             break
-        begins_at = minute.at
-    is_at_edge = begins_at == min((minute.at for minute in facts.minutes), default=None)
-    return None if is_at_edge else begins_at
+        first = minute.at
+    return first
 
 
 def _crashes_now(facts: Facts) -> list[Crashes]:
