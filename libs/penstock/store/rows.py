@@ -35,6 +35,11 @@ def columns(kind: type[Any]) -> str:
     return ", ".join(signature(kind).parameters)
 
 
+def columns_but_first(kind: type[Any]) -> str:
+    """Those after the first, which is the name of the rest."""
+    return columns(kind).partition(", ")[2]
+
+
 def read_all(
     connection: Connection, kind: type[Kind], statement: TextClause, values: Mapping[str, Any] | None = None
 ) -> list[Kind]:

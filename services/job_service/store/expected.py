@@ -16,9 +16,10 @@ from sqlalchemy import Connection, Row, text
 from penstock.model.jobs import Change, Committed, LayerRow, StoredJob, StoredLayer
 from penstock.store.engine import CHANGED_EXPECTED
 from penstock.store.json import as_json
-from penstock.store.rows import ByNames, columns
+from penstock.store.rows import ByNames, columns, columns_but_first
 from penstock.tasks.digests import digests_of
 from services.job_service.flows import Flow
+from services.job_service.store.flows import of_row
 from services.job_service.store.layers import SHARED_LAYERS, all_layers
 
 _COLUMNS = "name, revision, restarts, deleting, owner, created_at"
@@ -41,11 +42,11 @@ _CONTENTS = ByNames(_OF_JOBS)
 _ALL_THAT_WRITES_MEET = ByNames(
     f"""
     {_OF_JOBS}
-    UNION ALL SELECT 'flow', job, NULL,
-        jsonb_build_array(reads, writes, folder, may_loop, dead_letters), NULL, NULL, NULL, NULL, NULL, NULL
+    UNION ALL SELECT 'flow', job, NULL, jsonb_build_array({columns_but_first(Flow)}),
+        NULL, NULL, NULL, NULL, NULL, NULL
     FROM flows WHERE job {{names}}
-    UNION ALL SELECT 'rank', name, NULL,
-        jsonb_build_array(rank, default_expiry_seconds, documentation), NULL, NULL, NULL, NULL, NULL, NULL
+    UNION ALL SELECT 'rank', name, NULL, jsonb_build_array({columns_but_first(LayerRow)}),
+        NULL, NULL, NULL, NULL, NULL, NULL
     FROM layers
     """
 )
@@ -177,7 +178,7 @@ def _met(connection: Connection, jobs: Sequence[Row[Any]]) -> Found:
         return Found({}, all_layers(connection), {})
     contents = _ALL_THAT_WRITES_MEET.execute(connection, [row.name for row in jobs])
     ranks = sorted((LayerRow(row.job, *row.config) for row in contents if row.kind == "rank"), key=_rank)
-    flows = [Flow(row.job, tuple(row.config[0]), *row.config[1:]) for row in contents if row.kind == "flow"]
+    flows = [of_row(row.job, *row.config) for row in contents if row.kind == "flow"]
     return Found(_stored(jobs, contents), {row.name: row for row in ranks}, {flow.job: flow for flow in flows})
 
 

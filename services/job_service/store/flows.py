@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from itertools import starmap
 from typing import Any
 
 from sqlalchemy import Connection, TextClause, text
@@ -10,11 +11,12 @@ from sqlalchemy import Connection, TextClause, text
 from penstock.control.errors import UserError
 from penstock.model.jobs import Change
 from penstock.store.json import as_json
+from penstock.store.rows import columns
 from services.job_service.flows import Flow, Flows, flow_of
 
 # Two jobs that are written at once may close a loop together. Any constant will do.
 _LOCK = text("SELECT pg_advisory_xact_lock(7311938841)")
-_COLUMNS = "job, reads, writes, folder, may_loop, dead_letters"
+_COLUMNS = columns(Flow)
 _READ = text(f"SELECT {_COLUMNS} FROM flows WHERE job = ANY(:jobs)")
 _WRITERS = text(f"SELECT {_COLUMNS} FROM flows WHERE writes = ANY(:topics) AND NOT may_loop")
 _SHARE = text(
@@ -214,4 +216,9 @@ def _write(connection: Connection, flows: Sequence[Flow]) -> None:
 
 
 def _flows(rows: Iterable[Sequence[object]]) -> list[Flow]:
-    return [Flow(job, tuple(reads), *rest) for job, reads, *rest in rows]  # type: ignore[arg-type]
+    return list(starmap(of_row, rows))
+
+
+def of_row(job: str, reads: Sequence[str], *rest: Any) -> Flow:
+    """A flow of the values of its columns, in their order."""
+    return Flow(job, tuple(reads), *rest)
