@@ -19,6 +19,8 @@ from tests.support.store.database import address_of, fresh_database
 from tests.support.store.jobs import delete_job, make_config, make_layer, restart_job, write_layer
 
 NAMES = count()
+DEAR = settings.default.max_examples // 10
+"""Examples of a test that makes many rounds of two cells."""
 VALUES: dict[str, list[Any]] = {
     "package": [{"version": "1"}, {"version": "2"}, {"name": "flights", "digest": f"sha256:{'a' * 64}"}],
     "query": [{"sql": "SELECT key FROM events"}, {"sql": "SELECT 'x'", "python": "a:b"}],
@@ -128,7 +130,7 @@ def act(cell: Cell, job: str, what: str, content: Any) -> None:
         write_layer(cell.engine, job, content, layer=what)
 
 
-@settings(max_examples=4, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=DEAR, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(stories=st.lists(STORY, min_size=1, max_size=8))
 def test_both_ways_bring_jobs_to_the_same(cells: tuple[Cell, Cell], stories: list[Any]) -> None:
     """1. Jobs are made. 2. Thrice: some layers are written, jobs restarted or deleted, and a round is made."""
@@ -152,7 +154,7 @@ UPGRADES = st.lists(st.tuples(st.sampled_from(["provisioner", "oncall"]), UPGRAD
 SMALL = st.tuples(st.integers(1, 5), st.sampled_from(["running", "stopped"]))
 
 
-@settings(max_examples=3, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=DEAR, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(stories=st.lists(st.tuples(SMALL, UPGRADES, UPGRADES, UPGRADES), min_size=2, max_size=6), room=st.integers(1, 3))
 def test_both_ways_begin_the_same_rollouts_in_a_small_budget(
     small_cells: tuple[Cell, Cell], stories: list[Any], room: int

@@ -8,8 +8,8 @@ import httpx
 
 from penstock.wire.http import certificates
 
-_PATIENCE_S = 30.0
-get = partial(httpx.get, verify=certificates(), timeout=_PATIENCE_S)
-post = partial(httpx.post, verify=certificates(), timeout=_PATIENCE_S)
-put = partial(httpx.put, verify=certificates(), timeout=_PATIENCE_S)
-delete = partial(httpx.delete, verify=certificates(), timeout=_PATIENCE_S)
+_HOW = {"verify": certificates(), "timeout": 30.0}
+get = partial(httpx.get, **_HOW)
+post = partial(httpx.post, **_HOW)
+put = partial(httpx.put, **_HOW)
+delete = partial(httpx.delete, **_HOW)

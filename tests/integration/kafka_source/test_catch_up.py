@@ -29,11 +29,9 @@ READ_COMMITTED = {"kafka.isolation.level": "read_committed"}
 @pytest.mark.parametrize(
     ("options", "how"),
     [
-        pytest.param({}, {}, marks=pytest.mark.long),  # the loss table of `tests.bench` says so too
+        ({}, {}),  # the loss table of `tests.bench` says so too
         ({"balanceField": "/at"}, {"record_millis": 1_795_000_000_000}),
-        pytest.param(
-            {"kafka.isolation.level": "read_committed"}, {"rows_per_transaction": 300}, marks=pytest.mark.long
-        ),
+        ({"kafka.isolation.level": "read_committed"}, {"rows_per_transaction": 300}),
     ],
     ids=["index", "field", "transactions"],
 )

@@ -69,7 +69,7 @@ def all_sessions(hi: int) -> Counter[Row]:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("backend", [pytest.param("heap", marks=pytest.mark.long), "rocksdb"])
+@pytest.mark.parametrize("backend", ["heap", "rocksdb"])
 def test_sessions_end_in_the_task_that_has_their_key_now(runtime: Runtime, kafka: EmbeddedKafka, backend: str) -> None:
     """1. Two tasks. 2. Three, from a copy made while they ran; the checkpoints before are gone. 3. One task of two
     threads. 4. Event time ends: the sessions without new rows end by the timeouts that moved with them."""
