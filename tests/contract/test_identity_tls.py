@@ -179,6 +179,14 @@ def test_certificates_and_authority_change_while_clients_are_connected(
         assert answers()
 
 
+def test_a_caller_may_be_the_first_with_a_new_authority(cell: IdentityFolder, service: RunningTaskService) -> None:
+    """A service that looked at its files just before looks again in a handshake."""
+    assert post(cell.path, C1, service) == CALLS[0][2]
+    cell.add_authority(datetime.now(UTC))
+    cell.renew(datetime.now(UTC))
+    assert post(cell.path, C1, service) == CALLS[0][2]
+
+
 def test_a_rotation_that_brings_half_of_the_files_stops_nobody(
     cell: IdentityFolder, service: RunningTaskService
 ) -> None:

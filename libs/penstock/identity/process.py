@@ -171,7 +171,7 @@ class ProcessIdentity:
         return context
 
     def server_context(self, *, ask: bool = True) -> ssl.SSLContext:
-        """For a port with TLS; each connection gets the newest certificate. Raises TerminalError.
+        """For a port with TLS; each connection gets the files of its moment. Raises TerminalError.
 
         `ask`: clients are asked for a certificate. One without is let in, and then refused by the rules of the call,
         so that probes can ask `/healthz`.
@@ -181,6 +181,8 @@ class ProcessIdentity:
         self._server = ((), outer)
 
         def newest(connection: ssl.SSLSocket | ssl.SSLObject, _name: str | None, _context: ssl.SSLContext) -> None:
+            # The caller may have a newer certificate, of a newer authority, than this process has looked for.
+            self.version(at_once=True)
             connection.context = self._newest_server_context()
 
         outer.sni_callback = newest
