@@ -25,8 +25,9 @@ demo: setup ## the whole stack on this machine, and a check of its results (KEEP
 	@$(BIN)/penstock demo $(if $(filter-out 0,$(KEEP)),--keep)
 
 # The class archive only saves time: it is recorded while the unit tests run, which need no Spark host.
-test: $(STAMPS)/java $(STAMPS)/collected ## all tests but those marked long, in three processes
+test: $(STAMPS)/java $(STAMPS)/compiled ## all tests but those marked long, in three processes
 	@$(MAKE) --no-print-directory $(STAMPS)/archive & trap wait EXIT; \
+	  $(MAKE) --no-print-directory $(STAMPS)/collected; \
 	  $(BIN)/pytest -m "not long" --numprocesses 3
 
 test-long: setup $(STAMPS)/chart ## the tests marked long, and those with random examples once more, with many

@@ -30,8 +30,14 @@ _BROKER = {
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
 }
 
-FEW_EXAMPLES, MANY_EXAMPLES = 40, 400
+FEW_EXAMPLES, MANY_EXAMPLES = 25, 400
 
+_OF_ONE_SESSION = {
+    f"integration/{folder}": "/".join(group)
+    for group in (("exactly_once", "redistribute", "streams"), ("kafka_source", "sinks", "spark"))
+    for folder in group
+}
+_YOUNG_OBJECTS = 20_000
 _MEMORY = Path("/dev/shm")
 _ROOM_BYTES = 6 * 2**30
 
@@ -71,8 +77,9 @@ def _has_room_for_programs(folder: Path) -> bool:
 class Groups(LoadScopeScheduling):  # type: ignore[misc]
     """What stays together where several processes share the tests (`make test`), in the order of the tests.
 
-    All of e2e, which has one stack; a subfolder of integration, which has one Spark session or the like; else a file.
-    Simulations are alone, each by itself: they have nothing in common and are long.
+    All of e2e, which has one stack; a subfolder of integration, which has one Job Service or the like; else a file.
+    Folders whose tests run in a Spark session are two groups of about the same length: a young JVM is slow, and all of
+    them would be longer than the rest. Simulations are alone, each by itself: they have nothing in common and are long.
     """
 
     def _split_scope(self, nodeid: str) -> str:
@@ -80,7 +87,8 @@ class Groups(LoadScopeScheduling):  # type: ignore[misc]
         parts = Path(path).parts[1:-1]
         if parts == ("simulation",):
             return f"{path}::{name}"
-        return "/".join(parts) if parts == ("e2e",) or len(parts) > 1 else path
+        folder = "/".join(parts)
+        return _OF_ONE_SESSION.get(folder, folder) if parts == ("e2e",) or len(parts) > 1 else path
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -94,6 +102,7 @@ def pytest_collection_finish() -> None:
     """What the tests are made of stays: a full collection of garbage, 0.4 s each, no longer looks at it. Pytest makes
     five of them at its end."""
     gc.freeze()
+    gc.set_threshold(_YOUNG_OBJECTS, 20, 20)
     gc.enable()
     atexit.register(gc.unfreeze)
 

@@ -51,7 +51,7 @@ READY_SECONDS = 150.0
 REPLY_SECONDS = 90.0
 END_SECONDS = 5.0
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
-QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
+QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseTransparentHugePages"
 """Without the second, better compiler the JVM would keep 48 MB for code, which the sessions of tests outgrow."""
 INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 """For a few rows, compiling a query costs more than it gains."""
