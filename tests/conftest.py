@@ -108,17 +108,14 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run the folders in the order of `_ORDER`; within a folder nothing changes."""
+    """Run the folders in the order of `_ORDER`, the longest groups first; else nothing changes."""
     items.sort(key=_rank)
 
 
-def _rank(item: pytest.Item) -> int:
-    folder = _folder(item)
-    return _ORDER.index(folder) if folder in _ORDER else len(_ORDER)
-
-
-def _folder(item: pytest.Item) -> str:
-    return item.nodeid.split("/", 2)[1]
+def _rank(item: pytest.Item) -> tuple[int, bool]:
+    _, folder, *below = item.nodeid.partition("::")[0].split("/")
+    place = _ORDER.index(folder) if folder in _ORDER else len(_ORDER)
+    return place, f"{folder}/{below[0]}" not in _OF_ONE_SESSION
 
 
 @pytest.fixture(scope="session")

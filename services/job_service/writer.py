@@ -20,6 +20,7 @@ from penstock.wire.jobs import Written
 from services.job_service.access import Principal
 from services.job_service.analyses import WRITE_SECONDS, Analyses, MustAsk, Question, may_matter, must_be_asked
 from services.job_service.answers import Answer, Verified, answer, nothing_done, written
+from services.job_service.layer_expiry import again
 from services.job_service.path_rules import require_paths
 from services.job_service.store import expected, flows, history, idempotency, packages, secrets
 from services.job_service.store import jobs as job_rows
@@ -175,7 +176,7 @@ def _write_batch(
     outcomes: dict[int, Outcome] = {}
     changes: dict[int, Change] = {}
     blocked = job_rows.blocked(connection, [each.job for each in writes.values() if each.action is Action.RELEASE])
-    for position, write in _with_contents(connection, writes).items():
+    for position, write in _with_versions(connection, writes, now).items():
         try:
             change = _decided(write, jobs, layers, now, blocked)
             _require_allowed(change, jobs, layers, path_roots)
@@ -236,25 +237,31 @@ def _decided(
     return change
 
 
-def _with_contents(connection: Connection, writes: Mapping[int, Write]) -> dict[int, Write | NotFound]:
-    """The writes by position, each revert with the content that it goes back to, or why it cannot."""
+def _with_versions(connection: Connection, writes: Mapping[int, Write], now: datetime) -> dict[int, Write | NotFound]:
+    """The writes by position, each revert with the content that it goes back to, or why it cannot. Without an expiry of
+    its own it also has that version's end, as of `now`."""
     asked = {
         position: (write.job, write.layer, write.version)
         for position, write in writes.items()
         if write.action is Action.REVERT and write.version
     }
-    contents = history.at_versions(connection, asked)
+    versions = history.at_versions(connection, asked)
     prepared: dict[int, Write | NotFound] = dict(writes)
     for position in asked:
-        write = writes[position]
-        found = position in contents
-        prepared[position] = replace(write, config=contents[position]) if found else _no_version(write)
+        write, version = writes[position], versions.get(position)
+        if version is None:
+            prepared[position] = _no_version(write)
+            continue
+        expiry = write.expiry or again(version.expires_at, version.set_at, now)
+        prepared[position] = replace(write, config=version.new, expiry=expiry)
     return prepared
 
 
 def _no_version(write: Write) -> NotFound:
     return NotFound(
-        f"the layer {write.layer} of {write.job} had no version {write.version}", field="version", rule="known"
+        f"the layer {write.layer} of {write.job} had no version {write.version}, or it is forgotten",
+        field="version",
+        rule="known",
     )
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Annotated
 
 import typer
 
 from penstock.cli.arguments import AsJson, Job, Reason
-from penstock.cli.connection import client, say_more
+from penstock.cli.connection import client
 from penstock.cli.output import cell, counted, figure, say, show_data, show_json, span, table
 from penstock.cli.parse import duration_seconds, name_of
 from penstock.cli.patience import await_cluster
@@ -19,7 +19,7 @@ from penstock.control.texts import first_few
 from penstock.tasks.ownership import DRAINING, OPEN
 from penstock.wire.containers import ContainerPage, ContainerView
 from penstock.wire.job_client import JobClient
-from penstock.wire.overview import ContainerTasks, ContainerTaskView
+from penstock.wire.overview import ContainerTaskView
 
 Container = Annotated[str, typer.Argument(help="name of the container", callback=name_of("container"))]
 NEVER = "never"
@@ -42,13 +42,12 @@ def containers(
     """
     connection = client()
     if name is not None:
-        one, running = connection.container(name), connection.container_tasks(name)
+        one, tasks = connection.container(name), list(connection.all_container_tasks(name))
         if as_json:
-            return show_data(
-                {**one.model_dump(mode="json"), "reported_tasks": running.model_dump(mode="json")["tasks"]}
-            )
+            reported = [task.model_dump(mode="json") for task in tasks]
+            return show_data({**one.model_dump(mode="json"), "reported_tasks": reported})
         _show(one)
-        return _show_tasks(running)
+        return _show_tasks(name, tasks)
     found = list(connection.all_containers())
     if as_json:
         return show_json(ContainerPage(containers=found))
@@ -160,16 +159,13 @@ def _show(container: ContainerView) -> None:
     table(("dimension", "load", "usable", "deviation", "capacity"), loads, title=f"load{since}")
 
 
-def _show_tasks(running: ContainerTasks) -> None:
+def _show_tasks(container: str, tasks: Sequence[ContainerTaskView]) -> None:
     """What runs here, and the first line of each error."""
-    rows = [
-        (task.task, _state_here(running.container, task), task.crashes, *figures_of(task)) for task in running.tasks
-    ]
+    rows = [(task.task, _state_here(container, task), task.crashes, *figures_of(task)) for task in tasks]
     table(("task", "state", "crashes", *FIGURES), rows, title="tasks")
-    for text, names in by_error(running.tasks).items():
+    for text, names in by_error(tasks).items():
         say(f"{first_few(names)}: {text.splitlines()[0]}")
-    say_more(running.next)
-    if running.tasks:
+    if tasks:
         say("`penstock why JOB` says what is wrong with a job; a task's name is JOB/INDEX")
 
 

@@ -158,6 +158,11 @@ class CellClient(ServiceClient):
         """A page of the tasks that a container reports, by job and index."""
         return self._read(overview.ContainerTasks, path("containers", name, "tasks"), **page)
 
+    def all_container_tasks(self, name: str) -> Iterator[overview.ContainerTaskView]:
+        """All tasks that a container reports, by job and index, read page by page."""
+        for page in self._pages(overview.ContainerTasks, path("containers", name, "tasks")):
+            yield from page.tasks
+
     def cordon(self, name: str, **noted: Unpack[Noted]) -> ContainerView:
         """The container keeps its shards and gets no new ones. Ends a drain. May be repeated."""
         return self._write("POST", path("containers", name, "cordon"), ContainerView, noted)

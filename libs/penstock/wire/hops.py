@@ -52,8 +52,7 @@ def hops(job: JobView, sync: SyncView, tasks: Sequence[TaskView], revision: int 
     converged."""
     asked = revision or job.revision
     is_committed = job.running_revision is not None and job.running_revision >= asked
-    has_failed = job.state in (JobState.FAILED, JobState.QUARANTINED)
-    planned = _planned(job, sync, is_committed=is_committed, has_failed=has_failed)
+    planned = _planned(job, sync, asked, is_committed=is_committed)
     committed = Progress.DONE if is_committed else Progress.NOW if planned.progress is Progress.DONE else Progress.WAITS
     runs = Progress.WAITS if not is_committed else Progress.DONE if job.converged else Progress.NOW
     return [
@@ -78,10 +77,13 @@ def _written(job: JobView, revision: int) -> Hop:
     return Hop("written", Progress.DONE, text, layer.written_at)
 
 
-def _planned(job: JobView, sync: SyncView, *, is_committed: bool, has_failed: bool) -> Hop:
+def _planned(job: JobView, sync: SyncView, revision: int, *, is_committed: bool) -> Hop:
     if is_committed:
         return Hop("planned", Progress.DONE, "")
-    if has_failed:
+    if sync.sync_revision is not None and sync.sync_revision < revision:
+        before = f" (revision {sync.sync_revision}: {state_in_words(sync)})"
+        return Hop("planned", Progress.NOW, f"waits for the State Syncer{before}")
+    if job.state in (JobState.FAILED, JobState.QUARANTINED):
         return Hop("planned", Progress.FAILED, sync.detail or job.detail or job.state)
     if job.state is JobState.PENDING:
         return Hop("planned", Progress.NOW, "waits for the State Syncer")

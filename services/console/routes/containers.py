@@ -15,7 +15,7 @@ from services.console.views.forms import Errors, Filled
 
 router = APIRouter(include_in_schema=False)
 MOST = 5_000
-_TASKS = 200
+_TASKS = 1000
 _ACTIONS = ("cordon", "drain", "uncordon")
 
 

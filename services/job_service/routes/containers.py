@@ -19,7 +19,7 @@ from penstock.store.avoided import read_avoided
 from penstock.store.cell_history import record
 from penstock.store.engine import snapshot
 from penstock.store.health import read_moment
-from penstock.store.loads import read_loads_on
+from penstock.store.loads import read_loads_of
 from penstock.tasks.ownership import CORDONED, DRAINING, OPEN
 from penstock.tasks.spec import task_id
 from penstock.wire.containers import ContainerPage, ContainerView, DrainWrite
@@ -65,7 +65,8 @@ def container_tasks(container: ContainerName, parts: PartsOf, page: PageOf1000) 
         found = views.by_job(reported, running, cluster.read_facts(connection).sharding)
         shards = [place.shard for each in found for place in each.places if place.shard is not None]
         owners = overview.owners(connection, shards)
-        loads, avoided = read_loads_on(connection, container), read_avoided(connection)
+        here = [(task.job, task.index) for task in reported]
+        loads, avoided = read_loads_of(connection, here), read_avoided(connection)
         tasks = views.tasks_of_container(found, owners, loads, avoided, read_moment(connection))
     following = page.next(reported, lambda task: task_id(task.job, task.index))
     return ContainerTasks(container=container, tasks=tasks, next=following)

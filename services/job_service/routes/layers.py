@@ -25,7 +25,6 @@ from services.job_service.requests import (
     respond,
 )
 from services.job_service.store import history
-from services.job_service.store.ends import with_ends
 from services.job_service.store.layers import all_layers
 from services.job_service.writer import Call
 from services.job_service.writes import Write, require_layer_row
@@ -103,8 +102,6 @@ def revert_layer(
     passed, it lasts as long as then, from now on. `expires_at` of the answer tells it."""
     given = (None, body.reason, precondition, expiry_of(body))
     write = Write(Action.REVERT, job, call.author, layer, *given, version=body.version)
-    with snapshot(call.engine) as connection:
-        [write] = with_ends(connection, [write], call.clock.now())
     return respond(call.write(200, write))
 
 

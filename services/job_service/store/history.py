@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Any, NamedTuple
 
 import orjson
-from sqlalchemy import Connection, Row, TextClause, text
+from sqlalchemy import Connection, text
 
 from penstock.store.json import as_json
 from penstock.store.rows import columns, page_query, read_first, read_page, stream_rows
@@ -17,17 +17,10 @@ from penstock.wire.jobs import HistoryEntry
 PAGE_BYTES = 4 * 2**20
 _MOST_WRITES = 500
 _OF_LAYER = f"SELECT {columns(HistoryEntry)} FROM history WHERE job = :job AND layer = :layer"
+# A patch keeps the end that an earlier write gave the layer: the time counts from that write.
 _AT_VERSIONS = text(
     """
-    SELECT asked.position, history.new FROM jsonb_to_recordset(CAST(:asked AS jsonb)) AS asked (
-        position integer, job text, layer text, version bigint)
-    JOIN history ON history.job = asked.job AND history.layer = asked.layer AND history.version = asked.version
-    """
-)
-# A patch keeps the end that an earlier write gave the layer: the time counts from that write.
-_TERMS = text(
-    """
-    SELECT asked.position, history.expires_at, (
+    SELECT asked.position, history.new, history.expires_at, (
         SELECT min(same.at) FROM history AS same WHERE same.job = history.job AND same.layer = history.layer
             AND same.expires_at = history.expires_at) AS set_at
     FROM jsonb_to_recordset(CAST(:asked AS jsonb)) AS asked (position integer, job text, layer text, version bigint)
@@ -45,9 +38,11 @@ class Entries(NamedTuple):
     is_full: bool
 
 
-class Term(NamedTuple):
-    """When a layer was to end, None: never; and when that was written first."""
+class Version(NamedTuple):
+    """A layer as a write left it. `new`: None when it was dropped. `expires_at`: when it was to end, None: never;
+    `set_at`: when that was written first."""
 
+    new: Mapping[str, Any] | None
     expires_at: datetime | None
     set_at: datetime | None
 
@@ -87,26 +82,16 @@ def is_known(connection: Connection, job: str) -> bool:
     return bool(connection.execute(_IS_KNOWN, {"job": job}).scalar_one())
 
 
-def at_versions(
-    connection: Connection, asked: Mapping[int, tuple[str, str, int]]
-) -> dict[int, Mapping[str, Any] | None]:
-    """The contents of layers, asked for by job, layer and version. What there never was is left out; None: dropped."""
-    return {row.position: row.new for row in _asked(connection, _AT_VERSIONS, asked)}
-
-
-def terms_at_versions(connection: Connection, asked: Mapping[int, tuple[str, str, int]]) -> dict[int, Term]:
-    """The ends of layers, asked for by job, layer and version. What there never was is left out."""
-    return {row.position: Term(row.expires_at, row.set_at) for row in _asked(connection, _TERMS, asked)}
-
-
-def _asked(
-    connection: Connection, statement: TextClause, asked: Mapping[int, tuple[str, str, int]]
-) -> Sequence[Row[Any]]:
+def at_versions(connection: Connection, asked: Mapping[int, tuple[str, str, int]]) -> dict[int, Version]:
+    """Layers by position, asked for by job, layer and version. What there never was, or is forgotten, is left out."""
+    if not asked:
+        return {}
     rows = [
         {"position": position, "job": job, "layer": layer, "version": version}
         for position, (job, layer, version) in asked.items()
     ]
-    return connection.execute(statement, {"asked": as_json(rows)}).all() if rows else []
+    found = connection.execute(_AT_VERSIONS, {"asked": as_json(rows)})
+    return {row.position: Version(row.new, row.expires_at, row.set_at) for row in found}
 
 
 def as_of(connection: Connection, job: str, layer: str, revision: int) -> HistoryEntry | None:

@@ -1,6 +1,6 @@
 """Avro with the frame of a schema registry: what is read, what is malformed, what is neither, and what is written.
 
-The bytes are written and read by the test itself, from the specification of Avro.
+The bytes are written and read by the tests themselves (`tests.support.kafka.avro`).
 """
 
 from __future__ import annotations
@@ -23,38 +23,14 @@ from penstock.spark.settings import SparkSettings
 from penstock.spark.sinks.avro_value import value_of
 from penstock.spark.sinks.kafka import records
 from tests.support.config.jobs import job
+from tests.support.kafka.avro import framed, number, record, text
 from tests.support.kafka.registry import PASSWORD, USERNAME, SmallRegistry, small_registry
-
-
-def record(*fields: tuple[str, Any], **defaults: Any) -> str:
-    declared = [
-        {"name": name, "type": kind, **({"default": defaults[name]} if name in defaults else {})}
-        for name, kind in fields
-    ]
-    return json.dumps({"type": "record", "name": "event", "fields": declared})
-
 
 ID, WORD = ("id", "long"), ("word", "string")
 FIRST = record(ID, WORD)
 SECOND = record(("extra", "string"), ID, WORD)
 READER = record(ID, WORD, ("extra", "string"), extra="none")
 SUBJECT = "events-value"
-
-
-def number(value: int) -> bytes:
-    """A long of Avro: zigzag, seven bits a byte."""
-    left, found = (value << 1) ^ (value >> 63), b""
-    while left > 0x7F:
-        found, left = found + bytes([left & 0x7F | 0x80]), left >> 7
-    return found + bytes([left])
-
-
-def text(value: str) -> bytes:
-    return number(len(value.encode())) + value.encode()
-
-
-def framed(schema: int, *parts: bytes) -> bytes:
-    return b"\0" + schema.to_bytes(4, "big") + b"".join(parts)
 
 
 @pytest.fixture
