@@ -111,6 +111,7 @@ def test_postgres_ends_with_an_owner_that_was_killed(data_dir: Path, owner: subp
     assert servers_on(data_dir) == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("owner", [("kafka", "EmbeddedKafka")], indirect=True)
 def test_kafka_ends_with_an_owner_that_was_killed(data_dir: Path, owner: subprocess.Popen[bytes]) -> None:
     [broker] = servers_on(data_dir)

@@ -86,6 +86,7 @@ def test_a_container_that_comes_back_in_time_keeps_its_shards(cell):
     assert not refused.known
 
 
+@pytest.mark.long
 def test_a_container_that_comes_back_late_is_new_and_empty(cell):
     """1. One of two dies and is failed over. 2. Its old life is told so. 3. A new life joins, empty."""
     manager = cell.start()
@@ -104,6 +105,7 @@ def test_a_container_that_comes_back_late_is_new_and_empty(cell):
     cell.spread("an even spread again")
 
 
+@pytest.mark.long
 def test_a_new_leader_waits_a_whole_interval(cell):
     """1. A container owns all; its leader goes. 2. It dies, too. 3. The next leader only then begins to count."""
     with cell.leading():

@@ -91,6 +91,7 @@ def _rows_dropped(query: StreamingQuery) -> int:
     return sum(state.numRowsDroppedByWatermark for record in query.recentProgress for state in record.stateOperators)
 
 
+@pytest.mark.long
 def test_a_query_without_open_windows_runs_no_batches(
     spark: SparkSession, kafka: EmbeddedKafka, tmp_path: Path, idle_progress: None
 ):

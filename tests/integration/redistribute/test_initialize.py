@@ -39,6 +39,7 @@ def test_a_topic_has_its_key_groups_and_one_of_another_size_is_refused(runtime: 
         initialize(runtime, request({**output, "key_groups": 6}))
 
 
+@pytest.mark.long
 def test_a_table_has_the_columns_of_the_query_and_no_checkpoint_is_begun(
     runtime: Runtime, spark: SparkSession, tmp_path: Path
 ) -> None:

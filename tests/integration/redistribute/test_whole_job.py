@@ -183,8 +183,7 @@ def test_it_runs_exactly_through_kills_a_rescale_and_a_savepoint(
     orders.add(200)
     with running_host("one", settings, tmp_path) as host:
         _start(host, "sales", layout, 1)
-        plans = "checkpoints/sales/g1/task-0/offsets/"
-        wait_until(lambda: "1" in store.names("data", plans), PATIENCE_S, "a second batch to be planned")
+        wait_until(lambda: _is_in_a_second_batch(store, orders), PATIENCE_S, "a second batch to be planned", poll_s=0.5)
     with running_host("two", settings, tmp_path) as host:
         specs = _start(host, "sales", layout, 2)
         orders.add(100)
@@ -212,6 +211,12 @@ def test_it_runs_exactly_through_kills_a_rescale_and_a_savepoint(
         _stop(host, specs)
     assert table(store, "totals") == orders.totals
     assert table(store, "copied") == orders.totals
+
+
+def _is_in_a_second_batch(store: Store, orders: Orders) -> bool:
+    """Rows come as long as there is none."""
+    orders.add(20)
+    return "1" in store.names("data", "checkpoints/sales/g1/task-0/offsets/")
 
 
 def _start(host: Supervisor, job: str, layout: Layout, epoch: int) -> list[TaskSpec]:

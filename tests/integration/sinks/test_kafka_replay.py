@@ -79,6 +79,7 @@ def test_a_batch_that_was_written_to_the_former_topic_is_not_written_to_the_new_
 
 
 class TestOtherPartitions:
+    @pytest.mark.long
     def test_a_batch_that_is_complete_is_left_out(self, spark: SparkSession, feed: Feed, pipe: Pipe) -> None:
         """1. By four partitions, then by fewer; by more, of which some have no rows of the batch and must be known to
         be written all the same; and in one transaction. 2. In one transaction, then by partitions."""

@@ -38,6 +38,7 @@ def on_a_view(folder: Path, bootstrap: str, **more: Any) -> SparkSettings:
     return settings.model_copy(update={"checkpoint_root": "viewfs:///data/checkpoints"})
 
 
+@pytest.mark.long
 def test_a_story_on_another_file_system(kafka: EmbeddedKafka, tmp_path: Path) -> None:
     """1. A task starts and is stopped in mid-batch. 2. It settles. 3. It starts again with the next token, and an
     older epoch is refused. 4. Another owner's claim fences it. 5. The host is killed, which may be repeated."""

@@ -142,6 +142,7 @@ def test_tasks_that_do_not_stop_are_ended_and_the_others_go_on(slow: Slow) -> No
     assert slow.seconds_to_stop("quiet") < LONGEST_STOP_SECONDS
 
 
+@pytest.mark.long
 def test_a_catch_up_makes_batches_of_about_the_asked_time(slow: Slow) -> None:
     """5,000 rows of 2 ms in batches of two seconds: the first shows what rows cost, and none after it is long."""
     spec = slow.spec("catch-up", slow.topic(5_000), function="two_millis", max_batch_seconds=2.0)

@@ -108,6 +108,7 @@ def test_an_analysis_names_what_is_wrong_with_a_stream(runtime: Runtime, tmp_pat
     assert problems("json", "in") == ""
 
 
+@pytest.mark.long
 def test_rows_are_made_for_trying_things_out(runtime: Runtime, tmp_path: Path) -> None:
     """And a task whose table is gone says so."""
     rate = {"format": "rate", "rows_per_second": 5}

@@ -170,6 +170,7 @@ def test_the_demo_says_what_is_not_installed(shell: Shell, monkeypatch: pytest.M
     assert refused.startswith("TerminalError: the demo needs no_such_package: install the extra `demo`")
 
 
+@pytest.mark.long
 def test_the_demo_explains_itself() -> None:
     """Through the real `execv`, in a process of its own."""
     command = [sys.executable, "-m", "penstock.cli", "demo", "--help"]

@@ -63,6 +63,7 @@ def _imported(shared: Iterable[str], processes: Iterable[str]) -> dict[str, set[
     return {process: set(modules) for process, *modules in lines}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("process", NOT_IMPORTED)
 def test_a_process_imports_no_large_package_without_need(process: str, imported: dict[str, set[str]]) -> None:
     assert f"{process}.__main__" in imported[process]
