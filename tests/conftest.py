@@ -1,4 +1,4 @@
-"""Servers that tests share, and the order in which folders run: the quick ones first."""
+"""Servers that tests share, the order in which folders run, and which tests stay together."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from penstock.store.engine import connect
 from tests.support import identity
 from tests.support.store.database import fresh_database, make_template
 
-# Where two processes share the tests one does all of e2e, which mostly waits: the other does what follows meanwhile.
+# Of the processes that share the tests one does all of e2e, which mostly waits; the others do what follows meanwhile.
 _ORDER = ["unit", "tidy", "contract", "e2e", "integration", "simulation"]
 _BROKER = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
@@ -45,8 +45,8 @@ _ROOM_BYTES = 6 * 2**30
 def pytest_configure(config: pytest.Config) -> None:
     """Temporary folders are in memory where there is room: the tests make 700 databases, of 300 files each.
 
-    No example of hypothesis has a time limit: other work on the machine must not fail a test. `make test-long` runs its
-    tests once more, with many examples.
+    No example of hypothesis has a time limit: other work on the machine must not fail a test. `make test-long` repeats
+    the tests with random examples, with many.
     """
     if hasattr(config, "workerinput") or not config.option.numprocesses:
         gc.disable()  # until all tests are collected, which xdist's own process never does
@@ -77,7 +77,7 @@ def _has_room_for_programs(folder: Path) -> bool:
 class Groups(LoadScopeScheduling):  # type: ignore[misc]
     """What stays together where several processes share the tests (`make test`), in the order of the tests.
 
-    All of e2e, which has one stack; a subfolder of integration, which has one Job Service or the like; else a file.
+    All of e2e, which has one stack; a subfolder, which has one Job Service or the like; else a file.
     Folders whose tests run in a Spark session are two groups of about the same length: a young JVM is slow, and all of
     them would be longer than the rest. Simulations are alone, each by itself: they have nothing in common and are long.
     """
@@ -99,8 +99,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Groups:
 
 
 def pytest_collection_finish() -> None:
-    """What the tests are made of stays: a full collection of garbage, 0.4 s each, no longer looks at it. Pytest makes
-    five of them at its end."""
+    """Objects that exist once the tests are collected are frozen: collections of garbage skip them. Pytest makes five
+    full ones at its end."""
     gc.freeze()
     gc.set_threshold(_YOUNG_OBJECTS, 20, 20)
     gc.enable()
@@ -164,7 +164,7 @@ def empty_database_url(postgres_url: str) -> Iterator[str]:
 def kafka(servers_dir: Path) -> Iterator[EmbeddedKafka]:
     """The session's Kafka broker: `kafka.bootstrap`. Tests make topics with names of their own.
 
-    It obeys ACLs, of which there are none at first, and looks for transactions that timed out more often than usual.
+    It obeys ACLs, of which there are none at first, and looks every 200 ms for transactions that have timed out.
     """
     with EmbeddedKafka(servers_dir / "kafka", settings=_BROKER) as server:
         yield server

@@ -20,7 +20,8 @@ from penstock.wire.jobs import Expiring
 
 @dataclass(frozen=True, slots=True)
 class Expiry:
-    """Seconds until the written layer is dropped; None: never. `whole_layer`: so does all else that is in it."""
+    """Seconds until the written layer is dropped; None: never. `whole_layer`: the writer knows that this is also the
+    end of the fields that the write does not name."""
 
     seconds: int | None
     whole_layer: bool = False
@@ -34,8 +35,9 @@ def expiry_of(body: Expiring) -> Expiry | None:
 
 
 def again(expires_at: datetime | None, set_at: datetime | None, now: datetime) -> Expiry:
-    """The expiry of a layer that goes back to a version, which was to end at `expires_at` by a write at `set_at`. An
-    end that is still to come is kept, and so is none. One that has passed: as long as then, from now on."""
+    """The expiry of a layer that goes back to a version, which was to end at `expires_at` by a write at `set_at`. If
+    it was never to end, it never ends. An end in the future is kept. If the end has passed, the layer lasts as long as
+    that version was to last, from now on."""
     if expires_at is None or set_at is None:
         return Expiry(None)
     left = expires_at - now if expires_at > now else expires_at - set_at

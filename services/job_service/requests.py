@@ -112,7 +112,11 @@ class StrictRequest(Request):
             except DuplicateKey as error:
                 raise InvalidConfig(f"body: {error}", field=clean(error.key), rule="duplicate_key") from error
             except ValueError as error:
-                raise json.JSONDecodeError(str(error), "", 0) from error
+                said = str(error)
+            else:
+                return self._strict
+            # Not within the handler: the error before would keep the body in a cycle of its frames.
+            raise json.JSONDecodeError(said, "", 0)
         return self._strict
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import shutil
 import socket
 import ssl
 import time
+from asyncio.sslproto import SSLProtocol
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -215,6 +217,28 @@ def test_other_protocols_get_no_answer(service: RunningTaskService) -> None:
     old.check_hostname, old.verify_mode, old.maximum_version = False, ssl.CERT_NONE, ssl.TLSVersion.TLSv1_2
     with socket.create_connection(("127.0.0.1", port)) as raw, pytest.raises(ssl.SSLError):
         old.wrap_socket(raw)
+
+
+@pytest.mark.parametrize("sent", [b"", b"no handshake at all, but enough of it to be one\r\n\r\n"])
+def test_broken_handshakes_leave_no_connection_in_memory(service: RunningTaskService, sent: bytes) -> None:
+    """Also before garbage is collected: each would hold 300 KB."""
+    port = int(service.url.rsplit(":", 1)[1])
+    gc.collect()
+    gc.disable()
+    try:
+        for _ in range(20):
+            with socket.create_connection(("127.0.0.1", port)) as raw:
+                raw.sendall(sent)
+                raw.shutdown(socket.SHUT_WR)
+                while raw.recv(1024):
+                    pass
+        wait_until(lambda: _connections_in_memory() <= 2, 10, "the connections to go")
+    finally:
+        gc.enable()
+
+
+def _connections_in_memory() -> int:
+    return sum(type(each) is SSLProtocol for each in gc.get_objects())
 
 
 def _shown_by(service: RunningTaskService) -> Callable[[], str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import PurePosixPath
+from posixpath import normpath
 
 from tests.tidy.source import Tree
 
@@ -20,6 +21,9 @@ _BUILD_SUFFIXES = {".lock", ".xml", ".sh", ".cfg", ".dockerfile"}
 _ADDRESS = re.compile(r"[a-z+]+://(?!127\.0\.0\.1|localhost|www\.w3\.org|\$|\{)[\w-]+\.", re.IGNORECASE)
 _INDEX_OPTION = re.compile(r"(?<!no-)\b(extra-)?index-url\b|\bfind-links\b|\btrusted-host\b")
 _IMAGE_OF_A_HOST = re.compile(r"^\s*(FROM|image:)\s+[\"']?[\w-]+(\.[\w-]+)+(:\d+)?/", re.IGNORECASE)
+_CODE_BLOCK = re.compile(r"```.*?```", re.DOTALL)
+_NAMED_FILE = re.compile(r"`((?:\.\./)*[\w./]*\w\.(?:py|java|sh))`")
+_PLACEHOLDER = "NNNN"
 _PATH_OF_A_MACHINE = re.compile(r"(?<![\w.])/(root|home|work|farm|Users)/")
 
 
@@ -50,6 +54,19 @@ def build_files_name_no_host(tree: Tree) -> list[str]:
 def no_path_of_one_machine(tree: Tree) -> list[str]:
     """Nothing depends on where somebody's checkout is."""
     return [f"{place} is a path of one machine" for place in _matches(tree, _PATH_OF_A_MACHINE)]
+
+
+def files_that_a_page_names_are_there(tree: Tree) -> list[str]:
+    """A page names files by their paths from its own folder, or by the ends of their paths."""
+    ends = {"/".join(parts[n:]) for parts in (path.split("/") for path in tree) for n in range(len(parts))}
+    found = []
+    for page, text in tree.items():
+        if page.endswith(".md"):
+            named = _NAMED_FILE.findall(_CODE_BLOCK.sub("", text))
+            below = PurePosixPath(page).parent
+            gone = [name for name in named if name not in ends and normpath(below / name) not in tree]
+            found += [f"{page} names {name}, which is not there" for name in gone if _PLACEHOLDER not in name]
+    return found
 
 
 def _parts(tree: Tree) -> set[str]:

@@ -188,6 +188,15 @@ EXAMPLES: list[tuple[Rule, Tree, Tree]] = [
         {"services/a/README.md": "line\n" * 5 + "\n" + "line\n" * 5},
     ),
     (
+        rules_files.files_that_a_page_names_are_there,
+        {"services/a/README.md": "`store/ends.py` when a layer ends", "services/a/ends.py": ""},
+        {
+            "services/a/b/README.md": "`ends.py`, `a/store/ends.py`, `../other.py`\n```\npython `no.py`\n```\n",
+            "services/a/store/ends.py": "",
+            "services/a/other.py": "",
+        },
+    ),
+    (
         rules_words.public_names_are_plain_words,
         {"services/a/x.py": "class GenerationKeeper:\n    pass\n"},
         {

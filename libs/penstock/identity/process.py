@@ -275,7 +275,7 @@ class ProcessIdentity:
 
     def _read_version(self) -> Version:
         paths = (self._authority, self._certificate, self._key, self._loopback)
-        return tuple(path.stat().st_mtime_ns if path.exists() else 0 for path in paths)
+        return tuple(number for path in paths for number in _stat_of(path))
 
     def _expires_at(self) -> datetime | None:
         """Of the files where they can be used, else of what was read last. They are loaded only when they changed."""
@@ -301,6 +301,15 @@ class ProcessIdentity:
         if left is not None and left < WARN_BELOW_DAYS * _DAY_SECONDS:
             command = ROTATE if self._authority_key.is_file() else self._issue()
             log.warning("certificate ends soon", days_left=round(left / _DAY_SECONDS, 1), run=command)
+
+
+def _stat_of(path: Path) -> Version:
+    """What tells two contents of a file apart, also of two that were written in one tick of the kernel's clock."""
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return 0, 0, 0
+    return found.st_mtime_ns, found.st_size, found.st_ino
 
 
 def identity_of(settings: Settings, caller: Caller) -> ProcessIdentity:

@@ -74,7 +74,7 @@ FIXED_SETTINGS = {
     "spark.sql.legacy.parameterSubstitution.constantsOnly": "true",
     # What no plan, log or event may show: Spark's own pattern, and what logs in at Kafka.
     "spark.redaction.regex": "(?i)secret|password|passphrase|token|access[.]?key|sasl[.]jaas|keystore[.]key",
-    # Hadoop's own forks a process for each file that it makes.
+    # Hadoop's own `FileSystem` forks a process for each file that it makes; its `FileContext`, which stays, does too.
     "spark.hadoop.fs.file.impl": "io.penstock.host.LocalFolders",
     # The default keeps parts of objects in the memory of the JVM, and fetches ahead of small files.
     "spark.hadoop.fs.s3a.input.stream.type": "classic",

@@ -19,7 +19,7 @@ _OF = f"""{_ALL} WHERE (job, index) IN (
 def read_loads(connection: Connection, job: str | None = None) -> list[TaskLoad]:
     """The loads of all tasks, or of one job's tasks, in no order. Includes tasks that no longer run.
 
-    Of a malformed load nothing is known.
+    A malformed load is an empty one.
     """
     statement = text(_ALL if job is None else f"{_ALL} WHERE job = :job")
     return [TaskLoad(*row) for row in connection.execute(statement, {"job": job})]

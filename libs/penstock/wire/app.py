@@ -39,7 +39,6 @@ REQUEST_FAILURES = Counter("penstock_request_failures", "requests that were answ
 T = TypeVar("T")
 _OPERATIONS_THREADS = 2
 _TITLE = "penstock "
-_YOUNG_OBJECTS = 20_000
 
 
 class OwnThreads:
@@ -234,21 +233,15 @@ def serve(
         timeout_graceful_shutdown=int(grace_seconds),
         **connections(tls, limits or settings.http_limits()),
     )
-    _collect_garbage_rarely()
+    # What the process is made of stays: no collection of garbage looks at it any more.
+    gc.collect()
+    gc.freeze()
     with ExitStack() as started:
         for part in (*traces, *parts):
             part.start()
             started.callback(part.stop)
         with _surviving_signals():
             Server(config).run()
-
-
-def _collect_garbage_rarely() -> None:
-    """What the process is made of stays, so no collection looks at it. A request makes thousands of objects, of which
-    counting references frees nearly all: Python's 700 would be a collection for each."""
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(_YOUNG_OBJECTS, *gc.get_threshold()[1:])
 
 
 class Server(uvicorn.Server):

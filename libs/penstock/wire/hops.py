@@ -81,7 +81,8 @@ def _planned(job: JobView, sync: SyncView, revision: int, *, is_committed: bool)
     if is_committed:
         return Hop("planned", Progress.DONE, "")
     if sync.sync_revision is not None and sync.sync_revision < revision:
-        before = f" (revision {sync.sync_revision}: {state_in_words(sync)})"
+        is_busy = sync.state in (JobState.RESCALING, JobState.ROLLING)
+        before = f" (revision {sync.sync_revision} is {state_in_words(sync)})" if is_busy else ""
         return Hop("planned", Progress.NOW, f"waits for the State Syncer{before}")
     if job.state in (JobState.FAILED, JobState.QUARANTINED):
         return Hop("planned", Progress.FAILED, sync.detail or job.detail or job.state)
@@ -102,7 +103,8 @@ def change_in_words(sync: SyncView) -> str:
 
 
 def state_in_words(sync: SyncView) -> str:
-    """The state of a job's configuration. A restore goes the way of a rescale, and is none for people."""
+    """The state of a job's configuration. The State Syncer handles a restore as a rescale; people
+    read `restoring`."""
     return "restoring" if sync.state == JobState.RESCALING and _restored(sync) is not None else sync.state
 
 
@@ -123,7 +125,7 @@ def _committed_text(job: JobView, is_committed: bool) -> str:
 
 
 def _running_text(job: JobView, tasks: Sequence[TaskView]) -> str:
-    """How many tasks run what is committed. A task that nobody reports is not counted as one that does not run it."""
+    """How many tasks run what is committed. A task that nobody reports is counted as unknown."""
     if job.state is JobState.STOPPED:
         return "stopped"
     expected = [task for task in tasks if task.expected]

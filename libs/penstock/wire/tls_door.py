@@ -86,6 +86,8 @@ class TlsDoor(asyncio.Protocol, Waiting):
             if loop.time() - self.since >= seconds:
                 note_cut_off(self, Wait.HANDSHAKE, loop.time())
             log.debug("no handshake", error=str(error))
+            # It leads to asyncio's frames, and these to it: the connection's buffers would stay until a collection.
+            error.__traceback__ = None
             self.shutdown()
             return
         self.connections.discard(self)

@@ -1,4 +1,5 @@
-"""The append-only histories, of jobs and of the cell: who wrote what, when and why."""
+"""The histories of jobs and of the cell: who wrote what, when and why. No row is ever changed; old ones of jobs move to
+an archive when a setting says so (`housekeeping`)."""
 
 from __future__ import annotations
 
@@ -20,9 +21,9 @@ _OF_LAYER = f"SELECT {columns(HistoryEntry)} FROM history WHERE job = :job AND l
 # A patch keeps the end that an earlier write gave the layer: the time counts from that write.
 _AT_VERSIONS = text(
     """
-    SELECT asked.position, history.new, history.expires_at, (
+    SELECT asked.position, history.new, history.expires_at, CASE WHEN history.expires_at IS NOT NULL THEN (
         SELECT min(same.at) FROM history AS same WHERE same.job = history.job AND same.layer = history.layer
-            AND same.expires_at = history.expires_at) AS set_at
+            AND same.expires_at = history.expires_at) END AS set_at
     FROM jsonb_to_recordset(CAST(:asked AS jsonb)) AS asked (position integer, job text, layer text, version bigint)
     JOIN history ON history.job = asked.job AND history.layer = asked.layer AND history.version = asked.version
     """

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import io
 import json
+import threading
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -29,7 +30,7 @@ from tests.support.kafka.avro import framed, number, record, text
 from tests.support.kafka.registry import PASSWORD, USERNAME, SmallRegistry, small_registry
 from tests.support.kafka.secured import SecuredKafka, settings_of
 from tests.support.s3.jars import s3_jars
-from tests.support.s3.server import Store, s3_server
+from tests.support.s3.server import CutOff, Store, s3_server
 from tests.support.spark.hosts import Supervisor, run_host_task, running_host, settings_for, task_spec
 from tests.support.spark.wheels import wheel
 
@@ -66,9 +67,10 @@ class Orders:
         producer = Producer(self.broker.by_administrator.client_settings() | {"partitioner": "murmur2_random"})
         for _ in range(orders):
             n, self.count = self.count, self.count + 1
-            item, cents, shop = f"item{n * 7 % KEYS}", n * 100, f"shop{n % 3}" if n % 2 else "here"
+            is_newer = n // KEYS % 2  # each item comes with both schemas
+            item, cents, shop = f"item{n * 7 % KEYS}", n * 100, f"shop{n % 3}" if is_newer else "here"
             fields = (text(item), number(cents))
-            value = framed(self.schemas[1], text(shop), *fields) if n % 2 else framed(self.schemas[0], *fields)
+            value = framed(self.schemas[1], text(shop), *fields) if is_newer else framed(self.schemas[0], *fields)
             producer.produce("orders", key=item, value=value, on_delivery=self._taken)
             before = self.totals.get(item, (0, 0, ""))
             self.totals[item] = (before[0] + 1, before[1] + cents * 119 // 100, max(before[2], shop))
@@ -174,21 +176,24 @@ def config_of(package: str, table: str) -> JobConfig:
 def test_it_runs_exactly_through_kills_a_rescale_and_a_savepoint(
     settings: SparkSettings, package: str, store: Store, registry: SmallRegistry, broker: SecuredKafka, tmp_path: Path
 ) -> None:
-    """1. A host is killed while a batch is under way. 2. Another goes on, and the job becomes three tasks. 3. It is
-    saved while it runs, reads on, and its host is killed. 4. A third host reads on, and another job begins with the
-    savepoint, as one task and with a table of its own. Both tables are what a sum in this process gives."""
+    """1. A host is killed while a batch is merged into the table. 2. Another goes on, and the job becomes three tasks.
+    3. It is saved while it runs, reads on, and its host is killed. 4. A third host reads on, and another job begins
+    with the savepoint, as one task and with a table of its own. Both tables are what a sum in this process gives."""
     first, second = (registry.add("orders-value", schema) for schema in WRITERS)
     orders, config = Orders(broker, (first, second)), config_of(package, "totals")
     layout = Layout(generation=1, config=config, ranges=key_group_ranges(config))
     orders.add(200)
     with running_host("one", settings, tmp_path) as host:
+        held = _hold_commits(store, "totals", first=3)
         _start(host, "sales", layout, 1)
-        wait_until(lambda: _is_in_a_second_batch(store, orders), PATIENCE_S, "a second batch to be planned", poll_s=0.5)
+        wait_until(lambda: _more(orders, held), PATIENCE_S, "a merge under way", poll_s=0.5)
+    store.before = lambda method, key: None
     with running_host("two", settings, tmp_path) as host:
         specs = _start(host, "sales", layout, 2)
         orders.add(100)
         _read_all(host, specs, orders)
         _stop(host, specs)
+        assert table(store, "totals") == orders.totals
         wider = config.model_copy(update={"task_count": 3})
         rescaled = Layout(generation=2, config=wider, ranges=key_group_ranges(wider))
         _do(host, RedistributionRequest(job="sales", source=layout, target=rescaled))
@@ -197,7 +202,8 @@ def test_it_runs_exactly_through_kills_a_rescale_and_a_savepoint(
         _read_all(host, specs, orders)
         _do(host, SavepointRequest(job="sales", name="friday", number=1, layout=rescaled, earlier=()))
         orders.add(100)
-        wait_until(lambda: host.progress[specs[0].task_id].batch_id > 2, PATIENCE_S, "another batch")
+        before = host.progress[specs[0].task_id].batch_id
+        wait_until(lambda: host.progress[specs[0].task_id].batch_id > before, PATIENCE_S, "another batch")
     with running_host("three", settings, tmp_path) as host:
         specs = _start(host, "sales", rescaled, 4)
         single = config_of(package, "copied").model_copy(update={"task_count": 1})
@@ -206,20 +212,34 @@ def test_it_runs_exactly_through_kills_a_rescale_and_a_savepoint(
         _do(host, RedistributionRequest(job="copy", source=source, target=copied))
         orders.add(50)
         specs += _start(host, "copy", copied, 1)
-        orders.add(KEYS)  # an order of each item, so that the copy's table has them all
         _read_all(host, specs, orders)
         _stop(host, specs)
     assert table(store, "totals") == orders.totals
     assert table(store, "copied") == orders.totals
 
 
-def _is_in_a_second_batch(store: Store, orders: Orders) -> bool:
-    """Rows come as long as there is none."""
+def _more(orders: Orders, held: threading.Event) -> bool:
     orders.add(20)
-    return "1" in store.names("data", "checkpoints/sales/g1/task-0/offsets/")
+    return held.is_set()
+
+
+def _hold_commits(store: Store, name: str, first: int) -> threading.Event:
+    """Commits of a Delta table from version `first` on never come to an end; the event says that one has begun."""
+    begun = threading.Event()
+
+    def hold(method: str, key: str) -> None:
+        version = key.removeprefix(f"out/{name}/_delta_log/").removesuffix(".json")
+        if method == "PUT" and version.isdecimal() and int(version) >= first:
+            begun.set()
+            wait_until(lambda: store.before is not hold, PATIENCE_S, "the host to be killed")
+            raise CutOff
+
+    store.before = hold
+    return begun
 
 
 def _start(host: Supervisor, job: str, layout: Layout, epoch: int) -> list[TaskSpec]:
+    host.progress.clear()  # tasks of the generation before have the same names
     specs = [task_spec(job, layout.config, index, generation=layout.generation) for index in range(len(layout.ranges))]
     for spec in specs:
         reply = host.send_start(spec, epoch).result(PATIENCE_S)

@@ -9,6 +9,7 @@ import java.nio.file.attribute.PosixFilePermissions;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.Path;
+import org.apache.hadoop.fs.permission.FsCreateModes;
 import org.apache.hadoop.fs.permission.FsPermission;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
@@ -28,6 +29,9 @@ class LocalFoldersTest {
       assertEquals("rw-r-----", permissions("made/file"));
       files.setPermission(new Path(folder + "/made/file"), new FsPermission((short) 0604));
       assertEquals("rw----r--", permissions("made/file"));
+      Files.setAttribute(folder.resolve("made"), "unix:mode", 02750);
+      files.setPermission(new Path(folder + "/made"), FsCreateModes.create(new FsPermission("1755"), null));
+      assertEquals(03755, (int) Files.getAttribute(folder.resolve("made"), "unix:mode") & 07777);
       assertEquals("rw----r--", files.getFileStatus(new Path(folder + "/made/file")).getPermission().toString());
     }
   }
