@@ -30,13 +30,12 @@ from tests.support.kafka.avro import framed, number, record, text
 from tests.support.kafka.registry import PASSWORD, USERNAME, SmallRegistry, small_registry
 from tests.support.kafka.secured import SecuredKafka, settings_of
 from tests.support.s3.jars import s3_jars
-from tests.support.s3.server import CutOff, Store, s3_server
+from tests.support.s3.server import LOGIN, CutOff, Store, s3_server_and_login
 from tests.support.spark.hosts import Supervisor, run_host_task, running_host, settings_for, task_spec
 from tests.support.spark.wheels import wheel
 
 pytestmark = pytest.mark.long
 PATIENCE_S = 300.0
-LOGIN = {"AWS_ACCESS_KEY_ID": "id-of-the-store", "AWS_SECRET_ACCESS_KEY": "key-of-the-store"}
 PARTITIONS, KEYS = 6, 40
 ITEM, CENTS, SHOP = ("item", "string"), ("cents", "long"), ("shop", "string")
 WRITERS = (record(ITEM, CENTS), record(SHOP, ITEM, CENTS))
@@ -87,9 +86,7 @@ class Orders:
 
 @pytest.fixture
 def store(monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
-    for name, value in LOGIN.items():
-        monkeypatch.setenv(name, value)
-    with s3_server("data") as server:
+    with s3_server_and_login(monkeypatch, "data") as server:
         yield server
 
 

@@ -16,7 +16,7 @@ from penstock.control.process import wait_until
 from penstock.local.kafka import EmbeddedKafka
 from penstock.spark.settings import SparkSettings
 from tests.support.s3.jars import s3_jars
-from tests.support.s3.server import CutOff, Store, s3_server
+from tests.support.s3.server import LOGIN, CutOff, Store, s3_server_and_login
 from tests.support.spark.hosts import (
     Supervisor,
     job_config,
@@ -30,14 +30,11 @@ from tests.support.spark.hosts import (
 
 pytestmark = pytest.mark.long
 PATIENCE_S = 300.0
-LOGIN = {"AWS_ACCESS_KEY_ID": "id-of-the-store", "AWS_SECRET_ACCESS_KEY": "key-of-the-store"}
 
 
 @pytest.fixture
 def store(monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
-    for name, value in LOGIN.items():
-        monkeypatch.setenv(name, value)
-    with s3_server("data") as server:
+    with s3_server_and_login(monkeypatch, "data") as server:
         yield server
 
 

@@ -18,6 +18,10 @@ from urllib.parse import parse_qs, unquote, urlsplit
 from xml.etree import ElementTree
 from xml.sax.saxutils import escape
 
+import pytest
+
+LOGIN = {"AWS_ACCESS_KEY_ID": "id-of-the-store", "AWS_SECRET_ACCESS_KEY": "key-of-the-store"}
+
 
 class CutOff(Exception):
     """Raised by `before`: the connection ends without an answer."""
@@ -70,6 +74,15 @@ def s3_server(*buckets: str, **more: Any) -> Iterator[Store]:
         server.shutdown()
         thread.join()
         server.server_close()
+
+
+@contextmanager
+def s3_server_and_login(patch: pytest.MonkeyPatch, bucket: str) -> Iterator[Store]:
+    """A server with one bucket, while the environment of hosts has `LOGIN`."""
+    for name, value in LOGIN.items():
+        patch.setenv(name, value)
+    with s3_server(bucket) as server:
+        yield server
 
 
 class _Handler(BaseHTTPRequestHandler):
