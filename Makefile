@@ -24,7 +24,7 @@ setup: $(STAMPS)/archive $(STAMPS)/compiled ## all that the rest needs: Python p
 demo: setup ## the whole stack on this machine, and a check of its results (KEEP=1 leaves it up)
 	@$(BIN)/penstock demo $(if $(filter-out 0,$(KEEP)),--keep)
 
-# The class archive only saves time: it is recorded while the unit tests run, which need no Spark host.
+# The class archive only saves time: it is recorded while tests are compiled and the unit tests run, which need no host.
 test: $(STAMPS)/java $(STAMPS)/compiled ## all tests but those marked long, in three processes
 	@$(MAKE) --no-print-directory $(STAMPS)/archive & trap wait EXIT; \
 	  $(MAKE) --no-print-directory $(STAMPS)/collected; \

@@ -232,7 +232,7 @@ def test_broken_handshakes_leave_no_connection_in_memory(service: RunningTaskSer
                 raw.shutdown(socket.SHUT_WR)
                 while raw.recv(1024):
                     pass
-        wait_until(lambda: _connections_in_memory() <= 2, 10, "the connections to go")
+        assert wait_until(lambda: _connections_in_memory() <= 2, 10, "the connections to go")
     finally:
         gc.enable()
 
