@@ -18,9 +18,9 @@ from xdist.scheduler import LoadScopeScheduling
 
 from penstock.local.kafka import EmbeddedKafka
 from penstock.local.postgres import EmbeddedPostgres
-from penstock.store.engine import connect
 from tests.support import identity
 from tests.support.store.database import fresh_database, make_template
+from tests.support.store.lent import Lender, LentDatabase
 
 # Of the processes that share the tests one does all of e2e, which mostly waits; the others do what follows meanwhile.
 _ORDER = ["unit", "tidy", "contract", "e2e", "integration", "simulation"]
@@ -138,19 +138,31 @@ def template_database(postgres_url: str) -> str:
     return make_template(postgres_url)
 
 
-@pytest.fixture
-def database_url(postgres_url: str, template_database: str) -> Iterator[str]:
-    """A database of the test's own, with the schema (`postgresql://`)."""
-    with fresh_database(postgres_url, template_database) as url:
-        yield url
+@pytest.fixture(scope="session")
+def lender(postgres_url: str, template_database: str) -> Iterator[Lender]:
+    """Lends each test a database with the schema."""
+    lender = Lender(postgres_url, template_database)
+    yield lender
+    lender.close()
 
 
 @pytest.fixture
-def engine(database_url: str) -> Iterator[Engine]:
-    """Connections to the test's own database."""
-    engine = connect(database_url)
-    yield engine
-    engine.dispose()
+def database(lender: Lender) -> Iterator[LentDatabase]:
+    """A database for this test only, as the migrations left it."""
+    with lender.lend() as lent:
+        yield lent
+
+
+@pytest.fixture
+def database_url(database: LentDatabase) -> str:
+    """The address of the test's database (`postgresql://`)."""
+    return database.url
+
+
+@pytest.fixture
+def engine(database: LentDatabase) -> Engine:
+    """Connections to the test's database."""
+    return database.engine
 
 
 @pytest.fixture

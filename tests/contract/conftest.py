@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 from sqlalchemy import Engine
 
 from penstock.store.cluster import ask_for_shards
-from penstock.store.engine import connect, transaction
+from penstock.store.engine import transaction
 from services.shard_manager.store.owners import ensure_shards
 from tests.support.control.clock import FakeClock
 from tests.support.memory.store import MemoryStore
+from tests.support.store.lent import LentDatabase
 
 SHARDS = 4
 
 
 @pytest.fixture
-def engine(database_url: str) -> Iterator[Engine]:
+def engine(database: LentDatabase) -> Engine:
     """A real job store with four shards that nobody owns."""
-    engine = connect(database_url)
-    with transaction(engine) as connection:
+    with transaction(database.engine) as connection:
         ask_for_shards(connection, SHARDS)
         ensure_shards(connection, SHARDS)
-    yield engine
-    engine.dispose()
+    return database.engine
 
 
 @pytest.fixture

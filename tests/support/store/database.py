@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
+from urllib.parse import urlsplit
 
 import psycopg
 from sqlalchemy import Connection, Engine, text
@@ -28,13 +29,23 @@ def make_template(server_url: str) -> str:
 @contextmanager
 def fresh_database(server_url: str, template: str | None = None) -> Iterator[str]:
     """The address of a new database, dropped at the end; empty without a template."""
-    name = f"test_{uuid.uuid4().hex[:12]}"
-    url = create_database(server_url, name, template)
+    url = create_database(server_url, new_name(), template)
     try:
         yield url
     finally:
-        with psycopg.connect(libpq_url(server_url), autocommit=True) as connection:
-            connection.execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
+        drop_database(server_url, url)
+
+
+def new_name() -> str:
+    """The name of a test's database."""
+    return f"test_{uuid.uuid4().hex[:12]}"
+
+
+def drop_database(server_url: str, url: str) -> None:
+    """Drop the database of the address, whoever is connected to it."""
+    name = urlsplit(url).path.removeprefix("/")
+    with psycopg.connect(libpq_url(server_url), autocommit=True) as connection:
+        connection.execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
 
 
 def address_of(engine: Engine) -> str:

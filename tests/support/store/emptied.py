@@ -23,23 +23,28 @@ _REMEMBER = """
         END LOOP;
     END $$
 """
-# A replica's session runs no triggers: they keep the history and the numbers from going back.
-_EMPTY = r"""
+# A replica's session runs no triggers: they keep the history and the numbers from going back. A table of no size never
+# had a row.
+EMPTY = """
     DO $$
     DECLARE
         name text;
     BEGIN
         PERFORM set_config('session_replication_role', 'replica', true);
-        FOR name IN SELECT tablename FROM pg_tables WHERE schemaname = 'public' LOOP
+        FOR name IN
+            SELECT tablename FROM pg_tables
+            WHERE schemaname = 'public' AND pg_relation_size(to_regclass(format('public.%I', tablename))) > 0
+        LOOP
             EXECUTE format('DELETE FROM public.%I', name);
         END LOOP;
         FOR name IN SELECT tablename FROM pg_tables WHERE schemaname = 'pristine' LOOP
             EXECUTE format('INSERT INTO public.%I OVERRIDING SYSTEM VALUE SELECT * FROM pristine.%I', name, name);
         END LOOP;
-        PERFORM setval(format('%I.%I', schemaname, sequencename)\:\:regclass, start_value, false)
-        FROM pg_sequences WHERE schemaname = 'public';
+        PERFORM setval(to_regclass(format('%I.%I', schemaname, sequencename)), start_value, false)
+        FROM pg_sequences WHERE schemaname = 'public' AND last_value IS NOT NULL;
     END $$
 """
+"""Brings a database back to what `remember` found: rows, counters and sequences."""
 
 
 def remember(url: str) -> None:
@@ -49,6 +54,6 @@ def remember(url: str) -> None:
 
 
 def empty(engine: Engine) -> None:
-    """Brings the database back to what `remember` found: rows, counters and sequences."""
+    """Brings the database back to what `remember` found."""
     with transaction(engine) as connection:
-        connection.execute(text(_EMPTY))
+        connection.execute(text(EMPTY))
