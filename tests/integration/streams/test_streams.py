@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from penstock.control.errors import BrokenTask
 from penstock.spark.analysis.analyse import analyse
 from penstock.spark.task import Runtime
-from tests.support.spark.session import forget_last_commit
+from tests.support.spark.session import forget_last_commit, unique
 from tests.support.spark.streams import StreamJob, add_file, stream_config
 
 SUMS = "SELECT k, count(*) AS c, sum(v) AS s FROM events GROUP BY k"
@@ -32,7 +32,7 @@ def make_job(runtime: Runtime, kind: str, folder: Path, **stream: Any) -> Stream
     source = {"format": kind, "path": str(folder / "in"), **stream}
     if kind != "delta":
         source["value_schema"] = SCHEMA
-    output = {"path": str(folder / "out"), "upsert_columns": ["k"]}
+    output = {"type": "postgres", "table": unique("sums").replace("-", "_"), "upsert_columns": ["k"]}
     return StreamJob(runtime, stream_config(source, SUMS, output, **UPSERT))
 
 

@@ -243,9 +243,10 @@ def with_own_watermark(session: SparkSession, inputs: Mapping[str, DataFrame], a
     return inputs["events"].withWatermark("at", "10 seconds").dropDuplicatesWithinWatermark(["k", "v"])
 
 
-def settings_below(folder: Path, bootstrap: str) -> SparkSettings:
+def settings_below(folder: Path, bootstrap: str, **more: Any) -> SparkSettings:
     """Settings of the runtime, with checkpoints below `folder`."""
-    return SparkSettings(checkpoint_root=str(folder / "checkpoints"), kafka_bootstrap=bootstrap, path_roots=("/",))
+    checkpoints = str(folder / "checkpoints")
+    return SparkSettings(checkpoint_root=checkpoints, kafka_bootstrap=bootstrap, path_roots=("/",), **more)
 
 
 def output_topic(bootstrap: str) -> dict[str, Any]:

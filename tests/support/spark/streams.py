@@ -8,7 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from penstock.config.model import JobConfig
+import psycopg
+
+from penstock.config.model import JobConfig, PostgresOutput
 from penstock.spark.checkpoint import last_commit
 from penstock.spark.files import local_path
 from penstock.spark.redistribute.engine import redistribute
@@ -26,7 +28,7 @@ _RUN_SECONDS = 300.0
 
 @dataclass
 class StreamJob:
-    """A job with one task and one generation of checkpoints at a time; it writes a Delta table."""
+    """A job with one task and one generation of checkpoints at a time."""
 
     runtime: Runtime
     config: JobConfig
@@ -66,8 +68,12 @@ class StreamJob:
         return redistribute(self.runtime, RedistributionRequest(job=self.name, source=source, target=self.layout))
 
     def rows(self) -> list[tuple[Any, ...]]:
-        """What the table has, sorted."""
-        path = self.config.output.path  # type: ignore[union-attr]
+        """What its table has, of Delta or Postgres, sorted."""
+        output = self.config.output
+        if isinstance(output, PostgresOutput):
+            with psycopg.connect(self.runtime.settings.connections[output.connection]) as connection:
+                return sorted(connection.execute(f'SELECT * FROM "{output.table}"').fetchall())
+        path = output.path  # type: ignore[union-attr]
         return sorted(map(tuple, self.runtime.spark.read.format("delta").load(path).collect()))
 
 
