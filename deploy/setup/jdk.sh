@@ -4,7 +4,7 @@ set -euo pipefail
 cd "$(dirname "$0")/../.."
 
 finds_jdk() {
-    .venv/bin/python -c 'from penstock.local.jars import java_home; print("JDK 17:", java_home())' 2>/dev/null
+    PYTHONPATH=libs .venv/bin/python -c 'from penstock.local.jars import java_home; print("JDK 17:", java_home())' 2>/dev/null
 }
 
 finds_jdk && exit 0

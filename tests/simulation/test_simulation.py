@@ -22,7 +22,7 @@ MORE_SEEDS = range(5, 400)
 AT_ONCE = 5
 """Seeds of a test: a few seconds of CPU, so that several processes share the tests evenly."""
 STORY_LINES = 60
-BRIEF = Size(faults_seconds=60.0)
+BRIEF = Size(faults_seconds=20.0)
 
 MIXES = {
     "machines stop": Mix(5.0, ("stop a machine", "stop"), "c"),

@@ -87,6 +87,7 @@ def test_a_sealed_generation_does_not_start_again(runtime: Runtime, events: Even
     assert sorted(path.name for path in (job.checkpoint(0) / "offsets").iterdir() if path.name.isdigit()) == ["0", "1"]
 
 
+@pytest.mark.long  # test_savepoints.py saves such a job, and starts another from it
 def test_a_job_that_has_read_nothing_goes_on_from_where_it_began(runtime: Runtime, events: Events) -> None:
     """1. A job that begins at the end of its input starts. 2. Rows come. 3. The new tasks read them."""
     events.add_range(0, 60)

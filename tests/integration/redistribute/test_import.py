@@ -127,8 +127,16 @@ def test_windows_go_on_and_each_comes_out_once(runtime: Runtime, events: Events,
     ("more", "said"),
     [
         ({"state_backend": "rocksdb"}, "state_backend rocksdb: set it to heap"),
-        ({"key_groups": KEY_GROUPS - 1}, f"offsets of {KEY_GROUPS} partitions of .* has 5 key_groups"),
-        ({"topic": "another"}, "its query reads .* in this order, the job's query reads another"),
+        pytest.param(
+            {"key_groups": KEY_GROUPS - 1},
+            f"offsets of {KEY_GROUPS} partitions of .* has 5 key_groups",
+            marks=pytest.mark.long,
+        ),
+        pytest.param(
+            {"topic": "another"},
+            "its query reads .* in this order, the job's query reads another",
+            marks=pytest.mark.long,
+        ),
     ],
 )
 def test_what_cannot_be_the_jobs_is_refused(

@@ -152,7 +152,7 @@ class TestRefused:
         ("rows", "words"),
         [
             ([{"dest": "D", "delay": 1}, {"dest": "D", "delay": 1}], "two rows of one batch have the same key"),
-            ([{"delay": 1}], "dest is null in a row of the batch"),
+            pytest.param([{"delay": 1}], "dest is null in a row of the batch", marks=pytest.mark.long),
         ],
     )
     def test_rows_without_a_key_break_the_task(

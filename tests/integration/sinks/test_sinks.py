@@ -132,7 +132,9 @@ class TestDelta:
 
 
 class TestFiles:
-    @pytest.mark.parametrize("file_format", ["parquet", pytest.param("json", marks=pytest.mark.long), "csv"])
+    @pytest.mark.parametrize(
+        "file_format", ["parquet", *(pytest.param(each, marks=pytest.mark.long) for each in ("json", "csv"))]
+    )
     def test_replay_writes_nothing_twice(
         self, spark: SparkSession, feed: Feed, tmp_path: Path, file_format: Any
     ) -> None:

@@ -180,6 +180,7 @@ class TestDelta:
         writer(rows, second, settings)
         assert spark.read.format("delta").load(output.path).columns == ["dest", "count"]
 
+    @pytest.mark.long
     def test_a_hidden_name_in_a_note_of_an_earlier_release_is_told_as_such(
         self, counts: DataFrame, output: DeltaOutput, settings: SparkSettings, spark: SparkSession
     ) -> None:

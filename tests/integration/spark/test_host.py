@@ -14,12 +14,13 @@ from confluent_kafka import Producer
 from penstock.config.model import JobConfig
 from penstock.control.process import wait_until
 from penstock.local.kafka import EmbeddedKafka
-from penstock.spark.channel import Exit, Live, Reply, Stop
-from penstock.spark.checkpoint import is_clean, last_commit, planned_batch
+from penstock.spark.channel import Lease, Live, Reply, Stop
+from penstock.spark.checkpoint import is_clean, last_commit, last_offset, planned_batch
 from penstock.spark.host.exits import ExitReason
 from penstock.tasks.analysis import AnalysisReport, AnalysisRequest
 from tests.support.spark.hosts import (
     COMPILED,
+    END_SECONDS,
     REPLY_SECONDS,
     Supervisor,
     job_config,
@@ -46,7 +47,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def host(kafka: EmbeddedKafka, folder: Path) -> Iterator[Supervisor]:
-    settings = settings_for(folder, kafka.bootstrap, boundary_wait_seconds=0.3, spark_conf=COMPILED)
+    settings = settings_for(
+        folder, kafka.bootstrap, boundary_wait_seconds=0.3, lease_grace_seconds=5.0, spark_conf=COMPILED
+    )
     with running_host("host", settings, folder) as supervisor:
         yield supervisor
 
@@ -369,9 +372,18 @@ def test_a_python_query_that_cannot_run_says_why(
     assert words in str(reply.error)
 
 
-def test_asked_to_exit(host: Supervisor) -> None:
-    """The last test of the file."""
-    jvm = jvm_pid(host)
-    assert host.host.send(Exit(id=0)).result(REPLY_SECONDS).ok
-    assert host.exit.result(REPLY_SECONDS) is ExitReason.ASKED
-    wait_gone(jvm)
+def test_a_lease_that_runs_out_stops_the_tasks_and_then_the_host(
+    host: Supervisor, kafka: EmbeddedKafka, topic: str, folder: Path
+) -> None:
+    """1. A task runs under leases. 2. No more leases: within seconds the host and its JVM are gone, by themselves.
+    3. Rows that came later were not read. The last test of the file."""
+    host.host.send(Lease(id=0, seconds=300)).result(REPLY_SECONDS)
+    spec = task_spec("leased", files_job(topic, folder, "leased"))
+    checkpoint = host.start(spec).result["checkpoint"]
+    produce(kafka.bootstrap, topic, [{"n": 0, "word": "in time"}], KEY_GROUPS)
+    host.wait_for_records(spec.task_id, 1)
+    assert host.host.send(Lease(id=0, seconds=1)).result(REPLY_SECONDS).ok
+    assert host.exit.result(6 + END_SECONDS) is ExitReason.LEASE_LOST
+    wait_gone(jvm_pid(host))
+    assert last_offset(checkpoint) == last_commit(checkpoint)
+    assert "lease ran out" in host.log_path.read_text()

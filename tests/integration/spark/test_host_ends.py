@@ -2,7 +2,7 @@
 
 The last tests of other files end the hosts of their files in the ways that need no settings: a JVM is killed
 (`test_owners`), a host is killed (`redistribute/test_hosts`), killed by its supervisor (`test_hadoop_checkpoints`),
-asked to exit (`test_host`), stopped (`test_slow_tasks`), without memory (`test_loads`).
+its lease runs out (`test_host`), stopped (`test_slow_tasks`), without memory (`test_loads`).
 """
 
 from __future__ import annotations
@@ -20,8 +20,7 @@ from penstock.control.clock import SystemClock
 from penstock.control.errors import Unavailable
 from penstock.control.process import wait_until
 from penstock.local.kafka import EmbeddedKafka
-from penstock.spark.channel import EVENTS, Lease, Ready, Start
-from penstock.spark.checkpoint import last_commit, last_offset
+from penstock.spark.channel import EVENTS, Exit, Lease, Ready, Start
 from penstock.spark.host.exits import ExitReason
 from tests.support.spark.hosts import (
     END_SECONDS,
@@ -31,7 +30,6 @@ from tests.support.spark.hosts import (
     job_config,
     jvm_pid,
     make_topic,
-    produce,
     running_host,
     runs,
     settings_for,
@@ -75,22 +73,13 @@ def test_the_end_of_the_command_pipe_ends_host_and_jvm(tmp_path: Path) -> None:
     wait_gone(ready.jvm_pid)
 
 
-def test_a_lease_that_runs_out_stops_the_tasks_and_then_the_host(kafka: EmbeddedKafka, tmp_path: Path) -> None:
-    """1. A task runs under leases. 2. No more leases: within seconds the host and its JVM are gone, by themselves.
-    3. Rows that came later were not read."""
-    topic = make_topic(kafka.bootstrap, 1)
-    settings = settings_for(tmp_path, kafka.bootstrap, lease_grace_seconds=5.0)
-    with running_host("leased", settings, tmp_path) as supervisor:
-        supervisor.host.send(Lease(id=0, seconds=300)).result(REPLY_SECONDS)
-        spec = task_spec("leased", job_config(topic, 1, {"type": "files", "path": str(tmp_path / "out")}))
-        checkpoint = supervisor.start(spec).result["checkpoint"]
-        produce(kafka.bootstrap, topic, [{"n": 0, "word": "in time"}], 1)
-        supervisor.wait_for_records(spec.task_id, 1)
-        assert supervisor.host.send(Lease(id=0, seconds=1)).result(REPLY_SECONDS).ok
-        assert supervisor.exit.result(6 + END_SECONDS) is ExitReason.LEASE_LOST
+@pytest.mark.long
+def test_a_host_that_is_asked_to_exit_does(tmp_path: Path) -> None:
+    """So ends each host of a Task Manager that is stopped."""
+    with running_host("asked", settings_for(tmp_path, "127.0.0.1:9"), tmp_path) as supervisor:
+        assert supervisor.host.send(Exit(id=0)).result(REPLY_SECONDS).ok
+        assert supervisor.exit.result(REPLY_SECONDS) is ExitReason.ASKED
         wait_gone(jvm_pid(supervisor))
-        assert last_offset(checkpoint) == last_commit(checkpoint)
-        assert "lease ran out" in supervisor.log_path.read_text()
 
 
 @pytest.mark.long

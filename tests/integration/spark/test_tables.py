@@ -33,9 +33,9 @@ def test_a_header_that_names_other_columns_than_the_schema_is_an_error(spark: Sp
 @pytest.mark.parametrize(
     ("line", "told"),
     [
-        ("south,1;5,", "fee is '1;5', no DOUBLE"),
+        pytest.param("south,1;5,", "fee is '1;5', no DOUBLE", marks=pytest.mark.long),
         ("south,1.5", "it does not have 3 values: 'south,1.5'"),
-        ("south,1.5,1700000000000", "until is '1700000000000', no TIMESTAMP"),
+        pytest.param("south,1.5,1700000000000", "until is '1700000000000', no TIMESTAMP", marks=pytest.mark.long),
     ],
 )
 def test_a_line_of_csv_that_is_malformed_names_its_place(

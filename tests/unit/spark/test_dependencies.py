@@ -78,6 +78,7 @@ def test_what_is_required_is_packed_with_what_that_requires(
     assert unpack(path, tmp_path) == found
 
 
+@pytest.mark.long  # spark/test_host.py runs such a package
 def test_machine_code_is_of_one_python_and_platform(requirements: Path, source: Path, tmp_path: Path) -> None:
     requirements.write_text("quick\n")
     with resolved(requirements) as site:
@@ -93,9 +94,9 @@ def test_machine_code_is_of_one_python_and_platform(requirements: Path, source: 
 @pytest.mark.parametrize(
     ("required", "said"),
     [
-        ("nowhere\n", "No matching distribution found for nowhere"),
+        pytest.param("nowhere\n", "No matching distribution found for nowhere", marks=pytest.mark.long),
         ("behind\n", r"behind 1.0 depends on pydantic<1; The user requested \(constraint\) pydantic=="),
-        ("polite >= 7\n", "No matching distribution found for polite>=7"),
+        pytest.param("polite >= 7\n", "No matching distribution found for polite>=7", marks=pytest.mark.long),
     ],
 )
 def test_what_cannot_be_resolved_is_refused_with_what_pip_says(requirements: Path, required: str, said: str) -> None:
