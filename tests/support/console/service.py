@@ -29,7 +29,7 @@ class User:
 
     def __init__(self, url: str) -> None:
         self.url = url
-        self.http = httpx.Client(base_url=url, timeout=30, trust_env=False)
+        self.http = httpx.Client(base_url=url, timeout=30, trust_env=False, verify=False)  # plain HTTP
 
     def __enter__(self) -> User:
         return self
