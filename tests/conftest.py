@@ -30,7 +30,7 @@ _BROKER = {
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
 }
 
-FEW_EXAMPLES, MANY_EXAMPLES = 25, 400
+FEW_EXAMPLES, MANY_EXAMPLES = 15, 400
 
 _OF_ONE_SESSION = {
     f"integration/{folder}": "/".join(group)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from penstock.control.process import wait_until
 from penstock.local.stack import LocalStack
 from tests.support.stack.rows import RowJob
@@ -38,6 +40,7 @@ def test_every_hop_of_a_change_logs_its_revision(stack: LocalStack, rows: RowJob
     assert _hops_that_logged(stack, written.revision) == hops
 
 
+@pytest.mark.long
 def test_a_stopped_job_runs_no_task_and_goes_on_where_it_was(stack: LocalStack, rows: RowJob):
     rows.send_and_wait()
     stopped = rows.override({"desired_state": "stopped"})

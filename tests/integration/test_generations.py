@@ -334,15 +334,8 @@ def test_only_so_many_at_once_and_a_cell_at_rest_is_looked_at_now_and_then(colle
     assert collecting.noted() == {5: "used"}
 
 
-@pytest.mark.parametrize(
-    "seed",
-    [
-        1,
-        pytest.param(0, marks=pytest.mark.long),
-        pytest.param(2, marks=pytest.mark.long),
-        pytest.param(3, marks=pytest.mark.long),
-    ],
-)
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(4))
 def test_whatever_happens_nothing_that_is_used_is_ever_asked_for(collecting: Collecting, seed: int) -> None:
     """Random rescales, failures, losses, deletions and makings anew, with time going by: at the moment that a removal
     is asked for, and ever after, the generation neither runs nor is written."""

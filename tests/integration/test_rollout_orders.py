@@ -37,6 +37,7 @@ def shell(
         yield Shell(monkeypatch, capsys)
 
 
+@pytest.mark.long
 def test_a_paused_rollout_stays_as_it_is_until_it_is_resumed(cell: RolloutCell) -> None:
     """1. The first wave is out; it is paused: no further one begins, and all views say so. 2. Resumed: it goes out. 3.
     The history has both."""

@@ -105,6 +105,7 @@ def test_a_package_that_never_worked_is_not_gone_back_to(cell: RolloutCell) -> N
     assert (cell.sync("k")["state"], cell.running("k")["config"]["package"]["version"]) == ("synced", "13")
 
 
+@pytest.mark.long
 def test_a_wave_that_is_not_heard_of_waits_with_an_alert_and_goes_on_by_itself(cell: RolloutCell) -> None:
     """1. A task is not reported: that is unknown, however long it lasts. 2. It is: the waves go on."""
     cell.silent = {0}

@@ -231,6 +231,7 @@ def test_a_container_that_renews_its_own_lease_is_not_failed_over(cell):
         shards.renew_own_lease(connection, "a", "1")
 
 
+@pytest.mark.long
 def test_heartbeats_are_answered_while_the_store_is_away(own_postgres):
     """1. The store goes. 2. Heartbeats are answered as long as the leader's lease is good. 3. Then they are refused.
     4. The store is back: heartbeats are answered, and nobody was called lost for it."""

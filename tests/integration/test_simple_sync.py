@@ -19,7 +19,7 @@ from tests.support.store.database import address_of, fresh_database
 from tests.support.store.jobs import delete_job, make_config, make_layer, restart_job, write_layer
 
 NAMES = count()
-DEAR = settings.default.max_examples // 10
+DEAR = max(2, settings.default.max_examples // 10)
 """Examples of a test that makes many rounds of two cells."""
 VALUES: dict[str, list[Any]] = {
     "package": [{"version": "1"}, {"version": "2"}, {"name": "flights", "digest": f"sha256:{'a' * 64}"}],

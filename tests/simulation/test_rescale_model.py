@@ -353,5 +353,8 @@ class Rescales(RuleBasedStateMachine):
 
 TestRescales = Rescales.TestCase
 TestRescales.settings = settings(
-    max_examples=50, stateful_step_count=60, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=2 * settings.default.max_examples,
+    stateful_step_count=60,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
 )

@@ -160,6 +160,7 @@ class TestDelta:
         with pytest.raises(BrokenTask, match="has rows of others"):
             writer(counts, task_of("second", own, "complete"), settings)
 
+    @pytest.mark.long
     def test_jobs_that_append_share_a_table_when_the_second_says_so(
         self, rows: DataFrame, output: DeltaOutput, settings: SparkSettings, spark: SparkSession
     ) -> None:

@@ -1,4 +1,4 @@
-"""The host that the tests of loads, owners, slow tasks and topics that are made again share.
+"""The host that the tests of `test_host`, loads, owners, slow tasks and topics that are made again share.
 
 The last test of `test_slow_tasks` ends it, so files that come after it by name need other hosts.
 """
@@ -12,7 +12,7 @@ import pytest
 
 from penstock.local.kafka import EmbeddedKafka
 from penstock.spark.settings import SparkSettings
-from tests.support.spark.hosts import Supervisor, running_host, settings_for
+from tests.support.spark.hosts import COMPILED, Supervisor, running_host, settings_for
 from tests.support.store.database import fresh_database
 
 
@@ -36,6 +36,7 @@ def shared_settings(kafka: EmbeddedKafka, shared_folder: Path, shared_database: 
         shared_folder,
         kafka.bootstrap,
         connections={"default": shared_database},
+        spark_conf=COMPILED,
         spark_master="local[6]",
         load_interval_seconds=0.5,
         disk_interval_seconds=0.5,

@@ -14,26 +14,19 @@ from confluent_kafka import Producer
 from penstock.config.model import JobConfig
 from penstock.control.process import wait_until
 from penstock.local.kafka import EmbeddedKafka
-from penstock.spark.channel import Lease, Live, Reply, Stop
-from penstock.spark.checkpoint import is_clean, last_commit, last_offset, planned_batch
-from penstock.spark.host.exits import ExitReason
+from penstock.spark.channel import Live, Reply, Stop
+from penstock.spark.checkpoint import is_clean, last_commit, planned_batch
 from penstock.tasks.analysis import AnalysisReport, AnalysisRequest
 from tests.support.spark.hosts import (
-    COMPILED,
-    END_SECONDS,
     REPLY_SECONDS,
     Supervisor,
     job_config,
-    jvm_pid,
     make_topic,
     produce,
     rows_of_files,
     run_host_task,
-    running_host,
-    settings_for,
     slow_query,
     task_spec,
-    wait_gone,
 )
 from tests.support.spark.word_package import packed_words
 
@@ -41,17 +34,13 @@ KEY_GROUPS = 4
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("host")
+def folder(shared_folder: Path) -> Path:
+    return shared_folder
 
 
 @pytest.fixture(scope="module")
-def host(kafka: EmbeddedKafka, folder: Path) -> Iterator[Supervisor]:
-    settings = settings_for(
-        folder, kafka.bootstrap, boundary_wait_seconds=0.3, lease_grace_seconds=5.0, spark_conf=COMPILED
-    )
-    with running_host("host", settings, folder) as supervisor:
-        yield supervisor
+def host(shared_host: Supervisor) -> Supervisor:
+    return shared_host
 
 
 @pytest.fixture
@@ -370,20 +359,3 @@ def test_a_python_query_that_cannot_run_says_why(
     reply = host.start(task_spec("python", config))
     assert (reply.ok, reply.error_kind) == (False, "broken_task")
     assert words in str(reply.error)
-
-
-def test_a_lease_that_runs_out_stops_the_tasks_and_then_the_host(
-    host: Supervisor, kafka: EmbeddedKafka, topic: str, folder: Path
-) -> None:
-    """1. A task runs under leases. 2. No more leases: within seconds the host and its JVM are gone, by themselves.
-    3. Rows that came later were not read. The last test of the file."""
-    host.host.send(Lease(id=0, seconds=300)).result(REPLY_SECONDS)
-    spec = task_spec("leased", files_job(topic, folder, "leased"))
-    checkpoint = host.start(spec).result["checkpoint"]
-    produce(kafka.bootstrap, topic, [{"n": 0, "word": "in time"}], KEY_GROUPS)
-    host.wait_for_records(spec.task_id, 1)
-    assert host.host.send(Lease(id=0, seconds=1)).result(REPLY_SECONDS).ok
-    assert host.exit.result(6 + END_SECONDS) is ExitReason.LEASE_LOST
-    wait_gone(jvm_pid(host))
-    assert last_offset(checkpoint) == last_commit(checkpoint)
-    assert "lease ran out" in host.log_path.read_text()

@@ -15,22 +15,27 @@ import pytest
 
 from penstock.local.kafka import EmbeddedKafka
 from penstock.spark.access import with_access
-from penstock.spark.channel import Start
+from penstock.spark.channel import Lease, Start
+from penstock.spark.checkpoint import last_commit, last_offset
+from penstock.spark.host.exits import ExitReason
 from penstock.spark.packages import pack
 from penstock.spark.settings import SparkSettings
 from penstock.tasks.spec import TaskSpec
 from services.task_manager.decide.host_choice import host_key
 from services.task_manager.hosts.account import prepare
 from tests.support.spark.hosts import (
+    END_SECONDS,
     REPLY_SECONDS,
     Supervisor,
     job_config,
+    jvm_pid,
     make_topic,
     produce,
     rows_of_files,
     running_host,
     settings_for,
     task_spec,
+    wait_gone,
 )
 
 ACCOUNT = "nobody"
@@ -108,6 +113,7 @@ def settings(kafka: EmbeddedKafka, folder: Path) -> SparkSettings:
         connections={"theirs": "postgresql://u:url-of-others@127.0.0.1/x"},
         path_roots=(str(folder / "outputs"),),
         host_user=ACCOUNT if os.geteuid() == 0 else None,
+        lease_grace_seconds=5.0,
         spark_conf={"spark.hadoop.own.secret.key": OF_THE_HOST},
     )
     prepare(found, folder / "hosts")
@@ -232,3 +238,20 @@ def test_a_host_of_code_with_secrets_is_its_jobs_own(topic: str, folder: Path) -
     assert key("a", **python) == key("b", **python)
     for keeps in (python | {"secrets": {"api": "mine"}}, python | postgres):
         assert len({key("a", **keeps), key("b", **keeps), key("a", **python)}) == 3
+
+
+def test_a_lease_that_runs_out_stops_the_tasks_and_then_the_host(
+    host: Supervisor, settings: SparkSettings, topic: str, folder: Path
+) -> None:
+    """1. A task runs under leases. 2. No more leases: within seconds the host and its JVM are gone, by themselves.
+    The last test of the file."""
+    host.host.send(Lease(id=0, seconds=300)).result(REPLY_SECONDS)
+    output = {"type": "files", "path": str(folder / "outputs" / "leased")}
+    spec = task_spec("leased", job_config(topic, 1, output))
+    checkpoint = start(host, settings, spec).result["checkpoint"]
+    host.wait_for_records(spec.task_id, 1)
+    assert host.host.send(Lease(id=0, seconds=1)).result(REPLY_SECONDS).ok
+    assert host.exit.result(6 + END_SECONDS) is ExitReason.LEASE_LOST
+    wait_gone(jvm_pid(host))
+    assert last_offset(checkpoint) == last_commit(checkpoint)
+    assert "lease ran out" in host.log_path.read_text()

@@ -2,7 +2,7 @@
 
 The last tests of other files end the hosts of their files in the ways that need no settings: a JVM is killed
 (`test_owners`), a host is killed (`redistribute/test_hosts`), killed by its supervisor (`test_hadoop_checkpoints`),
-its lease runs out (`test_host`), stopped (`test_slow_tasks`), without memory (`test_loads`).
+its lease runs out (`test_host_access`), stopped (`test_slow_tasks`), without memory (`test_loads`).
 """
 
 from __future__ import annotations

@@ -67,11 +67,11 @@ class Slow:
         self.folder = folder
         self.bootstrap = bootstrap
         self.database = database
-        source = folder / "source"
+        source = folder / "endings"
         source.mkdir()
-        (source / "slow.py").write_text(PACKAGE)
-        _, digest = pack(source, "slow", "1.0", folder / "packages")
-        self.package = {"name": "slow", "version": "1.0", "digest": digest}
+        (source / "endings.py").write_text(PACKAGE)
+        _, digest = pack(source, "endings", "1.0", folder / "packages")
+        self.package = {"name": "endings", "version": "1.0", "digest": digest}
 
     def topic(self, rows: int) -> str:
         topic = make_topic(self.bootstrap, 1)
@@ -85,7 +85,7 @@ class Slow:
         """A task that runs a function of the package, or else plain SQL."""
         if "function" in more:
             args = {"mark": str(self.mark(job))}
-            more |= {"query": {"python": f"slow:{more.pop('function')}"}, "args": args, "package": self.package}
+            more |= {"query": {"python": f"endings:{more.pop('function')}"}, "args": args, "package": self.package}
         output = more.pop("output", {"type": "files", "path": str(self.folder / "out" / job)})
         return task_spec(job, job_config(topic, 1, output, **more))
 

@@ -31,7 +31,7 @@ def number(session, inputs, args):
 
 def packed_words(folder: Path) -> dict[str, str]:
     """The package as a job names it, packed into `folder/packages`. One of its libraries is machine code."""
-    source, site = folder / "source", folder / "site"
+    source, site = folder / "words", folder / "site"
     source.mkdir()
     (source / "words.py").write_text(PACKAGE)
     (site / "quick").mkdir(parents=True)

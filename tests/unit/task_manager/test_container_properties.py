@@ -137,4 +137,4 @@ class ContainerMachine(RuleBasedStateMachine):
 
 
 TestContainerMachine = ContainerMachine.TestCase
-TestContainerMachine.settings = settings(max_examples=40, stateful_step_count=40, deadline=None)
+TestContainerMachine.settings = settings(stateful_step_count=40)

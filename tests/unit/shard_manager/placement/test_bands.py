@@ -17,7 +17,7 @@ from tests.support.shard_manager.placements import DIMENSIONS, best_possible, wo
 _LOADS = st.fixed_dictionaries({"cpu": st.sampled_from([0.5, 1.0, 1.2, 1.5, 2.0, 2.2]), "gpu": st.integers(0, 2)})
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=2 * settings.default.max_examples, deadline=None)
 @given(st.integers(1, 3), st.lists(_LOADS, min_size=2, max_size=7), st.data())
 def test_a_tiny_cell_is_within_its_band_where_that_is_possible(count, loads, data):
     hosts = [Container(f"c{number}", dict.fromkeys(DIMENSIONS, 12.0)) for number in range(count)]

@@ -44,7 +44,7 @@ def test_two_oversized_shards_on_one_container_are_put_apart():
     assert answer.converged
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=2 * settings.default.max_examples, deadline=None)
 @given(containers(), shards(), st.lists(st.integers(-1, 5), min_size=16, max_size=16))
 def test_nothing_counts_more_than_it_takes(hosts, rows, where):
     holder = np.minimum(np.array(where[: len(rows)], dtype=np.int64), len(hosts) - 1)

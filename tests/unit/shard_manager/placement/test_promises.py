@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from services.shard_manager.placement.place import place
@@ -19,26 +19,21 @@ from tests.support.shard_manager.placements import (
     used,
 )
 
-MANY = settings(max_examples=30, deadline=None)
-
 
 def _problem(hosts, rows, **rules):
     return problem_of(hosts, rows, dimensions=DIMENSIONS, **rules)
 
 
-@MANY
 @given(containers(), shards(), previous())
 def test_what_always_holds(hosts, rows, before):
     assert list(broken_promises(hosts, rows, before, place(_problem(hosts, rows), before))) == []
 
 
-@MANY
 @given(containers(), shards(), previous())
 def test_a_shard_is_unplaceable_only_for_the_cause_that_is_given(hosts, rows, before):
     assert list(unfounded_reasons(hosts, rows, place(_problem(hosts, rows), before))) == []
 
 
-@MANY
 @given(containers(), shards(), previous())
 def test_placing_again_moves_nothing(hosts, rows, before):
     problem = _problem(hosts, rows)
@@ -50,7 +45,6 @@ def test_placing_again_moves_nothing(hosts, rows, before):
     assert again.moved.tolist() == []
 
 
-@MANY
 @given(containers(), shards(), previous(), st.randoms(use_true_random=False))
 def test_order_of_the_arguments_does_not_matter(hosts, rows, before, random):
     mixed_hosts, mixed_rows, items = list(hosts), list(rows), list(before.items())
@@ -60,7 +54,6 @@ def test_order_of_the_arguments_does_not_matter(hosts, rows, before, random):
     assert place(_problem(mixed_hosts, mixed_rows), dict(items)).assignment == expected.assignment
 
 
-@MANY
 @given(containers(), shards(), previous(), st.sampled_from([0, 2, 3, 5]))
 def test_a_budget_bounds_the_moves_that_need_not_be_and_rounds_come_to_rest(hosts, rows, before, budget):
     """Shards that may stay where they were, and have room there, are moved no more than the budget allows."""
@@ -78,7 +71,6 @@ def test_a_budget_bounds_the_moves_that_need_not_be_and_rounds_come_to_rest(host
         assert place(problem, answer.assignment).assignment == answer.assignment
 
 
-@MANY
 @given(containers(), shards(), previous())
 def test_nothing_less_important_stands_in_the_way_of_a_shard(hosts, rows, before):
     answer = place(_problem(hosts, rows), before)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.tasks.taking import Constraint
@@ -78,7 +78,6 @@ def test_a_shard_does_not_go_beside_its_own():
     assert answer.converged
 
 
-@settings(max_examples=40, deadline=None)
 @given(st.lists(st.tuples(st.sampled_from([EAST, WEST, Constraint()]), st.integers(1, 6)), max_size=14), st.data())
 def test_no_shard_that_would_level_two_regions_stays_behind(shards, data):
     """Where a region is out of band, no single shard that may leave it would take a fifth of that away."""
