@@ -32,9 +32,6 @@ CHANGED_ASSIGNMENT = "penstock_assignment"
 # A container reported that it knows a newer commit, or that tasks ended: the plan of a rescale may wait for that.
 REPORTED_STOP = "penstock_stop"
 
-# A service has more statements than the 100 that psycopg keeps prepared: it would drop and prepare some again all the
-# time, for an eighth of the CPU of a State Syncer's rounds.
-_PREPARED = 500
 CONNECTIONS = 10
 """The most connections that a process opens, unless its settings say otherwise."""
 STATEMENT_SECONDS = 30.0
@@ -113,7 +110,6 @@ def connect(
         json_deserializer=orjson.loads,
     )
     event.listen(engine, "connect", _clean_texts)
-    event.listen(engine, "connect", _keep_prepared)
     return engine
 
 
@@ -136,10 +132,6 @@ class _CleanElement(_CleanText, StrDumper):
 def _clean_texts(connection: psycopg.Connection, _: object) -> None:
     for kind in (_CleanElement, _CleanText):
         connection.adapters.register_dumper(str, kind)
-
-
-def _keep_prepared(connection: psycopg.Connection, _: object) -> None:
-    connection.prepared_max = _PREPARED
 
 
 @contextmanager
