@@ -32,13 +32,17 @@ def say(text: str) -> None:
 
 
 def finish(figures: Mapping[str, Any], *, places: int = 3) -> None:
-    """The last line: one JSON object, numbers to so many places.
+    """The last line: one JSON object, numbers to so many places, also those of objects in it.
 
     To be called when the servers and hosts of the bench are gone: they may print until then.
     """
-    print(
-        json.dumps({name: round(v, places) if isinstance(v, float) else v for name, v in figures.items()}), flush=True
-    )
+    print(json.dumps(_rounded(figures, places)), flush=True)
+
+
+def _rounded(value: Any, places: int) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _rounded(each, places) for name, each in value.items()}
+    return round(value, places) if isinstance(value, float) else value
 
 
 def let_pass(seconds: float) -> None:

@@ -36,7 +36,7 @@ _DIGESTS = Path(__file__).with_name("jars.sha256")
 _SOURCES = Path(__file__).parents[1] / "spark" / "jvm"
 _STAMP = ".stamp"
 _FETCHED = ("spark", "kafka", "junit")
-_ON_REQUEST = ("s3", "gcs", "abfs", "hdfs")
+_ON_REQUEST = ("s3", "gcs", "abfs", "hdfs", "avro")
 _FETCH_SECONDS = 30
 _COMPILE_SECONDS = 15
 
@@ -78,7 +78,7 @@ def fetch_jars() -> bool:
 
 def fetch_store_jars(names: Sequence[str]) -> bool:
     """Fetch the jars of file systems, `s3`, `gcs` or `abfs`, unless their stamps are current; True when something was
-    done.
+    done. Those of `hdfs` and `avro` are for tests and benches.
 
     Raises `TerminalError` for another name, and as `fetch_jars`.
     """

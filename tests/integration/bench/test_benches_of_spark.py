@@ -19,6 +19,7 @@ from penstock.local.kafka import EmbeddedKafka
 from tests.bench import (
     connectors,
     decoding,
+    formats,
     hops,
     host_day,
     hosts,
@@ -152,3 +153,13 @@ def test_hops(spark: SparkSession, kafka: EmbeddedKafka, tmp_path: Path):
 def test_decoding(own_session: SparkSession, kafka: EmbeddedKafka):
     figures = decoding.measure(own_session, kafka.bootstrap, rows=2_000, rounds=1)
     assert unmeasured(figures, may_be_zero={name for name in figures if "cpu" in name}) == set()
+
+
+@pytest.mark.long
+def test_formats(own_session: SparkSession, kafka: EmbeddedKafka, tmp_path: Path):
+    """Each format in and out, and each way to a broker: all rows are read and written."""
+    figures = formats.measure(formats.Bench(own_session, rows=600, rounds=1), kafka.bootstrap, tmp_path)
+    read, written = {f"{kind}_in" for kind in formats.INPUTS}, {f"{kind}_out" for kind in formats.OUTPUTS}
+    assert figures.keys() == read | written | {"tls", "sasl_ssl"}
+    assert {name: found for name, each in figures.items() if (found := unmeasured(each))} == {}
+    assert {each["rows"] for each in figures.values()} == {600}
