@@ -69,7 +69,10 @@ def test_any_call_is_answered_as_documented(document: BaseSchema, service: Runni
 
 
 @pytest.mark.parametrize("examples", [FEW, MANY])
-@pytest.mark.parametrize("mode", ["POSITIVE", "NEGATIVE"], ids=["as asked", "not as asked"])
+@pytest.mark.parametrize(
+    "mode",
+    [pytest.param("POSITIVE", id="as asked"), pytest.param("NEGATIVE", id="not as asked", marks=pytest.mark.long)],
+)
 def test_any_call_about_a_known_job_is_answered_as_documented(
     document: BaseSchema, service: RunningJobService, mode: str, examples: int
 ) -> None:

@@ -111,6 +111,7 @@ def test_a_shard_follows_what_its_job_asks_for_and_an_impossible_one_hurts_nobod
         wait_until(lambda: not region_alerts(engine), 10, "the alert to be cleared")
 
 
+@pytest.mark.long
 def test_the_move_budget_is_honoured(engine, database_url):
     """Of two containers, one gets a third of the shards late: by two moves, until the next look goes on."""
     with cell(engine, database_url, {"a": "local", "b": "local"}, move_budget=2, load_check_seconds=3600.0) as found:

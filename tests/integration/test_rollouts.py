@@ -122,6 +122,7 @@ def test_a_wave_that_is_not_heard_of_waits_with_an_alert_and_goes_on_by_itself(c
     assert (cell.changes[-1], cell.sync()["state"], cell.alerts("rollout_late")) == (["2", "2", "2"], "synced", [])
 
 
+@pytest.mark.long
 def test_a_task_service_that_is_away_during_a_release_rolls_nothing_back(cell: RolloutCell) -> None:
     """1. The first wave is out and heard of. 2. The Task Service is away for ten minutes: neither does the container
     hear of the second wave, nor anybody of it. 3. It is back: the release goes on, and no package was rejected."""

@@ -72,7 +72,6 @@ SHORT = (
     mutations.no_fence,
     mutations.move_before_drop_is_answered,
     mutations.everybody_leads,
-    mutations.tasks_outlive_the_lease,
     mutations.commit_of_what_nobody_asked_for,
     mutations.next_wave_unseen,
     mutations.forged_report,

@@ -149,6 +149,7 @@ class TestDelta:
             with pytest.raises(BrokenTask, match=r"output\.path: the job first replaces the table"):
                 writer(frame, second, settings)
 
+    @pytest.mark.long
     def test_a_table_with_rows_of_others_is_not_replaced(
         self, counts: DataFrame, rows: DataFrame, output: DeltaOutput, settings: SparkSettings, spark: SparkSession
     ) -> None:

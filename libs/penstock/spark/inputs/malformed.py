@@ -122,11 +122,20 @@ def _is_malformed(session: SparkSession, source: Input) -> Column:
     tests = [unread, f"{DECODED}.{_CORRUPT} IS NOT NULL", f"NOT is_valid_utf8({TEXT})"]
     if source.event_time_format is not None:
         tests.append(is_unread(source, _written_time(source)))
-    misread_values = misread(*_suspects(source))
-    if misread_values is not None:
-        tests.append(misread_values)
-    found = F.expr(" OR ".join(tests))
+    found = F.expr(" OR ".join(tests)) | _is_misread(session, source)
     return found | (_more(session) > 0) if source.format == "json" else found
+
+
+def _is_misread(session: SparkSession, source: Input) -> Column:
+    found = misread(*_suspects(source))
+    if found is None:
+        return F.lit(False)
+    may_be = F.expr(found.guards)
+    if found.has_long_numbers:
+        jvm: Any = session._jvm
+        may_be = may_be | JvmColumn(jvm.io.penstock.sources.LongNumbers.areIn(_java(F.col("value"))))
+    # CASE, for Spark may evaluate both sides of AND.
+    return F.when(may_be, F.expr(found.proof))
 
 
 def _suspects(source: Input) -> tuple[list[Suspect], StructType, str]:
@@ -142,7 +151,7 @@ def _suspects(source: Input) -> tuple[list[Suspect], StructType, str]:
 def _more(session: SparkSession) -> Column:
     """Where what follows the JSON object begins; 0: nothing does."""
     jvm: Any = session._jvm
-    return _call(session, jvm.io.penstock.sources.JsonEnd.function(), F.col("value"))
+    return JvmColumn(jvm.io.penstock.sources.JsonEnd.of(_java(F.col("value"))))
 
 
 def _has_no_key(source: Input) -> str:

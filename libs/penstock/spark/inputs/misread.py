@@ -34,7 +34,8 @@ _DAY = 86_400
 # With a day on each side for time zones.
 FIRST_SECOND, END_SECOND = -62_135_596_800 - _DAY, 253_402_300_800 + _DAY
 # More seconds than this overflow in microseconds; a shorter number is found by the date that it becomes.
-_LONG_NUMBER = r"[:,\[]\s*-?[0-9]{13}"
+LONG_NUMBER = "a number of thirteen digits"
+"""The guard that is no condition in SQL: `io.penstock.sources.LongNumbers` of the record."""
 _SECONDS_OF_A_YEAR = 31_556_952
 _INFINITIES = "'Infinity', '+Infinity', '-Infinity', 'INF', '+INF', '-INF', 'Inf', '-Inf'"
 _BARE_INFINITY = r"\s*[-+]?(Infinity|INF)\b"
@@ -50,6 +51,15 @@ class Suspect(NamedTuple):
     column: str
     kind: DataType
     guards: Guards
+    proof: str
+
+
+class Misread(NamedTuple):
+    """Conditions in Spark's SQL. `guards`: whether a value may be misread; so may one with `LONG_NUMBER`, where
+    `has_long_numbers`. `proof`: whether one is, which is asked only then, since it costs more."""
+
+    guards: str
+    has_long_numbers: bool
     proof: str
 
 
@@ -71,14 +81,17 @@ def suspects(decoded: str, fields: StructType) -> list[Suspect]:
     return found
 
 
-def misread(found: Sequence[Suspect], fields: StructType, parser: str) -> str | None:
-    """Whether one of the columns is misread, as a condition; None without columns. `parser`: the function of Spark."""
+def misread(found: Sequence[Suspect], fields: StructType, parser: str) -> Misread | None:
+    """Whether one of the columns is misread; None without columns. `parser`: the function of Spark."""
     if not found:
         return None
-    guards = _any(guard for each in found for guard in each.guards)
+    guards = [guard for each in found for guard in each.guards]
     proofs = _any(f"coalesce({each.proof}, false)" for each in found)
-    # CASE, for Spark may evaluate both sides of AND.
-    return f"CASE WHEN {guards} THEN exists({texts(fields, parser)}, texts -> {proofs}) END"
+    return Misread(
+        _any(guard for guard in guards if guard != LONG_NUMBER),
+        LONG_NUMBER in guards,
+        f"exists({texts(fields, parser)}, texts -> {proofs})",
+    )
 
 
 def explanation(found: Sequence[Suspect], fields: StructType, parser: str) -> str | None:
@@ -163,7 +176,7 @@ def _conditions(place: _Place, kind: DataType, depth: int) -> tuple[Guards, str]
         case TimestampType():
             in_band = f"TRY_CAST({text} AS DECIMAL(38, 0)) BETWEEN {FIRST_SECOND} AND {END_SECOND - 1}"
             is_wrong = f"{is_beyond(value)} OR {value} IS NOT NULL AND NOT coalesce({in_band}, {text} IS NOT NULL)"
-            return (is_beyond(value), f"{TEXT} RLIKE {text_of(_LONG_NUMBER)}"), is_wrong
+            return (is_beyond(value), LONG_NUMBER), is_wrong
         case DateType() | TimestampNTZType():
             outside = f"NOT CAST({value} AS DATE) BETWEEN DATE'0001-01-01' AND DATE'9999-12-31'"
             return (outside,), outside

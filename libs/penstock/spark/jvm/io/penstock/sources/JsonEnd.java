@@ -1,8 +1,8 @@
 package io.penstock.sources;
 
-import org.apache.spark.sql.api.java.UDF1;
-import org.apache.spark.sql.expressions.UserDefinedFunction;
-import org.apache.spark.sql.functions;
+import io.penstock.spark42.DirectCall;
+import java.io.Serializable;
+import org.apache.spark.sql.Column;
 import org.apache.spark.sql.types.DataTypes;
 
 /**
@@ -11,19 +11,14 @@ import org.apache.spark.sql.types.DataTypes;
  *
  * <p>It only follows brackets and strings. For text that is no JSON its answer means nothing.
  */
-public final class JsonEnd implements UDF1<byte[], Integer> {
-  /** As a function of Spark SQL over the bytes of a record. */
-  public static UserDefinedFunction function() {
-    return functions.udf(new JsonEnd(), DataTypes.IntegerType);
-  }
-
-  @Override
-  public Integer call(byte[] bytes) {
-    return bytes == null ? 0 : more(bytes);
+public final class JsonEnd implements Serializable {
+  /** Of the bytes of a record, as {@link #more}; null where there are no bytes. */
+  public static Column of(Column value) {
+    return DirectCall.of(new JsonEnd(), "more", DataTypes.IntegerType, value);
   }
 
   /** The place of the first byte after the object that may begin a value; 0 without one. */
-  static int more(byte[] bytes) {
+  public int more(byte[] bytes) {
     int depth = 0;
     for (int i = 0; i < bytes.length; i++) {
       switch (bytes[i]) {
@@ -56,5 +51,10 @@ public final class JsonEnd implements UDF1<byte[], Integer> {
       }
     }
     return 0;
+  }
+
+  @Override
+  public String toString() {
+    return "JsonEnd";
   }
 }
