@@ -14,7 +14,7 @@ PROCESSES := $(COMMANDS) penstock.spark.host.__main__ $(subst /,.,$(basename $(w
 unexport PYTHONDONTWRITEBYTECODE
 JAVA_SOURCES := $(shell find libs/penstock/spark/jvm -type f -not -name '*.md' 2>/dev/null)
 
-.PHONY: help setup demo test test-long lint format bench clean lock chart
+.PHONY: help setup demo test recording test-long lint format bench clean lock chart
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -24,9 +24,12 @@ setup: $(STAMPS)/archive $(STAMPS)/compiled ## all that the rest needs: Python p
 demo: setup ## the whole stack on this machine, and a check of its results (KEEP=1 leaves it up)
 	@$(BIN)/penstock demo $(if $(filter-out 0,$(KEEP)),--keep)
 
-# Without the class archive, which takes longer to record than it saves the tests; they use one that is there.
-test: $(STAMPS)/java $(STAMPS)/collected ## all tests but those marked long, in three processes
-	@$(BIN)/pytest -m "not long" --numprocesses 3
+test: recording $(STAMPS)/collected ## all tests but those marked long, in three processes
+	@trap '$(MAKE) --no-print-directory $(STAMPS)/archive' EXIT; $(BIN)/pytest -m "not long" --numprocesses 3
+
+# The class archive only saves time: it is recorded while tests are compiled and the unit tests run, which need no host.
+recording: $(STAMPS)/java
+	@$(MAKE) --no-print-directory $(STAMPS)/archive &
 
 test-long: setup $(STAMPS)/chart ## the tests marked long, and those with random examples once more, with many
 	@$(BIN)/pytest -m "long or hypothesis"

@@ -1,5 +1,5 @@
-"""Rows/s of each format beside bare Spark, and the price of TLS: `python -m tests.bench.formats [--rows 1000000]
-[--rounds 5]`.
+"""Rows/s of each format beside bare Spark, and the price of TLS: `python -m tests.bench.formats [--rows 150000]
+[--rounds 3]`.
 
 Rows of five columns, none malformed, in Kafka; batch queries by Spark's own source and sink. Penstock and its peer read
 or write the same rows in turns, `--rounds` times and once before it counts. Figures are medians.
@@ -136,8 +136,8 @@ class Client:
 def main() -> None:
     """Prints the figures."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rows", type=int, default=1_000_000)
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rows", type=int, default=150_000)
+    parser.add_argument("--rounds", type=int, default=3)
     arguments = parser.parse_args()
     with broker_and_session() as (kafka, session, folder):
         figures = measure(Bench(session, arguments.rows, arguments.rounds), kafka.bootstrap, folder)
@@ -183,6 +183,7 @@ def _read(bench: Bench, client: Client, topic: str, kind: str, peer: Column) -> 
     job = partial(client.rows, bench.session, topic, kind)
     count = whole_rows(job())
     assert whole_rows(bare()) == count, f"{kind}: Penstock and Spark do not read the same rows"
+    assert count.rows == bench.rows, f"{kind}: {count.rows} rows of {bench.rows} were read"
     rates = bench.rates(
         f"{kind}_in",
         {"penstock": lambda: partial(read_to_nowhere, job()), "spark": lambda: partial(read_to_nowhere, bare())},
@@ -276,9 +277,11 @@ def _new_topic(client: Client) -> str:
 
 
 def _written(bench: Bench, kafka: Kafka, *names: str) -> int:
-    """How many rows a topic got each time; the fewest of some topics."""
+    """How many rows each topic got each time."""
     offsets = {facts.name: facts.offsets for facts in list_topics(kafka)}
-    return min(offsets[name] for name in names) // (bench.rounds + 1)
+    found = {name: offsets[name] for name in names}
+    assert set(found.values()) == {bench.rows * (bench.rounds + 1)}, f"not all rows were written: {found}"
+    return bench.rows
 
 
 if __name__ == "__main__":

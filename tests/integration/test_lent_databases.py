@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import psycopg
 import pytest
 from sqlalchemy import text
@@ -14,9 +16,11 @@ ROWS = "SELECT (SELECT count(*) FROM jobs), (SELECT array_agg(name ORDER BY rank
 
 
 @pytest.fixture
-def own(postgres_url: str, template_database: str) -> Lender:
+def own(postgres_url: str, template_database: str) -> Iterator[Lender]:
     """A lender for this test only: it lends the same database again, or a new one."""
-    return Lender(postgres_url, template_database)
+    lender = Lender(postgres_url, template_database)
+    yield lender
+    lender.close()
 
 
 def rows_of(database: LentDatabase) -> tuple[object, ...]:
@@ -38,7 +42,6 @@ def test_rows_of_the_test_before_are_gone_and_those_of_the_migrations_are_back(o
     with own.lend() as second:
         assert second.url == first.url
         assert rows_of(second) == before
-    own.close()
 
 
 @pytest.mark.parametrize(
@@ -47,6 +50,7 @@ def test_rows_of_the_test_before_are_gone_and_those_of_the_migrations_are_back(o
         "CREATE TABLE more (n integer)",
         "ALTER TABLE containers ADD COLUMN more integer",
         "ALTER TABLE containers ALTER COLUMN name SET DEFAULT 'c'",
+        "CREATE TYPE mood AS ENUM ('good')",
         "GRANT SELECT ON containers TO PUBLIC",
         "DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET work_mem = ''8MB''', current_database()); END $$",
     ],
@@ -56,7 +60,6 @@ def test_after_a_change_of_the_schema_another_database_is_lent(own: Lender, chan
         execute(first, change)
     with own.lend() as second:
         assert second.url != first.url
-    own.close()
 
 
 def test_a_connection_that_is_left_keeps_the_database_from_the_next_test(own: Lender) -> None:
@@ -66,4 +69,12 @@ def test_a_connection_that_is_left_keeps_the_database_from_the_next_test(own: Le
         assert second.url != first.url
     with pytest.raises(psycopg.OperationalError):
         left.execute("SELECT 1")
-    own.close()
+
+
+def test_a_connection_that_is_not_given_back_does_too(own: Lender) -> None:
+    with own.lend() as first:
+        kept = first.engine.connect()
+    with own.lend() as second:
+        assert second.url != first.url
+    kept.invalidate()
+    kept.close()

@@ -209,7 +209,6 @@ def test_a_source_that_does_not_answer_keeps_its_shards(cell):
     assert assigned(cell, "a") == held
 
 
-@pytest.mark.long
 def test_a_container_that_renews_its_own_lease_is_not_failed_over(cell):
     """1. A container cannot reach the Shard Manager, but the store. 2. It keeps its shards beyond the interval.
     3. It stops renewing, and is failed over."""

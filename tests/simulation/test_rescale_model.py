@@ -353,7 +353,7 @@ class Rescales(RuleBasedStateMachine):
 
 TestRescales = Rescales.TestCase
 TestRescales.settings = settings(
-    max_examples=2 * settings.default.max_examples,
+    max_examples=min(100, 2 * settings.default.max_examples),
     stateful_step_count=60,
     deadline=None,
     suppress_health_check=list(HealthCheck),

@@ -34,7 +34,7 @@ MIXES = {
     "clocks are set": Mix(6.0, ("clock", "kill"), "s"),
     "everything, often": Mix(3.0),
 }
-SHORT_MIXES = ("containers without a service", "everything, often")
+SHORT_MIXES = ("containers without a service", "the store")
 
 
 def check(result: Result) -> None:

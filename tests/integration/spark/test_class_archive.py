@@ -15,8 +15,6 @@ from penstock.spark.session import host_settings
 from penstock.spark.settings import class_archive
 from tests.support.spark.hosts import settings_for
 
-pytestmark = pytest.mark.long  # to record the archive takes longer than it saves the other tests
-
 
 @pytest.fixture(scope="module", autouse=True)
 def _made() -> None:
@@ -42,6 +40,7 @@ def test_the_jvm_of_a_host_maps_it(tmp_path: Path) -> None:
     assert maps_the_archive(tmp_path, share_dir() / "jars")
 
 
+@pytest.mark.long
 def test_a_jvm_with_other_jars_starts_without_it(tmp_path: Path) -> None:
     """As after a change of the Java classes, before the archive is made again."""
     jars = tmp_path / "jars"

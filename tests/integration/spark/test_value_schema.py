@@ -49,7 +49,7 @@ def damaged(draw: Any) -> str:
     return str(text[:at] + draw(st.sampled_from(("", ",", "<", ">", ":", "`", "'", "x", " "))) + text[at + 1 :])
 
 
-@settings(max_examples=4 * settings.default.max_examples, deadline=None)
+@settings(max_examples=min(300, 4 * settings.default.max_examples), deadline=None)
 @given(text=st.one_of(schemas, damaged()))
 def test_what_spark_takes_is_read_alike(spark: SparkSession, text: str) -> None:
     try:

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from urllib.parse import urlsplit
 
 import psycopg
+from psycopg.conninfo import make_conninfo
 from sqlalchemy import Connection, Engine, text
 
 from penstock.control.process import wait_until
@@ -49,11 +50,11 @@ def drop_database(server_url: str, url: str) -> None:
 
 
 def address_of(engine: Engine) -> str:
-    """The address of the database that an engine leads to, without its password."""
+    """The address of the database that an engine leads to, without its password, and without the engine's name."""
     with transaction(engine) as connection:
         driver = connection.connection.driver_connection
         assert isinstance(driver, psycopg.Connection)
-        return driver.info.dsn
+        return make_conninfo(driver.info.dsn, application_name="")
 
 
 def wait_for_lock_waiters(engine: Engine, connections: int) -> None:

@@ -1,7 +1,7 @@
 """Databases that are lent to one test after another: emptying one takes a tenth of the time of a copy of the template.
 
-A database is lent again only if nothing but rows can differ from a new one. Otherwise it is dropped, as when a test has
-changed its schema or filled it, or when something of the test is still connected to it.
+A database is lent again only if it has the schema of a new one, and nothing of the test is still connected. Otherwise
+it is dropped, also when it was filled. A test that sets something in a session of the shared engine sets it back.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import psycopg
-from sqlalchemy import Engine
+from sqlalchemy import Engine, QueuePool
 
 from penstock.local.postgres import create_database
 from penstock.store.address import libpq_url
@@ -22,15 +22,24 @@ from tests.support.store.emptied import EMPTY, remember
 _PROGRAM = "lent"
 _MOST_ROWS = 5_000
 _OTHERS = """
-    SELECT count(*) FROM pg_stat_activity
-    WHERE datname = current_database() AND pid <> pg_backend_pid() AND (application_name <> %s OR state <> 'idle')
+    SELECT
+        (SELECT count(*) FROM pg_stat_activity
+         WHERE datname = current_database() AND backend_type = 'client backend' AND pid <> pg_backend_pid()
+           AND (application_name <> %s OR state <> 'idle'))
+        + (SELECT count(*) FROM pg_locks AS l JOIN pg_database AS d ON d.oid = l.database
+           WHERE d.datname = current_database() AND l.locktype = 'advisory')
 """
+"""Connections of others, those of the engine that are in use, and locks that a session has kept."""
 # A row of a catalog that was changed has another xmin. Statistics and VACUUM change rows in place.
 _SHAPE = """
     SELECT
         (SELECT (count(*), sum(xmin::text::bigint)) FROM pg_class WHERE oid >= 16384)::text,
         (SELECT (count(*), sum(xmin::text::bigint)) FROM pg_attribute WHERE attrelid >= 16384)::text,
         (SELECT (count(*), sum(xmin::text::bigint)) FROM pg_trigger WHERE oid >= 16384)::text,
+        (SELECT (count(*), sum(xmin::text::bigint)) FROM pg_constraint WHERE oid >= 16384)::text,
+        (SELECT (count(*), sum(xmin::text::bigint)) FROM pg_rewrite WHERE oid >= 16384)::text,
+        (SELECT (count(*), sum(xmin::text::bigint)) FROM pg_enum)::text,
+        (SELECT (count(*), sum(xmin::text::bigint)) FROM pg_sequence)::text,
         (SELECT (count(*), sum(xmin::text::bigint)) FROM pg_attrdef)::text,
         (SELECT (count(*), sum(xmin::text::bigint)) FROM pg_proc WHERE oid >= 16384)::text,
         (SELECT (count(*), sum(xmin::text::bigint)) FROM pg_namespace)::text,
@@ -62,7 +71,7 @@ class LentDatabase:
         """Bring it back to what the migrations made; False where that is not enough, or not safe."""
         try:
             others = self._own.execute(_OTHERS, [_PROGRAM]).fetchone()
-            if others != (0,) or _shape(self._own) != self._shape:
+            if _in_use(self.engine) or others != (0,) or _shape(self._own) != self._shape:
                 return False
             return self._own.execute(EMPTY).fetchone() < (_MOST_ROWS,)
         except psycopg.Error:
@@ -72,6 +81,11 @@ class LentDatabase:
         """Close all connections of its own."""
         self.engine.dispose()
         self._own.close()
+
+
+def _in_use(engine: Engine) -> bool:
+    """Whether a connection of its pool was not given back."""
+    return isinstance(engine.pool, QueuePool) and engine.pool.checkedout() != 0
 
 
 def _shape(connection: psycopg.Connection) -> tuple[str, ...]:
