@@ -26,13 +26,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import psutil
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock.control.process import wait_until
 from penstock.local.topics import create_topics
 from tests.bench.report import broker_and_session, finish, let_pass, percentile, say
+from tests.support.bench.kafka_rows import alternating, jvm_of
 from tests.support.exactly_once.rows import produce_rows
 from tests.support.spark.session import unique
 
@@ -99,8 +99,7 @@ class Bench:
         self._session = session
         self._bootstrap = bootstrap
         self._folder = folder
-        # The JVM says its own number: pyspark knows only the script that started it.
-        self._jvm = psutil.Process(session._jvm.java.lang.ProcessHandle.current().pid())
+        self._jvm = jvm_of(session)
 
     def topic(self, rows: int, partitions: int) -> str:
         """A topic with numbered rows, evenly spread."""
@@ -221,14 +220,10 @@ def _cpu_per_batch(
 def _alternating(
     bench: Bench, topic: str, batch_rows: int, side: str, pairs: list[tuple[Connector, Connector]], rounds: int
 ) -> dict[str, list[Run]]:
-    """Every pair once a round, so that what else the machine does meets all of them; by the name of what differs."""
+    """The runs of every pair, by the name of what differs."""
     names = [sink.name if side == "sink" else source.name for source, sink in pairs]
-    runs: dict[str, list[Run]] = {name: [] for name in names}
-    for number in range(rounds):
-        order = list(zip(names, pairs, strict=True))
-        for name, (source, sink) in order if number % 2 == 0 else reversed(order):
-            runs[name].append(bench.measure(topic, batch_rows, source, sink))
-    return runs
+    ways = {name: partial(bench.measure, topic, batch_rows, *pair) for name, pair in zip(names, pairs, strict=True)}
+    return alternating(ways, rounds)
 
 
 def _hosts(bench: Bench, sizes: Sizes, rounds: int) -> dict[str, float]:

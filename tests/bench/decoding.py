@@ -29,8 +29,8 @@ from tests.support.bench.kafka_rows import (
     PARTITIONS,
     SCHEMA,
     Cost,
-    alternating,
     cost_of,
+    costs_of,
     json_value,
     jvm_of,
     produce,
@@ -62,10 +62,10 @@ def measure(session: SparkSession, bootstrap: str, rows: int, rounds: int) -> di
         return cost_of(partial(read_to_nowhere, frame()), jvm)
 
     ways = {name: partial(read, frame) for name, frame in readers(session, bootstrap, topic).items()}
-    costs: dict[str, list[Cost]] = {name: [] for name in ways}
-    for name, cost in alternating(ways, rounds):
-        costs[name].append(cost)
-        say(f"{name}: {rows / cost.seconds:,.0f} rows/s, {cost.cpu_s:.2f} s of CPU")
+    costs = costs_of(ways, rounds)
+    for name, each in costs.items():
+        for cost in each:
+            say(f"{name}: {rows / cost.seconds:,.0f} rows/s, {cost.cpu_s:.2f} s of CPU")
     return _figures(costs, rows)
 
 

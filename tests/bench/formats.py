@@ -45,8 +45,8 @@ from tests.support.bench.kafka_rows import (
     PARTITIONS,
     SCHEMA,
     Cost,
-    alternating,
     cost_of,
+    costs_of,
     json_value,
     jvm_of,
     produce,
@@ -56,6 +56,7 @@ from tests.support.bench.kafka_rows import (
 )
 from tests.support.bench.row_formats import (
     AVRO_SCHEMA,
+    FRAME_BYTES,
     add_spark_avro,
     avro_value,
     csv_value,
@@ -97,9 +98,7 @@ class Bench:
         def once(prepare: Callable[[], Prepared]) -> Cost:
             return cost_of(prepare(), jvm)
 
-        costs: dict[str, list[Cost]] = {name: [] for name in ways}
-        for name, cost in alternating({name: partial(once, way) for name, way in ways.items()}, self.rounds):
-            costs[name].append(cost)
+        costs = costs_of({name: partial(once, way) for name, way in ways.items()}, self.rounds)
         for name, each in costs.items():
             cpu = median(cost.cpu_s for cost in each) / self.rows * 1e6
             taken = ", ".join(f"{cost.seconds:.2f}" for cost in each)
@@ -199,7 +198,7 @@ def whole_rows(frame: DataFrame) -> Any:
 def written_in_each_format(bench: Bench, client: Client) -> dict[str, Figures]:
     """Rows in memory, written by Penstock and by bare Spark."""
     frame = _rows_in_memory(bench)
-    constant = F.lit(bytes(5))
+    constant = F.lit(bytes(FRAME_BYTES))
     peers = {"json": F.to_json(F.struct("*")), "avro": to_avro(F.struct("*"))}
     peers["avro_registry"] = F.concat(constant, peers["avro"])
     figures = {}

@@ -23,6 +23,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from penstock.control.process import wait_until
 from penstock.local.topics import create_topics
 from tests.bench.report import broker_and_session, finish, percentile, say
+from tests.support.bench.kafka_rows import jvm_of
 from tests.support.exactly_once.rows import judge, produce_rows
 
 ROWS_PER_BATCH = 100
@@ -50,7 +51,7 @@ def measure(
     rows = series * batches * ROWS_PER_BATCH
     create_topics(bootstrap, {SOURCE: series, TARGET: 8})
     produce_rows(bootstrap, SOURCE, rows, series)
-    broker, jvm = psutil.Process(broker_pid), psutil.Process(session._jvm.java.lang.ProcessHandle.current().pid())
+    broker, jvm = psutil.Process(broker_pid), jvm_of(session)
     before, began = broker.memory_info().rss, time.perf_counter()
     with ThreadPoolExecutor(4) as threads:
         queries = list(threads.map(lambda index: _start(session, bootstrap, folder, index), range(series)))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple, TypeVar
 
 import psutil
 from confluent_kafka import Producer
@@ -20,6 +20,7 @@ from tests.support.config.jobs import job
 PARTITIONS = 2
 SCHEMA = "id BIGINT, dest STRING, carrier STRING, at TIMESTAMP, delay DOUBLE"
 _ROWS_BETWEEN_FLUSHES = 10_000
+T = TypeVar("T")
 
 
 class Cost(NamedTuple):
@@ -78,10 +79,17 @@ def cost_of(query: Callable[[], None], jvm: psutil.Process) -> Cost:
     return Cost(time.perf_counter() - begun, sum(jvm.cpu_times()[:2]) - before)
 
 
-def alternating(ways: Mapping[str, Callable[[], Cost]], rounds: int) -> Iterator[tuple[str, Cost]]:
-    """Each way once before it counts, then `rounds` times; the order changes, so that none always comes first."""
+def costs_of(ways: Mapping[str, Callable[[], Cost]], rounds: int) -> dict[str, list[Cost]]:
+    """What each way takes: once before it counts, then `alternating`."""
     for way in ways.values():
         way()
+    return alternating(ways, rounds)
+
+
+def alternating(ways: Mapping[str, Callable[[], T]], rounds: int) -> dict[str, list[T]]:
+    """Each way once a round, so that what else the machine does meets all of them; none always comes first."""
+    found: dict[str, list[T]] = {name: [] for name in ways}
     for turn in range(rounds):
         for name, way in ways.items() if turn % 2 == 0 else reversed(ways.items()):
-            yield name, way()
+            found[name].append(way())
+    return found

@@ -30,24 +30,19 @@ _OTHERS = """
            WHERE d.datname = current_database() AND l.locktype = 'advisory')
 """
 """Connections of others, those of the engine that are in use, and locks that a session has kept."""
+_OWN = "oid >= 16384"
+"""Of objects that did not come with the server."""
+_CATALOGS = {
+    **dict.fromkeys(("pg_class", "pg_trigger", "pg_constraint", "pg_rewrite", "pg_proc"), _OWN),
+    **dict.fromkeys(("pg_attrdef", "pg_enum", "pg_sequence", "pg_namespace", "pg_default_acl"), "true"),
+    "pg_attribute": "attrelid >= 16384",
+    "pg_database": "datname = current_database()",
+    "pg_db_role_setting": "setdatabase = (SELECT oid FROM pg_database WHERE datname = current_database())",
+}
 # A row of a catalog that was changed has another xmin. Statistics and VACUUM change rows in place.
-_SHAPE = """
-    SELECT
-        (SELECT (count(*), sum(xmin::text::bigint)) FROM pg_class WHERE oid >= 16384)::text,
-        (SELECT (count(*), sum(xmin::text::bigint)) FROM pg_attribute WHERE attrelid >= 16384)::text,
-        (SELECT (count(*), sum(xmin::text::bigint)) FROM pg_trigger WHERE oid >= 16384)::text,
-        (SELECT (count(*), sum(xmin::text::bigint)) FROM pg_constraint WHERE oid >= 16384)::text,
-        (SELECT (count(*), sum(xmin::text::bigint)) FROM pg_rewrite WHERE oid >= 16384)::text,
-        (SELECT (count(*), sum(xmin::text::bigint)) FROM pg_enum)::text,
-        (SELECT (count(*), sum(xmin::text::bigint)) FROM pg_sequence)::text,
-        (SELECT (count(*), sum(xmin::text::bigint)) FROM pg_attrdef)::text,
-        (SELECT (count(*), sum(xmin::text::bigint)) FROM pg_proc WHERE oid >= 16384)::text,
-        (SELECT (count(*), sum(xmin::text::bigint)) FROM pg_namespace)::text,
-        (SELECT (count(*), sum(xmin::text::bigint)) FROM pg_default_acl)::text,
-        (SELECT (count(*), sum(xmin::text::bigint)) FROM pg_database WHERE datname = current_database())::text,
-        (SELECT count(*) FROM pg_db_role_setting AS s JOIN pg_database AS d ON d.oid = s.setdatabase
-         WHERE d.datname = current_database())::text
-"""
+_SHAPE = "SELECT " + ", ".join(
+    f"(SELECT (count(*), sum(xmin::text::bigint)) FROM {name} WHERE {which})::text" for name, which in _CATALOGS.items()
+)
 
 
 @dataclass(frozen=True)
