@@ -21,9 +21,20 @@ from pyspark.sql.types import StringType, StructField, StructType
 from penstock.config.model import Input, JobConfig
 from penstock.control.errors import BrokenTask
 from penstock.kafka.access import Brokers
+from penstock.spark.csv_options import record_options
 from penstock.spark.inputs.avro import Avro, avro_decoder
 from penstock.spark.inputs.event_time import as_written, event_time, event_time_name, is_unread, unread_words
-from penstock.spark.inputs.misread import TEXT, Suspect, explanation, misread, name_of, suspects, text_of, texts
+from penstock.spark.inputs.misread import (
+    TEXT,
+    Parser,
+    Suspect,
+    explanation,
+    misread,
+    name_of,
+    suspects,
+    text_of,
+    texts,
+)
 from penstock.tasks.dead_letters import dead_letter_topic
 
 DECODED = "decoded"
@@ -35,6 +46,7 @@ _KIND = "kind"
 # Kinds of records, as in `io.penstock.sources.RecordFilter`.
 _WHOLE, _MALFORMED, _NULL_KEY = 0, 1, 2
 _MOST_FIELDS_NAMED = 50
+_JSON = Parser("from_json")
 _WHY_NULL_KEY = "the key is null or empty: several tasks could not keep its state; write a key, or set malformed: null"
 # Spark's parser takes more than JSON, such as single quotes. What it does not take may be JSON of another form.
 _IS_NO_JSON = (
@@ -60,7 +72,7 @@ def decoded(session: SparkSession, source: Input, brokers: Brokers = "") -> Colu
     text = F.col("value").cast("string")
     if source.format == "json":
         return F.from_json(text, schema, options)
-    return F.from_csv(text, schema.json(), options)
+    return F.from_csv(text, schema.json(), options | record_options(source.csv))
 
 
 def _require_readable_format(session: SparkSession, source: Input) -> None:
@@ -138,14 +150,14 @@ def _is_misread(session: SparkSession, source: Input) -> Column:
     return F.when(may_be, F.expr(found.proof))
 
 
-def _suspects(source: Input) -> tuple[list[Suspect], StructType, str]:
+def _suspects(source: Input) -> tuple[list[Suspect], StructType, Parser]:
     """The columns that may be misread, those whose texts are needed for it, and what parses them."""
     fields = _fields(source)
     found = suspects(DECODED, fields)
     if source.format == "csv":
-        return found, fields, "from_csv"
+        return found, fields, Parser("from_csv", record_options(source.csv))
     names = {each.column for each in found}
-    return found, StructType([field for field in fields.fields if field.name in names]), "from_json"
+    return found, StructType([field for field in fields.fields if field.name in names]), _JSON
 
 
 def _more(session: SparkSession) -> Column:
@@ -267,7 +279,7 @@ def _json_cases(source: Input) -> list[str]:
         unread = f"texts.{name_of(field.name)} IS NOT NULL AND {DECODED}.{name_of(field.name)} IS NULL"
         named.append(f"CASE WHEN {unread} THEN {text_of(words)} END")
     strings = StructType([StructField(field.name, StringType()) for field in fields.fields])
-    unread_fields = f"transform({texts(strings, 'from_json')}, texts -> concat_ws(', ', {', '.join(named)}))[0]"
+    unread_fields = f"transform({texts(strings, _JSON)}, texts -> concat_ws(', ', {', '.join(named)}))[0]"
     return [
         f"WHEN {unread_fields} != '' THEN concat('these fields do not fit value_schema: ', {unread_fields})",
         "ELSE 'the value does not fit value_schema'",
