@@ -26,7 +26,7 @@ class CsvRecords(DeclaredModel):
     """Of csv: how a record is divided into values, and which values are null."""
 
     delimiter: str = Field(",", min_length=1, max_length=10, **declare(RESTART, DECLARED_BY_USER))
-    """Of csv: what stands between two values, such as `;` or `\t` (a tab); one or more characters."""
+    """Of csv: what stands between two values, such as `;` or `\\t` (a tab); one or more characters."""
     quote: str = Field('"', max_length=1, **declare(RESTART, DECLARED_BY_USER))
     """Of csv: the character around a value that has the delimiter in it. An empty text: there is none."""
     escape: str = Field("\\", min_length=1, max_length=1, **declare(RESTART, DECLARED_BY_USER))
@@ -58,7 +58,7 @@ class CsvOutput(DeclaredModel):
     """Of csv: how rows become lines. Two forms in one folder could not be read, so a change needs another `path`."""
 
     delimiter: str = Field(",", min_length=1, max_length=10, **declare(RESCALE, DECLARED_BY_USER))
-    """Of csv: what stands between two values, such as `;` or `\t` (a tab). A change needs another `path`."""
+    """Of csv: what stands between two values, such as `;` or `\\t` (a tab). A change needs another `path`."""
     quote: str = Field('"', min_length=1, max_length=1, **declare(RESCALE, DECLARED_BY_USER))
     """Of csv: the character around a value that has the delimiter, the quote or a line break in it."""
     escape: str = Field("\\", min_length=1, max_length=1, **declare(RESCALE, DECLARED_BY_USER))

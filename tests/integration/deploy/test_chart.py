@@ -7,6 +7,7 @@ from typing import Any
 
 import jsonschema_rs
 import pytest
+import yaml
 
 from tests.support.deploy.chart import CHART, KUBERNETES, RENDERED, helm, render, rendered, tools
 
@@ -27,6 +28,30 @@ def test_a_path_of_the_shared_claim_needs_a_claim() -> None:
     said = helm("template", "cell", CHART, "--set", "storage.claim=")
     assert said.returncode != 0
     assert "storage.claim: /data/checkpoints is below /data, so name the claim" in said.stderr
+
+
+@pytest.mark.parametrize(
+    ("values", "told"),
+    [
+        ("storage.s3.region=eu", "taskManagers.env.PENSTOCK_HOST_ENVIRONMENT: leave it out"),
+        ("storage.s3.endpoint=http://objects:9000", "taskManagers.env.PENSTOCK_SPARK_CONF: leave it out"),
+    ],
+)
+def test_a_variable_is_not_set_twice(values: str, told: str) -> None:
+    env = {"PENSTOCK_HOST_ENVIRONMENT": "[]", "PENSTOCK_SPARK_CONF": "{}"}
+    given = ("--set-json", f"taskManagers.env={json.dumps(env)}")
+    assert helm("template", "cell", CHART, *given).returncode == 0
+    said = helm("template", "cell", CHART, *given, "--set", values)
+    assert said.returncode != 0
+    assert told in said.stderr
+
+
+def test_the_server_of_tokens_is_reached_by_who_asks_kafka() -> None:
+    values = "kafka.oauthTokenUrl=https://tokens/token,networkPolicy.oauth.port=8443"
+    said = helm("template", "cell", CHART, "--set", values, "--show-only", "templates/network.yaml")
+    policies = [each for each in yaml.safe_load_all(said.stdout) if each]
+    names = {each["metadata"]["name"] for each in policies if "8443" in json.dumps(each["spec"]["egress"])}
+    assert names == {"cell-job-service", "cell-task-manager"}
 
 
 def test_each_object_fits_the_strict_schema_of_its_kind() -> None:

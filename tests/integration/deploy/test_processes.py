@@ -52,7 +52,10 @@ def _check(running: list[Running], engine: Engine) -> None:
 
 
 @pytest.mark.long  # unit tests compare what the files say with what the processes know
-@pytest.mark.parametrize("describe", [described.compose, described.helm, described.systemd])
+@pytest.mark.parametrize(
+    "describe",
+    [described.compose, described.compose_secured, described.helm, described.systemd, described.systemd_secured],
+)
 def test_all_processes_run(
     describe: Callable[[], tuple[Process, ...]], engine: Engine, database_url: str, tmp_path: Path
 ) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.deploy.units import FOLDER
+from tests.support.deploy.units import FOLDER, OPTIONS, unit_of
 
 pytestmark = pytest.mark.long
 _MOST_EXPOSED = 20
@@ -19,9 +19,14 @@ _MOST_EXPOSED = 20
 
 @pytest.fixture
 def installed(tmp_path: Path) -> Path:
-    """The units in a folder of units, with a Python that is there."""
+    """The units in a folder of units with all drop-ins, and with a Python that is there."""
     folder = tmp_path / "units"
-    shutil.copytree(FOLDER, folder, ignore=shutil.ignore_patterns("environment"))
+    shutil.copytree(FOLDER, folder, ignore=shutil.ignore_patterns("environment", "options"))
+    for service, options in OPTIONS.items():
+        drop_ins = folder / f"{unit_of(service).name}.d"
+        drop_ins.mkdir()
+        for option in options:
+            shutil.copy(FOLDER / "options" / f"{option}.conf", drop_ins)
     for unit in folder.glob("*.service"):
         unit.write_text(unit.read_text().replace("/opt/penstock/.venv/bin/python", sys.executable))
     return folder

@@ -122,7 +122,11 @@ class _Boxes:
             account=self._store.owner(),
             has_spark=each.is_task_manager,
             folders={name: self._written(each, name) for name in each.folders},
-            readable={_STORE: self._store, each.environment["PENSTOCK_IDENTITY_DIR"]: self._identity(each)},
+            readable={
+                _STORE: self._store,
+                each.environment["PENSTOCK_IDENTITY_DIR"]: self._identity(each),
+                **self._secrets(each, own / "secrets"),
+            },
         )
 
     def _written(self, each: Process, name: str) -> Path:
@@ -130,6 +134,19 @@ class _Boxes:
         folder.mkdir(mode=0o700, exist_ok=True)
         give(folder, self._store.owner())
         return folder
+
+    def _secrets(self, each: Process, into: Path) -> dict[str, Path]:
+        """The folders of the files that its variables name, with a password or a certificate in each file."""
+        found = {}
+        for variable, path in each.files.items():
+            above, _, name = path.rpartition("/")
+            found[above] = into / above.replace("/", "_")
+            found[above].mkdir(parents=True, exist_ok=True)
+            is_password = variable.endswith("PASSWORD_FILE")
+            certificate = (self._folder / "authority" / "authority.crt").read_text()
+            (found[above] / name).write_text("some\n" if is_password else certificate)
+            give(found[above], self._store.owner())
+        return found
 
     def _identity(self, each: Process) -> Path:
         """What `penstock certificates issue` writes."""

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 from pathlib import Path
 
 FOLDER = Path(__file__).parents[3] / "deploy" / "systemd"
 _ETC = "/etc/penstock/"
+OPTIONS = {"job_service": ("kafka",), "task_manager": ("kafka", "registry", "s3")}
+"""The drop-ins of `options` that a unit can have."""
+CREDENTIALS = "/run/credentials"
+"""What stands here for the folder that systemd makes of the credentials of a unit."""
 Words = dict[str, list[str]]
 """The values of each name, in order."""
 
@@ -16,10 +21,11 @@ def unit_of(service: str) -> Path:
     return FOLDER / f"penstock-{service.replace('_', '-')}.service"
 
 
-def words(service: str) -> Words:
-    """What the section [Service] of a unit says, with what all units have."""
+def words(service: str, options: Sequence[str] = ()) -> Words:
+    """What the section [Service] of a unit says, with what all units have, and with drop-ins of these names."""
     found: Words = defaultdict(list)
-    for path in (unit_of(service), FOLDER / "penstock-.service.d" / "common.conf"):
+    more = [FOLDER / "options" / f"{name}.conf" for name in options]
+    for path in (unit_of(service), FOLDER / "penstock-.service.d" / "common.conf", *more):
         section = ""
         for line in path.read_text().splitlines():
             if line.startswith("["):
@@ -30,10 +36,11 @@ def words(service: str) -> Words:
     return found
 
 
-def environment(service: str) -> dict[str, str]:
+def environment(service: str, options: Sequence[str] = ()) -> dict[str, str]:
     """What a process of the unit gets, with the example files in the place of those of `/etc/penstock`."""
-    said = words(service)
-    found = dict(_pair(each) for line in said["Environment"] for each in line.split())
+    said = words(service, options)
+    given = [line.replace("%d", CREDENTIALS) for line in said["Environment"]]
+    found = dict(_pair(each) for line in given for each in line.split())
     for path in said["EnvironmentFile"]:
         example = FOLDER / "environment" / path.removeprefix(_ETC)
         found |= dict(_pair(line) for line in example.read_text().splitlines() if not line.startswith("#"))

@@ -76,6 +76,12 @@ def test_the_values_fit_their_schema(values: Object, schema: jsonschema_rs.Valid
         ("kafka.bootstrap", "kafka"),
         ("storage.packagesRoot", "s3a://packages"),
         ("secrets.database.password", "x"),
+        ("schemaRegistry.url", "registry:8081"),
+        ("schemaRegistry.url", "https://penstock:secret@registry"),
+        ("schemaRegistry.username", "penstock"),
+        ("schemaRegistry", {"url": "", "username": "penstock", "secret": "penstock-registry"}),
+        ("storage.s3.endpoint", "objects:9000"),
+        ("storage.s3.access_key_id", "x"),
         ("networkPolicy.postgres.port", 0),
         ("metrics.serviceMonitor.interval", 15),
     ],
@@ -99,10 +105,15 @@ def test_each_service_runs_its_module_with_settings_that_it_knows(objects: list[
         variables = _variables(container)
         assert container["args"] == [f"services.{service}"]
         assert [each["containerPort"] for each in container["ports"]] == [PORTS.get(service, FIRST_TASK_MANAGER_PORT)]
-        assert variables.keys() <= known(service), service
+        assert variables.keys() - _of_hosts(variables) <= known(service), service
         assert variables.keys() >= needed(service) | {"PENSTOCK_IDENTITY_DIR"}, service
         found.add(service)
     assert found == _SERVICES
+
+
+def _of_hosts(variables: Mapping[str, Object]) -> set[str]:
+    """Those that Penstock hands on to hosts, whatever they are."""
+    return set(json.loads(variables.get("PENSTOCK_HOST_ENVIRONMENT", {"value": "[]"})["value"]))
 
 
 def test_probes_are_calls_that_ask_for_no_certificate(objects: list[Object]) -> None:
@@ -148,6 +159,8 @@ def test_each_process_gets_the_url_of_its_role_in_the_store_and_its_own_tokens(o
         ("state_syncer", "PENSTOCK_STATE_SYNCER_TOKEN"): "state_syncer",
         ("console", "PENSTOCK_CONSOLE_KEY"): "key",
         ("task_manager", "PENSTOCK_CONNECTIONS"): "connections",
+        ("task_manager", "AWS_ACCESS_KEY_ID"): "access_key_id",
+        ("task_manager", "AWS_SECRET_ACCESS_KEY"): "secret_access_key",
     }
     assert not list(_of_kind(objects, "Secret"))
 
@@ -169,6 +182,28 @@ def test_the_files_of_a_secured_kafka_are_where_its_variables_say(objects: list[
         [files] = [each for each in pod["spec"]["volumes"] if each["name"] == "kafka"]
         assert files["secret"]["secretName"] == "penstock-kafka"
     assert users == {"job_service", "task_manager"}
+
+
+def test_the_password_of_the_registry_is_a_file_of_task_managers_alone(objects: list[Object]) -> None:
+    """The volume has this one key, whatever else is in the Secret; the account reads it by its group."""
+    for service, pod in _pods(objects):
+        [container] = pod["spec"]["containers"]
+        volumes = {each["name"]: each for each in pod["spec"]["volumes"]}
+        mounts = {mount["mountPath"]: mount["name"] for mount in container["volumeMounts"]}
+        assert ("PENSTOCK_SCHEMA_REGISTRY_URL" in _variables(container)) is (service == "task_manager")
+        assert ("/registry" in mounts) is (service == "task_manager")
+        if service == "task_manager":
+            file = _variables(container)["PENSTOCK_SCHEMA_REGISTRY_PASSWORD_FILE"]["value"]
+            secret = volumes[mounts["/registry"]]["secret"]
+            assert (secret["secretName"], secret["defaultMode"]) == ("penstock-registry", 0o440)
+            assert [f"/registry/{item['path']}" for item in secret["items"]] == [file]
+
+
+def test_the_network_lets_task_managers_alone_to_the_registry(objects: list[Object]) -> None:
+    for policy in _of_kind(objects, "NetworkPolicy"):
+        ports = [port["port"] for rule in policy["spec"]["egress"] for port in rule["ports"]]
+        is_task_manager = policy["spec"]["podSelector"]["matchLabels"][_COMPONENT] == "task-manager"
+        assert (8081 in ports) is is_task_manager
 
 
 def test_a_task_manager_has_the_capacity_of_its_limits_and_its_own_identity(objects: list[Object]) -> None:

@@ -54,6 +54,37 @@
 {{- end }}
 {{- end }}
 
+{{- /* The schema registry. The file of its password is at /registry. */ -}}
+{{- define "penstock.registryEnvironment" -}}
+{{- if .url }}
+- {name: PENSTOCK_SCHEMA_REGISTRY_URL, value: {{ .url | quote }}}
+{{- end }}
+{{- if .secret }}
+- {name: PENSTOCK_SCHEMA_REGISTRY_USERNAME, value: {{ .username | quote }}}
+- {name: PENSTOCK_SCHEMA_REGISTRY_PASSWORD_FILE, value: /registry/password}
+{{- end }}
+{{- end }}
+
+{{- /* The login of S3, with its names for hosts, which get no other variables. */ -}}
+{{- define "penstock.s3Environment" -}}
+{{- $names := list -}}
+{{- if .secret }}
+{{- $names = list "AWS_ACCESS_KEY_ID" "AWS_SECRET_ACCESS_KEY" }}
+- {{ include "penstock.fromSecret" (dict "variable" "AWS_ACCESS_KEY_ID" "name" .secret "key" "access_key_id") }}
+- {{ include "penstock.fromSecret" (dict "variable" "AWS_SECRET_ACCESS_KEY" "name" .secret "key" "secret_access_key") }}
+{{- end }}
+{{- with .region }}
+{{- $names = append $names "AWS_REGION" }}
+- {name: AWS_REGION, value: {{ . | quote }}}
+{{- end }}
+{{- with $names }}
+- {name: PENSTOCK_HOST_ENVIRONMENT, value: {{ . | toJson | quote }}}
+{{- end }}
+{{- with .endpoint }}
+- {name: PENSTOCK_SPARK_CONF, value: {{ dict "spark.hadoop.fs.s3a.endpoint" . "spark.hadoop.fs.s3a.path.style.access" "true" | toJson | quote }}}
+{{- end }}
+{{- end }}
+
 {{- define "penstock.taskManagerEnvironment" -}}
 {{- $values := .Values -}}
 - {name: PENSTOCK_CONTAINER, valueFrom: {fieldRef: {fieldPath: metadata.name}}}
@@ -68,6 +99,7 @@
 - {name: PENSTOCK_SHARD_MANAGER_URL, value: {{ include "penstock.urls" (dict "root" . "service" "shard_manager") | quote }}}
 - {name: PENSTOCK_KAFKA_BOOTSTRAP, value: {{ $values.kafka.bootstrap | quote }}}
 {{- include "penstock.kafkaEnvironment" $values.kafka }}
+{{- include "penstock.registryEnvironment" $values.schemaRegistry }}
 - {name: PENSTOCK_CHECKPOINT_ROOT, value: {{ $values.storage.checkpointRoot | quote }}}
 - {name: PENSTOCK_PACKAGES_ROOT, value: {{ $values.storage.packagesRoot | quote }}}
 - {name: PENSTOCK_PATH_ROOTS, value: {{ $values.storage.pathRoots | toJson | quote }}}
@@ -77,7 +109,18 @@
 {{- if $values.secrets.connections }}
 - {{ include "penstock.fromSecret" (dict "variable" "PENSTOCK_CONNECTIONS" "name" $values.secrets.connections "key" "connections") }}
 {{- end }}
+{{- include "penstock.s3Environment" $values.storage.s3 }}
 {{- include "penstock.furtherEnv" $values.taskManagers.env }}
+{{- end }}
+
+{{- /* Refuses a variable that the chart sets and `env` sets once more. Usage: (dict "env" ... "s3" ...) */ -}}
+{{- define "penstock.checkEnv" -}}
+{{- if and (hasKey .env "PENSTOCK_HOST_ENVIRONMENT") (or .s3.secret .s3.region) }}
+{{- fail "taskManagers.env.PENSTOCK_HOST_ENVIRONMENT: leave it out, or leave out storage.s3.secret and region, which set it" }}
+{{- end }}
+{{- if and (hasKey .env "PENSTOCK_SPARK_CONF") .s3.endpoint }}
+{{- fail "taskManagers.env.PENSTOCK_SPARK_CONF: leave it out, or leave out storage.s3.endpoint, which sets it" }}
+{{- end }}
 {{- end }}
 
 {{- /* Refuses paths of the shared claim without a claim. */ -}}

@@ -12,11 +12,13 @@ task-manager: {port: 7100, from: [job-service, shard-manager, state-syncer]}
 
 {{- /* What is outside the cell, by component. The console asks the Job Service alone. */ -}}
 {{- define "penstock.outside" -}}
-job-service: [postgres, kafka]
+{{- $oauth := ternary ", oauth" "" (ne .Values.kafka.oauthTokenUrl "") -}}
+{{- $registry := ternary ", schemaRegistry" "" (ne .Values.schemaRegistry.url "") -}}
+job-service: [postgres, kafka{{ $oauth }}]
 state-syncer: [postgres]
 task-service: [postgres]
 shard-manager: [postgres]
 auto-scaler: [postgres]
 console: []
-task-manager: [postgres, kafka]
+task-manager: [postgres, kafka{{ $oauth }}{{ $registry }}]
 {{- end }}
