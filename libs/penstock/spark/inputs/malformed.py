@@ -31,6 +31,8 @@ NO_FIT = "the line does not fit value_schema"
 """The reason of a line of CSV, where no other is known."""
 # Spark puts the text of a record that it could not read, or not wholly, into a column of this name.
 _CORRUPT = "_penstock_malformed"
+# True where Penstock's own reader took the record (`io.penstock.sources.plain.PlainRows`): it is whole.
+_PLAIN = "_penstock_plain"
 _KIND = "kind"
 # Kinds of records, as in `io.penstock.sources.RecordFilter`.
 _WHOLE, _MALFORMED, _NULL_KEY = 0, 1, 2
@@ -58,9 +60,12 @@ def decoded(session: SparkSession, source: Input, brokers: Brokers = "") -> Colu
     schema = StructType([*_fields(source).fields, StructField(_CORRUPT, StringType())])
     options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT}
     text = F.col("value").cast("string")
-    if source.format == "json":
-        return F.from_json(text, schema, options)
-    return F.from_csv(text, schema.json(), options)
+    is_json = source.format == "json"
+    by_spark = F.from_json(text, schema, options) if is_json else F.from_csv(text, schema.json(), options)
+    jvm: Any = session._jvm
+    readers = jvm.io.penstock.sources.plain
+    reader = readers.PlainJson if is_json else readers.PlainCsv
+    return JvmColumn(reader.of(session._jsparkSession, schema.json(), _java(F.col("value")), _java(by_spark)))
 
 
 def _require_readable_format(session: SparkSession, source: Input) -> None:
@@ -75,13 +80,13 @@ def _require_readable_format(session: SparkSession, source: Input) -> None:
 
 def columns(frame: DataFrame, source: Input, *more: str | Column) -> DataFrame:
     """The columns of the value, of a frame that has it as `decoded`, after other columns of the frame."""
-    return _with_event_time(frame.select(*more, f"{DECODED}.*").drop(_CORRUPT), source)
+    return _with_event_time(frame.select(*more, f"{DECODED}.*").drop(_CORRUPT, _PLAIN), source)
 
 
 def input_columns(frame: DataFrame, source: Input) -> DataFrame:
     """What the query gets: the columns of the value, and those of Kafka's record that the input names."""
     metadata = [F.col(kafka).alias(name) for kafka, name in source.metadata_columns.items()]
-    return _with_event_time(frame.select(f"{DECODED}.*", *metadata).drop(_CORRUPT), source)
+    return _with_event_time(frame.select(f"{DECODED}.*", *metadata).drop(_CORRUPT, _PLAIN), source)
 
 
 def _with_event_time(frame: DataFrame, source: Input) -> DataFrame:
@@ -119,11 +124,13 @@ def _is_malformed(session: SparkSession, source: Input) -> Column:
     unread = f"{DECODED} IS NULL"
     if source.format == "avro":
         return F.expr(unread)
-    tests = [unread, f"{DECODED}.{_CORRUPT} IS NOT NULL", f"NOT is_valid_utf8({TEXT})"]
+    found = F.expr(f"{DECODED}.{_CORRUPT} IS NOT NULL OR NOT is_valid_utf8({TEXT})") | _is_misread(session, source)
+    if source.format == "json":
+        found = found | (_more(session) > 0)
+    found = F.when(F.expr(f"{DECODED}.{_PLAIN}"), False).otherwise(found)
     if source.event_time_format is not None:
-        tests.append(is_unread(source, _written_time(source)))
-    found = F.expr(" OR ".join(tests)) | _is_misread(session, source)
-    return found | (_more(session) > 0) if source.format == "json" else found
+        unread += f" OR {is_unread(source, _written_time(source))}"
+    return F.expr(unread) | found
 
 
 def _is_misread(session: SparkSession, source: Input) -> Column:
