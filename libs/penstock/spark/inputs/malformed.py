@@ -23,6 +23,7 @@ from penstock.control.errors import BrokenTask
 from penstock.kafka.access import Brokers
 from penstock.spark.inputs.avro import Avro, avro_decoder
 from penstock.spark.inputs.event_time import as_written, event_time, event_time_name, is_unread, unread_words
+from penstock.spark.inputs.huge_numbers import TOLD, has_huge_number
 from penstock.spark.inputs.misread import TEXT, Suspect, explanation, misread, name_of, suspects, text_of, texts
 from penstock.tasks.dead_letters import dead_letter_topic
 
@@ -59,8 +60,8 @@ def decoded(session: SparkSession, source: Input, brokers: Brokers = "") -> Colu
     _require_readable_format(session, source)
     schema = StructType([*_fields(source).fields, StructField(_CORRUPT, StringType())])
     options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT}
-    text = F.col("value").cast("string")
     is_json = source.format == "json"
+    text = F.when(~_is_huge(session, source), F.expr(TEXT))
     by_spark = F.from_json(text, schema, options) if is_json else F.from_csv(text, schema.json(), options)
     jvm: Any = session._jvm
     readers = jvm.io.penstock.sources.plain
@@ -153,6 +154,10 @@ def _suspects(source: Input) -> tuple[list[Suspect], StructType, str]:
         return found, fields, "from_csv"
     names = {each.column for each in found}
     return found, StructType([field for field in fields.fields if field.name in names]), "from_json"
+
+
+def _is_huge(session: SparkSession, source: Input) -> Column:
+    return has_huge_number(session, _fields(source), "from_json" if source.format == "json" else "from_csv")
 
 
 def _more(session: SparkSession) -> Column:
@@ -249,6 +254,10 @@ def reason_of(session: SparkSession, source: Input, avro: Avro | None = None) ->
 
 def reason_of_text(session: SparkSession, source: Input) -> Column:
     """Of JSON or CSV. As few calls of the JVM as can be: Spark parses a text in less time."""
+    return F.when(_is_huge(session, source), TOLD).otherwise(_reason_of_read(session, source))
+
+
+def _reason_of_read(session: SparkSession, source: Input) -> Column:
     is_utf8 = f"WHEN NOT is_valid_utf8({TEXT}) THEN 'the value is not UTF-8'"
     found, fields, parser = _suspects(source)
     words = explanation(found[:_MOST_FIELDS_NAMED], fields, parser) or "''"
