@@ -13,6 +13,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from penstock.config.csv_options import CsvFiles, CsvOutput, CsvRecords, is_default
 from penstock.config.declare import DECLARED_BY_USER, OF_THE_PACKAGE, DeclaredModel, Identifier, Name, Topic, declare
 from penstock.config.declare import Carried as Carried
 from penstock.config.declare import ChangeKind as ChangeKind
@@ -54,6 +55,7 @@ class Input(DeclaredModel):
     """Encoding of the record value; `raw` gives Kafka's own columns."""
     value_schema: str | None = Field(None, min_length=1, max_length=100_000, **declare(RESTART, DECLARED_BY_USER))
     """Schema of the record value: Spark DDL for json and csv, Avro's JSON for avro. Not allowed for raw."""
+    csv: CsvRecords = Field(default_factory=CsvRecords, exclude_if=is_default)
     schema_registry: bool = Field(False, exclude_if=operator.not_, **declare(RESTART, DECLARED_BY_USER))
     """Of avro: each record begins with a zero byte and the id (4 bytes) of its writer's schema in the cell's schema
     registry (PENSTOCK_SCHEMA_REGISTRY_URL). value_schema is the reader's schema."""
@@ -124,6 +126,7 @@ class Table(DeclaredModel):
     header: bool = Field(True, **declare(RESTART, DECLARED_BY_USER))
     """Of csv: the first line of each file names the columns, in the order of table_schema. With `false` it is a row,
     and table_schema must name the columns."""
+    csv: CsvFiles = Field(default_factory=CsvFiles, exclude_if=is_default)
     malformed: Literal["fail", "null"] = Field("fail", **declare(RESTART, DECLARED_BY_USER))
     """What becomes of a line of csv or json that does not fit the columns: the task does not start (`fail`), or the
     query gets what could be read and null for the rest (the text `"null"`, with the quotes)."""
@@ -195,6 +198,9 @@ class FilesOutput(DeclaredModel):
     task writes to its own folder in it."""
     format: Literal["parquet", "json", "csv"] = Field("parquet", **declare(RESCALE, DECLARED_BY_USER))
     """File format. A change needs another `path`, since a folder takes one format."""
+    header: bool = Field(True, exclude_if=bool, **declare(RESCALE, DECLARED_BY_USER))
+    """Of csv: the first line of each file names the columns. A change needs another `path`."""
+    csv: CsvOutput = Field(default_factory=CsvOutput, exclude_if=is_default)
 
 
 class PostgresOutput(DeclaredModel):

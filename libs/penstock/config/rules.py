@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Iterator
 from itertools import chain, pairwise
 
+from penstock.config.csv_rules import csv_problems
 from penstock.config.declare import MARKS_SUFFIX
 from penstock.config.event_time import wrong_format
 from penstock.config.keygroups import key_group_count
@@ -343,6 +344,7 @@ RULES: tuple[Rule, ...] = (
     _table_paths,
     _table_headers,
     _inputs,
+    csv_problems,
     *STREAM_RULES,
     _dead_letters,
     _foreign_outputs,

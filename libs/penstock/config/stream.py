@@ -6,6 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
+from penstock.config.csv_options import CsvFiles, is_default
 from penstock.config.declare import DECLARED_BY_USER, ChangeKind, DeclaredModel, declare
 from penstock.config.starting import POSITION
 
@@ -24,6 +25,7 @@ class Stream(DeclaredModel):
     """Spark DDL of the columns of json, csv and parquet. A Delta table has its own."""
     header: bool = Field(True, **declare(RESTART, DECLARED_BY_USER))
     """Of csv: the first line of each file names the columns, in the order of value_schema."""
+    csv: CsvFiles = Field(default_factory=CsvFiles, exclude_if=is_default)
     malformed: Literal["fail", "null"] = Field("fail", **declare(RESTART, DECLARED_BY_USER))
     """What becomes of a line of json or csv that does not fit value_schema: the task fails (`fail`), or the query gets
     what could be read and null for the rest (the text `"null"`, with the quotes)."""

@@ -228,16 +228,27 @@ def _free_map(info: FieldInfo, path: Path) -> FreeMap:
 
 
 def _variants(models: tuple[type[BaseModel], ...], discriminator: str, path: Path) -> Group:
-    variants: dict[str, dict[str, Leaf]] = {}
+    variants: dict[str, dict[str, Node]] = {}
     for model in models:
         for name, info in model.model_fields.items():
-            leaf = _leaf(info, info.annotation, info.metadata, (*path, name))
-            variants.setdefault(name, {})[model.model_fields[discriminator].default] = leaf
-    fields: dict[str, Node] = {name: _shared_leaf(leaves) for name, leaves in variants.items()}
-    kind = _shared_leaf(variants[discriminator])
+            node = _field(info, (*path, name))
+            variants.setdefault(name, {})[model.model_fields[discriminator].default] = node
+    fields = {name: _shared(nodes) for name, nodes in variants.items()}
+    kind = fields[discriminator]
+    assert isinstance(kind, Leaf)
     # The one field whose default cannot be used: without it nobody knows which sink is meant.
     fields[discriminator] = replace(kind, row=replace(kind.row, required=True, default=None, only_for=()))
     return Group(fields, discriminator)
+
+
+def _shared(nodes: Mapping[str, Node]) -> Node:
+    """One node for a field of several variants. Only one of them can have a model of its own there."""
+    leaves = {variant: node for variant, node in nodes.items() if isinstance(node, Leaf)}
+    if len(leaves) == len(nodes):
+        return _shared_leaf(leaves)
+    ((variant, group),) = nodes.items()
+    assert isinstance(group, Group)
+    return Group({name: _shared({variant: node}) for name, node in group.fields.items()})
 
 
 def _shared_leaf(leaves: Mapping[str, Leaf]) -> Leaf:
@@ -314,10 +325,15 @@ def _limits(schema: Mapping[str, Any]) -> str:
     if "pattern" in schema:
         return f" matching {schema['pattern']}"
     if "maxLength" in schema:
-        return f", at most {schema['maxLength']} characters"
+        return _length(schema.get("minLength", 0), schema["maxLength"])
     if "exclusiveMinimum" in schema:
         return f", more than {schema['exclusiveMinimum']}, at most {schema['maximum']}"
     return f", {schema['minimum']} to {schema['maximum']}" if "minimum" in schema else ""
+
+
+def _length(least: int, most: int) -> str:
+    said = f"at most {most}" if least == 0 else str(most) if least == most else f"{least} to {most}"
+    return f", {said} character{'s' if most > 1 else ''}"
 
 
 ROOT = build_tree(JobConfig)

@@ -16,17 +16,19 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import StringType, StructField, StructType
+from pyspark.sql.types import StructType
 
 from penstock.config.model import Input, Table
 from penstock.config.paths import PLACEHOLDER, Argument, with_arguments
 from penstock.config.stream import Stream
 from penstock.control.errors import BrokenTask
+from penstock.spark.csv_options import lines_of, options_of, record_options
 from penstock.spark.failures import reason_of
 from penstock.spark.inputs.malformed import DECODED, NO_FIT, decoded, is_whole, reason_of_text
 from penstock.spark.paths import require_allowed, require_files_allowed
+from penstock.spark.table_lines import FILE, ORDER, WHY, has_rows, placed_lines, record_of, texts_of
 
-_TEXTS, _FILE, _ORDER, _HEADER, _REASON = "texts", "file", "order", "header", "reason"
+_TEXTS, _HEADER, _REASON = "texts", "header", "reason"
 _HEADER_SAID = "CSV header"
 # Where Spark finds the columns itself, it adds this one for what it cannot read.
 _UNREAD = "_corrupt_record"
@@ -50,11 +52,12 @@ def read_table(
         _require_header(name, frame)
     if table.format not in ("csv", "json") or table.malformed == "null":
         return frame
-    lines = session.read.text(path)
-    line = _first_malformed(session, table, lines, frame.schema)
+    fields = _fields(session, path, frame)
+    lines = placed_lines(session, table, path, fields)
+    line = _first_malformed(session, table, lines, fields)
     if line is not None:
         hint = f'Mend the file, or set tables.{name}.malformed to the text "null"'
-        raise BrokenTask(f"{field}: {_told(lines, line, frame.schema)}. {hint}", rule="malformed_table")
+        raise BrokenTask(f"{field}: {_told(table, lines, line, fields)}. {hint}", rule="malformed_table")
     # What comes into the files later fails the batch that reads it.
     return _frame(session, table, path, frame.schema, "FAILFAST")
 
@@ -80,13 +83,19 @@ def reader_options(source: Table | Stream, mode: Mode) -> dict[str, str]:
     options: dict[str, str] = {"mode": mode} if source.format in ("csv", "json") else {}
     if source.format == "csv":
         # Spark else takes the columns of a schema by place, whatever the header line says.
-        options |= {"header": str(source.header).lower(), "enforceSchema": "false"}
+        options |= {"header": str(source.header).lower(), "enforceSchema": "false", **options_of(source.csv)}
     return options
 
 
 def mode_of(source: Table | Stream) -> Mode:
     """What Spark's reader does with a malformed line."""
     return "PERMISSIVE" if source.malformed == "null" else "FAILFAST"
+
+
+def _fields(session: SparkSession, path: str, frame: DataFrame) -> StructType:
+    """The columns that the files have: others have their names and values from folders, or from Spark."""
+    of_others = {*session.read.text(path).columns[1:], _UNREAD}
+    return StructType([field for field in frame.schema.fields if field.name not in of_others])
 
 
 def _require_header(name: str, frame: DataFrame) -> None:
@@ -104,55 +113,50 @@ def _require_header(name: str, frame: DataFrame) -> None:
         raise BrokenTask(f"tables.{name}.header: {said}. {hint}", rule="csv_header") from error
 
 
-def _first_malformed(session: SparkSession, table: Table, lines: DataFrame, schema: StructType) -> Row | None:
+def _first_malformed(session: SparkSession, table: Table, lines: DataFrame, fields: StructType) -> Row | None:
     """A malformed line: its place, its text, the text of each column, what Spark reads in each, and a reason."""
-    of_folders = {*lines.columns[1:], _UNREAD}
-    fields = StructType([field for field in schema.fields if field.name not in of_folders])
-    source = Input(topic="table", key_groups=1, format=table.format, value_schema=fields.json())
-    found = _placed(lines).where("trim(value) != ''").withColumn(_TEXTS, _texts(table, fields))
-    found = found.withColumn("value", F.col("value").cast("binary"))
-    found = found.withColumn(DECODED, decoded(session, source)).where(~is_whole(session, source))
-    told = found.withColumn(_REASON, reason_of_text(session, source))
-    return _first_but_headers(told, _is_header(fields)) if table.format == "csv" and table.header else told.first()
+    source = record_of(table, fields)
+    found = (lines if has_rows(table) else lines.where(lines_of(table.csv))).withColumn(_TEXTS, _texts(source, fields))
+    if table.format == "csv" and table.header and not has_rows(table):
+        found = found.withColumn(_HEADER, _is_header(source, fields))
+    found = found.withColumn("value", F.col("value").cast("binary")).withColumn(DECODED, decoded(session, source))
+    found = found.where(F.col(WHY).isNotNull() | ~is_whole(session, source))
+    told = found.withColumn(_REASON, F.coalesce(WHY, reason_of_text(session, source)))
+    return _first_but_headers(told) if _HEADER in told.columns else told.first()
 
 
-def _placed(lines: DataFrame) -> DataFrame:
-    """Lines with their file, and an order of those of one file."""
-    order = F.array("_metadata.file_block_start", F.monotonically_increasing_id())
-    return lines.select("value", F.col("_metadata.file_path").alias(_FILE), order.alias(_ORDER))
-
-
-def _first_but_headers(malformed: DataFrame, is_header: Column) -> Row | None:
+def _first_but_headers(malformed: DataFrame) -> Row | None:
     """Spark leaves out one header line of each file, the first line. Another one it reads as a row."""
-    lines = malformed.withColumn(_HEADER, is_header)
-    group = lines.groupBy(_FILE, _HEADER).count().where(~F.col(_HEADER) | (F.col("count") > 1)).first()
+    group = malformed.groupBy(FILE, _HEADER).count().where(~F.col(_HEADER) | (F.col("count") > 1)).first()
     if group is None:
         return None
-    of_group = lines.where((F.col(_FILE) == group[_FILE]) & (F.col(_HEADER) == group[_HEADER]))
-    rows = of_group.orderBy(_ORDER).take(2 if group[_HEADER] else 1)
+    of_group = malformed.where((F.col(FILE) == group[FILE]) & (F.col(_HEADER) == group[_HEADER]))
+    rows = of_group.orderBy(ORDER).take(2 if group[_HEADER] else 1)
     return rows[-1] if rows else None
 
 
-def _texts(table: Table, fields: StructType) -> Column:
-    texts = StructType([StructField(name, StringType()) for name in fields.names])
-    return F.from_csv("value", texts.json()) if table.format == "csv" else F.from_json("value", texts)
+def _texts(source: Input, fields: StructType) -> Column:
+    texts = texts_of(fields)
+    if source.format == "json":
+        return F.from_json("value", texts)
+    return F.from_csv("value", texts.json(), record_options(source.csv))
 
 
-def _is_header(fields: StructType) -> Column:
-    """Whether a line has the words of the header, which Spark has compared with the columns."""
-    texts = [F.lower(F.col(_TEXTS)[name]).eqNullSafe(name.lower()) for name in fields.names]
-    return reduce(and_, texts)
+def _is_header(source: Input, fields: StructType) -> Column:
+    """Whether a line has the words of the header, which Spark has compared with the columns. None of them is null."""
+    words = _texts(source.model_copy(update={"csv": source.csv.model_copy(update={"null_value": ""})}), fields)
+    return reduce(and_, [F.lower(words[name]).eqNullSafe(name.lower()) for name in fields.names])
 
 
-def _told(lines: DataFrame, line: Row, schema: StructType) -> str:
+def _told(table: Table, lines: DataFrame, line: Row, fields: StructType) -> str:
     """Where a malformed line is, and why it is: the first column that Spark makes null of, its text and its type."""
     text = bytes(line["value"]).decode(errors="replace")
-    where = f"{line[_FILE]}, line {_number(lines, line)}"
+    where = f"{line[FILE]}, {'row' if has_rows(table) else 'line'} {_number(lines, line)}"
     texts, values = ({} if part is None else part.asDict() for part in (line[_TEXTS], line[DECODED]))
-    for field in schema.fields:
+    for field in fields.fields if line[WHY] is None else ():
         if texts.get(field.name) is not None and values.get(field.name) is None:
             return f"{where}: {field.name} is {_quoted(texts[field.name])}, no {field.dataType.simpleString().upper()}"
-    reason = line[_REASON] if line[_REASON] != NO_FIT else f"it does not have {len(texts)} values"
+    reason = line[_REASON] if line[_REASON] != NO_FIT else f"it does not have {len(fields.names)} values"
     return f"{where}: {reason}: {_quoted(text)}"
 
 
@@ -162,5 +166,4 @@ def _quoted(text: str) -> str:
 
 def _number(lines: DataFrame, line: Row) -> int:
     """The number of a line in its file. The lines before it are counted, as a file may be too large for one text."""
-    before = (F.col(_FILE) == line[_FILE]) & (F.col(_ORDER) < F.lit(line[_ORDER]))
-    return _placed(lines).where(before).count() + 1
+    return lines.where((F.col(FILE) == line[FILE]) & (F.col(ORDER) < F.lit(line[ORDER]))).count() + 1

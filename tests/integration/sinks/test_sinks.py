@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
@@ -10,11 +11,13 @@ from pathlib import Path
 from threading import Barrier
 from typing import Any
 
+import duckdb
 import pytest
 from confluent_kafka.admin import AdminClient
 from delta.tables import DeltaTable
 from pyspark.sql import SparkSession
 
+from penstock.config.csv_options import CsvOutput
 from penstock.config.model import DeltaOutput, FilesOutput, KafkaOutput
 from penstock.control.errors import BrokenTask, NotFound, Unavailable
 from penstock.local.kafka import EmbeddedKafka
@@ -147,6 +150,26 @@ class TestFiles:
         rows = read_all(spark, output.path, file_format, f"{_SCHEMA}, local timestamp_ntz")
         assert sorted(row["delay"] for row in rows.collect()) == [0, 0, 1, 1, 2, 2, 3, 3]
         assert rows.select("at", "local").distinct().collect() == [(_AT, _AT)]
+
+    @pytest.mark.long
+    def test_csv_is_what_another_reader_expects(self, spark: SparkSession, tmp_path: Path) -> None:
+        """Values with quotes, delimiters, blanks and line breaks, nulls and empty texts, read by DuckDB."""
+        rows = [(1, " it's; \n"), (2, None), (3, ""), (4, '"'), (5, "\\"), (None, "'")]
+        feed = Feed(tmp_path / "feed", "n int, s string")
+        feed.add([{"n": n, "s": s} for n, s in rows])
+        options = {"delimiter": ";", "quote": "'", "escape": "'", "null_value": "NULL", "compression": "gzip"}
+        trims = {"ignore_leading_white_space": False, "ignore_trailing_white_space": False}
+        csv = CsvOutput.model_validate(options | trims)
+        for header in (True, False):
+            output = FilesOutput(path=str(tmp_path / f"out-{header}"), format="csv", csv=csv, header=header)
+            run_to_end(writer(feed.frame(spark), sink_task(output), NOWHERE), tmp_path / f"checkpoint-{header}")
+            (file,) = Path(output.path).glob("g1/task-0/*.csv.gz")
+            given: dict[str, Any] = {"sep": ";", "quotechar": "'", "escapechar": "'", "na_values": "NULL"}
+            types = {"n": "INTEGER", "s": "VARCHAR"}
+            read = duckdb.read_csv(str(file), header=header, names=[*types], dtype=types, **given)
+            assert read.order("n NULLS LAST").fetchall() == rows
+            (first, *_) = gzip.decompress(file.read_bytes()).decode().splitlines()
+            assert (first == "n;s") is header
 
     def test_all_tasks_and_generations_are_read_and_stray_files_are_not(
         self, spark: SparkSession, feed: Feed, tmp_path: Path

@@ -13,6 +13,7 @@ from penstock.config.model import Input, JobConfig
 from penstock.control.errors import BrokenTask
 from penstock.spark.inputs.malformed import (
     DECODED,
+    NO_FIT,
     MalformedRecords,
     columns,
     decoded,
@@ -95,22 +96,49 @@ MISREAD = {
 
 
 @pytest.mark.parametrize(
-    ("name", "schema", "whole", "misread"),
+    ("form", "schema", "whole", "misread"),
     [
-        ("json", SCHEMA, WHOLE, MISREAD),
+        ({"format": "json"}, SCHEMA, WHOLE, MISREAD),
         (
-            "csv",
+            {"format": "csv"},
             "d DOUBLE, ts TIMESTAMP, s STRING",
             (b"1e9,2024-01-01,x", b"-Infinity,2024-01-01,x"),
             {b"1e400,2024-01-01,INF": ": d", b"1,12024-01-01,x": "ts: 12024-01-01", b"1,2024-01-01,\xe9": NOT_UTF_8},
         ),
+        (
+            {"format": "csv", "csv": {"delimiter": ";", "quote": "'", "escape": "'", "null_value": "NULL"}},
+            "d DOUBLE, t TINYINT, ts TIMESTAMP, s STRING",
+            (
+                b"-Infinity;-5;2024-01-01;'1,700000000000;it''s'",
+                b"NULL;NULL;NULL;NULL",
+                b"1;-5;NULL;1700000000000",
+                b"1;;;",
+                b"'Infinity';-1;2024-01-01;NULL",
+            ),
+            {
+                b"1e400;NULL;NULL;Infinity": ": d",
+                b"NULL;200;NULL;-5": NO_FIT,
+                b"NULL;NULL;12024-01-01;NULL": "ts: 12024-01-01",
+                b"1;1;2024-01-01": NO_FIT,
+                b"1;1;2024-01-01;a;b": NO_FIT,
+                b"null;1;2024-01-01;a": NO_FIT,
+                b"1,1,2024-01-01,a": NO_FIT,
+            },
+        ),
+        pytest.param(
+            {"format": "csv", "csv": {"delimiter": "\\t|", "quote": "", "ignore_leading_white_space": True}},
+            "d DOUBLE, t TINYINT",
+            (b"  -Infinity\\t| -5", b"NaN\\t|"),
+            {b"  1e400\\t| -5": ": d", b'"1"\\t|1': NO_FIT},
+            marks=pytest.mark.long,
+        ),
     ],
 )
 def test_what_spark_would_take_for_another_value_is_malformed(
-    spark: SparkSession, name: str, schema: str, whole: Sequence[bytes], misread: Mapping[bytes, str]
+    spark: SparkSession, form: dict[str, Any], schema: str, whole: Sequence[bytes], misread: Mapping[bytes, str]
 ) -> None:
     """Spark reads each of these records without an error. Beside them, values that look alike and are right."""
-    source = Input(topic="t", key_groups=1, format=name, value_schema=schema)  # type: ignore[arg-type]
+    source = Input.model_validate({"topic": "t", "key_groups": 1, "value_schema": schema, **form})
     values = [(bytearray(value),) for value in (*whole, *misread)]
     records = spark.createDataFrame(values, "value binary").withColumn(DECODED, decoded(spark, source))
     found = records.select("value", DECODED, kind_of(spark, source).alias("kind"))

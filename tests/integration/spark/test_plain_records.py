@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from penstock.config.model import Input
-from penstock.spark.inputs import malformed
 from penstock.spark.inputs.malformed import DECODED, decoded, kind_of
+from penstock.spark.inputs.plain import PLAIN
 
 FIELDS = {
     "b": "BIGINT", "i": "INT", "h": "SMALLINT", "t": "TINYINT", "d": "DOUBLE", "f": "FLOAT", "p": "DECIMAL(7, 2)",
@@ -93,6 +93,11 @@ def csv_lines(chance: random.Random) -> Iterator[bytes]:
         yield broken(",".join(values).encode(), chance)
 
 
+def other_lines(chance: random.Random) -> Iterator[bytes]:
+    """The same in another form."""
+    yield from (line.replace(b",", b";").replace(b'"', b"'") for line in csv_lines(chance))
+
+
 def broken(text: bytes, chance: random.Random) -> bytes:
     """One in eight with bytes cut away, put in, or behind it."""
     kind, place = chance.randrange(32), chance.randrange(len(text) + 1)
@@ -110,20 +115,28 @@ def broken(text: bytes, chance: random.Random) -> bytes:
 @pytest.mark.parametrize(
     ("zone", "rows"), [("UTC", 2_000), pytest.param("Europe/Berlin", 20_000, marks=pytest.mark.long)]
 )
-@pytest.mark.parametrize(("name", "texts", "seed"), [("json", json_texts, 1), ("csv", csv_lines, 2)])
+@pytest.mark.parametrize(
+    ("name", "csv", "texts"),
+    [
+        ("json", {}, json_texts),
+        ("csv", {}, csv_lines),
+        ("csv", {"delimiter": ";", "quote": "'", "escape": "'", "null_value": "NULL"}, other_lines),
+        pytest.param("csv", {"delimiter": "\t"}, csv_lines, marks=pytest.mark.long),
+    ],
+)
 def test_plain_records_are_read_as_spark_reads_them(
     spark: SparkSession,
     name: str,
+    csv: Mapping[str, str],
     texts: Callable[[random.Random], Iterator[bytes]],
-    seed: int,
     zone: str,
     rows: int,
 ) -> None:
-    records = list(dict.fromkeys(text for _, text in zip(range(rows), texts(random.Random(seed)), strict=False)))
+    records = list(dict.fromkeys(text for _, text in zip(range(rows), texts(random.Random(1)), strict=False)))
     session = spark.newSession()
     session.conf.set("spark.sql.session.timeZone", zone)
-    ours = judged(session, name, SCHEMAS[name], records)
-    theirs = judged(session, name, SCHEMAS[name].replace("s STRING", ONLY_SPARK_READS), records)
+    ours = judged(session, name, SCHEMAS[name], records, csv)
+    theirs = judged(session, name, SCHEMAS[name].replace("s STRING", ONLY_SPARK_READS), records, csv)
     differing = {text: (ours[text], theirs[text]) for text in records if ours[text][:-1] != theirs[text][:-1]}
     assert differing == {}
     plain = sum(is_plain for *_, is_plain in ours.values())
@@ -132,13 +145,13 @@ def test_plain_records_are_read_as_spark_reads_them(
 
 
 def judged(
-    session: SparkSession, name: str, schema: str, records: Sequence[bytes]
+    session: SparkSession, name: str, schema: str, records: Sequence[bytes], csv: Mapping[str, str] = {}
 ) -> dict[bytes, tuple[str, int, bool]]:
     """By record: its row, its kind, and whether it was plain."""
-    source = Input(topic="t", key_groups=1, format=name, value_schema=schema)  # type: ignore[arg-type]
+    source = Input.model_validate({"topic": "t", "key_groups": 1, "format": name, "value_schema": schema, "csv": csv})
     frame = session.createDataFrame([(bytearray(value),) for value in records], "value binary").repartition(2)
     found = frame.withColumn(DECODED, decoded(session, source)).withColumn("kind", kind_of(session, source))
-    shown = shown_row(found.withColumn("plain", F.col(f"{DECODED}.{malformed._PLAIN}")))
+    shown = shown_row(found.withColumn("plain", F.col(f"{DECODED}.{PLAIN}")))
     return {bytes(row.value): (row.row, row.kind, bool(row.plain)) for row in shown.collect()}
 
 

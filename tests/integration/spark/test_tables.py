@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 
@@ -46,6 +47,73 @@ def test_a_line_of_csv_that_is_malformed_names_its_place(
     with pytest.raises(BrokenTask, match=f'tables.t.path: .*/fees.csv, line 3: {re.escape(told)}.*the text "null"'):
         _csv(spark, tmp_path, FEES)
     assert len(_csv(spark, tmp_path, FEES, malformed="null")) == 2
+
+
+QUOTED = {"delimiter": ";", "quote": "'", "escape": "'", "null_value": "NULL"}
+SEMICOLONS = """region;shop;fee;until
+'north;east';'it''s';1.5;2024-01-01 00:00:00
+NULL;'';NULL;NULL
+south;"a,b";-2;
+"""
+
+
+def test_the_options_of_csv_are_those_of_another_reader(spark: SparkSession, tmp_path: Path) -> None:
+    """1. A table has the rows that DuckDB reads. 2. A line is malformed by the same options, and says why."""
+    path = tmp_path / "fees.csv"
+    path.write_text(SEMICOLONS)
+    schema = "region STRING, shop STRING, fee DOUBLE, until TIMESTAMP_NTZ"
+    types = {"region": "VARCHAR", "shop": "VARCHAR", "fee": "DOUBLE", "until": "TIMESTAMP"}
+    options = {"sep": ";", "quotechar": "'", "escapechar": "'", "na_values": ["NULL", ""], "header": True}
+    other = duckdb.read_csv(str(path), dtype=types, allow_quoted_nulls=False, **options).fetchall()
+    assert _csv(spark, tmp_path, schema, csv=QUOTED) == other
+    assert other[1:] == [(None, "", None, None), ("south", '"a,b"', -2.0, None)]
+    for line, told in (
+        ("NULL;NULL;1e400;NULL", "out of the range of their types, or of the years 1 to 9999: fee"),
+        ("NULL;NULL;null;NULL", "fee is 'null', no DOUBLE"),
+        ("NULL,NULL,1,NULL", "it does not have 4 values"),
+    ):
+        path.write_text(f"region;shop;fee;until\nNULL;NULL;NULL;NULL\n{line}\n")
+        with pytest.raises(BrokenTask, match=re.escape(f"fees.csv, line 3: {told}")):
+            _csv(spark, tmp_path, schema, csv=QUOTED)
+
+
+@pytest.mark.long
+def test_comments_tabs_and_names_that_are_the_null_text(spark: SparkSession, tmp_path: Path) -> None:
+    """A line of tabs alone is blank for Spark. The header's words are no nulls."""
+    path, schema = tmp_path / "fees.csv", "na STRING, fee INT, at INT"
+    csv = {"delimiter": "\t", "null_value": "na", "comment": "#", "encoding": "ISO-8859-1"}
+    path.write_bytes("# of 2024\nna\tfee\tat\n\t\né\t1\tna\n#\n".encode("latin-1"))
+    assert _csv(spark, tmp_path, schema, csv=csv) == [("é", 1, None)]
+    path.write_bytes("# of 2024\nna\tfee\tat\né\t1\n".encode("latin-1"))
+    with pytest.raises(BrokenTask, match=r"fees\.csv, line 3: it does not have 3 values: 'é.t1'"):
+        _csv(spark, tmp_path, schema, csv=csv)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("encoding", ["UTF-8", "UTF-16"])
+@pytest.mark.parametrize(
+    ("row", "told"),
+    [
+        ("b;x;1e400", "out of the range of their types, or of the years 1 to 9999: n"),
+        ("b;x;1,5", "n is '1,5', no DOUBLE"),
+        ("b;'x\ny'", "it does not have 3 values: \"b;'x\\ny'\""),
+        ("b;'\ufffd';1", "it has bytes that are not "),
+    ],
+)
+def test_a_row_of_several_lines_that_is_malformed_is_named(
+    spark: SparkSession, tmp_path: Path, encoding: str, row: str, told: str
+) -> None:
+    """Blanks, backslashes, quotes, nulls and empty texts in other rows are what they are."""
+    path, schema = tmp_path / "fees.csv", "k STRING, value STRING, n DOUBLE"
+    csv = QUOTED | {"multi_line": True, "encoding": encoding}
+    good = "k;value;n\n'a\n\n b';'it''s \"; ';-5\nNULL;'';NULL\n\\; \\ ;\n"
+    path.write_bytes(good.encode(encoding))
+    read = [("a\n\n b", "it's \"; ", -5), (None, "", None), ("\\", " \\ ", None)]
+    assert _csv(spark, tmp_path, schema, csv=csv) == read
+    path.write_bytes(f"{good}{row}\n".encode(encoding))
+    with pytest.raises(BrokenTask, match=re.escape(f"fees.csv, row 4: {told}")):
+        _csv(spark, tmp_path, schema, csv=csv)
+    assert len(_csv(spark, tmp_path, schema, csv=csv, malformed="null")) == 4
 
 
 def test_no_file_is_read_as_one_text(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,15 +17,20 @@ from tests.support.spark.streams import StreamJob, add_file, stream_config
 SUMS = "SELECT k, count(*) AS c, sum(v) AS s FROM events GROUP BY k"
 SCHEMA = "k BIGINT, v BIGINT"
 UPSERT = {"output_mode": "update"}
+CSV = {"delimiter": ";", "quote": "'", "null_value": "NULL", "comment": "#"}
+WRITTEN = {"csv": {"sep": ";", "quote": "'", "nullValue": "NULL", "header": "true"}}
+"""The same in Spark's words."""
 
 
 def append(runtime: Runtime, kind: str, path: Path, batch: int) -> None:
     """A file of 40 rows."""
-    rows = [{"k": n % 7, "v": n} for n in range(batch * 40, batch * 40 + 40)]
+    rows: list[dict[str, int | None]] = [{"k": n % 7, "v": n} for n in range(batch * 40, batch * 40 + 40)]
+    if kind == "csv":
+        rows[0]["v"] = None
     if kind == "json":
         return add_file(path, rows)
     frame = runtime.spark.createDataFrame([tuple(row.values()) for row in rows], SCHEMA).coalesce(1)
-    return frame.write.format(kind).mode("append").save(str(path))
+    return frame.write.format(kind).options(**WRITTEN.get(kind, {})).mode("append").save(str(path))
 
 
 def make_job(runtime: Runtime, kind: str, folder: Path, **stream: Any) -> StreamJob:
@@ -37,8 +42,10 @@ def make_job(runtime: Runtime, kind: str, folder: Path, **stream: Any) -> Stream
 
 
 def answer(runtime: Runtime, kind: str, path: Path, least: int = 0) -> list[tuple[Any, ...]]:
-    reader = runtime.spark.read.format(kind)
-    frame = (reader if kind == "delta" else reader.schema(SCHEMA)).load(str(path)).where(f"v >= {least}")
+    reader = runtime.spark.read.format(kind).options(**WRITTEN.get(kind, {}))
+    frame = (
+        (reader if kind == "delta" else reader.schema(SCHEMA)).load(str(path)).where(f"coalesce(v, {least}) >= {least}")
+    )
     return sorted(map(tuple, frame.groupBy("k").agg(F.count("*"), F.sum("v")).collect()))
 
 
@@ -48,6 +55,7 @@ def answer(runtime: Runtime, kind: str, path: Path, least: int = 0) -> list[tupl
         pytest.param("delta", {}, 0, marks=pytest.mark.long),
         ("json", {}, 0),
         pytest.param("parquet", {}, 0, marks=pytest.mark.long),
+        pytest.param("csv", {"csv": CSV}, 0, marks=pytest.mark.long),
         pytest.param("delta", {"starting_version": 1}, 40, marks=pytest.mark.long),
     ],
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 from pydantic import Field
@@ -17,6 +18,7 @@ OUTPUTS = [
     {"type": "kafka", "topic": "t"},
     {"type": "delta", "path": "file:/d"},
     {"type": "files", "path": "file:/f"},
+    {"type": "files", "path": "file:/f", "format": "csv", "header": False, "csv": {"delimiter": ";"}},
     {"type": "postgres", "table": "t"},
 ]
 
@@ -59,7 +61,9 @@ def test_the_table_is_json() -> None:
             ChangeKind.FORBIDDEN,
             "one of kafka, delta, files, postgres, foreach_batch",
         ),
-        (("output", "path"), "output.path", ChangeKind.RESCALE, "text, at most 4096 characters"),
+        (("output", "path"), "output.path", ChangeKind.RESCALE, "text, 1 to 4096 characters"),
+        (("output", "csv", "quote"), "output.csv.quote", ChangeKind.RESCALE, "text, 1 character"),
+        (("inputs", "a", "csv", "quote"), "inputs.*.csv.quote", ChangeKind.RESTART, "text, at most 1 character"),
         (("args", "limit"), "args.*", ChangeKind.RESTART, None),
         (("args",), "args.*", ChangeKind.RESTART, None),
         (("labels", "with.dots"), "labels.*", ChangeKind.NONE, "text, at most 1000 characters"),
@@ -84,7 +88,7 @@ def test_no_row_for(path: tuple[str, ...]) -> None:
 
 
 @pytest.mark.parametrize("output", OUTPUTS)
-def test_every_leaf_of_a_job_has_a_row_with_its_default(output: dict[str, str]) -> None:
+def test_every_leaf_of_a_job_has_a_row_with_its_default(output: dict[str, Any]) -> None:
     given = job({"output": None, "args": {"x": 1}}) | {"output": output}
     complete = check_merged(given).model_dump(mode="json")
     written = dict(leaves(given))

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from penstock.config.csv_options import CsvOutput
 from penstock.config.model import FilesOutput
 from penstock.control.errors import BrokenTask
 from penstock.spark.files import LOCAL_FILES
@@ -99,6 +100,16 @@ def test_a_folder_takes_one_format(cell: Cell) -> None:
     cell.claim("j")
     with pytest.raises(BrokenTask, match=r"^output\.format: .* has parquet files, .* for json"):
         cell.claim("j", format="json")
+
+
+def test_a_folder_of_csv_takes_one_form(cell: Cell) -> None:
+    """That of a folder which an older release claimed is Spark's default. How files are compressed, each says."""
+    cell.claim("j", format="csv")
+    assert '"format": "csv"' in (Path(cell.out) / "_owner" / "record").read_text()
+    cell.claim("j", format="csv", csv=CsvOutput(compression="gzip"))
+    for change in ({"csv": CsvOutput(delimiter=";")}, {"header": False}):
+        with pytest.raises(BrokenTask, match=r'^output\.format: .* has csv files, .* for csv \{"'):
+            cell.claim("j", format="csv", **change)
 
 
 def test_one_of_many_claims_at_once_wins(cell: Cell) -> None:

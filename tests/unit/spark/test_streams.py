@@ -32,6 +32,10 @@ CSV = {"header": "true", "enforceSchema": "false", "mode": "FAILFAST", "maxFileA
         ),
         ({"format": "csv"}, CSV),
         ({"format": "csv", "malformed": "null", "header": False}, CSV | {"mode": "PERMISSIVE", "header": "false"}),
+        (
+            {"format": "csv", "csv": {"delimiter": "|", "comment": "#"}},
+            CSV | {"delimiter": "|", "comment": "#"},
+        ),
         ({"format": "parquet"}, {"maxFileAge": "36500d"}),
     ],
 )

@@ -26,6 +26,8 @@ OUTPUTS = [
     {"type": "delta", "path": "file:/out"},
     {"type": "files", "path": "file:/out"},
     {"type": "files", "path": "file:/out", "format": "json"},
+    {"type": "files", "path": "file:/out", "format": "csv"},
+    {"type": "files", "path": "file:/out", "format": "csv", "csv": {"delimiter": ";"}},
     {"type": "postgres", "table": "out"},
 ]
 ARGS = st.dictionaries(st.sampled_from("ab"), st.sampled_from([1, 1.0, True, "1", 0, False, "", 2.5]), max_size=2)

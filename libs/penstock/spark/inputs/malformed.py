@@ -21,10 +21,22 @@ from pyspark.sql.types import StringType, StructField, StructType
 from penstock.config.model import Input, JobConfig
 from penstock.control.errors import BrokenTask
 from penstock.kafka.access import Brokers
+from penstock.spark.csv_options import record_options
 from penstock.spark.inputs.avro import Avro, avro_decoder
 from penstock.spark.inputs.event_time import as_written, event_time, event_time_name, is_unread, unread_words
 from penstock.spark.inputs.huge_numbers import TOLD, has_huge_number
-from penstock.spark.inputs.misread import TEXT, Suspect, explanation, misread, name_of, suspects, text_of, texts
+from penstock.spark.inputs.misread import (
+    TEXT,
+    Parser,
+    Suspect,
+    explanation,
+    misread,
+    name_of,
+    suspects,
+    text_of,
+    texts,
+)
+from penstock.spark.inputs.plain import PLAIN, read_plainly
 from penstock.tasks.dead_letters import dead_letter_topic
 
 DECODED = "decoded"
@@ -32,12 +44,11 @@ NO_FIT = "the line does not fit value_schema"
 """The reason of a line of CSV, where no other is known."""
 # Spark puts the text of a record that it could not read, or not wholly, into a column of this name.
 _CORRUPT = "_penstock_malformed"
-# True where Penstock's own reader took the record (`io.penstock.sources.plain.PlainRows`): it is whole.
-_PLAIN = "_penstock_plain"
 _KIND = "kind"
 # Kinds of records, as in `io.penstock.sources.RecordFilter`.
 _WHOLE, _MALFORMED, _NULL_KEY = 0, 1, 2
 _MOST_FIELDS_NAMED = 50
+_JSON = Parser("from_json")
 _WHY_NULL_KEY = "the key is null or empty: several tasks could not keep its state; write a key, or set malformed: null"
 # Spark's parser takes more than JSON, such as single quotes. What it does not take may be JSON of another form.
 _IS_NO_JSON = (
@@ -60,13 +71,12 @@ def decoded(session: SparkSession, source: Input, brokers: Brokers = "") -> Colu
     _require_readable_format(session, source)
     schema = StructType([*_fields(source).fields, StructField(_CORRUPT, StringType())])
     options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT}
-    is_json = source.format == "json"
     text = F.when(~_is_huge(session, source), F.expr(TEXT))
-    by_spark = F.from_json(text, schema, options) if is_json else F.from_csv(text, schema.json(), options)
-    jvm: Any = session._jvm
-    readers = jvm.io.penstock.sources.plain
-    reader = readers.PlainJson if is_json else readers.PlainCsv
-    return JvmColumn(reader.of(session._jsparkSession, schema.json(), _java(F.col("value")), _java(by_spark)))
+    if source.format == "json":
+        by_spark = F.from_json(text, schema, options)
+    else:
+        by_spark = F.from_csv(text, schema.json(), options | record_options(source.csv))
+    return read_plainly(session, source, schema, by_spark)
 
 
 def _require_readable_format(session: SparkSession, source: Input) -> None:
@@ -81,13 +91,13 @@ def _require_readable_format(session: SparkSession, source: Input) -> None:
 
 def columns(frame: DataFrame, source: Input, *more: str | Column) -> DataFrame:
     """The columns of the value, of a frame that has it as `decoded`, after other columns of the frame."""
-    return _with_event_time(frame.select(*more, f"{DECODED}.*").drop(_CORRUPT, _PLAIN), source)
+    return _with_event_time(frame.select(*more, f"{DECODED}.*").drop(_CORRUPT, PLAIN), source)
 
 
 def input_columns(frame: DataFrame, source: Input) -> DataFrame:
     """What the query gets: the columns of the value, and those of Kafka's record that the input names."""
     metadata = [F.col(kafka).alias(name) for kafka, name in source.metadata_columns.items()]
-    return _with_event_time(frame.select(f"{DECODED}.*", *metadata).drop(_CORRUPT, _PLAIN), source)
+    return _with_event_time(frame.select(f"{DECODED}.*", *metadata).drop(_CORRUPT, PLAIN), source)
 
 
 def _with_event_time(frame: DataFrame, source: Input) -> DataFrame:
@@ -128,7 +138,7 @@ def _is_malformed(session: SparkSession, source: Input) -> Column:
     found = F.expr(f"{DECODED}.{_CORRUPT} IS NOT NULL OR NOT is_valid_utf8({TEXT})") | _is_misread(session, source)
     if source.format == "json":
         found = found | (_more(session) > 0)
-    found = F.when(F.expr(f"{DECODED}.{_PLAIN}"), False).otherwise(found)
+    found = F.when(F.expr(f"{DECODED}.{PLAIN}"), False).otherwise(found)
     if source.event_time_format is not None:
         unread += f" OR {is_unread(source, _written_time(source))}"
     return F.expr(unread) | found
@@ -146,18 +156,22 @@ def _is_misread(session: SparkSession, source: Input) -> Column:
     return F.when(may_be, F.expr(found.proof))
 
 
-def _suspects(source: Input) -> tuple[list[Suspect], StructType, str]:
+def _suspects(source: Input) -> tuple[list[Suspect], StructType, Parser]:
     """The columns that may be misread, those whose texts are needed for it, and what parses them."""
     fields = _fields(source)
     found = suspects(DECODED, fields)
     if source.format == "csv":
-        return found, fields, "from_csv"
+        return found, fields, _parser(source)
     names = {each.column for each in found}
-    return found, StructType([field for field in fields.fields if field.name in names]), "from_json"
+    return found, StructType([field for field in fields.fields if field.name in names]), _parser(source)
+
+
+def _parser(source: Input) -> Parser:
+    return Parser("from_csv", record_options(source.csv)) if source.format == "csv" else _JSON
 
 
 def _is_huge(session: SparkSession, source: Input) -> Column:
-    return has_huge_number(session, _fields(source), "from_json" if source.format == "json" else "from_csv")
+    return has_huge_number(session, _fields(source), _parser(source))
 
 
 def _more(session: SparkSession) -> Column:
@@ -283,7 +297,7 @@ def _json_cases(source: Input) -> list[str]:
         unread = f"texts.{name_of(field.name)} IS NOT NULL AND {DECODED}.{name_of(field.name)} IS NULL"
         named.append(f"CASE WHEN {unread} THEN {text_of(words)} END")
     strings = StructType([StructField(field.name, StringType()) for field in fields.fields])
-    unread_fields = f"transform({texts(strings, 'from_json')}, texts -> concat_ws(', ', {', '.join(named)}))[0]"
+    unread_fields = f"transform({texts(strings, _JSON)}, texts -> concat_ws(', ', {', '.join(named)}))[0]"
     return [
         f"WHEN {unread_fields} != '' THEN concat('these fields do not fit value_schema: ', {unread_fields})",
         "ELSE 'the value does not fit value_schema'",

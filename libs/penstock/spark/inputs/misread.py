@@ -11,7 +11,7 @@ STRING for the types in question: it then takes the same field of two of one nam
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from pyspark.sql.types import (
@@ -63,6 +63,17 @@ class Misread(NamedTuple):
     proof: str
 
 
+class Parser(NamedTuple):
+    """A function of Spark that reads a text, and the options by which the query's column was read, too."""
+
+    function: str
+    options: Mapping[str, str] = {}
+
+    def call(self, schema: str) -> str:
+        options = ", ".join(text_of(each) for option in self.options.items() for each in option)
+        return f"{self.function}({TEXT}, {text_of(schema)}{f', map({options})' if options else ''})"
+
+
 class _Place(NamedTuple):
     """A value, its text, and what stands before it in a JSON record: a regular expression."""
 
@@ -81,8 +92,8 @@ def suspects(decoded: str, fields: StructType) -> list[Suspect]:
     return found
 
 
-def misread(found: Sequence[Suspect], fields: StructType, parser: str) -> Misread | None:
-    """Whether one of the columns is misread; None without columns. `parser`: the function of Spark."""
+def misread(found: Sequence[Suspect], fields: StructType, parser: Parser) -> Misread | None:
+    """Whether one of the columns is misread; None without columns."""
     if not found:
         return None
     guards = [guard for each in found for guard in each.guards]
@@ -94,7 +105,7 @@ def misread(found: Sequence[Suspect], fields: StructType, parser: str) -> Misrea
     )
 
 
-def explanation(found: Sequence[Suspect], fields: StructType, parser: str) -> str | None:
+def explanation(found: Sequence[Suspect], fields: StructType, parser: Parser) -> str | None:
     """What is wrong with a record that has such values, in words; an empty text for others, None without columns."""
     if not found:
         return None
@@ -123,9 +134,9 @@ def _time_told(column: str) -> str:
     )
 
 
-def texts(fields: StructType, parser: str) -> str:
+def texts(fields: StructType, parser: Parser) -> str:
     """An array with the struct of texts as its only element, so that a lambda can name it: then it is made once."""
-    return f"array({parser}({TEXT}, {text_of(_columns(fields))}))"
+    return f"array({parser.call(_columns(fields))})"
 
 
 def name_of(column: str) -> str:

@@ -19,17 +19,14 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from penstock.config.model import FilesOutput, JobConfig
 from penstock.control.errors import BrokenTask, NotFound
 from penstock.spark.checkpoint import METADATA, last_offset, new_id, parsed, task_checkpoint
+from penstock.spark.csv_options import options_of
 from penstock.spark.files import Files, files_of
 from penstock.spark.hadoop import CheckpointWriter
 from penstock.spark.sinks.context import JSON_OPTIONS, TIMESTAMP_OPTIONS, require_output_mode, require_writable
 from penstock.spark.sinks.folder_owner import QUERY, bind, claim, lost, require_own
 from penstock.tasks.spec import TaskSpec
 
-_WRITE_OPTIONS = {
-    "parquet": {},
-    "json": JSON_OPTIONS,
-    "csv": {**TIMESTAMP_OPTIONS, "header": "true"},
-}
+_WRITE_OPTIONS = {"parquet": {}, "json": JSON_OPTIONS, "csv": TIMESTAMP_OPTIONS}
 BOUND = "BOUND-"
 """In a checkpoint: begins the name of a file which says that the checkpoint has a folder of files. The id of the query
 follows, which no other checkpoint has."""
@@ -42,9 +39,13 @@ def writer(frame: DataFrame, spec: TaskSpec, output: FilesOutput) -> DataStreamW
     return (
         frame.writeStream.outputMode("append")
         .format(output.format)
-        .options(**_WRITE_OPTIONS[output.format])
+        .options(**_WRITE_OPTIONS[output.format], **_csv_options(output))
         .option("path", task_folder(output.path, spec.generation, spec.index))
     )
+
+
+def _csv_options(output: FilesOutput) -> dict[str, str]:
+    return {"header": str(output.header).lower(), **options_of(output.csv)} if output.format == "csv" else {}
 
 
 def claim_output(session: SparkSession, root: str, job: str, output: FilesOutput, first_generation: int) -> None:

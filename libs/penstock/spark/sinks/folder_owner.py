@@ -29,7 +29,8 @@ _REMEDY = "Choose another output.path; or delete the folder, if nobody needs its
 
 
 class Owner(NamedTuple):
-    """`generation`: the first of the job that may write. A job of the same name that was deleted had lower ones."""
+    """`generation`: the first of the job that may write. A job of the same name that was deleted had lower ones.
+    `format`: that of its files, with the options of CSV by which other readers would not understand them."""
 
     cell: str
     job: str
@@ -43,7 +44,7 @@ def claim(files: Files, checkpoints: Files, root: str, output: FilesOutput, job:
 
     Raises BrokenTask when the folder is another job's, or was that of a deleted job of the same name.
     """
-    asked = Owner(_cell(checkpoints, root), job, first_generation, output.format)
+    asked = Owner(_cell(checkpoints, root), job, first_generation, _form(output))
     found = _owner(files, output.path) or _publish(files, output.path, asked)
     if problem(found, asked) is not None and not _generations(files, output.path):
         # Nobody has written there: the job that claimed it may never have started.
@@ -55,7 +56,7 @@ def claim(files: Files, checkpoints: Files, root: str, output: FilesOutput, job:
 def require_own(files: Files, checkpoints: Files, root: str, output: FilesOutput, job: str, generation: int) -> None:
     """Raises BrokenTask unless a generation of the job may write below the folder of `output`. Claims one that nobody
     has claimed: that of a job which an older release started."""
-    asked = Owner(_cell(checkpoints, root), job, generation, output.format)
+    asked = Owner(_cell(checkpoints, root), job, generation, _form(output))
     found = _owner(files, output.path) or _publish(files, output.path, asked)
     if found.generation > generation:
         raise BrokenTask(f"output.path: {output.path} belongs to a newer job of the name {job}")
@@ -112,6 +113,14 @@ def _require(found: Owner, asked: Owner, output: FilesOutput) -> None:
             f"output.format: {output.path} has {found.format} files, and a folder takes one format. Choose another "
             f"output.path for {asked.format}"
         )
+
+
+def _form(output: FilesOutput) -> str:
+    """The format, and what of the options of CSV is not Spark's default. Each file says how it is compressed."""
+    options = output.csv.model_dump(exclude_defaults=True, exclude={"compression"})
+    if not output.header:
+        options["header"] = False
+    return f"{output.format} {json.dumps(options, sort_keys=True)}" if options else output.format
 
 
 def _cell(files: Files, root: str) -> str:

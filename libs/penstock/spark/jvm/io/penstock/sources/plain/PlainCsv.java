@@ -1,6 +1,8 @@
 package io.penstock.sources.plain;
 
 import java.io.Serializable;
+import java.nio.charset.StandardCharsets;
+import java.util.Arrays;
 import org.apache.spark.sql.Column;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.types.StructField;
@@ -12,26 +14,41 @@ import org.apache.spark.sql.types.StructField;
  * <p>As {@link PlainJson} says, a plain record is never malformed, and its row says what the record says.
  */
 public final class PlainCsv implements Serializable {
-  private static final byte DELIMITER = ',';
-  private static final String SPECIAL = "\"\\\r\n\0";
+  private static final String NEVER_PLAIN = "\r\n\0";
 
   private final PlainToken[] readers;
+  private final byte delimiter;
+  private final String special;
+  private final byte[] nullText;
 
-  private PlainCsv(PlainToken[] readers) {
+  private PlainCsv(PlainToken[] readers, String delimiter, String special, String nullText) {
     this.readers = readers;
+    this.delimiter = (byte) delimiter.charAt(0);
+    this.special = NEVER_PLAIN + special;
+    this.nullText = nullText.getBytes(StandardCharsets.UTF_8);
   }
 
-  /** As {@link PlainJson#of}. */
-  public static Column of(SparkSession session, String schema, Column bytes, Column bySpark) {
-    return PlainRows.column(session, schema, bytes, bySpark, PlainCsv::reader);
+  /**
+   * As {@link PlainJson#of}.
+   *
+   * @param delimiter one character of ASCII
+   * @param special characters of ASCII; a line with one of them is not plain
+   * @param nullText stands for null, as no character at all does
+   */
+  public static Column of(
+      SparkSession session, Column bytes, String delimiter, String special, String nullText, String schema,
+      Column bySpark) {
+    return PlainRows.column(
+        session, bytes, schema, bySpark,
+        (fields, texts) -> new PlainCsv(readersOf(fields, texts), delimiter, special, nullText));
   }
 
-  private static PlainCsv reader(StructField[] fields, PlainTexts texts) {
+  private static PlainToken[] readersOf(StructField[] fields, PlainTexts texts) {
     PlainToken[] readers = new PlainToken[fields.length];
     for (int place = 0; place < fields.length; place++) {
       readers[place] = PlainToken.of(fields[place].dataType(), texts);
     }
-    return new PlainCsv(readers);
+    return readers;
   }
 
   /** For Spark's plan: a row, or null. */
@@ -45,9 +62,9 @@ public final class PlainCsv implements Serializable {
   }
 
   /** Spark passes over lines of white space. */
-  private static boolean isPlain(byte[] line) {
+  private boolean isPlain(byte[] line) {
     for (byte each : line) {
-      if (each <= '\\' && each >= 0 && SPECIAL.indexOf(each) >= 0) {
+      if (each >= 0 && special.indexOf(each) >= 0) {
         return false;
       }
     }
@@ -60,16 +77,20 @@ public final class PlainCsv implements Serializable {
     for (int place = 0; place < readers.length; place++) {
       NotPlainException.require(begin <= line.length);
       int end = endOf(line, begin);
-      values[place] = end == begin ? null : readers[place].read(line, begin, end);
+      values[place] = isNull(line, begin, end) ? null : readers[place].read(line, begin, end);
       begin = end + 1;
     }
     NotPlainException.require(begin == line.length + 1);
     return values;
   }
 
-  private static int endOf(byte[] line, int begin) {
+  private boolean isNull(byte[] line, int begin, int end) {
+    return begin == end || Arrays.equals(line, begin, end, nullText, 0, nullText.length);
+  }
+
+  private int endOf(byte[] line, int begin) {
     int end = begin;
-    while (end < line.length && line[end] != DELIMITER) {
+    while (end < line.length && line[end] != delimiter) {
       end++;
     }
     return end;

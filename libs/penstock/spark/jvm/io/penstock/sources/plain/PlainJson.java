@@ -29,9 +29,9 @@ public final class PlainJson implements Serializable {
    * @param schema of Spark's rows, as JSON; its last field is for the text of a corrupt record
    * @param bySpark the rows, if Spark reads them
    */
-  public static Column of(SparkSession session, String schema, Column bytes, Column bySpark) {
+  public static Column of(SparkSession session, Column bytes, String schema, Column bySpark) {
     return PlainRows.column(
-        session, schema, bytes, bySpark, (fields, texts) -> new PlainJson(PlainObject.of(fields, texts)));
+        session, bytes, schema, bySpark, (fields, texts) -> new PlainJson(PlainObject.of(fields, texts)));
   }
 
   /** For Spark's plan: a row, or null. */

@@ -34,22 +34,36 @@ public final class PlainRows implements Serializable {
     Serializable make(StructField[] fields, PlainTexts texts);
   }
 
+  /** Spark's rows of all records; {@code schema} is theirs, as JSON. */
+  public static Column unmarked(String schema, Column bySpark) {
+    StructType ofSpark = schemaOf(schema);
+    return DirectCall.of(new PlainRows(ofSpark), "markless", markedOf(ofSpark), bySpark);
+  }
+
   /**
-   * @param schema that of Spark's rows, as JSON
    * @param bytes the records
+   * @param schema that of Spark's rows, as JSON
    * @param bySpark their rows, if Spark reads them
    */
-  static Column column(SparkSession session, String schema, Column bytes, Column bySpark, Maker maker) {
-    StructType ofSpark = ((StructType) DataType.fromJson(schema)).asNullable();
-    StructType marked = ofSpark.add(MARK, DataTypes.BooleanType);
-    Column others = DirectCall.of(new PlainRows(ofSpark), "unmarked", marked, bySpark);
+  static Column column(SparkSession session, Column bytes, String schema, Column bySpark, Maker maker) {
+    StructType ofSpark = schemaOf(schema);
+    StructType marked = markedOf(ofSpark);
     StructField[] fields = Arrays.copyOf(ofSpark.fields(), marked.size() - MORE);
+    Column others = unmarked(schema, bySpark);
     try {
       Serializable reader = maker.make(fields, PlainTexts.of(session));
       return functions.coalesce(DirectCall.of(reader, "read", marked, bytes), others);
     } catch (NotPlainException onlySparkReadsIt) {
       return others;
     }
+  }
+
+  private static StructType schemaOf(String schema) {
+    return ((StructType) DataType.fromJson(schema)).asNullable();
+  }
+
+  private static StructType markedOf(StructType ofSpark) {
+    return ofSpark.add(MARK, DataTypes.BooleanType);
   }
 
   /** Values with room for {@link #MORE}, as the row of a plain record. */
@@ -59,7 +73,7 @@ public final class PlainRows implements Serializable {
   }
 
   /** For Spark's plan: a row of Spark's with the field for the mark. */
-  public InternalRow unmarked(InternalRow row) {
+  public InternalRow markless(InternalRow row) {
     Object[] values = new Object[bySpark.size() + 1];
     for (int place = 0; place < bySpark.size(); place++) {
       values[place] = row.get(place, bySpark.fields()[place].dataType());
