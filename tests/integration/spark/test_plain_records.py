@@ -120,7 +120,12 @@ def broken(text: bytes, chance: random.Random) -> bytes:
     [
         ("json", {}, json_texts),
         ("csv", {}, csv_lines),
-        ("csv", {"delimiter": ";", "quote": "'", "escape": "'", "null_value": "NULL"}, other_lines),
+        pytest.param(
+            "csv",
+            {"delimiter": ";", "quote": "'", "escape": "'", "null_value": "NULL"},
+            other_lines,
+            marks=pytest.mark.long,
+        ),
         pytest.param("csv", {"delimiter": "\t"}, csv_lines, marks=pytest.mark.long),
     ],
 )
