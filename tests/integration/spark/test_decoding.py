@@ -148,6 +148,34 @@ def test_what_spark_would_take_for_another_value_is_malformed(
     assert {value: why for value, why in misread.items() if why not in str(told[value])} == {}
 
 
+@pytest.mark.parametrize(
+    ("name", "whole", "huge"),
+    [
+        (
+            "json",
+            [b'{"p": 12.5, "s": "1e9999999"}', b'{"p": "1e2", "l": [{"x": 1}]}', b'{"s": 1e9999999}'],
+            [b'{"p": 1e9999999}', b'{"p": "-1E-9999999"}', b"{'l': [{'x': 1e+9999999}]}", b'{"q": {"k": 1e9999999}}'],
+        ),
+        ("csv", [b"12.5,1e9999999", b"1e2,x"], [b"1e9999999,x", b'"1e-9999999",x', b"1" * 100_000 + b",x"]),
+    ],
+)
+def test_a_number_that_would_keep_spark_busy_for_minutes_is_malformed(
+    spark: SparkSession, name: str, whole: list[bytes], huge: list[bytes]
+) -> None:
+    """Spark takes minutes for `1e9999999` as DECIMAL. In the place of another type it costs nothing."""
+    schema = "p DECIMAL(7, 2), s STRING"
+    if name == "json":
+        schema += ", l ARRAY<STRUCT<x: DECIMAL(3, 0)>>, q MAP<STRING, DECIMAL(3, 0)>"
+    source = Input(topic="t", key_groups=1, format=name, value_schema=schema)  # type: ignore[arg-type]
+    values = [(bytearray(value),) for value in (*whole, *huge)]
+    records = spark.createDataFrame(values, "value binary").withColumn(DECODED, decoded(spark, source))
+    found = records.select("value", DECODED, kind_of(spark, source).alias("kind"))
+    rows = found.select("value", "kind", reason_of(spark, source).alias("why")).collect()
+    told = {bytes(row.value): row.why for row in rows if row.kind}
+    assert set(told) == set(huge)
+    assert all("in the place of a DECIMAL has 1,000 digits" in why for why in told.values())
+
+
 TIMED = {"event_time_column": "AT", "watermark_delay": "1 hour", "value_schema": "n INT, at TIMESTAMP"}
 NOON = 1_704_110_400_000
 

@@ -24,6 +24,7 @@ from penstock.kafka.access import Brokers
 from penstock.spark.csv_options import record_options
 from penstock.spark.inputs.avro import Avro, avro_decoder
 from penstock.spark.inputs.event_time import as_written, event_time, event_time_name, is_unread, unread_words
+from penstock.spark.inputs.huge_numbers import TOLD, has_huge_number
 from penstock.spark.inputs.misread import (
     TEXT,
     Parser,
@@ -35,6 +36,7 @@ from penstock.spark.inputs.misread import (
     text_of,
     texts,
 )
+from penstock.spark.inputs.plain import PLAIN, read_plainly
 from penstock.tasks.dead_letters import dead_letter_topic
 
 DECODED = "decoded"
@@ -69,10 +71,12 @@ def decoded(session: SparkSession, source: Input, brokers: Brokers = "") -> Colu
     _require_readable_format(session, source)
     schema = StructType([*_fields(source).fields, StructField(_CORRUPT, StringType())])
     options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT}
-    text = F.col("value").cast("string")
+    text = F.when(~_is_huge(session, source), F.expr(TEXT))
     if source.format == "json":
-        return F.from_json(text, schema, options)
-    return F.from_csv(text, schema.json(), options | record_options(source.csv))
+        by_spark = F.from_json(text, schema, options)
+    else:
+        by_spark = F.from_csv(text, schema.json(), options | record_options(source.csv))
+    return read_plainly(session, source, schema, by_spark)
 
 
 def _require_readable_format(session: SparkSession, source: Input) -> None:
@@ -87,13 +91,13 @@ def _require_readable_format(session: SparkSession, source: Input) -> None:
 
 def columns(frame: DataFrame, source: Input, *more: str | Column) -> DataFrame:
     """The columns of the value, of a frame that has it as `decoded`, after other columns of the frame."""
-    return _with_event_time(frame.select(*more, f"{DECODED}.*").drop(_CORRUPT), source)
+    return _with_event_time(frame.select(*more, f"{DECODED}.*").drop(_CORRUPT, PLAIN), source)
 
 
 def input_columns(frame: DataFrame, source: Input) -> DataFrame:
     """What the query gets: the columns of the value, and those of Kafka's record that the input names."""
     metadata = [F.col(kafka).alias(name) for kafka, name in source.metadata_columns.items()]
-    return _with_event_time(frame.select(f"{DECODED}.*", *metadata).drop(_CORRUPT), source)
+    return _with_event_time(frame.select(f"{DECODED}.*", *metadata).drop(_CORRUPT, PLAIN), source)
 
 
 def _with_event_time(frame: DataFrame, source: Input) -> DataFrame:
@@ -131,11 +135,13 @@ def _is_malformed(session: SparkSession, source: Input) -> Column:
     unread = f"{DECODED} IS NULL"
     if source.format == "avro":
         return F.expr(unread)
-    tests = [unread, f"{DECODED}.{_CORRUPT} IS NOT NULL", f"NOT is_valid_utf8({TEXT})"]
+    found = F.expr(f"{DECODED}.{_CORRUPT} IS NOT NULL OR NOT is_valid_utf8({TEXT})") | _is_misread(session, source)
+    if source.format == "json":
+        found = found | (_more(session) > 0)
+    found = F.when(F.expr(f"{DECODED}.{PLAIN}"), False).otherwise(found)
     if source.event_time_format is not None:
-        tests.append(is_unread(source, _written_time(source)))
-    found = F.expr(" OR ".join(tests)) | _is_misread(session, source)
-    return found | (_more(session) > 0) if source.format == "json" else found
+        unread += f" OR {is_unread(source, _written_time(source))}"
+    return F.expr(unread) | found
 
 
 def _is_misread(session: SparkSession, source: Input) -> Column:
@@ -155,9 +161,17 @@ def _suspects(source: Input) -> tuple[list[Suspect], StructType, Parser]:
     fields = _fields(source)
     found = suspects(DECODED, fields)
     if source.format == "csv":
-        return found, fields, Parser("from_csv", record_options(source.csv))
+        return found, fields, _parser(source)
     names = {each.column for each in found}
-    return found, StructType([field for field in fields.fields if field.name in names]), _JSON
+    return found, StructType([field for field in fields.fields if field.name in names]), _parser(source)
+
+
+def _parser(source: Input) -> Parser:
+    return Parser("from_csv", record_options(source.csv)) if source.format == "csv" else _JSON
+
+
+def _is_huge(session: SparkSession, source: Input) -> Column:
+    return has_huge_number(session, _fields(source), _parser(source))
 
 
 def _more(session: SparkSession) -> Column:
@@ -254,6 +268,10 @@ def reason_of(session: SparkSession, source: Input, avro: Avro | None = None) ->
 
 def reason_of_text(session: SparkSession, source: Input) -> Column:
     """Of JSON or CSV. As few calls of the JVM as can be: Spark parses a text in less time."""
+    return F.when(_is_huge(session, source), TOLD).otherwise(_reason_of_read(session, source))
+
+
+def _reason_of_read(session: SparkSession, source: Input) -> Column:
     is_utf8 = f"WHEN NOT is_valid_utf8({TEXT}) THEN 'the value is not UTF-8'"
     found, fields, parser = _suspects(source)
     words = explanation(found[:_MOST_FIELDS_NAMED], fields, parser) or "''"
