@@ -69,7 +69,8 @@ _FILTERS = f"""starts_with(jobs.name, :prefix)
         SELECT FROM {_KNOWN}
         WHERE (known.config->>'dead_letter_topic' = :topic AND CAST(:cluster AS text) IS NULL)
             OR EXISTS (
-                SELECT FROM jsonb_path_query(known.config, '$.inputs.*, $.output') used
+                SELECT FROM (SELECT known.config->'output' AS used UNION ALL
+                    SELECT jsonb_path_query(known.config, '$.inputs.*')) places
                 WHERE used->>'topic' = :topic AND used->>'cluster' IS NOT DISTINCT FROM CAST(:cluster AS text))))"""
 _PAGE = text(_JOBS.format(where=_FILTERS))
 _CRASHED = "SELECT job FROM task_crashes WHERE job > :after AND cardinality(crashed_at) >= :again"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.control.errors import InvalidConfig
-from services.job_service.flows import Flow, Flows, flow_of
+from services.job_service.flows import Flow, Flows, flow_of, topics_read_by
 from tests.support.config.jobs import job
 
 
@@ -60,6 +60,7 @@ def test_topics_of_one_name_on_two_clusters_are_two_topics() -> None:
     here, there = {"topic": "orders"}, {"topic": "orders", "cluster": "eu"}
     mirror = flow_of("mirror", job({"inputs": {"flights": here}, "output": there}))
     assert (mirror.reads[1:], mirror.writes, mirror.dead_letters) == (("orders",), "orders@eu", "mirror.dead-letters")
+    assert topics_read_by(job({"inputs": {"flights": there}})) == ["orders@eu"]
     found = Flows([mirror, flow_of("bad", job({"dead_letter_topic": "rows"}))])
     found.take(flow_of("apart", job({"inputs": {"flights": here}, "output": {"topic": "rows", "cluster": "eu"}})))
     with pytest.raises(InvalidConfig, match="back > orders > mirror > orders@eu > back"):
