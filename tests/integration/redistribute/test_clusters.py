@@ -6,8 +6,6 @@ import json
 import os
 import signal
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +13,6 @@ import pytest
 from confluent_kafka import Producer
 
 from penstock.config.model import JobConfig
-from penstock.kafka.clusters import clusters_of
 from penstock.local.kafka import EmbeddedKafka
 from penstock.local.topics import create_topics
 from penstock.spark.redistribute.positions import task_specs
@@ -41,20 +38,6 @@ QUERY = """
     FROM (SELECT 'here' AS src, k, v, at FROM here UNION ALL SELECT 'there' AS src, k, v, at FROM there)
     GROUP BY src, k, window(at, '10 seconds')
 """
-
-
-@pytest.fixture(scope="module")
-def eu(servers_dir: Path) -> Iterator[EmbeddedKafka]:
-    """A second broker."""
-    with EmbeddedKafka(servers_dir / "eu") as server:
-        yield server
-
-
-@pytest.fixture(scope="module")
-def both(runtime: Runtime, eu: EmbeddedKafka) -> Runtime:
-    """A host that knows the cluster `eu` beside its own."""
-    clusters = clusters_of({"eu": {"bootstrap": eu.bootstrap}})
-    return replace(runtime, settings=runtime.settings.model_copy(update={"kafka_clusters": clusters}))
 
 
 class Feeds:
