@@ -193,7 +193,7 @@ def test_an_application_that_read_another_cluster_goes_on_as_a_job(
     job = Job(both, config.model_copy(update={"inputs": {"events": there}}))
     take_in(job, application.checkpoint)
     assert start_from(job).state_rows > 0
-    events.add_range(100, 150)
+    events.add_range(100, 200)
     job.run()
     assert job.last_rows("k") == job.unsplit().last_rows("k")
 
