@@ -135,10 +135,10 @@ class Analyses:
         """The report without missing topics, and subjects of their schemas, that another job writes."""
         if all(problem.rule not in MADE_BY_WRITERS for problem in report.problems):
             return report
-        topics = {source.topic for source in config.inputs.values()}
+        topics = {source.full_topic for source in config.inputs.values()}
         with snapshot(self._engine) as connection:
             made = {topic for topic in topics if is_written(connection, topic, besides=job)}
-        names = [name for name, source in config.inputs.items() if source.topic in made]
+        names = [name for name, source in config.inputs.items() if source.full_topic in made]
         fields = {f"inputs.{name}.{leaf}" for name in names for leaf in ("topic", "schema_registry")}
         return report.model_copy(update={"problems": without(report.problems, fields)})
 

@@ -97,7 +97,7 @@ def create_api(engine: Engine, clock: Clock, settings: JobServiceSettings, ident
         Analyses(engine, AnalysisClient(identity)),
         settings.path_roots,
         ReplayClient(identity),
-        Probes(settings.task_service_url, settings.kafka(), settings.reports_old_seconds, identity),
+        Probes(settings.task_service_url, settings.kafkas(), settings.reports_old_seconds, identity),
         TaskLogs(engine, TaskLogClient(identity)),
         Census(engine, clock),
         Rates(settings.job_service_calls_per_second, settings.job_service_calls_at_once),

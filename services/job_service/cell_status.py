@@ -17,12 +17,13 @@ SLOW_STORE_SECONDS = 1.0
 
 
 class Seen(NamedTuple):
-    """What is known of a cell. `services`: by name; `bus` None: this service does not know where Kafka is. `schema`:
-    the version that this release needs. `store_seconds`: how long the store took to answer."""
+    """What is known of a cell. `services`: by name. `buses`: each Kafka that this service knows, by the name of its
+    cluster; None: the cell's own. `schema`: the version that this release needs. `store_seconds`: how long the store
+    took to answer."""
 
     cell: CellFacts
     services: Mapping[str, Probe]
-    bus: Probe | None
+    buses: Mapping[str | None, Probe]
     schema: str
     store_seconds: float
     reports_old_seconds: float
@@ -117,14 +118,17 @@ def _store(seen: Seen) -> StatusLine:
 
 
 def _bus(seen: Seen) -> Iterator[StatusLine]:
-    if seen.bus is None:
-        return
-    address, error, brokers = seen.bus.address, seen.bus.error, seen.bus.brokers
-    if error is None and brokers:
-        yield _line("bus", f"{brokers} {'broker' if brokers == 1 else 'brokers'} at {address}", None, brokers=brokers)
-    else:
-        summary = f"no broker answers at {address}: {error or 'it names none'}"
-        yield _line("bus", summary, "start Kafka, or correct PENSTOCK_KAFKA_BOOTSTRAP", brokers=brokers, error=error)
+    for cluster, probe in seen.buses.items():
+        address, error, brokers = probe.address, probe.error, probe.brokers
+        part = "bus" if cluster is None else f"bus {cluster}"
+        if error is None and brokers:
+            summary = f"{brokers} {'broker' if brokers == 1 else 'brokers'} at {address}"
+            yield _line(part, summary, None, brokers=brokers)
+        else:
+            summary = f"no broker answers at {address}: {error or 'it names none'}"
+            setting = "PENSTOCK_KAFKA_BOOTSTRAP" if cluster is None else f"{cluster} in PENSTOCK_KAFKA_CLUSTERS"
+            advice = f"start Kafka, or correct {setting}"
+            yield _line(part, summary, advice, brokers=brokers, error=error)
 
 
 def _containers(seen: Seen) -> StatusLine:

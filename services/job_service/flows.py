@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from penstock.config.model import PostgresOutput
 from penstock.config.paths import with_arguments
+from penstock.config.topics import full_topic
 from penstock.control.errors import InvalidConfig
 from penstock.tasks.dead_letters import topic_or_own
 
@@ -18,9 +19,10 @@ _POSTGRES = "postgres:"
 
 
 class Flow(NamedTuple):
-    """A job's topics, and the folder or table that it takes: a path, or `postgres:<connection>/<table>`. `reads` also
-    has the paths of its streams and tables; no topic has such a name (`is_path`). `may_loop`: the job says that its
-    records may come back to it. `dead_letters`: the topic of its malformed records; None: it is not known."""
+    """A job's topics by their full names, and the folder or table that it takes: a path, or
+    `postgres:<connection>/<table>`. `reads` also has the paths of its streams and tables; no topic has such a name
+    (`is_path`). `may_loop`: the job says that its records may come back to it. `dead_letters`: the topic of its
+    malformed records, on the cell's own Kafka; None: it is not known."""
 
     job: str
     reads: tuple[str, ...]
@@ -38,10 +40,16 @@ class Flow(NamedTuple):
 def flow_of(job: str, config: Mapping[str, Any]) -> Flow:
     """The flow of a complete configuration, given as JSON."""
     output = config["output"]
-    reads = tuple(sorted({source["topic"] for source in config["inputs"].values()} | _paths_read(config)))
+    reads = tuple(sorted(set(topics_read_by(config)) | _paths_read(config)))
     dead_letters = topic_or_own(job, config.get("dead_letter_topic"))
     may_loop = bool(output.get("allow_loop", False))
-    return Flow(job, reads, output.get("topic"), _taken_by(output), may_loop, dead_letters)
+    writes = None if output.get("topic") is None else full_topic(output["topic"], output.get("cluster"))
+    return Flow(job, reads, writes, _taken_by(output), may_loop, dead_letters)
+
+
+def topics_read_by(config: Mapping[str, Any]) -> list[str]:
+    """The full names of the topics that a complete configuration reads."""
+    return [full_topic(source["topic"], source.get("cluster")) for source in (config.get("inputs") or {}).values()]
 
 
 class Flows:

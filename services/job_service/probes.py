@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import ssl
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 from confluent_kafka import KafkaException
 
-from penstock.kafka.access import Brokers
+from penstock.kafka.access import Kafka
 from penstock.kafka.refusals import Admin
 from penstock.wire.http import Identity, internal_client
 from services.job_service.cell_facts import Probe
@@ -21,7 +21,7 @@ _DAY_SECONDS = 86_400.0
 
 
 class Probes:
-    """Asks the addresses of services for `/healthz`, and Kafka for its brokers.
+    """Asks the addresses of services for `/healthz`, and each Kafka for its brokers.
 
     `reports_old_seconds`: older reports of a container are out of date. `identity`: who asks.
     """
@@ -29,14 +29,14 @@ class Probes:
     def __init__(
         self,
         task_service_url: str,
-        kafka: Brokers | None,
+        kafkas: Sequence[Kafka],
         reports_old_seconds: float,
         identity: Identity | None = None,
         now: Callable[[], float] = time.time,
     ) -> None:
         self.task_service_urls = tuple(url.strip() for url in task_service_url.split(",") if url.strip())
         self.reports_old_seconds = reports_old_seconds
-        self._kafka = kafka
+        self._kafkas = kafkas
         self._now = now
         self._http = internal_client(identity, timeout=_WAIT_SECONDS)
 
@@ -45,15 +45,10 @@ class Probes:
         with ThreadPoolExecutor(max_workers=max(1, len(urls))) as pool:
             return dict(zip(urls, pool.map(self._ask, urls.values()), strict=True))
 
-    def bus(self) -> Probe | None:
-        """Whether Kafka answers; None when this service does not know where it is."""
-        if self._kafka is None:
-            return None
-        address, admin = str(self._kafka), Admin.open(self._kafka, {"log_level": 0})
-        try:
-            return Probe(address, brokers=len(admin.client.list_topics(timeout=_KAFKA_WAIT_SECONDS).brokers))
-        except KafkaException as error:
-            return Probe(address, admin.failed("no answer", error).detail)
+    def buses(self) -> dict[str | None, Probe]:
+        """Whether each Kafka that this service knows answers, by the name of its cluster; all are asked at once."""
+        with ThreadPoolExecutor(max_workers=max(1, len(self._kafkas))) as pool:
+            return dict(zip((kafka.cluster for kafka in self._kafkas), pool.map(_bus, self._kafkas), strict=True))
 
     def _ask(self, url: str) -> Probe:
         try:
@@ -72,3 +67,11 @@ class Probes:
             return None
         ends_at = ssl.cert_time_to_seconds(connection.getpeercert()["notAfter"])
         return (ends_at - self._now()) / _DAY_SECONDS
+
+
+def _bus(kafka: Kafka) -> Probe:
+    address, admin = kafka.bootstrap, Admin.open(kafka, {"log_level": 0})
+    try:
+        return Probe(address, brokers=len(admin.client.list_topics(timeout=_KAFKA_WAIT_SECONDS).brokers))
+    except KafkaException as error:
+        return Probe(address, admin.failed("no answer", error).detail)

@@ -79,9 +79,16 @@ class JobServiceSettings(KafkaSettings, CommonSettings):
             )
         return self
 
-    def kafka(self) -> Kafka | None:
-        """How Kafka is reached; None when nobody said where. Raises Unavailable when a file cannot be read."""
-        return None if self.kafka_bootstrap is None else self.kafka_of(self.kafka_bootstrap)
+    @model_validator(mode="after")
+    def _each_cluster_once(self) -> Self:
+        if self.kafka_bootstrap is not None:
+            self.require_own_brokers(self.kafka_bootstrap)
+        return self
+
+    def kafkas(self) -> list[Kafka]:
+        """How the clusters that it was told of are reached. Raises Unavailable when a file cannot be read."""
+        own = [] if self.kafka_bootstrap is None else [self.kafka_of(self.kafka_bootstrap)]
+        return [*own, *map(self.further_cluster, self.cluster_names)]
 
     def serves_tls(self) -> bool:
         """Whether the users' port speaks TLS."""

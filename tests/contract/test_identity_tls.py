@@ -101,7 +101,7 @@ def test_the_status_asks_services_with_tls(cell: IdentityFolder, service: Runnin
     cell says why it has no answer."""
     for folder, ok in ((cell.path, True), (make_cell(tmp_path / "foreign").path, False)):
         who = Outgoing(ProcessIdentity(folder, Caller(Role.JOB_SERVICE)))
-        found = Probes(service.url, None, 60.0, who).services({"task_service": service.url})["task_service"]
+        found = Probes(service.url, (), 60.0, who).services({"task_service": service.url})["task_service"]
         assert (found.error is None) is ok, found
         days_left = found.certificate_days_left
         assert days_left == (pytest.approx(CERTIFICATE_DAYS, abs=1.0) if ok else None)

@@ -86,7 +86,7 @@ def test_who_is_let_in_has_the_rights_of_its_acls(broker: SecuredKafka, tokens: 
 
     assert records.produce(broker.by_administrator, "orders", 2, io.StringIO('{"n": 1}\n{"n": 2}\n')) == 2
     assert [(each.name, each.partitions) for each in topics.list_topics(bob)] == [("orders", 2)]
-    assert Probes("", bob, 60.0).bus() == Probes("", broker.by_administrator, 60.0).bus()._replace(
+    assert Probes("", [bob], 60.0).buses()[None] == Probes("", [broker.by_administrator], 60.0).buses()[None]._replace(
         address=broker.bootstrap
     )
 
@@ -111,8 +111,7 @@ def test_a_refused_login_is_told_as_such(broker: SecuredKafka, tokens: str) -> N
             assert caught.value.detail.startswith(f"kafka refuses {who}")
             assert "another-password" not in caught.value.detail
             assert kind_of(caught.value.detail) is CauseKind.KAFKA_LOGIN
-    probe = Probes("", broker.as_user("bob", "another-password"), 60.0).bus()
-    assert probe is not None
+    probe = Probes("", [broker.as_user("bob", "another-password")], 60.0).buses()[None]
     assert "kafka refuses the user bob" in str(probe.error)
 
 

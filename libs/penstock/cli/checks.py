@@ -20,6 +20,7 @@ from penstock.control.errors import PenstockError, TerminalError, Unavailable
 from penstock.control.masks import mask_urls
 from penstock.identity.folder import AUTHORITY, IdentityFolder
 from penstock.identity.roles import WARN_BELOW_DAYS
+from penstock.kafka.access import CLUSTERS
 from penstock.local.jars import java_home, kafka_classpath, share_dir, spark_jars
 from penstock.local.topics import require_listening, topic_count
 from penstock.spark.stores import fetch_advice, missing_jars
@@ -118,6 +119,17 @@ def _kafka(settings: CliKafkaSettings) -> Iterator[Finding]:
     yield Finding(Level.OK, "kafka", f"{topic_count(kafka)} topics at {kafka}")
 
 
+def _clusters(settings: CliKafkaSettings) -> Iterator[Finding]:
+    for name in settings.cluster_names:
+        part = f"kafka {name}"
+        try:
+            kafka = settings.kafka(name)
+            require_listening(kafka)
+            yield Finding(Level.OK, part, f"{topic_count(kafka)} topics at {kafka.bootstrap}")
+        except PenstockError as error:
+            yield Finding(Level.FAIL, part, error.detail, f"is it running? {CLUSTERS} says where")
+
+
 def _job_service(settings: CliSettings) -> Iterator[Finding]:
     if settings.url is None and not settings.is_local():
         yield Finding(Level.WARN, "job service", f"no stack is known in {settings.data_dir.absolute()}", _UP)
@@ -154,6 +166,7 @@ CHECKS = (
     Check("certificates", _certificates),
     Check("postgres", _store),
     Check("kafka", _kafka),
+    Check("kafka", _clusters),
     Check("token", _token_file),
     Check("job service", _job_service),
 )

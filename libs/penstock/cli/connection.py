@@ -52,7 +52,8 @@ def say_more(cursor: str | None) -> None:
 
 
 def require_unused_topic(name: str) -> None:
-    """Raises Conflict when a job reads or writes a topic, or when the Job Service cannot be asked: one may."""
+    """Raises Conflict when a job reads or writes a topic, by its full name, or when the Job Service cannot be asked:
+    one may."""
     with asking_for_users("topic", name):
         users = [job.job for job in client().list_jobs(topic=name)]
     require_no_users("topic", name, users)

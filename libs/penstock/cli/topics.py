@@ -19,42 +19,48 @@ from penstock.cli.connection import require_unused_topic
 from penstock.cli.kafka_settings import CliKafkaSettings
 from penstock.cli.output import counted, note, say, show_data, table
 from penstock.cli.parse import duration_seconds
+from penstock.config.topics import full_topic
 from penstock.control.errors import UserError
 from penstock.kafka.access import Kafka
 from penstock.local import records, topics
 
 Name = Annotated[str, typer.Argument(help="name of the topic")]
+Cluster = Annotated[
+    str | None, typer.Option(help="a Kafka cluster of PENSTOCK_KAFKA_CLUSTERS; default: the cell's own Kafka")
+]
 _MOST_IN_MEMORY = 2**26
 
 
 def create(
     name: Name,
     partitions: Annotated[int, typer.Option(min=1, help="number of partitions: the most tasks a job can have")] = 8,
+    cluster: Cluster = None,
 ) -> None:
     """Create a Kafka topic. Its partitions are the key groups of the jobs that read it."""
-    topics.create_topics(_kafka(), {name: partitions})
+    topics.create_topics(_kafka(cluster), {name: partitions})
     say(f"created {name} with {partitions} partitions")
 
 
-def list_(as_json: AsJson = False) -> None:
+def list_(as_json: AsJson = False, cluster: Cluster = None) -> None:
     """List all topics with their partitions and number of offsets. Transaction markers count as offsets too."""
     if as_json:
-        return show_data([each._asdict() for each in _all()])
-    return table(("topic", "partitions", "offsets"), [(t.name, t.partitions, f"{t.offsets:,}") for t in _all()])
+        return show_data([each._asdict() for each in _all(cluster)])
+    return table(("topic", "partitions", "offsets"), [(t.name, t.partitions, f"{t.offsets:,}") for t in _all(cluster)])
 
 
-def _all() -> list[topics.TopicFacts]:
-    return topics.list_topics(_kafka())
+def _all(cluster: str | None) -> list[topics.TopicFacts]:
+    return topics.list_topics(_kafka(cluster))
 
 
 def delete(
     name: Name,
     force: Annotated[bool, typer.Option("--force", help="do not ask the Job Service whether a job uses it")] = False,
+    cluster: Cluster = None,
 ) -> None:
     """Delete a topic and all its records. Refused while a job reads or writes it."""
     if not force:
-        require_unused_topic(name)
-    topics.delete_topic(_kafka(), name)
+        require_unused_topic(full_topic(name, cluster))
+    topics.delete_topic(_kafka(cluster), name)
     say(f"deleted {name}")
 
 
@@ -68,6 +74,7 @@ def produce(
         records.KeyFunction,
         typer.Option(help="what decides a key's partition, as the job's input declares: `kafka` is murmur2"),
     ] = "kafka",
+    cluster: Cluster = None,
 ) -> None:
     """Send JSON lines to a topic, one record each: all of them in one transaction, or none.
 
@@ -75,7 +82,7 @@ def produce(
     its column, a number as it is written; several columns are a JSON array.
     """
     columns = [each.strip() for each in key.split(",") if each.strip()]
-    kafka = _kafka()
+    kafka = _kafka(cluster)
     partitions = topics.partition_count(kafka, name)
     with _ended_by_signals(), _lines(file) as lines:
         try:
@@ -99,13 +106,14 @@ def consume(
     whole: Annotated[
         bool, typer.Option("--whole", help="also print partition, offset, timestamp, key and headers")
     ] = False,
+    cluster: Cluster = None,
 ) -> None:
     """Print the committed records of a topic as JSON lines.
 
     Records of one partition come in their order. The time of --idle begins when the end of the topic is reached.
     """
     seconds = None if idle is None else duration_seconds(idle, field="idle")
-    found = records.consume(_kafka(), name, from_beginning=from_beginning, count=count, idle_seconds=seconds)
+    found = records.consume(_kafka(cluster), name, from_beginning=from_beginning, count=count, idle_seconds=seconds)
     line = records.record_line if whole else records.value_line
     try:
         for message in found:
@@ -148,5 +156,5 @@ def _lines(file: Path | None) -> Iterator[IO[str]]:
         yield stream
 
 
-def _kafka() -> Kafka:
-    return CliKafkaSettings.read().kafka()
+def _kafka(cluster: str | None) -> Kafka:
+    return CliKafkaSettings.read().kafka(cluster)

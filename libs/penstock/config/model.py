@@ -21,6 +21,7 @@ from penstock.config.declare import Model as Model
 from penstock.config.spark_settings import ALLOWED_TEXT
 from penstock.config.starting import POSITION
 from penstock.config.stream import Stream
+from penstock.config.topics import full_topic
 
 NONE, LIVE, RESTART, RESCALE, FORBIDDEN = ChangeKind
 PACKAGE_VERSION = r"^[A-Za-z0-9][A-Za-z0-9.+!_-]{0,99}$"
@@ -36,6 +37,11 @@ def _is_json(value: object) -> bool:
     return value == "json"
 
 
+def _is_own(cluster: object) -> bool:
+    """The same of a cluster."""
+    return cluster is None
+
+
 class DesiredState(StrEnum):
     """Whether the job's tasks should exist."""
 
@@ -48,6 +54,9 @@ class Input(DeclaredModel):
 
     topic: Topic = Field(..., **declare(FORBIDDEN, DECLARED_BY_USER))
     """Kafka topic to read."""
+    cluster: Name | None = Field(None, exclude_if=_is_own, **declare(FORBIDDEN, DECLARED_BY_USER))
+    """The Kafka cluster of the topic: a name in the setting PENSTOCK_KAFKA_CLUSTERS of the containers. Default: the
+    cell's own."""
     key_groups: int = Field(..., ge=1, le=10_000, **declare(RESCALE, DECLARED_BY_USER, unit="key groups"))
     """Number of partitions of the topic. Input and state move between tasks in this unit, so it limits the number of
     tasks. When the topic has grown, set the new number; a job with state can do so only while it has one task."""
@@ -112,6 +121,11 @@ class Input(DeclaredModel):
     """The task fails when a larger share of its records is malformed: of 1,000 in a partition of a batch, or of the
     last batches with 100 records together. 1 sets no limit."""
 
+    @property
+    def full_topic(self) -> str:
+        """The topic with its cluster."""
+        return full_topic(self.topic, self.cluster)
+
 
 class Table(DeclaredModel):
     """A table to join with, checked at the start of each task and read by each batch."""
@@ -150,6 +164,9 @@ class KafkaOutput(DeclaredModel):
     """Kind of output."""
     topic: Topic = Field(..., **declare(RESTART, DECLARED_BY_USER))
     """Topic to write to."""
+    cluster: Name | None = Field(None, exclude_if=_is_own, **declare(RESCALE, DECLARED_BY_USER))
+    """The Kafka cluster of the topic: a name in the setting PENSTOCK_KAFKA_CLUSTERS of the containers. Default: the
+    cell's own. A change ends the series in the cluster before, so that no row is in both."""
     key_groups: int | None = Field(None, ge=1, le=10_000, **declare(FORBIDDEN, DECLARED_BY_USER, unit="key groups"))
     """Number of partitions of the topic. A row goes to partition pmod(hash(key_columns), n), by Spark's hash."""
     key_columns: tuple[Identifier, ...] = Field((), max_length=32, **declare(FORBIDDEN, DECLARED_BY_USER))
@@ -166,6 +183,11 @@ class KafkaOutput(DeclaredModel):
     allow_loop: bool = Field(False, **declare(NONE, DECLARED_BY_USER))
     """Accept that records come back to an input of this job, by way of other jobs or at once. Otherwise such a loop is
     refused, since its records never end."""
+
+    @property
+    def full_topic(self) -> str:
+        """The topic with its cluster."""
+        return full_topic(self.topic, self.cluster)
 
 
 class DeltaOutput(DeclaredModel):
@@ -296,8 +318,8 @@ class JobConfig(DeclaredModel):
     # Left out where it is empty: the release before does not know it.
     streams: dict[Identifier, Stream] = Field(default_factory=dict, max_length=100, exclude_if=operator.not_)
     dead_letter_topic: Topic | None = Field(None, **declare(RESTART, DECLARED_BY_USER))
-    """Topic of malformed records; headers name where each came from and the reason. It is made with the first such
-    record. Default: `<job>.dead-letters`."""
+    """Topic of malformed records, on the cell's own Kafka; headers name where each came from and the reason. It is made
+    with the first such record. Default: `<job>.dead-letters`."""
     tables: dict[Identifier, Table] = Field(default_factory=dict, max_length=100)
     output: Output
     output_mode: Literal["append", "update", "complete"] = Field("append", **declare(FORBIDDEN, DECLARED_BY_USER))

@@ -254,7 +254,7 @@ def _any_event_time(config: JobConfig) -> bool:
 
 def _dead_letters(config: JobConfig) -> Iterator[Problem]:
     topic = config.dead_letter_topic
-    if topic is not None and any(source.topic == topic for source in config.inputs.values()):
+    if topic is not None and any(source.full_topic == topic for source in config.inputs.values()):
         detail = f"dead_letter_topic {topic} is also an input: the job would read its own malformed records for ever"
         yield Problem("dead_letter_topic", "dead_letters_not_read", detail)
 
@@ -310,7 +310,7 @@ def _own_loop(config: JobConfig) -> Iterator[Problem]:
     if not isinstance(output, KafkaOutput) or output.allow_loop:
         return
     for name, source in config.inputs.items():
-        if source.topic == output.topic:
+        if source.full_topic == output.full_topic:
             detail = (
                 f"output.topic is the topic of inputs.{name}: the job would read its own output again, for ever. "
                 "Choose another topic, or set output.allow_loop"

@@ -5,7 +5,7 @@ Certificates and keys go into both as text (PEM), so no process needs a file of 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -16,6 +16,8 @@ Mechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"]
 _OAUTH = "org.apache.kafka.common.security.oauthbearer."
 _PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
 _SCRAM_MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
+CLUSTERS = "PENSTOCK_KAFKA_CLUSTERS"
+"""The setting of all clusters but the cell's own."""
 
 
 @dataclass(frozen=True)
@@ -24,7 +26,8 @@ class Kafka:
 
     With OAUTHBEARER a client gets its tokens at `token_url`, as the OAuth client `username` with the secret `password`.
     `authorities`, `certificate`, `key`: PEM. Without `authorities` the machine's own count. `registry`: where writers'
-    schemas of its records are, if anywhere. `KafkaSettings` checks that the parts fit each other.
+    schemas of its records are, if anywhere. `cluster`: its name; None: the cell's own. `Login` checks that the parts
+    fit each other.
     """
 
     bootstrap: str
@@ -38,9 +41,16 @@ class Kafka:
     token_url: str | None = None
     scope: str | None = None
     registry: Registry | None = None
+    cluster: str | None = None
 
     def __str__(self) -> str:
-        return self.bootstrap
+        return self.bootstrap if self.cluster is None else f"{self.cluster} ({self.bootstrap})"
+
+    def setting(self, field: str) -> str:
+        """The setting that a field comes from, for people."""
+        if self.cluster is None:
+            return f"PENSTOCK_KAFKA_{field}".upper()
+        return f"{self.cluster}.{field} in {CLUSTERS}"
 
     def client_settings(self) -> dict[str, str]:
         """The settings of librdkafka (`confluent_kafka`)."""
@@ -85,7 +95,9 @@ class Kafka:
         """As whom a client logs in, for people."""
         if self.mechanism is not None:
             return f"the user {self.username} ({self.mechanism})"
-        return "the certificate of PENSTOCK_KAFKA_SSL_CERTIFICATE" if self.certificate else "a client without a login"
+        return (
+            f"the certificate of {self.setting('ssl_certificate')}" if self.certificate else "a client without a login"
+        )
 
     def _client_login(self) -> dict[str, str | None]:
         if self.mechanism != "OAUTHBEARER":
@@ -112,6 +124,10 @@ class Kafka:
 
 Brokers = Kafka | str
 """A text stands for a Kafka that is open to everybody, at this address."""
+
+
+Clusters = Callable[[str | None], Kafka]
+"""How a cluster is reached, by its name; None: the cell's own."""
 
 
 def kafka_at(brokers: Brokers) -> Kafka:

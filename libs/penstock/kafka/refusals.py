@@ -84,4 +84,6 @@ class Admin(NamedTuple):
 
 def refusal_text(kafka: Kafka, why: str) -> str:
     """A refused login, for people. Pure."""
-    return f"kafka refuses {kafka.login()} at {kafka}: {why}. Check PENSTOCK_KAFKA_SECURITY_PROTOCOL and what it needs"
+    return (
+        f"kafka refuses {kafka.login()} at {kafka}: {why}. Check {kafka.setting('security_protocol')} and what it needs"
+    )

@@ -1,30 +1,32 @@
-"""The settings that say how the cell's Kafka is reached, for each class of settings that names its brokers."""
+"""The settings that say how the cell's Kafka, and its further clusters, are reached, for each class of settings that
+names its brokers."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any, Self
 
-from pydantic import BaseModel, Field, field_validator, model_validator
+from pydantic import BaseModel, Field, field_serializer, field_validator, model_validator
 
-from penstock.control.errors import Unavailable
-from penstock.kafka.access import Kafka, Mechanism, Protocol
+from penstock.control.errors import Unavailable, UserError
+from penstock.kafka.access import CLUSTERS, Kafka, Mechanism, Protocol
+from penstock.kafka.clusters import Cluster, clusters_of, require_own_brokers
+from penstock.kafka.login import URL, Login, none_if_empty, text_of, wrong_password
 from penstock.kafka.registry import Registry
 
 _PREFIX = "PENSTOCK_"
-_PASSWORDS = ("kafka_sasl_password_file", "schema_registry_password_file")
-_FILES = (*_PASSWORDS, "kafka_ssl_ca", "kafka_ssl_certificate", "kafka_ssl_key")
-_SASL = ("kafka_sasl_mechanism", "kafka_sasl_username", "kafka_sasl_password_file")
-_OAUTH = ("kafka_oauth_token_url", "kafka_oauth_scope")
+_KAFKA = "kafka_"
 _REGISTRY = ("schema_registry_url", "schema_registry_username", "schema_registry_password_file")
-_TLS = ("kafka_ssl_ca", "kafka_ssl_certificate", "kafka_ssl_key")
-_PKCS8 = "-----BEGIN PRIVATE KEY-----"
+_OWN = "the cell's own Kafka"
+KNOWN_CLUSTER = "known_cluster"
+"""The rule that a cluster must be among the settings."""
 
 
 class KafkaSettings(BaseModel):
-    """Security of the cell's Kafka. What is secret is in files, whose paths are no secrets.
+    """Security of the cell's Kafka, and its further clusters. What is secret is in files, whose paths are no secrets.
 
-    A service and its hosts fail at their start where the settings do not fit each other, or a file cannot be read.
+    A service and its hosts fail at their start where the settings do not fit each other, or a file cannot be read. The
+    fields of the cell's own Kafka are those of `Login`.
     """
 
     kafka_security_protocol: Protocol = Field("PLAINTEXT", description="the brokers' listener")
@@ -32,80 +34,90 @@ class KafkaSettings(BaseModel):
     kafka_sasl_username: str | None = Field(None, description="who logs in")
     kafka_sasl_password_file: Path | None = Field(None, description="file with the password, in one line")
     kafka_oauth_token_url: str | None = Field(
-        None, pattern="^https?://", description="where OAUTHBEARER gets tokens, as the client that logs in"
+        None, pattern=URL, description="where OAUTHBEARER gets tokens, as the client that logs in"
     )
     kafka_oauth_scope: str | None = Field(None, description="scope of the tokens")
     kafka_ssl_ca: Path | None = Field(None, description="authorities that sign the brokers' certificates (PEM)")
     kafka_ssl_certificate: Path | None = Field(None, description="the client's certificate, with its chain (PEM)")
     kafka_ssl_key: Path | None = Field(None, description="the key of the certificate: PEM, PKCS 8, not encrypted")
+    kafka_clusters: dict[str, Cluster] | None = Field(
+        None, description="further clusters by name, as JSON: of each `bootstrap` and the fields above without `kafka_`"
+    )
     schema_registry_url: str | None = Field(
         None, pattern=r"^https?://[^\s,@]+$", description="the schema registry of Avro records"
     )
     schema_registry_username: str | None = Field(None, description="who logs in there (basic authentication)")
     schema_registry_password_file: Path | None = Field(None, description="file with that password, in one line")
 
-    @field_validator(*_SASL, *_OAUTH, *_TLS, *_REGISTRY, mode="before")
+    @field_validator(
+        *(f"{_KAFKA}{name}" for name in Login.model_fields if name != "security_protocol"), *_REGISTRY, mode="before"
+    )
     @classmethod
     def _nothing_is_absent(cls, value: Any) -> Any:
-        """Compose gives an empty text for a variable that nobody has set."""
-        return None if value == "" else value
+        return none_if_empty(value)
+
+    @field_validator("kafka_clusters", mode="before")
+    @classmethod
+    def _clusters(cls, value: Any) -> dict[str, Cluster] | None:
+        return clusters_of(value) or None
+
+    @field_serializer("kafka_clusters", when_used="json")
+    def _as_given(self, clusters: dict[str, Cluster] | None) -> dict[str, Any] | None:
+        """Only what was set."""
+        return clusters and {
+            name: each.model_dump(mode="json", exclude_defaults=True) for name, each in clusters.items()
+        }
 
     @model_validator(mode="after")
     def _fit_each_other(self) -> Self:
-        problem = self._problem()
+        problem = self._own.problem(_variable_of_kafka) or self._problem_of_registry()
         if problem is not None:
             raise ValueError(problem)
         return self
 
-    def kafka_of(self, bootstrap: str) -> Kafka:
-        """How these brokers are reached, with the files as they are now. Raises Unavailable when one cannot be read."""
-        texts = {name: self._text(name) for name in _FILES}
-        password = texts["kafka_sasl_password_file"]
-        return Kafka(
-            bootstrap,
-            self.kafka_security_protocol,
-            self.kafka_sasl_mechanism,
-            self.kafka_sasl_username,
-            None if password is None else password.removesuffix("\n"),
-            texts["kafka_ssl_ca"],
-            texts["kafka_ssl_certificate"],
-            texts["kafka_ssl_key"],
-            self.kafka_oauth_token_url,
-            self.kafka_oauth_scope,
-            self._registry(texts["schema_registry_password_file"]),
-        )
+    @property
+    def cluster_names(self) -> tuple[str, ...]:
+        """The names of the further clusters."""
+        return tuple(sorted(self.kafka_clusters or {}))
 
-    def _registry(self, password: str | None) -> Registry | None:
+    def kafka_of(self, bootstrap: str) -> Kafka:
+        """How these brokers, of the cell's own Kafka, are reached, with the files as they are now. Raises Unavailable
+        when one cannot be read."""
+        return self._own.to_kafka(bootstrap, _variable_of_kafka, self._registry())
+
+    def further_cluster(self, name: str) -> Kafka:
+        """How a further cluster is reached. Raises UserError when there is none of this name, Unavailable when a file
+        cannot be read."""
+        cluster = (self.kafka_clusters or {}).get(name)
+        if cluster is None:
+            raise UserError(self.unknown_cluster(name), field="cluster", rule=KNOWN_CLUSTER)
+        return cluster.as_kafka(name, self._registry())
+
+    def unknown_cluster(self, name: str) -> str:
+        """That there is no cluster of this name, for people."""
+        return f"there is no Kafka cluster {name} in {CLUSTERS}, which names {', '.join(self.cluster_names) or 'none'}"
+
+    def require_own_brokers(self, bootstrap: str) -> None:
+        """Raises ValueError when a further cluster names a broker of the cell's own Kafka."""
+        further = {name: each.bootstrap for name, each in (self.kafka_clusters or {}).items()}
+        try:
+            require_own_brokers({_OWN: bootstrap, **further})
+        except ValueError as error:
+            raise ValueError(f"{CLUSTERS}: {error}") from error
+
+    @property
+    def _own(self) -> Login:
+        return Login.model_construct(**{name: getattr(self, f"{_KAFKA}{name}") for name in Login.model_fields})
+
+    def _registry(self) -> Registry | None:
         if self.schema_registry_url is None:
             return None
+        *_, name = _REGISTRY
+        password = text_of(self.schema_registry_password_file, _variable(name))
         secret = None if password is None else password.removesuffix("\n")
         return Registry(self.schema_registry_url, self.schema_registry_username, secret)
 
-    def _problem(self) -> str | None:
-        """What is wrong: the variable and its rule."""
-        return self._misfit() or next((told for name in _FILES if (told := self._unreadable(name))), None)
-
-    def _misfit(self) -> str | None:
-        protocol = self.kafka_security_protocol
-        for group, part in ((_SASL, "SASL"), (_TLS, "SSL")):
-            for name in group:
-                if part not in protocol and getattr(self, name) is not None:
-                    return f"{_variable(name)}: {protocol} has no use for it; set PENSTOCK_KAFKA_SECURITY_PROTOCOL"
-        for name in _SASL:
-            if "SASL" in protocol and getattr(self, name) is None:
-                return f"{_variable(name)}: {protocol} needs it"
-        for name in _OAUTH:
-            if self.kafka_sasl_mechanism != "OAUTHBEARER" and getattr(self, name) is not None:
-                return f"{_variable(name)}: only PENSTOCK_KAFKA_SASL_MECHANISM=OAUTHBEARER has a use for it"
-        if self.kafka_sasl_mechanism == "OAUTHBEARER" and self.kafka_oauth_token_url is None:
-            return f"{_variable(_OAUTH[0])}: OAUTHBEARER needs it"
-        pair = (self.kafka_ssl_certificate, self.kafka_ssl_key)
-        if pair.count(None) == 1:
-            missing = "kafka_ssl_key" if self.kafka_ssl_key is None else "kafka_ssl_certificate"
-            return f"{_variable(missing)}: a certificate and its key go together"
-        return self._misfit_of_registry()
-
-    def _misfit_of_registry(self) -> str | None:
+    def _problem_of_registry(self) -> str | None:
         _, username, password = _REGISTRY
         for name in (username, password):
             if self.schema_registry_url is None and getattr(self, name) is not None:
@@ -113,36 +125,16 @@ class KafkaSettings(BaseModel):
         if (self.schema_registry_username is None) != (self.schema_registry_password_file is None):
             missing = username if self.schema_registry_username is None else password
             return f"{_variable(missing)}: a user and its password file go together"
-        return None
-
-    def _unreadable(self, name: str) -> str | None:
         try:
-            text = self._text(name)
+            text = text_of(self.schema_registry_password_file, _variable(password))
         except Unavailable as error:
             return error.detail
-        if text is None:
-            return None
-        if name in _PASSWORDS:
-            return _wrong_password(name, text)
-        if name == "kafka_ssl_key" and _PKCS8 not in text:
-            return f"{_variable(name)}: needs `{_PKCS8}` (PKCS 8, not encrypted), which `openssl pkcs8 -topk8` writes"
-        return None if "-----BEGIN " in text else f"{_variable(name)}: is not PEM"
-
-    def _text(self, name: str) -> str | None:
-        path: Path | None = getattr(self, name)
-        try:
-            return None if path is None else path.read_text()
-        except (OSError, UnicodeDecodeError) as error:
-            why = getattr(error, "strerror", None) or "is no text"
-            raise Unavailable(f"{_variable(name)}: {path} cannot be read: {why}") from error
-
-
-def _wrong_password(name: str, text: str) -> str | None:
-    password = text.removesuffix("\n")
-    if password and password.isprintable():
-        return None
-    return f"{_variable(name)}: needs one line of text, the password"
+        return None if text is None else wrong_password(_variable(password), text)
 
 
 def _variable(name: str) -> str:
     return f"{_PREFIX}{name}".upper()
+
+
+def _variable_of_kafka(field: str) -> str:
+    return _variable(f"{_KAFKA}{field}")

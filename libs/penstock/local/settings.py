@@ -10,6 +10,8 @@ from pathlib import Path
 from pydantic import AliasChoices, Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from penstock.kafka.access import CLUSTERS
+
 _OF_KAFKA = "PENSTOCK_KAFKA_"
 
 
@@ -29,10 +31,15 @@ class LocalSettings(BaseSettings):
 def child_environment(changes: Mapping[str, str], *, own_kafka: bool) -> dict[str, str]:
     """This process's environment with `changes`, for a child; read here because only settings may read it.
 
-    With a Kafka of its own, which is open, a stack leaves out how another Kafka is reached.
+    With a Kafka of its own, which is open, a stack leaves out how another one is reached in its place.
     """
-    given = {name: value for name, value in os.environ.items() if not (own_kafka and name.startswith(_OF_KAFKA))}
+    given = {name: value for name, value in os.environ.items() if not (own_kafka and _is_of_own(name))}
     return {**given, **changes}
+
+
+def _is_of_own(name: str) -> bool:
+    """Whether a variable says how the cell's own Kafka is reached."""
+    return name.startswith(_OF_KAFKA) and name != CLUSTERS
 
 
 def server_environment() -> dict[str, str]:

@@ -19,6 +19,7 @@ from penstock.config.declare import ROLLBACK_LAYER
 from penstock.control.masks import mask_urls
 from penstock.control.private import close_to_others, make_private, write_private
 from penstock.identity.folder import IdentityFolder
+from penstock.kafka.access import CLUSTERS
 from penstock.local.kafka import EmbeddedKafka
 from penstock.local.outputs import OUTPUTS, give_to_jobs, keep_from_jobs
 from penstock.local.ports import free_port, require_free
@@ -218,6 +219,7 @@ class LocalStack:
         facts = {
             "url": self.url,
             "kafka_bootstrap": self.plan.kafka_bootstrap,
+            "kafka_clusters": self.plan.environment.get(CLUSTERS),
             "database_url": libpq_url(self.plan.database_url),
             "outputs_url": libpq_url(self.plan.connections["default"]),
             "task_managers": [task_manager_name(i) for i in range(1, self.task_managers + 1)],

@@ -131,7 +131,8 @@ def require_listening(bootstrap: Brokers) -> None:
         try:
             socket.create_connection((host.strip("[]"), int(port)), _CONNECT_S).close()
         except ValueError:
-            why = f"{address.strip()} is no address: in PENSTOCK_KAFKA_BOOTSTRAP write host:port"
+            setting = kafka_at(bootstrap).setting("bootstrap")
+            why = f"{address.strip()} is no address: in {setting} write host:port"
         except OSError as error:
             why = str(error)
         else:
@@ -145,14 +146,19 @@ def no_answer(bootstrap: Brokers, error: KafkaException) -> Unavailable:
 
 
 def _unreachable(bootstrap: Brokers, why: str) -> Unavailable:
+    kafka = kafka_at(bootstrap)
+    if kafka.cluster is not None:
+        return Unavailable(f"kafka at {kafka} does not answer ({why}): is {kafka.setting('bootstrap')} right?")
     return Unavailable(
-        f"kafka at {bootstrap} does not answer ({why}): is `penstock up` running? PENSTOCK_DATA_DIR "
+        f"kafka at {kafka} does not answer ({why}): is `penstock up` running? PENSTOCK_DATA_DIR "
         "names the folder of another stack, PENSTOCK_KAFKA_BOOTSTRAP another Kafka"
     )
 
 
 def _unknown(bootstrap: Brokers, topic: str) -> NotFound:
-    detail = f"there is no topic {topic} at {bootstrap}: `penstock topics list` shows all"
+    cluster = kafka_at(bootstrap).cluster
+    command = "penstock topics list" if cluster is None else f"penstock topics list --cluster {cluster}"
+    detail = f"there is no topic {topic} at {bootstrap}: `{command}` shows all"
     return NotFound(detail, field="name", rule="known")
 
 

@@ -76,10 +76,16 @@ def kept_values(settings: SparkSettings) -> Iterator[str]:
     yield from read_secrets((name for name in names if _NAME.fullmatch(name)), settings.secrets_root).values()
     urls = {name: _with_secrets(url, settings.secrets_root) for name, url in settings.connections.items()}
     yield from values_in(Access(connections=urls))
-    yield from settings.kafka.secret_values()
+    yield from secrets_of_kafka(settings)
     for name, value in {**settings.spark_conf, **settings.to_environment()}.items():
         if _SECRETIVE.search(name):
             yield value
+
+
+def secrets_of_kafka(settings: SparkSettings) -> Iterator[str]:
+    """What logs in at the Kafka clusters."""
+    for kafka in settings.kafkas():
+        yield from kafka.secret_values()
 
 
 def password_of(url: str) -> str | None:

@@ -12,9 +12,11 @@ from collections.abc import Mapping
 from penstock.config.event_time import delay_millis
 from penstock.config.keygroups import KeyGroupRange
 from penstock.config.model import Input, JobConfig
+from penstock.config.topics import full_topic
 from penstock.config.value_schema import spelling_of
 
 Ends = Mapping[str, Mapping[int, int]]
+"""Offsets by the full name of a topic, and by key group."""
 
 SKEW_EVERY_BATCHES = 10
 DEFAULT_BATCH_SECONDS = 10.0
@@ -56,10 +58,10 @@ def bounded(options: Mapping[str, str], source: Input, part: KeyGroupRange, stop
     only.
     """
     kept = {name: value for name, value in options.items() if name not in _NOT_BOUNDED}
-    marks = stop_at.get(kept.get("producerMarks", ""))
+    marks = stop_at.get(full_topic(kept.get("producerMarks", ""), source.cluster))
     if marks is not None:
         kept["producerMarksUntil"] = str(marks[0])
-    ends = stop_at.get(source.topic)
+    ends = stop_at.get(source.full_topic)
     if ends is None:
         return kept
     return kept | {"stopAtOffsets": json.dumps({source.topic: {str(group): ends[group] for group in part.members()}})}

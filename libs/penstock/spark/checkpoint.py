@@ -20,6 +20,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from penstock.config.topics import topic_and_cluster
 from penstock.control.errors import BrokenCheckpoint
 from penstock.spark.files import LOCAL_FILES, Files
 
@@ -51,6 +52,13 @@ def task_checkpoint(root: str, job: str, generation: int, index: int) -> str:
 def numbers(folder: str, files: Files) -> list[int]:
     """The names of digits in a folder."""
     return [int(name) for name in files.names(folder) if name.isascii() and name.isdigit()]
+
+
+def source_folders(checkpoint: str, files: Files) -> list[tuple[int, str]]:
+    """The number of each source, ascending, with the name of the folder below `sources` in which it notes where it
+    began: `0`, or `0@eu` where its topic is on a further cluster."""
+    names = [(topic_and_cluster(name)[0], name) for name in files.names(f"{checkpoint}/sources")]
+    return sorted((int(number), name) for number, name in names if number.isascii() and number.isdigit())
 
 
 def last_offset(checkpoint: str, files: Files = LOCAL_FILES) -> int | None:

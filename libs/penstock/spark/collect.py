@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from penstock.config.topics import topic_and_cluster
 from penstock.control.errors import Conflict
 from penstock.control.logs import logger
 from penstock.spark.checkpoint import COLLECTED, generation_folder
@@ -61,8 +62,8 @@ def _end_marks(runtime: Runtime, request: GenerationRemoval, names: Iterable[str
     """Readers of what a forgotten job wrote wait for it no more."""
     for name in names:
         if name.startswith(NOTED_MARKS):
-            topic = name.removeprefix(NOTED_MARKS)
-            end_marks(runtime.settings.kafka, topic, request.job, request.generation)
+            topic, cluster = topic_and_cluster(name.removeprefix(NOTED_MARKS))
+            end_marks(runtime.settings.cluster(cluster), topic, request.job, request.generation)
 
 
 def _require_over(files: Files, root: str, request: GenerationRemoval, folder: str) -> None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from penstock.config.model import JobConfig, PostgresOutput
+from penstock.config.model import JobConfig, KafkaOutput, PostgresOutput
 from penstock.config.problems import Problem
 from penstock.control.errors import BrokenTask, Unavailable
 from penstock.kafka.refusals import LOGIN
+from penstock.kafka.settings import KNOWN_CLUSTER
 from penstock.spark.access import read_secrets
 from penstock.spark.inputs.topic_checks import input_topics, topic_problems
 from penstock.spark.packages import ensure
@@ -37,10 +38,20 @@ def require_secrets(config: JobConfig, values: Mapping[str, str]) -> None:
             raise BrokenTask(f"secrets.{purpose}: the container has no secret {name}", rule="known_secret")
 
 
+def require_clusters(config: JobConfig, settings: SparkSettings) -> None:
+    """Raises BrokenTask when the job names a Kafka cluster that the container does not know."""
+    named = {f"inputs.{name}.cluster": source.cluster for name, source in config.inputs.items()}
+    if isinstance(config.output, KafkaOutput):
+        named["output.cluster"] = config.output.cluster
+    for field, cluster in named.items():
+        if cluster is not None and cluster not in settings.cluster_names:
+            raise BrokenTask(f"{field}: {settings.unknown_cluster(cluster)}", rule=KNOWN_CLUSTER)
+
+
 def missing_parts(config: JobConfig, settings: SparkSettings) -> list[Problem]:
     """What the job names and its container does not have, as a host would say it."""
     found = []
-    for check in (_package, _connection, _secrets):
+    for check in (_package, require_clusters, _connection, _secrets):
         try:
             check(config, settings)
         except BrokenTask as error:
@@ -53,10 +64,10 @@ def found_without_spark(config: JobConfig, has_time: bool, *, settings: SparkSet
     """The missing parts; for who `has_time`, also what Kafka says against the input topics, or against the login. That
     is nothing when it does not answer within a second."""
     found = missing_parts(config, settings)
-    if not has_time:
+    if not has_time or any(problem.rule == KNOWN_CLUSTER for problem in found):
         return AnalysisReport(problems=tuple(found))
     try:
-        found += topic_problems(config, input_topics(config, settings.kafka, within_seconds=_KAFKA_SECONDS))
+        found += topic_problems(config, input_topics(config, settings.cluster, within_seconds=_KAFKA_SECONDS))
     except Unavailable as error:
         logins = login_problems("inputs", error)
         unchecked = (error.detail,) if logins else ()

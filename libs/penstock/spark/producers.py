@@ -10,6 +10,7 @@ import json
 from penstock.config.declare import MARKS_SUFFIX
 from penstock.config.event_time import delay_millis
 from penstock.config.model import Input, JobConfig, KafkaOutput
+from penstock.config.topics import full_topic
 from penstock.tasks.spec import TaskSpec, key_group_ranges
 
 NOTED_MARKS = "MARKS-"
@@ -21,6 +22,12 @@ def marks_topic(topic: str) -> str | None:
     """The topic of marks beside `topic`; None when its name would be too long for Kafka."""
     name = topic + MARKS_SUFFIX
     return name if len(name) <= _LONGEST_TOPIC else None
+
+
+def marks_of(source: Input) -> str | None:
+    """The full name of the topic of marks of an input, which is on the input's cluster."""
+    marks = marks_topic(source.topic)
+    return None if marks is None else full_topic(marks, source.cluster)
 
 
 def reader_options(config: JobConfig, source: Input) -> dict[str, str]:

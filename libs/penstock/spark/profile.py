@@ -54,7 +54,7 @@ def profile(runtime: Runtime, request: ProfileRequest) -> ProfileReport:
         records, read_all = _run(runtime, frame, request, checkpoint)
     report = profile_of(records, read_all=read_all, key_groups=len(part.members()))
     if report.rows_per_second is None:
-        topics = ", ".join(sorted(source.topic for source in config.inputs.values()))
+        topics = ", ".join(sorted(source.full_topic for source in config.inputs.values()))
         raise BrokenTask(f"inputs: no row came from {topics} within {request.seconds} s: there is no rate to measure")
     return report
 

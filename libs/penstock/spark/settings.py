@@ -10,11 +10,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal, Self
 
-from pydantic import Field, PrivateAttr, field_validator
+from pydantic import Field, PrivateAttr, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from penstock.control.errors import BrokenTask
 from penstock.kafka.access import Kafka
-from penstock.kafka.settings import KafkaSettings
+from penstock.kafka.settings import KNOWN_CLUSTER, KafkaSettings
 from penstock.spark.stores import logins_in
 from penstock.tasks.heap import SMALLEST_HEAP_BYTES
 
@@ -99,8 +100,26 @@ class SparkSettings(KafkaSettings, BaseSettings):
 
     @property
     def kafka(self) -> Kafka:
-        """How the bus is reached. Raises Unavailable when a file of its settings cannot be read."""
+        """How the cell's own Kafka is reached. Raises Unavailable when a file of its settings cannot be read."""
         return self.kafka_of(self.kafka_bootstrap)
+
+    def cluster(self, name: str | None) -> Kafka:
+        """How a Kafka cluster is reached; None: the cell's own. Raises BrokenTask when the container does not know it,
+        Unavailable when a file of its settings cannot be read."""
+        if name is None:
+            return self.kafka
+        if name not in self.cluster_names:
+            raise BrokenTask(self.unknown_cluster(name), rule=KNOWN_CLUSTER)
+        return self.further_cluster(name)
+
+    def kafkas(self) -> Iterator[Kafka]:
+        """All clusters that jobs may use."""
+        yield from (self.cluster(name) for name in (None, *self.cluster_names))
+
+    @model_validator(mode="after")
+    def _each_cluster_once(self) -> Self:
+        self.require_own_brokers(self.kafka_bootstrap)
+        return self
 
     @property
     def secrets(self) -> Mapping[str, str]:

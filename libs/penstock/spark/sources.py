@@ -75,11 +75,13 @@ def kafka_options(
 ) -> dict[str, str]:
     """The options of the Kafka source."""
     options = {
-        **connection_options(settings),
+        **connection_options(settings, source.cluster),
         **starting_options(source),
         "assign": json.dumps({source.topic: list(part.members())}),
         "failOnDataLoss": "true",
     }
+    if source.cluster is not None:
+        options["cluster"] = source.cluster
     if "headers" in source.metadata_columns:
         options["includeHeaders"] = "true"
     return {**options, **more, **balance_options(source)}
@@ -93,10 +95,10 @@ def starting_options(source: Input) -> dict[str, str]:
     return {"startingTimestamp": str(millis), "startingOffsetsByTimestampStrategy": "latest"}
 
 
-def connection_options(settings: SparkSettings) -> dict[str, str]:
-    """How Kafka is read, by streaming and batch queries."""
+def connection_options(settings: SparkSettings, cluster: str | None = None) -> dict[str, str]:
+    """How a cluster is read, by streaming and batch queries. Raises BrokenTask when the container does not know it."""
     return {
-        **settings.kafka.spark_options(),
+        **settings.cluster(cluster).spark_options(),
         "kafka.isolation.level": "read_committed",
         # Spark reads up to offsets that are there, so a fetch never has to wait for rows. With Kafka's 500 ms the fetch
         # that a consumer sends ahead at the end of the log holds up its next question, once for each key group.
@@ -129,7 +131,7 @@ def first_beyond(
     milliseconds, as in Spark's watermark. Raises Spark's errors when the records cannot be read.
     """
     options = {
-        **connection_options(settings),
+        **connection_options(settings, source.cluster),
         "assign": json.dumps({source.topic: sorted(spans)}),
         "startingOffsets": json.dumps({source.topic: {str(group): begin for group, (begin, _) in spans.items()}}),
         "endingOffsets": json.dumps({source.topic: {str(group): until for group, (_, until) in spans.items()}}),

@@ -34,6 +34,7 @@ from penstock.spark.measure.malformed import Counts
 from penstock.spark.measure.quiet import order_of
 from penstock.spark.measure.rates import Batches
 from penstock.spark.measure.traffic import Samples
+from penstock.spark.parts import require_clusters
 from penstock.spark.paths import require_allowed_paths
 from penstock.spark.pools import SchedulerPools
 from penstock.spark.producers import NOTED_MARKS, writes_marks
@@ -183,14 +184,14 @@ class RunningTask:
     def _require_inputs(self) -> None:
         """Keys are sampled before the first batch only: later starts must be quick, and the host goes on sampling."""
         is_new = last_offset(self.checkpoint, self.runtime.files) is None
-        config, bootstrap = self.spec.config, self.runtime.settings.kafka
-        topics = input_topics(config, bootstrap)
-        require_no_problem(check_inputs(config, bootstrap, topics, self.runtime.spark if is_new else None))
+        config, clusters = self.spec.config, self.runtime.settings.cluster
+        topics = input_topics(config, clusters)
+        require_no_problem(check_inputs(config, clusters, topics, self.runtime.spark if is_new else None))
         require_same_topics(self.runtime.files, self.checkpoint, topics)
 
     def _require_noted_topics(self) -> None:
-        config, bootstrap = self.spec.config, self.runtime.settings.kafka
-        require_noted_topics(self.runtime.files, [self.checkpoint], lambda: input_topics(config, bootstrap))
+        config, clusters = self.spec.config, self.runtime.settings.cluster
+        require_noted_topics(self.runtime.files, [self.checkpoint], lambda: input_topics(config, clusters))
 
     def follow(self, spec: TaskSpec) -> None:
         """From now on the task's spec is `spec`. A query that is quiescing finishes its batch and gets no more rows;
@@ -347,7 +348,7 @@ def note_marks(runtime: Runtime, spec: TaskSpec, checkpoint: str) -> None:
     if not writes_marks(spec.config):
         return
     folder, _, _ = checkpoint.rpartition("/")
-    name = f"{NOTED_MARKS}{spec.config.output.topic}"  # type: ignore[union-attr]
+    name = f"{NOTED_MARKS}{spec.config.output.full_topic}"  # type: ignore[union-attr]
     if name not in runtime.files.names(folder):
         with suppress(FileExistsError):
             runtime.files.write(f"{folder}/{name}", b"")
@@ -370,8 +371,9 @@ def make_frame(runtime: Runtime, spec: TaskSpec, checkpoint: str, token: str, st
     """
     config, settings = spec.config, runtime.settings
     require_allowed_paths(config, settings.path_roots)
+    require_clusters(config, settings)
     session = runtime.session(config, checkpoint, token)
-    malformed = MalformedRecords(session, spec.job, config, connection_options(settings), settings.kafka)
+    malformed = MalformedRecords(session, spec.job, config, partial(connection_options, settings), settings.kafka)
     inputs = read_inputs(session, config, spec.key_groups, settings, stop_at, malformed)
     inputs |= read_streams(session, config, settings.path_roots)
     versions = TableVersions(session, checkpoint, runtime.files, settings.path_roots) if checkpoint else None

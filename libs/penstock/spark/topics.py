@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import threading
+from collections import defaultdict
 from collections.abc import Collection
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache
 from typing import Any, NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AclOperation, AdminClient  # type: ignore[attr-defined]
 
-from penstock.kafka.access import Brokers
+from penstock.config.topics import topic_and_cluster
+from penstock.kafka.access import Brokers, Clusters
 from penstock.kafka.refusals import Admin
 
 ANSWER_SECONDS = 15.0
@@ -55,6 +57,27 @@ def described(bootstrap: Brokers, topics: Collection[str], *, within_seconds: fl
         return {topic: _topic(answer) for topic, answer in asked.items()}
     except KafkaException as error:
         raise asking.failed(f"kafka did not describe the topics {', '.join(sorted(topics))}", error) from error
+
+
+def described_on(
+    clusters: Clusters, names: Collection[str], *, within_seconds: float | None = None
+) -> dict[str, Topic]:
+    """Each of the topics, which may be on several clusters, by its full name; the clusters are asked at once. Raises as
+    `described` does, where one of them does."""
+    by_cluster: defaultdict[str | None, dict[str, str]] = defaultdict(dict)
+    for name in names:
+        topic, cluster = topic_and_cluster(name)
+        by_cluster[cluster][topic] = name
+    if not by_cluster:
+        return {}
+
+    def ask(cluster: str | None) -> dict[str, Topic]:
+        full = by_cluster[cluster]
+        found = described(clusters(cluster), full, within_seconds=within_seconds)
+        return {full[topic]: facts for topic, facts in found.items()}
+
+    with ThreadPoolExecutor(len(by_cluster)) as pool:
+        return {name: facts for found in pool.map(ask, by_cluster) for name, facts in found.items()}
 
 
 def _topic(answer: Future[Any]) -> Topic:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection, TextClause, text
 
 from penstock.config.model import Slo
+from penstock.config.topics import topic_and_cluster
 from penstock.model.health import AGAIN, JobFacts, Moment, TaskFacts, Verdict, verdict
 from penstock.model.jobs import JobState
 from penstock.store.package_use import USES_OF_PACKAGE, package_named
@@ -66,9 +67,11 @@ _FILTERS = f"""starts_with(jobs.name, :prefix)
     AND (CAST(:package AS jsonb) IS NULL OR EXISTS ({USES_OF_PACKAGE}))
     AND (CAST(:topic AS text) IS NULL OR EXISTS (
         SELECT FROM {_KNOWN}
-        WHERE :topic IN (known.config->'output'->>'topic', known.config->>'dead_letter_topic')
-            OR jsonb_path_exists(known.config, '$.inputs.*.topic ? (@ == $topic)',
-                jsonb_build_object('topic', CAST(:topic AS text)))))"""
+        WHERE (known.config->>'dead_letter_topic' = :topic AND CAST(:cluster AS text) IS NULL)
+            OR EXISTS (
+                SELECT FROM (SELECT known.config->'output' AS used UNION ALL
+                    SELECT jsonb_path_query(known.config, '$.inputs.*')) places
+                WHERE used->>'topic' = :topic AND used->>'cluster' IS NOT DISTINCT FROM CAST(:cluster AS text))))"""
 _PAGE = text(_JOBS.format(where=_FILTERS))
 _CRASHED = "SELECT job FROM task_crashes WHERE job > :after AND cardinality(crashed_at) >= :again"
 _CRASHED_PAGE = text(_JOBS.format(where=f"{_FILTERS} AND jobs.name IN ({_CRASHED})"))
@@ -135,11 +138,12 @@ def read_page(
 ) -> list[JobHealth]:
     """At most `limit` jobs by name, from after `after`, that match all the filters given.
 
-    `package`: `name/version`. `crashed`: only jobs of which some task crashed so often lately that it may crash again
-    and again.
+    `package`: `name/version`. `topic`: its full name. `crashed`: only jobs of which some task crashed so often lately
+    that it may crash again and again.
     """
     needed = None if package is None else package_named(*package.partition("/")[::2])
-    filters = {"prefix": prefix, "owner": owner, "package": needed, "topic": topic, "again": AGAIN}
+    name, cluster = (None, None) if topic is None else topic_and_cluster(topic)
+    filters = {"prefix": prefix, "owner": owner, "package": needed, "topic": name, "cluster": cluster, "again": AGAIN}
     values = _values(limit, state, after) | filters
     return _judged(connection, _CRASHED_PAGE if crashed else _PAGE, values)
 

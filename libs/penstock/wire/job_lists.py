@@ -11,7 +11,8 @@ from penstock.wire.service_client import ServiceClient
 
 
 class JobFilters(TypedDict, total=False):
-    """Which jobs a list has. None does not count. `package`: `name/version`. `topic`: that the job reads or writes."""
+    """Which jobs a list has. None does not count. `package`: `name/version`. `topic`: that the job reads
+    or writes, by its full name (`orders`, or `orders@eu` of a further Kafka cluster)."""
 
     prefix: str | None
     owner: str | None

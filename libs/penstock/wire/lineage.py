@@ -27,7 +27,8 @@ class Use(StrEnum):
 
 
 class Dataset(View):
-    """A topic; a folder by its path; or a Postgres table as `postgres:<connection>/<table>`. No two have one name."""
+    """A topic, on a further Kafka cluster as `orders@eu`; a folder by its path; or a Postgres table as
+    `postgres:<connection>/<table>`. No two have one name."""
 
     name: str
     kind: DatasetKind

@@ -45,8 +45,9 @@ def list_jobs(
     topic: requests.OptionalText = None,
     health: Health | None = None,
 ) -> JobPage:
-    """Jobs by name that match all the filters. `package` is `name/version`, and `topic` one that is read or written: a
-    task has it or is to have it, or a plan or restore that goes on needs it.
+    """Jobs by name that match all the filters. `package` is `name/version`, and `topic` one that is read or written
+    (`orders`; on a further Kafka cluster `orders@eu`): a task has it or is to have it, or a plan or restore that goes
+    on needs it.
 
     With `health` a page may be short although more jobs follow.
     """

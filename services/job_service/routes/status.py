@@ -26,7 +26,7 @@ def status(parts: PartsOf) -> StatusView:
     store_seconds = time.perf_counter() - begun_at
     probes = parts.probes
     services = probes.services(_addresses(cell, probes.task_service_urls))
-    return status_of(Seen(cell, services, probes.bus(), head(), store_seconds, probes.reports_old_seconds))
+    return status_of(Seen(cell, services, probes.buses(), head(), store_seconds, probes.reports_old_seconds))
 
 
 def _addresses(cell: CellFacts, task_services: tuple[str, ...]) -> dict[str, str]:

@@ -25,6 +25,7 @@ from penstock.tasks.rollout import Rejected
 from services.job_service import views
 from services.job_service.causes.facts import ContainerEvidence, Crashes, Elsewhere, Facts, Minute, Upstream
 from services.job_service.explain import DEFAULT_LAYER, explain
+from services.job_service.flows import topics_read_by
 from services.job_service.store import history, overview
 from services.job_service.store.cell import read_cell
 from services.job_service.store.layers import all_layers
@@ -133,8 +134,7 @@ def _placed(connection: Connection, job: str, running: overview.RunningRow | Non
 
 def _upstream(connection: Connection, job: str, config: Mapping[str, Any]) -> list[Upstream]:
     """The jobs that write what this one reads."""
-    topics = [source["topic"] for source in (config.get("inputs") or {}).values()]
-    asked = {"topics": topics, "job": job, "limit": _MOST_UPSTREAM}
+    asked = {"topics": topics_read_by(config), "job": job, "limit": _MOST_UPSTREAM}
     writes = {row.job: row.writes for row in connection.execute(_WRITERS, asked)}
     healths = read_named(connection, list(writes)) if writes else []
     return [

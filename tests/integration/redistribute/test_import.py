@@ -16,7 +16,7 @@ from penstock.control.errors import BrokenTask
 from penstock.local.kafka import EmbeddedKafka
 from penstock.spark.files import LocalFiles, local_path
 from penstock.spark.redistribute.engine import redistribute
-from penstock.spark.savepoint.foreign import import_checkpoint, read_application
+from penstock.spark.savepoint.foreign import import_checkpoint, problems, read_application
 from penstock.spark.savepoint.take import savepoint_folder
 from penstock.spark.session import STATE_STORES
 from penstock.spark.task import Runtime
@@ -175,3 +175,27 @@ def test_what_is_no_whole_checkpoint_is_refused(runtime: Runtime, sums: Applicat
 
 def _dies(*_: object) -> None:
     raise RuntimeError("the application dies")
+
+
+@pytest.mark.long
+def test_an_application_that_read_another_cluster_goes_on_as_a_job(
+    both: Runtime, kafka: EmbeddedKafka, eu: EmbeddedKafka, keys: Keys, tmp_path: Path
+) -> None:
+    """1. The names of topics in its checkpoint have no cluster; the job's input says which. 2. Of two inputs of one
+    name nobody could say it: refused."""
+    events = Events(eu.bootstrap, make_topic(eu.bootstrap, KEY_GROUPS), keys)
+    events.add_range(0, 100)
+    application = summing(both, events, tmp_path)
+    application.run()
+    fields = {"query": SUM, "output_mode": "update", "task_count": 2}
+    config = job_config({"events": events.topic}, "spark", output_topic(kafka.bootstrap), **fields)
+    there = config.inputs["events"].model_copy(update={"cluster": "eu"})
+    job = Job(both, config.model_copy(update={"inputs": {"events": there}}))
+    take_in(job, application.checkpoint)
+    assert start_from(job).state_rows > 0
+    events.add_range(100, 200)
+    job.run()
+    assert job.last_rows("k") == job.unsplit().last_rows("k")
+
+    found = next(problems(read_application(str(application.checkpoint), both.files), config, ["a@eu", "a"]))
+    assert "does not tell topics of one name apart" in found

@@ -26,7 +26,7 @@ QUERY = {"sql": "SELECT k, v FROM events"}
 
 def note(job: Job) -> None:
     """As each start does."""
-    topics = input_topics(job.config, job.runtime.settings.kafka_bootstrap)
+    topics = input_topics(job.config, job.runtime.settings.cluster)
     for index in range(job.config.task_count):
         require_same_topics(job.runtime.files, str(job.checkpoint(index)), topics)
 

@@ -31,7 +31,7 @@ def test_a_record_is_decoded_once(spark: SparkSession, name: str, function: str)
         F.col("id").cast("string").cast("binary").alias("value"), F.col("id").alias("offset"), F.lit(0)
     )
     records = records.toDF("value", "offset", "partition")
-    malformed = MalformedRecords(spark, "j", JobConfig.model_validate(job()), {})
+    malformed = MalformedRecords(spark, "j", JobConfig.model_validate(job()), lambda _: {})
     source = Input(topic="t", key_groups=1, format=name, value_schema="a INT, b STRING")  # type: ignore[arg-type]
     plan = malformed.rows("events", source, records).where("a > 1")._jdf.queryExecution().optimizedPlan().toString()
     assert plan.count(f"{function}(") == 1

@@ -63,7 +63,7 @@ def records_of(session: SparkSession, topic: str, options: Mapping[str, str]) ->
 def rows_of_a_job(session: SparkSession, source: Input, options: dict[str, str], brokers: Brokers = "") -> DataFrame:
     """The rows of an input as the query of a job gets them. `brokers`: for the registry of its schemas."""
     config = JobConfig.model_validate(job())
-    malformed = MalformedRecords(session, "bench", config, options, brokers)
+    malformed = MalformedRecords(session, "bench", config, lambda _: options, brokers)
     return malformed.rows("events", source, records_of(session, source.topic, options))
 
 

@@ -38,6 +38,8 @@ CHANGES = [
     ({"inputs": {"flights": {"topic": "other"}}}, FORBIDDEN, ["inputs.flights.topic"]),
     ({"inputs": {"flights": {"key_columns": ["dest", "carrier"]}}}, RESCALE, ["inputs.flights.key_columns"]),
     ({"inputs": {"flights": {"key_groups": 9}}}, RESCALE, ["inputs.flights.key_groups"]),
+    ({"inputs": {"flights": {"cluster": "eu"}}}, FORBIDDEN, ["inputs.flights.cluster"]),
+    ({"output": {"cluster": "eu"}}, RESCALE, ["output.cluster"]),
     ({"output": {"key_groups": 4}}, FORBIDDEN, ["output.key_groups"]),
     ({"state_backend": "rocksdb"}, FORBIDDEN, ["state_backend"]),
     ({"priority": 5, "task_count": 2, "owner": "me"}, RESCALE, ["priority", "task_count", "owner"]),

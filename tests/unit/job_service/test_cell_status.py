@@ -31,7 +31,7 @@ def cell(**facts: Any) -> CellFacts:
 
 
 def seen(of: CellFacts | None = None, **facts: Any) -> Seen:
-    well = Seen(of or cell(), {"task_service": Probe("http://t")}, Probe("k:1", brokers=1), "0011", 0.01, 60.0)
+    well = Seen(of or cell(), {"task_service": Probe("http://t")}, {None: Probe("k:1", brokers=1)}, "0011", 0.01, 60.0)
     return well._replace(**facts)
 
 
@@ -86,7 +86,18 @@ BAD = {
     ),
     "another schema": (seen(schema="0012"), "store", "schema 0011; this release has 0012", "release"),
     "a slow store": (seen(store_seconds=3.0), "store", "answers in 3000 ms", "pg_stat_activity"),
-    "no broker": (seen(bus=Probe("k:1", "timed out")), "bus", "no broker answers at k:1: timed out", "start Kafka"),
+    "no broker": (
+        seen(buses={None: Probe("k:1", "timed out")}),
+        "bus",
+        "answers at k:1: timed out",
+        "PENSTOCK_KAFKA_BOOTSTRAP",
+    ),
+    "no broker of another cluster": (
+        seen(buses={None: Probe("k:1", brokers=1), "eu": Probe("e:1", "timed out")}),
+        "bus eu",
+        "no broker answers at e:1: timed out",
+        "eu in PENSTOCK_KAFKA_CLUSTERS",
+    ),
     "a silent container": (
         seen(cell(containers=[container(), container("b", report_age_seconds=61.0)])),
         "containers",
@@ -137,4 +148,4 @@ def test_a_lost_container_may_be_forgotten() -> None:
 
 
 def test_a_service_that_does_not_know_where_kafka_is_says_nothing_of_it() -> None:
-    assert "bus" not in [line.part for line in status_of(seen(bus=None)).parts]
+    assert "bus" not in [line.part for line in status_of(seen(buses={})).parts]

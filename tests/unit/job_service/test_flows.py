@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.control.errors import InvalidConfig
-from services.job_service.flows import Flow, Flows, flow_of
+from services.job_service.flows import Flow, Flows, flow_of, topics_read_by
 from tests.support.config.jobs import job
 
 
@@ -52,6 +52,21 @@ def test_the_first_of_two_halves_of_a_loop_is_taken_and_the_second_refused() -> 
     found.take(flow("c: t0 > t5"))
     found.take(flow("a: t0 > t9"))
     found.take(flow("b: t1 > t0"))
+
+
+def test_topics_of_one_name_on_two_clusters_are_two_topics() -> None:
+    """1. What a job reads and writes has the name of its cluster. 2. A mirror is no loop, nor are dead letters of the
+    cell's own Kafka in its way; 3. the way back over the other cluster is a loop."""
+    here, there = {"topic": "orders"}, {"topic": "orders", "cluster": "eu"}
+    mirror = flow_of("mirror", job({"inputs": {"flights": here}, "output": there}))
+    assert (mirror.reads[1:], mirror.writes, mirror.dead_letters) == (("orders",), "orders@eu", "mirror.dead-letters")
+    assert topics_read_by(job({"inputs": {"flights": there}})) == ["orders@eu"]
+    found = Flows([mirror, flow_of("bad", job({"dead_letter_topic": "rows"}))])
+    found.take(flow_of("apart", job({"inputs": {"flights": here}, "output": {"topic": "rows", "cluster": "eu"}})))
+    with pytest.raises(InvalidConfig, match="back > orders > mirror > orders@eu > back"):
+        found.take(flow_of("back", job({"inputs": {"flights": there}, "output": here})))
+    with pytest.raises(InvalidConfig, match="malformed records of the job bad go to rows"):
+        found.take(flow_of("mixed", job({"inputs": {"flights": there}, "output": {"topic": "rows"}})))
 
 
 @pytest.mark.parametrize("allows", ["a", "b"])

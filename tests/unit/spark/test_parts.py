@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,8 @@ import pytest
 from penstock.config.problems import Problem
 from penstock.config.validate import check_merged
 from penstock.control.errors import Unavailable
+from penstock.kafka.access import Kafka
+from penstock.kafka.clusters import clusters_of
 from penstock.kafka.refusals import LOGIN
 from penstock.spark import parts
 from penstock.spark.packages import pack
@@ -19,6 +22,7 @@ from penstock.spark.topics import Topic
 from tests.support.config.jobs import job
 
 SETTINGS = SparkSettings(checkpoint_root="", kafka_bootstrap="127.0.0.1:1", connections={})
+CLUSTERS = {"eu": {"bootstrap": "127.0.0.1:2"}}
 PYTHON = {"query": {"sql": None, "python": "rules:f"}}
 POSTGRES = {"type": "postgres", "topic": None, "key_groups": None, "key_columns": None, "table": "t"}
 
@@ -34,6 +38,7 @@ POSTGRES = {"type": "postgres", "topic": None, "key_groups": None, "key_columns"
         ),
         ({"output": POSTGRES | {"connection": "other"}}, "output.connection", "known_connection"),
         (PYTHON | {"secrets": {"token": "absent"}}, "secrets.token", "known_secret"),
+        ({"inputs": {"flights": {"cluster": "us"}}}, "inputs.flights.cluster", "known_cluster"),
     ],
 )
 def test_a_part_that_the_container_does_not_have_is_named(
@@ -44,13 +49,43 @@ def test_a_part_that_the_container_does_not_have_is_named(
     pack(tmp_path / "rules", "rules", "1", tmp_path)
     (tmp_path / "present").write_text("value")
     settings = SparkSettings(
-        checkpoint_root=str(tmp_path), packages_root=tmp_path, secrets_root=tmp_path, connections={"default": "url"}
+        checkpoint_root=str(tmp_path),
+        packages_root=tmp_path,
+        secrets_root=tmp_path,
+        connections={"default": "url"},
+        kafka_clusters=CLUSTERS,
     )
     right = {"package": {"name": "rules", "version": "1"}, "output": POSTGRES | {"connection": "default"}}
     right |= PYTHON | {"secrets": {"token": "present"}}
     assert missing_parts(check_merged(job(right), carries=True), settings) == []
     problems = missing_parts(check_merged(job(right | change), carries=True), settings)
     assert [(each.field, each.rule) for each in problems] == [(field, rule)]
+
+
+def test_a_cluster_that_the_container_does_not_know_is_told_with_those_that_it_knows() -> None:
+    """Kafka is not asked then: nobody knows where."""
+    settings = SETTINGS.model_copy(update={"kafka_clusters": clusters_of(CLUSTERS)})
+    known = check_merged(job({"inputs": {"flights": {"cluster": "eu"}}, "output": {"cluster": "eu"}}), carries=True)
+    assert missing_parts(known, settings) == []
+    config = check_merged(job({"output": {"cluster": "us"}}), carries=True)
+    (problem,) = found_without_spark(config, True, settings=settings).problems
+    assert (problem.field, problem.rule) == ("output.cluster", "known_cluster")
+    assert problem.detail.endswith("there is no Kafka cluster us in PENSTOCK_KAFKA_CLUSTERS, which names eu")
+
+
+def test_each_input_is_looked_for_on_its_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The topic is there on the cell's own Kafka, and missing on the other one."""
+
+    def described(kafka: Kafka, topics: Collection[str], **_: object) -> dict[str, Topic]:
+        return {name: Topic(8 if kafka.cluster is None else None) for name in topics}
+
+    monkeypatch.setattr("penstock.spark.topics.described", described)
+    settings = SETTINGS.model_copy(update={"kafka_clusters": clusters_of(CLUSTERS)})
+    there = job()["inputs"]["flights"] | {"cluster": "eu"}
+    config = check_merged(job({"inputs": {"others": there}}), carries=True)
+    problems = found_without_spark(config, True, settings=settings).problems
+    assert [(each.field, each.rule) for each in problems] == [("inputs.others.topic", "topic_exists")]
+    assert problems[0].detail == "inputs.others: there is no topic flights@eu"
 
 
 @pytest.mark.parametrize(

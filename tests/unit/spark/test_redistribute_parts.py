@@ -21,9 +21,17 @@ from penstock.spark.redistribute.keys import KeyedOperator, KeyFunction, key_fun
 from penstock.spark.redistribute.level import Span, cuts, furthest, lagging, offsets_left
 from penstock.spark.redistribute.move import require_same
 from penstock.spark.redistribute.new import NewGeneration, NewTask
-from penstock.spark.redistribute.offsets import SourceOffsets, line_of, merged, parse_line, sliced
+from penstock.spark.redistribute.offsets import (
+    SourceOffsets,
+    initial_offsets,
+    line_of,
+    merged,
+    parse_line,
+    sliced,
+    with_cluster,
+)
 from penstock.spark.redistribute.old import late
-from penstock.spark.redistribute.positions import Trace, task_specs, topics_of
+from penstock.spark.redistribute.positions import Trace, task_specs, topics_of, trace
 from penstock.spark.redistribute.stores import StateStoreInfo, metadata_for, parse_operator
 from penstock.spark.sinks.folder_owner import LOG, QUERY, bind
 from penstock.spark.task import Runtime
@@ -130,6 +138,32 @@ def test_the_cut_of_a_key_group_is_its_first_row_beyond(
 
     assert cuts(begins, ends, search) == expected
     assert all(until <= max(begins[group] + 20_000, 6 * expected[group]) for group, until in asked.items())
+
+
+def test_what_a_source_notes_of_its_beginning_has_a_plain_name_in_a_folder_of_its_cluster(tmp_path: Path) -> None:
+    """Two inputs of one topic name: each finds its own note again."""
+    sources = (source("orders@eu", p0=4), source("orders", p0=9))
+    for number, each in enumerate(sources):
+        path, content = initial_offsets(number, each)
+        file = tmp_path / path
+        file.parent.mkdir(parents=True)
+        file.write_text(content)
+    assert (tmp_path / "sources" / "0@eu" / "0").read_text() == '\0v1\n{"orders":{"0":4}}'
+    assert trace(str(tmp_path), LOCAL_FILES).sources == sources
+
+
+@pytest.mark.parametrize(
+    ("topic", "inputs", "named"),
+    [
+        pytest.param("a@eu", ["a@eu", "a"], "a@eu", id="a full name"),
+        pytest.param("a", ["a@eu", "a"], "a", id="of the cell's own Kafka"),
+        pytest.param("a", ["a@eu", "b"], "a@eu", id="of Spark, with one such input"),
+        pytest.param("a", ["a@eu", "a@us"], "a", id="of one of two, nobody knows which"),
+        pytest.param("a@us", ["a@eu"], "a@us", id="of no input"),
+    ],
+)
+def test_an_imported_checkpoint_has_plain_names(topic: str, inputs: list[str], named: str) -> None:
+    assert with_cluster(source(topic, p0=1), inputs) == source(named, p0=1)
 
 
 def trace_of(batch: int | None, *topics: str | None) -> Trace:

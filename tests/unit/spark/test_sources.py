@@ -11,6 +11,7 @@ from penstock.config.event_time import delay_millis
 from penstock.config.keygroups import KeyGroupRange
 from penstock.config.model import Input
 from penstock.control.errors import BrokenTask
+from penstock.kafka.clusters import clusters_of
 from penstock.spark.balance import balance_options, bounded, limit_options
 from penstock.spark.settings import SparkSettings
 from penstock.spark.sources import kafka_options
@@ -57,6 +58,24 @@ def test_a_bounded_source_stops_at_its_offsets_and_its_watermark_does_not_follow
     marked = {"producerMarks": "flights.marks", "announce": "true"}
     until = bounded(marked, source, KeyGroupRange(1, 3), {"flights.marks": {0: 9}})
     assert until == {"producerMarks": "flights.marks", "producerMarksUntil": "9"}
+
+
+def test_a_source_of_another_cluster_reads_there_and_takes_only_ends_of_its_own_topics() -> None:
+    clusters = clusters_of({"eu": {"bootstrap": "eu:9092"}})
+    settings = SETTINGS.model_copy(update={"kafka_clusters": clusters})
+    source = Input(topic="flights", cluster="eu", key_groups=8)
+    part = KeyGroupRange(1, 3)
+    options = kafka_options(source, part, settings, {"producerMarks": "flights.penstock-marks"})
+    assert (options["kafka.bootstrap.servers"], options["cluster"]) == ("eu:9092", "eu")
+    assert json.loads(options["assign"]) == {"flights": [1, 2]}
+    here = {"flights": {1: 5, 2: 6}, "flights.penstock-marks": {0: 3}}
+    assert bounded(options, source, part, here) == options
+    there = {"flights@eu": {1: 7, 2: 8}, "flights.penstock-marks@eu": {0: 4}}
+    stopped = bounded(options, source, part, here | there)
+    assert json.loads(stopped["stopAtOffsets"]) == {"flights": {"1": 7, "2": 8}}
+    assert stopped["producerMarksUntil"] == "4"
+    with pytest.raises(BrokenTask, match="there is no Kafka cluster eu in PENSTOCK_KAFKA_CLUSTERS, which names none"):
+        kafka_options(source, part, SETTINGS, {})
 
 
 @pytest.mark.parametrize(

@@ -17,13 +17,14 @@ from penstock.config.model import JobConfig
 from penstock.config.plan_dataflow import PlanFacts
 from penstock.config.problems import Problem
 from penstock.control.errors import Unavailable
+from penstock.kafka.settings import KNOWN_CLUSTER
 from penstock.spark.analysis.placement import placement
 from penstock.spark.analysis.problem_of import problem_of
 from penstock.spark.balance import limit_options
 from penstock.spark.inputs.avro import schemas_as_the_registry_has_them
 from penstock.spark.inputs.checks import check_inputs
 from penstock.spark.inputs.topic_checks import input_topics
-from penstock.spark.parts import login_problems
+from penstock.spark.parts import login_problems, require_clusters
 from penstock.spark.paths import require_allowed_paths
 from penstock.spark.query import result_of
 from penstock.spark.session import release_frames, task_session
@@ -40,8 +41,8 @@ Check = Callable[[SparkSession, JobConfig, SparkSettings], Iterable[Problem]]
 
 def inputs_as_kafka_has_them(spark: SparkSession, config: JobConfig, settings: SparkSettings) -> Iterable[Problem]:
     """Topics, their partitions, and a sample of their keys."""
-    bootstrap = settings.kafka
-    return check_inputs(config, bootstrap, input_topics(config, bootstrap), sampling=spark)
+    require_clusters(config, settings)
+    return check_inputs(config, settings.cluster, input_topics(config, settings.cluster), sampling=spark)
 
 
 CHECKS: tuple[Check, ...] = (inputs_as_kafka_has_them, schemas_as_the_registry_has_them)
@@ -104,6 +105,8 @@ def analyse(spark: SparkSession, settings: SparkSettings, job: str, config: JobC
     for make in CHECKS:
         with found.catching("inputs"):
             found.problems += make(spark, config, settings)
+    if any(problem.rule == KNOWN_CLUSTER for problem in found.problems):
+        return found
     with found.catching("spark_settings", "spark_setting"):
         session = task_session(spark, config, checkpoint="", token="", unlocked=True)
         inputs = _inputs(session, config, settings, found)

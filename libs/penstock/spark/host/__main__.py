@@ -11,6 +11,7 @@ from typing import NoReturn
 from penstock.control.errors import Unavailable
 from penstock.control.logs import configure, logger
 from penstock.control.masks import Masks
+from penstock.spark.access import secrets_of_kafka
 from penstock.spark.channel import Ready
 from penstock.spark.host.exits import ExitReason
 from penstock.spark.host.pipes import MessageWriter, whole_lines
@@ -31,7 +32,7 @@ def main() -> NoReturn:
     # pyspark logs each bad query with its plan and stacks; the reply to the command says what is wrong.
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
     settings = SparkSettings()
-    masks.add(settings.kafka.secret_values())
+    masks.add(secrets_of_kafka(settings))
     events = MessageWriter(arguments.events, "events", lost=_end, mask=masks.apply)
     try:
         spark, jvm = start_session(arguments.name, settings)

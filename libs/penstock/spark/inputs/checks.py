@@ -9,14 +9,14 @@ from pyspark.sql import SparkSession
 from penstock.config.model import JobConfig
 from penstock.config.problems import Problem
 from penstock.control.errors import BrokenTask
-from penstock.kafka.access import Brokers
+from penstock.kafka.access import Clusters
 from penstock.spark.inputs.key_sample import key_function_problem
 from penstock.spark.inputs.topic_checks import topic_problems
 from penstock.spark.topics import Topic
 
 
 def check_inputs(
-    config: JobConfig, bootstrap: Brokers, topics: Mapping[str, Topic], sampling: SparkSession | None
+    config: JobConfig, clusters: Clusters, topics: Mapping[str, Topic], sampling: SparkSession | None
 ) -> tuple[Problem, ...]:
     """What Kafka says against the inputs of a job; nothing is created, and the checkpoint is not looked at.
 
@@ -31,7 +31,7 @@ def check_inputs(
         return problems
     fields = {problem.field for problem in problems}
     sound = {name: source for name, source in config.inputs.items() if not _has_problem(name, fields)}
-    sampled = (key_function_problem(name, source, bootstrap, sampling) for name, source in sound.items())
+    sampled = (key_function_problem(name, source, clusters(source.cluster), sampling) for name, source in sound.items())
     return problems + tuple(problem for problem in sampled if problem is not None)
 
 

@@ -66,8 +66,8 @@ def _problem(name: str, source: Input, good: int, count: int, remedy: Callable[[
         return None
     field = f"inputs.{name}.key_function"
     said = (
-        f"{field} is {source.key_function}, but only {good} of {count} sampled keys of the topic {source.topic} are in "
-        "the partition that it gives"
+        f"{field} is {source.key_function}, but only {good} of {count} sampled keys of the topic {source.full_topic} "
+        "are in the partition that it gives"
     )
     return Problem(field, "key_function_of_producer", f"{said}: {remedy()}")
 
@@ -132,7 +132,7 @@ def sample(source: Input, bootstrap: Brokers) -> list[SampledKey]:
     try:
         return [_sampled(source, record) for record in _newest(consumer, source)]
     except KafkaException as error:
-        raise Unavailable(f"kafka did not give records of {source.topic}: {error}") from error
+        raise Unavailable(f"kafka did not give records of {source.full_topic}: {error}") from error
     finally:
         consumer.close()
 

@@ -185,14 +185,18 @@ def _has_no_key(source: Input) -> str:
     return f"{key} IS NULL OR CAST({key} AS STRING) = ''" if source.key_function == "crc32" else f"{key} IS NULL"
 
 
+KafkaOptions = Callable[[str | None], dict[str, str]]
+
+
 class MalformedRecords:
     """Filters the inputs of one task, and writes what is malformed before each batch is committed.
 
-    `java` is its `io.penstock.sources.MalformedRecords`.
+    `java` is its `io.penstock.sources.MalformedRecords`. `kafka`: how Spark reads a cluster. Dead letters are on the
+    cell's own.
     """
 
     def __init__(
-        self, session: SparkSession, job: str, config: JobConfig, kafka: dict[str, str], brokers: Brokers = ""
+        self, session: SparkSession, job: str, config: JobConfig, kafka: KafkaOptions, brokers: Brokers = ""
     ) -> None:
         jvm: Any = session._jvm
         self.java = jvm.io.penstock.sources.MalformedRecords()
@@ -208,14 +212,15 @@ class MalformedRecords:
         jvm: Any = self._session._jvm
         context = self._session.sparkContext._jsc.sc()
         filtered = jvm.io.penstock.sources.RecordFilter(
-            context, name, source.topic, source.malformed, float(source.malformed_limit)
+            context, name, source.full_topic, source.malformed, float(source.malformed_limit)
         )
         avro = avro_decoder(self._session, source, self._brokers) if source.format == "avro" else None
         value = decoded(self._session, source) if avro is None else avro.decoded()
         kind, reason = kind_of(self._session, source), reason_of(self._session, source, avro)
         parts = (_java(each) for each in (value, kind, reason))
         decoder = None if avro is None else avro.java
-        self.java.add(name, source.topic, filtered, *parts, decoder, self._kafka, self._job, self._topic)
+        kafka = (self._kafka(source.cluster), self._kafka(None))
+        self.java.add(name, source.full_topic, filtered, *parts, decoder, *kafka, self._job, self._topic)
         if source.key_function in ("kafka", "crc32"):
             self._filters.append(filtered)
         if source.malformed != "null":

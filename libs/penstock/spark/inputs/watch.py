@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
 from pyspark.sql import SparkSession
 
 from penstock.config.model import Input
 from penstock.config.problems import Problem
+from penstock.config.topics import topic_and_cluster
 from penstock.control.clock import Clock
-from penstock.control.errors import Unavailable
+from penstock.control.errors import BrokenTask, Unavailable
 from penstock.control.logs import logger
-from penstock.kafka.access import Brokers
+from penstock.kafka.access import Clusters
 from penstock.model.alerts import AlertKind
 from penstock.spark.inputs.key_sample import key_function_problem
 from penstock.spark.inputs.topic_checks import PARTITIONS, topic_problems
-from penstock.spark.topics import Topic, described
+from penstock.spark.topics import Topic, described_on
 from penstock.tasks.spec import TaskSpec
 
 log = logger(__name__)
@@ -30,7 +31,7 @@ class _Keys(NamedTuple):
     """What a sample of keys depends on, so that tasks of one job share it."""
 
     name: str
-    topic: str
+    full_topic: str
     key_function: str
     key_columns: tuple[str, ...]
     key_groups: int
@@ -41,19 +42,32 @@ class _Keys(NamedTuple):
 class InputWatch:
     """What is wrong with the inputs of tasks that run. For use by one thread."""
 
-    def __init__(self, session: SparkSession, bootstrap: Brokers, clock: Clock) -> None:
+    def __init__(self, session: SparkSession, clusters: Clusters, clock: Clock) -> None:
         self._session = session
-        self._bootstrap = bootstrap
+        self._clusters = clusters
         self._clock = clock
         self._sampled: dict[_Keys, tuple[float, Problem | None]] = {}
 
     def check(self, specs: Iterable[TaskSpec]) -> dict[str, dict[str, str]]:
-        """By task the kinds of alerts with their reasons; tasks without any are there, too. Raises Unavailable."""
-        tasks = list(specs)
-        topics = {source.topic for spec in tasks for source in spec.config.inputs.values()}
-        known = described(self._bootstrap, topics)
+        """By task the kinds of alerts with their reasons; tasks without any are there, too. Left out are tasks with an
+        input of a cluster that does not answer."""
+        given = list(specs)
+        topics = {source.full_topic for spec in given for source in spec.config.inputs.values()}
+        known = self._known(topics)
+        tasks = [spec for spec in given if all(each.full_topic in known for each in spec.config.inputs.values())]
         self._sample(tasks)
         return {spec.task_id: self._problems(spec, known) for spec in tasks}
+
+    def _known(self, topics: Collection[str]) -> dict[str, Topic]:
+        """The topics of the clusters that answer."""
+        known: dict[str, Topic] = {}
+        for cluster in sorted({topic_and_cluster(topic)[1] for topic in topics}, key=str):
+            of_cluster = [topic for topic in topics if topic_and_cluster(topic)[1] == cluster]
+            try:
+                known |= described_on(self._clusters, of_cluster)
+            except (Unavailable, BrokenTask) as error:
+                log.warning("inputs not looked at", cluster=cluster, error=error.detail)
+        return known
 
     def _problems(self, spec: TaskSpec, topics: Mapping[str, Topic]) -> dict[str, str]:
         found: dict[str, str] = {}
@@ -79,11 +93,14 @@ class InputWatch:
         for keys in due[:_SAMPLES_A_LOOK]:
             name, source = wanted[keys]
             try:
-                self._sampled[keys] = now, key_function_problem(name, source, self._bootstrap, self._session)
+                self._sampled[keys] = (
+                    now,
+                    key_function_problem(name, source, self._clusters(source.cluster), self._session),
+                )
             except Unavailable as error:
-                log.warning("keys not sampled", topic=source.topic, error=error.detail)
+                log.warning("keys not sampled", topic=source.full_topic, error=error.detail)
 
 
 def _keys(name: str, source: Input) -> _Keys:
     read_as = (source.format, source.value_schema)
-    return _Keys(name, source.topic, source.key_function, source.key_columns, source.key_groups, *read_as)
+    return _Keys(name, source.full_topic, source.key_function, source.key_columns, source.key_groups, *read_as)

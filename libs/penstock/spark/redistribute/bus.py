@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import Future
-from functools import cache, cached_property
+from functools import cache
 from typing import Any
 
 from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
@@ -13,9 +13,10 @@ from confluent_kafka.admin._listoffsets import OffsetSpec
 from penstock.config.keygroups import KeyGroupRange
 from penstock.config.model import Input
 from penstock.config.starting import starting_millis
+from penstock.config.topics import topic_and_cluster
 from penstock.control.errors import Unavailable
-from penstock.kafka.access import Brokers, kafka_at
-from penstock.spark.producers import marks_topic
+from penstock.kafka.access import Clusters
+from penstock.spark.producers import marks_of
 from penstock.spark.redistribute.offsets import SourceOffsets
 from penstock.spark.sinks.kafka import is_marked
 
@@ -25,57 +26,58 @@ _NO_RECORD = -1
 
 
 class InputEnds:
-    """Offsets as they are at the first question; later ones get the same answer."""
+    """Offsets as they are at the first question; later ones get the same answer. Topics have their full names."""
 
-    def __init__(self, bootstrap: Brokers) -> None:
-        self._bootstrap = bootstrap
+    def __init__(self, clusters: Clusters) -> None:
+        self._clusters = clusters
         self._offsets = cache(self._ask)
+        self._admin = cache(self._open)
 
     def ends(self, source: Input, part: KeyGroupRange | None = None) -> dict[int, int]:
         """By key group, of all or of a part: the offset after the last record of a committed transaction. Raises
         Unavailable."""
-        return self._offsets(source.topic, range(source.key_groups) if part is None else part.members(), "latest")
+        return self._offsets(source.full_topic, range(source.key_groups) if part is None else part.members(), "latest")
 
     def marks(self, source: Input) -> dict[str, dict[int, int]]:
         """The topic of marks of the producers of an input and its end; empty when there is none. Raises Unavailable.
 
         To be asked before `ends`: then the ends have all rows that these marks speak of.
         """
-        topic = marks_topic(source.topic)
-        if topic is None or not is_marked(self._bootstrap, source.topic):
+        topic = marks_of(source)
+        if topic is None or not is_marked(self._clusters(source.cluster), source.topic):
             return {}
         return {topic: self._offsets(topic, range(1), "latest")}
 
     def starts(self, source: Input, part: KeyGroupRange) -> SourceOffsets:
         """Where a task without a checkpoint begins. Raises Unavailable."""
-        offsets = self._offsets(source.topic, range(source.key_groups), source.starting_position)
+        offsets = self._offsets(source.full_topic, range(source.key_groups), source.starting_position)
         later = [group for group in part.members() if offsets[group] == _NO_RECORD]
         ends = self.ends(source) if later else {}
         return SourceOffsets(
-            source.topic, {group: (ends if group in later else offsets)[group] for group in part.members()}
+            source.full_topic, {group: (ends if group in later else offsets)[group] for group in part.members()}
         )
 
     def beginnings(self, topic: str, key_groups: range) -> dict[int, int]:
         """The first offsets that Kafka keeps of the topic's last key groups. Raises Unavailable."""
         return self._offsets(topic, key_groups, "earliest")
 
-    @cached_property
-    def _admin(self) -> AdminClient:
-        return AdminClient(
-            {**kafka_at(self._bootstrap).client_settings(), "socket.timeout.ms": int(_TIMEOUT_SECONDS * 1000)}
-        )
+    def _open(self, cluster: str | None) -> AdminClient:
+        settings = self._clusters(cluster).client_settings()
+        return AdminClient({**settings, "socket.timeout.ms": int(_TIMEOUT_SECONDS * 1000)})
 
-    def _ask(self, topic: str, key_groups: range, position: str) -> dict[int, int]:
+    def _ask(self, name: str, key_groups: range, position: str) -> dict[int, int]:
+        topic, cluster = topic_and_cluster(name)
+        admin = self._admin(cluster)
         wanted = {TopicPartition(topic, group): _spec(position) for group in key_groups}
         try:
             # librdkafka may look for leaders that it does not know yet only 3 s later.
-            self._admin.list_topics(topic, timeout=_TIMEOUT_SECONDS)
-            answers: dict[Any, Future[Any]] = self._admin.list_offsets(
+            admin.list_topics(topic, timeout=_TIMEOUT_SECONDS)
+            answers: dict[Any, Future[Any]] = admin.list_offsets(
                 wanted, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=_TIMEOUT_SECONDS
             )
             return {place.partition: answer.result().offset for place, answer in answers.items()}
         except KafkaException as error:
-            raise Unavailable(f"kafka did not return the offsets of {topic}: {error}") from error
+            raise Unavailable(f"kafka did not return the offsets of {name}: {error}") from error
 
 
 def _spec(position: str) -> Any:

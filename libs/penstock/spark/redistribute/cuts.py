@@ -37,7 +37,7 @@ def cuts_of(
 
     def search(spans: Mapping[int, Span]) -> dict[int, int]:
         if is_over() and any(lo > begins[group] for group, (lo, _) in spans.items()):
-            raise Unavailable(f"the search for the common watermark in {source.topic} took too long")
+            raise Unavailable(f"the search for the common watermark in {source.full_topic} took too long")
         return first_beyond(session, source, settings, last_ms, spans)
 
     return cuts(begins, ends, search)

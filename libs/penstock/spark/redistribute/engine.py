@@ -54,7 +54,7 @@ class _Redistribution:
         self._uncopied: str | None = None
         self._notes: frozenset[str] = frozenset()
         self._new = NewGeneration(runtime, task_specs(request.job, request.target), _mark_of(request))
-        self._bus = InputEnds(runtime.settings.kafka)
+        self._bus = InputEnds(runtime.settings.cluster)
 
     def run(self) -> RedistributionReport:
         """All phases, in their order."""

@@ -20,17 +20,16 @@ from penstock.spark.checkpoint import (
     commit_text,
     generation_folder,
     new_id,
-    numbers,
     offsets_text,
+    source_folders,
 )
 from penstock.spark.fence import Mark, parse_fence
 from penstock.spark.files import Files, files_of
 from penstock.spark.hadoop import CheckpointWriter
 from penstock.spark.paths import require_allowed_paths
 from penstock.spark.redistribute.manifest import MANIFEST, CopyManifest, parse_manifest
-from penstock.spark.redistribute.offsets import SourceOffsets, line_of
+from penstock.spark.redistribute.offsets import SourceOffsets, initial_offsets, line_of
 from penstock.spark.redistribute.pins import remove_pins
-from penstock.spark.redistribute.positions import initial_offsets_path, initial_offsets_text
 from penstock.spark.redistribute.stores import Operator
 from penstock.spark.sinks.files import task_folder
 from penstock.spark.sinks.folder_owner import LOG, QUERY
@@ -108,8 +107,8 @@ class NewGeneration:
     def take_notes_of_sources(self, checkpoint: str) -> None:
         """Writes what the sources of streams have noted in the old checkpoint of the one task: the files that they have
         read, or when they began."""
-        for number in numbers(f"{checkpoint}/sources", self._runtime.files):
-            folder = f"sources/{number}"
+        for _, own in source_folders(checkpoint, self._runtime.files):
+            folder = f"sources/{own}"
             for name in self._runtime.files.names(f"{checkpoint}/{folder}"):
                 if not name.startswith("."):
                     content = self._runtime.files.read(f"{checkpoint}/{folder}/{name}")
@@ -134,7 +133,8 @@ class NewGeneration:
         """Writes the initial offsets of a job that has not finished a batch yet."""
         task.writer.write(METADATA, new_id())
         for number, source in enumerate(source for source in sources if source.line is None):
-            task.writer.write(initial_offsets_path(number), initial_offsets_text(line_of(source)).encode())
+            path, content = initial_offsets(number, source)
+            task.writer.write(path, content.encode())
 
     def commit_batch(self, batch_id: int, watermark_ms: int) -> None:
         """The last step: it makes the checkpoints valid."""

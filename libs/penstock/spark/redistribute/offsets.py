@@ -1,16 +1,18 @@
 """Offsets by key group: from the lines of the old tasks' offset logs to those of the new ones. Pure.
 
 A key group is a partition of each input's topic. A job's query reads one source or several; a source is a line of the
-offsets log, `{"topic": {"<partition>": offset}}`, and each has every key group exactly once over all tasks.
+offsets log, `{"topic": {"<partition>": offset}}`, and each has every key group exactly once over all tasks. Topics have
+their full names there; only what a source notes of its beginning has plain ones, in a folder that names the cluster.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from penstock.config.keygroups import KeyGroupRange
+from penstock.config.topics import full_topic, topic_and_cluster
 from penstock.control.errors import BrokenCheckpoint, BrokenTask
 
 # No topic has such a name.
@@ -50,6 +52,21 @@ def line_of(source: SourceOffsets) -> str:
         return source.line
     offsets = {str(key_group): source.offsets[key_group] for key_group in sorted(source.offsets)}
     return json.dumps({source.topic: offsets}, separators=(",", ":"))
+
+
+def initial_offsets(number: int, source: SourceOffsets) -> tuple[str, str]:
+    """What Spark's Kafka source number `number` notes of its beginning: the path below the checkpoint, the content."""
+    topic, cluster = topic_and_cluster(source.topic)
+    return f"sources/{full_topic(str(number), cluster)}/0", f"\0v1\n{line_of(replace(source, topic=topic))}"
+
+
+def with_cluster(source: SourceOffsets | None, inputs: Collection[str]) -> SourceOffsets | None:
+    """The source with the full name of its topic, where it has the plain name of the topic of one input only. `inputs`:
+    the full names."""
+    if source is None or source.topic in inputs:
+        return source
+    named = [name for name in inputs if topic_and_cluster(name)[0] == source.topic]
+    return replace(source, topic=named[0]) if len(named) == 1 else source
 
 
 def merged(tasks: Sequence[Sequence[SourceOffsets]], key_groups: int) -> tuple[SourceOffsets, ...]:

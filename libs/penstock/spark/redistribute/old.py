@@ -14,10 +14,10 @@ from penstock.control.logs import logger
 from penstock.spark.balance import Ends
 from penstock.spark.checkpoint import is_clean, last_commit, last_offset
 from penstock.spark.fence import Mark
-from penstock.spark.producers import marks_topic
+from penstock.spark.producers import marks_of
 from penstock.spark.redistribute.cuts import cuts_of, has_event_time
 from penstock.spark.redistribute.level import furthest, offsets_left
-from penstock.spark.redistribute.positions import Generation, Position, task_specs, trace
+from penstock.spark.redistribute.positions import Generation, Position, task_specs
 from penstock.spark.redistribute.seal import is_sealed
 from penstock.spark.task import RunningTask, Runtime
 from penstock.tasks.redistribution import Layout
@@ -107,7 +107,7 @@ class OldGeneration(Generation):
         ends = self._ends.ends(source)
         if not has_event_time(source):
             return ends
-        if marks_topic(source.topic) in self._marks:
+        if marks_of(source) in self._marks:
             # Rows of several producers interleave, so rows before the goal may follow a row beyond it.
             return ends
         # With the settings of the job, as its query reads the input with.
@@ -137,7 +137,7 @@ class OldGeneration(Generation):
 
     def _left(self, task: RunningTask, topics: Sequence[str], stop_at: Ends) -> int:
         """Asked again and again while the tasks run, so only of the task's own checkpoint."""
-        there = self._position(task, trace(task.checkpoint, self._runtime.files), topics)
+        there = self._position(task, self.trace(task), topics)
         return offsets_left(there.sources, stop_at)
 
     def _is_pending(self, task: RunningTask) -> bool:

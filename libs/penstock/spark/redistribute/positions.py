@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
+from penstock.config.topics import full_topic, topic_and_cluster
 from penstock.control.errors import BrokenCheckpoint
-from penstock.spark.checkpoint import PlannedBatch, last_commit, numbers, planned_batch, watermark_ms
+from penstock.spark.checkpoint import PlannedBatch, last_commit, planned_batch, source_folders, watermark_ms
 from penstock.spark.files import Files
 from penstock.spark.inputs.identity import notes_in, require_noted_topics
 from penstock.spark.redistribute.bus import InputEnds
 from penstock.spark.redistribute.level import lagging
-from penstock.spark.redistribute.offsets import SourceOffsets, source_of
+from penstock.spark.redistribute.offsets import SourceOffsets, source_of, with_cluster
 from penstock.spark.redistribute.stores import OldState
 from penstock.spark.savepoint.take import read_manifest, savepoint_folder, task_folder
 from penstock.spark.task import RunningTask, Runtime
-from penstock.spark.topics import described
+from penstock.spark.topics import described_on
 from penstock.tasks.redistribution import Layout, SavepointName
 from penstock.tasks.spec import TaskSpec
 
@@ -101,16 +102,16 @@ class Generation:
     def __init__(self, runtime: Runtime, layout: Layout, tasks: Sequence[OldTask]) -> None:
         self._runtime = runtime
         self._old = tasks
-        self._inputs = {source.topic: source for source in layout.config.inputs.values()}
+        self._inputs = {source.full_topic: source for source in layout.config.inputs.values()}
         self._has_streams = bool(layout.config.streams)
-        self._ends = InputEnds(runtime.settings.kafka)
+        self._ends = InputEnds(runtime.settings.cluster)
 
     def require_same_topics(self) -> None:
         """Raises BrokenTask when an input topic was made again since its offsets were noted, Unavailable when Kafka
         does not answer."""
         checkpoints = [task.checkpoint for task in self._old]
-        bootstrap = self._runtime.settings.kafka
-        require_noted_topics(self._runtime.files, checkpoints, lambda: described(bootstrap, self._inputs.keys()))
+        clusters = self._runtime.settings.cluster
+        require_noted_topics(self._runtime.files, checkpoints, lambda: described_on(clusters, self._inputs.keys()))
 
     def notes(self) -> frozenset[str]:
         """The notes of topics that the tasks have, for those that go on from them."""
@@ -119,9 +120,14 @@ class Generation:
     def positions(self) -> list[Position]:
         """Where the tasks are. Raises BrokenCheckpoint when their logs contradict themselves, each other or the job,
         Unavailable when Kafka does not answer."""
-        traces = [trace(task.checkpoint, self._runtime.files) for task in self._old]
+        traces = [self.trace(task) for task in self._old]
         topics = topics_of(traces)
         return [self._position(task, found, topics) for task, found in zip(self._old, traces, strict=True)]
+
+    def trace(self, task: OldTask) -> Trace:
+        """What a task's checkpoint says. An imported one names topics without their clusters."""
+        found = trace(task.checkpoint, self._runtime.files)
+        return replace(found, sources=tuple(with_cluster(source, self._inputs) for source in found.sources))
 
     def lagging(self, positions: Sequence[Position], at_end: Callable[[int], bool]) -> tuple[int, ...]:
         """As `level.lagging`. A query without state drops no rows, so its tasks are level."""
@@ -194,24 +200,19 @@ def task_specs(job: str, layout: Layout) -> list[TaskSpec]:
     ]
 
 
-def initial_offsets_path(number: int) -> str:
-    """Where Spark's Kafka source number `number` notes what it began with, below the checkpoint."""
-    return f"sources/{number}/0"
-
-
-def initial_offsets_text(line: str) -> str:
-    """The content of that file."""
-    return f"\0v1\n{line}"
-
-
 def _noted_at_start(checkpoint: str, files: Files) -> tuple[SourceOffsets | None, ...]:
-    count = max(numbers(f"{checkpoint}/sources", files), default=-1) + 1
-    return tuple(_noted(checkpoint, number, files) for number in range(count))
+    folders = dict(source_folders(checkpoint, files))
+    count = max(folders, default=-1) + 1
+    return tuple(
+        _noted(checkpoint, number, folders[number], files) if number in folders else None for number in range(count)
+    )
 
 
-def _noted(checkpoint: str, number: int, files: Files) -> SourceOffsets | None:
+def _noted(checkpoint: str, number: int, folder: str, files: Files) -> SourceOffsets | None:
     try:
-        line = files.read(f"{checkpoint}/{initial_offsets_path(number)}").decode().rpartition("\n")[2]
-        return source_of(number, line)
+        text = files.read(f"{checkpoint}/sources/{folder}/0").decode()
     except FileNotFoundError:
         return None
+    source = source_of(number, text.rpartition("\n")[2])
+    _, cluster = topic_and_cluster(folder)
+    return source if source.line is not None else replace(source, topic=full_topic(source.topic, cluster))

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from penstock.spark.balance import Ends
 from penstock.spark.redistribute.cuts import cuts_of, has_event_time
 from penstock.spark.redistribute.level import furthest
-from penstock.spark.redistribute.positions import Generation, topics_of, trace
+from penstock.spark.redistribute.positions import Generation, topics_of
 from penstock.spark.task import RunningTask
 from penstock.tasks.redistribution import Layout
 
@@ -37,7 +37,7 @@ class RunningLevel(Generation):
         """By topic and key group; none for a task that has come so far, or does not say what it reads. Raises
         Unavailable when `is_over` says that nobody needs them any more."""
         task, settings = self._task, self._runtime.settings
-        found = trace(task.checkpoint, self._runtime.files)
+        found = self.trace(task)
         position = self._position(task, found, topics_of([found]))
         if position.watermark_ms >= goal_ms:
             return {}

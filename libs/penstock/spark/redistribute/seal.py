@@ -28,9 +28,10 @@ def seal(runtime: Runtime, request: SealRequest) -> None:
         _seal_checkpoint(runtime, request, index)
     output = layout.config.output
     if isinstance(output, KafkaOutput) and output.delivery == "exactly_once":
+        kafka = runtime.settings.cluster(output.cluster)
         for index in range(len(layout.ranges)):
             prefix = transactional_id_prefix(request.job, index, layout.generation)
-            seal_series(runtime.spark, runtime.settings.kafka, prefix)
+            seal_series(runtime.spark, kafka, prefix)
     log.info("generation sealed", job=request.job, generation=layout.generation)
 
 

@@ -14,7 +14,7 @@ from io import BytesIO
 from zipfile import BadZipFile, ZipFile
 
 from penstock.control.errors import BrokenCheckpoint
-from penstock.spark.checkpoint import METADATA, last_commit, numbers, planned_batch, watermark_ms
+from penstock.spark.checkpoint import METADATA, last_commit, planned_batch, source_folders, watermark_ms
 from penstock.spark.files import Files
 from penstock.spark.inputs.identity import notes_in
 from penstock.spark.redistribute.stores import operators_of, partitions_of
@@ -88,7 +88,7 @@ class _Checkpoint:
 
     def notes_of_sources(self) -> list[str]:
         """The files in the folders of the sources, one folder for each source."""
-        folders = [f"sources/{number}" for number in sorted(numbers(f"{self._root}/sources", self._files))]
+        folders = [f"sources/{name}" for _, name in source_folders(self._root, self._files)]
         return [f"{folder}/{name}" for folder in folders for name in self.names(folder) if not name.startswith(".")]
 
     def store(self, folder: str, version: int) -> dict[str, int]:

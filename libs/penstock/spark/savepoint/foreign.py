@@ -18,6 +18,7 @@ from typing import Any
 from pyspark.sql import DataFrame
 
 from penstock.config.model import JobConfig
+from penstock.config.topics import full_topic, topic_and_cluster
 from penstock.control.errors import BrokenCheckpoint, BrokenTask
 from penstock.spark.checkpoint import METADATA, PlannedBatch, last_commit, last_offset, planned_batch
 from penstock.spark.files import Files
@@ -88,8 +89,10 @@ def read_application(checkpoint: str, files: Files) -> Application:
 def problems(found: Application, config: JobConfig, reads: Sequence[str]) -> Iterator[str]:
     """Why the checkpoint cannot become the job's, the most telling first. `reads`: the topics of the job's query, in
     the order of its sources. Pure."""
-    topics = [source.topic for source in found.sources]
-    if topics != list(reads):
+    topics, plain = [source.topic for source in found.sources], [topic_and_cluster(name)[0] for name in reads]
+    if len(set(plain)) != len(set(reads)):
+        yield f"the job reads {', '.join(reads)}, and a checkpoint of Spark does not tell topics of one name apart"
+    if topics != plain:
         yield f"its query reads {', '.join(topics)} in this order, the job's query reads {', '.join(reads)}"
     key_groups = set(range(key_group_count(config)))
     for source in found.sources:
@@ -110,8 +113,9 @@ def topics_read_by(frame: DataFrame) -> tuple[str, ...]:
 
 
 def _topic_of(relation: Any) -> str:
-    (topic,) = json.loads(relation.extraOptions().get("assign"))
-    return str(topic)
+    options = relation.extraOptions()
+    (topic,) = json.loads(options.get("assign"))
+    return full_topic(str(topic), options.get("cluster"))
 
 
 def _state_problems(conf: Any, config: JobConfig) -> Iterator[str]:

@@ -24,7 +24,7 @@ def check(frame: DataFrame, job: str, config: JobConfig, settings: SparkSettings
     require_distinct_columns(frame)
     match config.output:
         case KafkaOutput() as output:
-            kafka.check(frame, output, settings.kafka)
+            kafka.check(frame, output, settings.cluster(output.cluster))
         case DeltaOutput() as output:
             delta.check(frame, job, config, output)
         case FilesOutput() as output:
@@ -44,7 +44,7 @@ def writer(frame: DataFrame, spec: TaskSpec, settings: SparkSettings) -> DataStr
     require_distinct_columns(frame)
     match spec.config.output:
         case KafkaOutput() as output:
-            return kafka.writer(frame, spec, output, settings.kafka)
+            return kafka.writer(frame, spec, output, settings.cluster(output.cluster))
         case DeltaOutput() as output:
             return delta.writer(frame, spec, output)
         case FilesOutput() as output:

@@ -2,6 +2,7 @@ package io.penstock.sources;
 
 import com.fasterxml.jackson.databind.ObjectMapper;
 import io.penstock.kafka.sink.options.SinkOptions;
+import io.penstock.kafka.source.offsets.ClusterNames;
 import io.penstock.kafka.source.offsets.OffsetsJson;
 import java.io.InterruptedIOException;
 import java.io.UncheckedIOException;
@@ -36,6 +37,7 @@ final class DeadLetters {
   private final Column reason;
   private final AvroDecoder decoder;
   private final Map<String, String> kafka;
+  private final Map<String, String> lettersKafka;
   private final String job;
   private final String letters;
   private boolean topicExists;
@@ -45,7 +47,7 @@ final class DeadLetters {
 
   DeadLetters(
       String input, String topic, RecordFilter filter, Column decoded, Column kind, Column reason, AvroDecoder decoder,
-      Map<String, String> kafka, String job, String letters) {
+      Map<String, String> kafka, Map<String, String> lettersKafka, String job, String letters) {
     this.input = input;
     this.topic = topic;
     this.filter = filter;
@@ -54,6 +56,7 @@ final class DeadLetters {
     this.reason = reason;
     this.decoder = decoder;
     this.kafka = kafka;
+    this.lettersKafka = lettersKafka;
     this.job = job;
     this.letters = letters;
   }
@@ -94,9 +97,9 @@ final class DeadLetters {
   /** Reads the offsets from {@code start} to {@code end}, as Spark writes them, and writes what is malformed there. */
   void write(SparkSession session, String start, String end) {
     Dataset<Row> found = session.read().format("kafka").options(kafka)
-        .option("assign", assigned(end))
-        .option("startingOffsets", start)
-        .option("endingOffsets", end)
+        .option("assign", assigned(ClusterNames.withoutClusters(end)))
+        .option("startingOffsets", ClusterNames.withoutClusters(start))
+        .option("endingOffsets", ClusterNames.withoutClusters(end))
         .option("includeHeaders", "true")
         .option("failOnDataLoss", "true")
         .load()
@@ -109,7 +112,7 @@ final class DeadLetters {
       return;
     }
     ensureTopic();
-    found.write().format("kafka").options(SinkOptions.producerOptions(kafka)).option("topic", letters).save();
+    found.write().format("kafka").options(SinkOptions.producerOptions(lettersKafka)).option("topic", letters).save();
   }
 
   private static String assigned(String offsets) {
@@ -132,8 +135,11 @@ final class DeadLetters {
         header("offset", functions.col("offset")),
         header("timestamp", functions.unix_millis(functions.col("timestamp"))),
         header("reason", reason));
+    Column all = ClusterNames.clusterOf(topic)
+        .map(cluster -> functions.concat(where, functions.array(header("cluster", functions.lit(cluster)))))
+        .orElse(where);
     Column own = functions.col("headers");
-    return functions.when(own.isNull(), where).otherwise(functions.concat(own, where));
+    return functions.when(own.isNull(), all).otherwise(functions.concat(own, all));
   }
 
   private static Column header(String name, Column value) {
@@ -146,7 +152,7 @@ final class DeadLetters {
     if (topicExists) {
       return;
     }
-    try (Admin admin = Admin.create(SinkOptions.admin(SinkOptions.withoutPrefix(kafka)))) {
+    try (Admin admin = Admin.create(SinkOptions.admin(SinkOptions.withoutPrefix(lettersKafka)))) {
       NewTopic wanted = new NewTopic(letters, Optional.empty(), Optional.empty());
       admin.createTopics(List.of(wanted)).all().get();
     } catch (InterruptedException error) {

@@ -28,12 +28,17 @@ public final class MalformedRecords implements BatchHook {
   /**
    * Adds an input. The columns are over Kafka's columns of a record; {@code kind} may use {@code decoded}.
    *
+   * @param topic as the offsets name it, with its cluster
    * @param decoder what decodes Avro; null for other formats
+   * @param kafka how the input is read
+   * @param lettersKafka how the Kafka of the dead letters is reached
    */
   public void add(
       String input, String topic, RecordFilter filter, Column decoded, Column kind, Column reason, AvroDecoder decoder,
-      Map<String, String> kafka, String job, String letters) {
-    inputs.add(new DeadLetters(input, topic, filter, decoded, kind, reason, decoder, Map.copyOf(kafka), job, letters));
+      Map<String, String> kafka, Map<String, String> lettersKafka, String job, String letters) {
+    inputs.add(new DeadLetters(
+        input, topic, filter, decoded, kind, reason, decoder, Map.copyOf(kafka), Map.copyOf(lettersKafka), job,
+        letters));
   }
 
   /** How many malformed records the query's Spark tasks have seen since its start. */

@@ -19,6 +19,8 @@ public final class BalancedScan extends KafkaSourceProvider.KafkaScan {
 
   @Override
   public MicroBatchStream toMicroBatchStream(String checkpointLocation) {
-    return new BalancedStream((KafkaMicroBatchStream) super.toMicroBatchStream(checkpointLocation), options);
+    // Spark notes there where it began, without the name of the cluster.
+    String notes = options.names().cluster().map(name -> checkpointLocation + "@" + name).orElse(checkpointLocation);
+    return new BalancedStream((KafkaMicroBatchStream) super.toMicroBatchStream(notes), options);
   }
 }

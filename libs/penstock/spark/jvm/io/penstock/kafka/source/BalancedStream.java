@@ -7,6 +7,7 @@ import io.penstock.kafka.source.hold.ProducerHold;
 import io.penstock.kafka.source.idle.IdleInput;
 import io.penstock.kafka.source.limits.ReadLimits;
 import io.penstock.kafka.source.limits.SourcePace;
+import io.penstock.kafka.source.offsets.ClusterNames;
 import io.penstock.kafka.source.offsets.Cuts;
 import io.penstock.kafka.source.offsets.LeaderOffsetLog;
 import io.penstock.kafka.source.offsets.OffsetsJson;
@@ -44,13 +45,15 @@ import org.apache.spark.sql.kafka010.KafkaMicroBatchStream;
 
 /**
  * Spark's Kafka stream with other ends of batches. The checkpoint has Spark's own form, so Spark's source and this one
- * can continue each other's queries. State that is kept from batch to batch only saves look-ups.
+ * can continue each other's queries, unless topics have the name of a cluster. State that is kept from batch to batch
+ * only saves look-ups.
  */
 final class BalancedStream
     implements MicroBatchStream, SupportsTriggerAvailableNow, ReportsSourceMetrics, InputProgress, StartOfBatch,
         ReadsToEnd {
   private final KafkaMicroBatchStream spark;
   private final SourceOptions options;
+  private final ClusterNames names;
   private final KafkaLogs logs;
   private final BatchPlanner planner;
   private final SkewGauge skew;
@@ -69,6 +72,7 @@ final class BalancedStream
   BalancedStream(KafkaMicroBatchStream spark, SourceOptions options) {
     this.spark = spark;
     this.options = options;
+    this.names = options.names();
     this.logs = new KafkaLogs(spark, options.times());
     this.planner = new BatchPlanner(options.balance(), options.toleranceMillis(), logs);
     this.skew = new SkewGauge(logs, options.skewEveryBatches(), options.skewWarningMillis());
@@ -100,16 +104,16 @@ final class BalancedStream
     readAllNanos = OptionalLong.empty();
     readState.plan();
     ReadLimits limits = paced(ReadLimits.of(limit), query);
-    Offset sparksEnd = spark.latestOffset(start, cuts.isEmpty() ? sparkLimit(limit, limits) : limits.least());
+    Offset sparksEnd = spark.latestOffset(toSparks(start), cuts.isEmpty() ? sparkLimit(limit, limits) : limits.least());
     hasLooked = true;
     if (sparksEnd == null) {
       return null;
     }
     Map<TopicPartition, Long> starts = parse(start);
-    Map<TopicPartition, Long> available = parse(sparksEnd);
+    Map<TopicPartition, Long> available = ofSpark(sparksEnd);
     addNewPartitions(starts, available.keySet());
     followProducers(starts);
-    Map<TopicPartition, Long> bounded = cuts.map(own -> Cuts.bound(own, starts, available)).orElse(available);
+    Map<TopicPartition, Long> bounded = cuts.map(own -> Cuts.bound(own, names, starts, available)).orElse(available);
     Map<TopicPartition, Long> ends = ends(starts, bounded, limits);
     readState.planned(asked, ends.equals(latest(available)), ends.equals(bounded) ? cuts : Optional.empty());
     pace.ifPresent(own -> query.ifPresent(running -> own.planned(running, SourcePace.rowsBetween(starts, ends))));
@@ -124,17 +128,17 @@ final class BalancedStream
       return noNewRows(start, isIdle);
     }
     idle.ifPresent(IdleInput::recordRows);
-    return ends.equals(available) ? sparksEnd : spark.deserializeOffset(OffsetsJson.format(ends));
+    return named(ends.equals(available) ? sparksEnd : spark.deserializeOffset(OffsetsJson.format(ends)));
   }
 
   @Override
   public Offset latestOffset() {
-    return spark.latestOffset();
+    return named(spark.latestOffset());
   }
 
   @Override
   public Offset reportLatestOffset() {
-    return hasLooked ? spark.reportLatestOffset() : null; // Spark's stream fails when nobody has asked it for offsets
+    return hasLooked ? named(spark.reportLatestOffset()) : null; // Spark's stream fails when nobody has asked it for offsets
   }
 
   @Override
@@ -151,13 +155,13 @@ final class BalancedStream
 
   @Override
   public Offset initialOffset() {
-    return spark.initialOffset();
+    return named(spark.initialOffset());
   }
 
   @Override
   public Offset deserializeOffset(String json) {
     startText = json;
-    return spark.deserializeOffset(json);
+    return names.cluster().isEmpty() ? spark.deserializeOffset(json) : new RewrittenOffset(json);
   }
 
   @Override
@@ -166,7 +170,7 @@ final class BalancedStream
     batchStart = Optional.of(start);
     producers.ifPresent(hold -> hold.batchEndsAt(parse(end)));
     boundWatermark();
-    return PartitionOrder.of(spark.planInputPartitions(start, toSparks(end)));
+    return PartitionOrder.of(spark.planInputPartitions(toSparks(start), toSparks(end)));
   }
 
   @Override
@@ -333,7 +337,7 @@ final class BalancedStream
   /** The ends of the logs, also when Spark's stream has already limited {@code available}. */
   private Map<TopicPartition, Long> latest(Map<TopicPartition, Long> available) {
     Offset latest = spark.reportLatestOffset();
-    return latest == null ? available : parse(latest);
+    return latest == null ? available : ofSpark(latest);
   }
 
   private Offset noNewRows(Offset start, boolean allRead) {
@@ -343,7 +347,7 @@ final class BalancedStream
         && RunningQuery.ofThisThread().map(query -> !query.hasRunBatches()).orElse(false);
     String text = startText.isBlank() ? start.json() : startText;
     if (mustRun || announces) {
-      return new RewrittenOffset(otherTextOf(text));
+      return new RewrittenOffset(RewrittenOffset.otherTextOf(text));
     }
     return text.equals(start.json()) ? start : new RewrittenOffset(text);
   }
@@ -358,7 +362,15 @@ final class BalancedStream
   }
 
   private Offset toSparks(Offset offset) {
+    if (offset instanceof RewrittenOffset && names.cluster().isPresent()) {
+      return spark.deserializeOffset(OffsetsJson.format(parse(offset)));
+    }
     return offset instanceof RewrittenOffset ? spark.deserializeOffset(offset.json()) : offset;
+  }
+
+  /** Spark's offset with the name of the cluster in the topic's name. {@code offset} may be null. */
+  private Offset named(Offset offset) {
+    return offset == null || names.cluster().isEmpty() ? offset : new RewrittenOffset(names.qualified(offset.json()));
   }
 
   private LeaderOffsetLog leaderLog(String folder) {
@@ -366,29 +378,11 @@ final class BalancedStream
         folder, options.followSource(), SparkSession.active().sparkContext().hadoopConfiguration());
   }
 
-  private static Map<TopicPartition, Long> parse(Offset offset) {
-    return OffsetsJson.parse(offset.json(), "offsets of the checkpoint");
+  private Map<TopicPartition, Long> parse(Offset offset) {
+    return names.parse(offset.json(), "offsets of the checkpoint");
   }
 
-  /** The text of the same offsets with a space at the end added or removed. */
-  static String otherTextOf(String json) {
-    return json.endsWith(" ") ? json.stripTrailing() : json + " ";
-  }
-
-  /**
-   * The same offsets in another text. Spark compares offsets by their texts, so another text makes Spark run a batch
-   * without rows. The text still parses to the same offsets.
-   */
-  private static final class RewrittenOffset extends Offset {
-    private final String json;
-
-    RewrittenOffset(String json) {
-      this.json = json;
-    }
-
-    @Override
-    public String json() {
-      return json;
-    }
+  private static Map<TopicPartition, Long> ofSpark(Offset offset) {
+    return OffsetsJson.parse(offset.json(), "offsets of Kafka");
   }
 }

@@ -3,6 +3,7 @@ package io.penstock.kafka.source;
 import com.fasterxml.jackson.core.JsonPointer;
 import io.penstock.kafka.source.broker.EventTimes;
 import io.penstock.kafka.source.broker.FieldTimes;
+import io.penstock.kafka.source.offsets.ClusterNames;
 import io.penstock.kafka.source.offsets.OffsetsJson;
 import io.penstock.kafka.source.offsets.StopOffsets;
 import io.penstock.kafka.source.plan.BalanceMode;
@@ -27,11 +28,13 @@ record SourceOptions(
     Optional<String> followOffsetLog,
     int followSource,
     OptionalLong idleTimeoutMillis,
-    ProducerOptions producers) {
+    ProducerOptions producers,
+    ClusterNames names) {
   private static final long DEFAULT_TOLERANCE_MILLIS = 10_000;
   private static final List<String> NOT_FOR_FOLLOWERS =
       List.of(
-          "maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxBytesPerTrigger", "targetBatchMillis", "stopAtOffsets");
+          "maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxBytesPerTrigger", "targetBatchMillis", "stopAtOffsets",
+          "cluster");
 
   /**
    * How the source follows the producers of its topic.
@@ -65,7 +68,8 @@ record SourceOptions(
         leader,
         (int) count(options, "followSource"),
         count(options, "idleTimeoutMillis") == 0 ? OptionalLong.empty() : positive(options, "idleTimeoutMillis"),
-        producers(options));
+        producers(options),
+        new ClusterNames(Optional.ofNullable(options.get("cluster"))));
   }
 
   /** How much the event times at which partitions end may differ: a tenth of the watermark delay, 10 s at most. */

@@ -30,9 +30,9 @@ class BalancedStreamTest {
 
   @Test
   void theSameOffsetInAnotherTextDiffersAndReadsAlike() {
-    String once = BalancedStream.otherTextOf("{\"t\":{\"0\":1}}");
+    String once = RewrittenOffset.otherTextOf("{\"t\":{\"0\":1}}");
     assertEquals("{\"t\":{\"0\":1}} ", once);
-    assertEquals("{\"t\":{\"0\":1}}", BalancedStream.otherTextOf(once));
+    assertEquals("{\"t\":{\"0\":1}}", RewrittenOffset.otherTextOf(once));
   }
 
   private static InputPartition part(String topic, int partition, long from) {

@@ -38,6 +38,21 @@ class OffsetsTest {
   }
 
   @Test
+  void topicsOfOneNameOnTwoClustersAreToldApart() {
+    ClusterNames eu = new ClusterNames(Optional.of("eu"));
+    ClusterNames own = new ClusterNames(Optional.empty());
+    assertEquals("{\"a\":{\"0\":5}}", own.qualified("{\"a\":{\"0\":5}}"));
+    assertEquals("{\"a@eu\":{\"0\":5,\"2\":1,\"10\":9}}", eu.qualified("{\"a\":{\"2\":1,\"10\":9,\"0\":5}}"));
+    String all = "{\"a\":{\"0\":1},\"a@eu\":{\"0\":2},\"a@u\":{\"0\":3}}";
+    assertEquals(Map.of(new TopicPartition("a", 0), 2L), eu.parse(all, "x"));
+    assertEquals(Map.of(new TopicPartition("a", 0), 1L), own.parse(all, "x"));
+    assertEquals("{\"a\":{\"0\":2}}", ClusterNames.withoutClusters("{\"a@eu\":{\"0\":2}}"));
+    var start = new TopicPartition("a", 0);
+    assertEquals(Map.of(start, 2L), Cuts.bound(all, eu, Map.of(start, 0L), Map.of(start, 9L)));
+    assertEquals(Map.of(start, 1L), Cuts.bound(all, own, Map.of(start, 0L), Map.of(start, 9L)));
+  }
+
+  @Test
   void aStopBoundsWhatIsLongerAndWaitsForTheRest() {
     StopOffsets stop = new StopOffsets(offsets(10, 20));
     assertEquals(offsets(10, 15), stop.bound(offsets(0, 0), offsets(12, 15)));

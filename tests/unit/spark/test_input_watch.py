@@ -1,0 +1,44 @@
+"""The look at inputs of running tasks, where they are on several Kafka clusters."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any, cast
+
+import pytest
+
+from penstock.control.clock import SystemClock
+from penstock.control.errors import BrokenTask, Unavailable
+from penstock.kafka.access import Kafka
+from penstock.spark.inputs.watch import InputWatch
+from penstock.spark.topics import Topic
+from penstock.tasks.spec import TaskSpec
+from tests.support.spark.hosts import job_config, task_spec
+
+
+def on(cluster: str | None) -> TaskSpec:
+    config = job_config("orders", 4, {"type": "files", "path": "/out"}, source={"cluster": cluster})
+    return task_spec(f"of-{cluster or 'own'}", config)
+
+
+def clusters(name: str | None) -> Kafka:
+    if name == "gone":
+        raise BrokenTask("there is no Kafka cluster gone")
+    return Kafka("k:1", cluster=name)
+
+
+def test_a_cluster_that_does_not_answer_hides_nothing_of_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The topic of one name has grown on `eu` only. Of a cluster that is away, or not known any more, nothing is said:
+    neither that all is well nor that it is not."""
+
+    def described(kafka: Kafka, topics: Collection[str], **_: object) -> dict[str, Topic]:
+        if kafka.cluster == "away":
+            raise Unavailable("kafka does not answer")
+        return {topic: Topic(6 if kafka.cluster == "eu" else 4) for topic in topics}
+
+    monkeypatch.setattr("penstock.spark.topics.described", described)
+    watch = InputWatch(cast(Any, None), clusters, SystemClock())
+    found = watch.check([on(None), on("eu"), on("away"), on("gone")])
+    assert found.keys() == {"of-own/0", "of-eu/0"}
+    assert found["of-own/0"] == {}
+    assert "the topic orders@eu has 6 partitions" in found["of-eu/0"]["partitions_not_read"]
