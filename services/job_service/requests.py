@@ -236,7 +236,7 @@ async def _call(
 ) -> Call:
     parts: Parts = request.app.state.parts
     began = parts.clock.monotonic()
-    fingerprint = _fingerprint(request, await request.body())
+    fingerprint = "" if idempotency_key is None else _fingerprint(request, await request.body())
     return Call(
         parts.engine, parts.clock, principal, idempotency_key, fingerprint, parts.analyses, began, parts.path_roots
     )

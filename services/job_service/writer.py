@@ -50,7 +50,7 @@ class Vanished(Conflict):
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A call that writes: who calls, its Idempotency-Key, and `fingerprint`, a digest of the whole call.
+    """A call that writes: who calls, its Idempotency-Key, and with one `fingerprint`, a digest of the whole call.
 
     `began`: when, by the monotonic clock. `path_roots`: what writes let jobs read and write is below these.
     """
