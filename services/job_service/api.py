@@ -52,8 +52,10 @@ from services.job_service.routes import (
 from services.job_service.settings import JobServiceSettings
 from services.job_service.task_logs import TaskLogs
 
+# A call is compared with all routes before its own: first those that are called most.
 _ROUTES = (
     jobs,
+    layers,
     rescale,
     task_moves,
     savepoints,
@@ -61,7 +63,6 @@ _ROUTES = (
     secrets,
     restores,
     rollouts,
-    layers,
     batches,
     insight,
     lineage,

@@ -199,7 +199,7 @@ async def principal_of(parts: Parts, token: str | None) -> Principal:
 
 
 # FastAPI solves the dependencies of a call one by one, those of others too: few, and none below others. Those
-# that do no I/O are `async`: FastAPI runs the others on threads, and each hop costs as much as a query.
+# that do no I/O are `async`: FastAPI runs the others on threads, and each change of thread costs as much as a query.
 class _KnownCaller(HTTPBearer):
     """What `StrictRoute` found out before it read the body; as a dependency it also says in the document that the call
     needs a token."""
@@ -236,7 +236,7 @@ async def _call(
 ) -> Call:
     parts: Parts = request.app.state.parts
     began = parts.clock.monotonic()
-    fingerprint = _fingerprint(request, await request.body())
+    fingerprint = "" if idempotency_key is None else _fingerprint(request, await request.body())
     return Call(
         parts.engine, parts.clock, principal, idempotency_key, fingerprint, parts.analyses, began, parts.path_roots
     )

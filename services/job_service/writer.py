@@ -31,13 +31,26 @@ from services.job_service.writes import expected as merged_of
 
 log = logger(__name__)
 
+_MOST_ATTEMPTS = 3
 _MOST_QUESTIONS = 2
 Outcome = Written | UserError
 
 
+class Vanished(Conflict):
+    """A job that a write creates anew was there when its row was claimed, and was forgotten before the row was locked.
+    Nothing is written. In a new transaction the name is free."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(
+            f"each time that the job {name} was to be made, the deletion of one of this name ended: repeat the call",
+            field="job",
+            rule="deleting",
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A call that writes: who calls, its Idempotency-Key, and `fingerprint`, a digest of the whole call.
+    """A call that writes: who calls, its Idempotency-Key, and with one `fingerprint`, a digest of the whole call.
 
     `began`: when, by the monotonic clock. `path_roots`: what writes let jobs read and write is below these.
     """
@@ -66,6 +79,14 @@ class Call:
         Raises what `work` raises; then nothing was changed. Raises InvalidConfig (rule `idempotency_key`) when the key
         was used for another call.
         """
+        for _ in range(_MOST_ATTEMPTS - 1):
+            try:
+                return self._run_once(work)
+            except Vanished as gone:
+                log.info("a write begins anew", field=gone.field, rule=gone.rule)
+        return self._run_once(work)
+
+    def _run_once(self, work: Callable[[Connection], Answer]) -> Answer:
         with transaction(self.engine) as connection:
             if self.key is None:
                 return work(connection)
@@ -140,13 +161,16 @@ def write_many(
     is not asked.
 
     All jobs are locked before the first change, since the revision counter must be locked last. The time of the writes
-    is read after that: a write that waited for its turn meets a layer that has expired meanwhile as expired.
+    is read after that: a write that waited for its turn meets a layer that has expired meanwhile as expired. Raises
+    Vanished.
     """
     names = [write.job for write in writes]
     if created := [write.job for write in writes if write.action is Action.CREATE]:
         layer_rows.share(connection)
         expected.claim(connection, created)
     found = expected.hold(connection, names)
+    if gone := sorted(set(created) - found.jobs.keys()):
+        raise Vanished(gone[0])
     outcomes: dict[int, Outcome] = {}
     turns = batches(writes)
     if len(turns) > 1:  # the first turn locks the counter

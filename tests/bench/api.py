@@ -1,14 +1,18 @@
 """Calls of the Job Service among many jobs: `python -m tests.bench.api [--jobs 100000] [--seconds 20]`.
 
 A stack without Task Managers holds `--jobs` jobs, written through the Job Service in batches, all converged. Then
-`CLIENTS` clients of this process call one after the other for `--seconds` each:
+clients of this process call for `--seconds` each. First each kind of call alone:
 
-- `writes_per_s`, `write_p99_ms`: another `priority` in the oncall layer of a job, by compare-and-swap. The State Syncer
-  takes them over meanwhile.
-- `reads_per_s`, `read_p99_ms`: a job with its merged configuration.
+- `writes_per_s`, `write_p99_ms`: another `priority` in the oncall layer of a job, by compare-and-swap, by `CLIENTS`
+  clients. The State Syncer takes them over meanwhile.
+- `reads_per_s`, `read_p99_ms`: a job with its merged configuration, by `CLIENTS` clients.
 - `list_p99_ms`: a page of 100 jobs of a prefix, by one client.
 
-`client_share` is what the clients themselves took of the processors while they wrote.
+Then all three at once, by half as many clients for writes and reads, and one for pages: `together_writes_per_s`,
+`together_reads_per_s`, and the p99 of the three.
+
+`client_share` is what the clients themselves took of the processors while they wrote. `<process>_write_cpu_ms` is
+what a process took of a write while nothing else was called, with its share of what it does anyway.
 """
 
 from __future__ import annotations
@@ -24,9 +28,11 @@ from penstock.local.stack import LocalStack
 from penstock.wire.job_client import JobClient
 from tests.bench.report import finish, percentile, say, temporary_stack
 from tests.bench.submissions import BATCH, CLIENTS, config_of, submit_batch, wait_converged
+from tests.support.bench.fleet import cpu_seconds
 
 PREFIX = "api"
 PAGE = 100
+CPU_MS = "_write_cpu_ms"
 _FILL_S = 1800.0
 Call = Callable[[JobClient, int], object]
 
@@ -45,20 +51,46 @@ def main() -> None:
 def measure(stack: LocalStack, jobs: int, seconds: float) -> dict[str, float]:
     """The figures among so many stopped jobs, which are there afterwards."""
     _fill(stack, jobs)
-    cpu = time.process_time()
-    writes = _called(stack, _writes(), jobs, seconds)
-    client_share = (time.process_time() - cpu) / seconds
+    write = _writes()
+    client, before = time.process_time(), _processor_seconds(stack)
+    writes = _called(stack, write, jobs, seconds)
+    client_share, after = (time.process_time() - client) / seconds, _processor_seconds(stack)
     reads = _called(stack, _read, jobs, seconds)
     pages = _called(stack, _page, jobs, seconds, clients=1)
     say(f"{len(writes)} writes, {len(reads)} reads, {len(pages)} pages; a write: p50 {_ms(writes, 0.5):.1f} ms")
     return {
         "jobs": jobs,
+        **_figures(writes, reads, pages, seconds),
+        "client_share": client_share,
+        **{f"{name}{CPU_MS}": 1000 * (after[name] - before[name]) / max(1, len(writes)) for name in after},
+        **{f"together_{name}": value for name, value in _together(stack, write, jobs, seconds).items()},
+    }
+
+
+def _processor_seconds(stack: LocalStack) -> dict[str, float]:
+    """What each process of the stack has used so far, with its children; its Postgres, where it has one of its own."""
+    pids = {process.name: stack.supervisor.pid(process.name) for process in stack.processes()}
+    postmaster = stack.data_dir / "postgres" / "postmaster.pid"
+    if postmaster.exists():
+        pids["postgres"] = int(postmaster.read_text().split()[0])
+    return {name: cpu_seconds(pid) for name, pid in pids.items()}
+
+
+def _together(stack: LocalStack, write: Call, jobs: int, seconds: float) -> dict[str, float]:
+    with ThreadPoolExecutor(3) as pool:
+        calls = ((write, CLIENTS // 2), (_read, CLIENTS // 2), (_page, 1))
+        found = [pool.submit(_called, stack, call, jobs, seconds, clients) for call, clients in calls]
+    writes, reads, pages = (each.result() for each in found)
+    return _figures(writes, reads, pages, seconds)
+
+
+def _figures(writes: list[float], reads: list[float], pages: list[float], seconds: float) -> dict[str, float]:
+    return {
         "writes_per_s": len(writes) / seconds,
         "write_p99_ms": _ms(writes, 0.99),
         "reads_per_s": len(reads) / seconds,
         "read_p99_ms": _ms(reads, 0.99),
         "list_p99_ms": _ms(pages, 0.99),
-        "client_share": client_share,
     }
 
 

@@ -24,8 +24,8 @@ def test_submissions(stack: LocalStack):
 
 
 def test_api(stack: LocalStack):
-    figures = api.measure(stack, 20, seconds=0.5)
-    assert unmeasured(figures) == set()
+    figures = api.measure(stack, 20, seconds=1.0)
+    assert unmeasured(figures, {name for name in figures if name.endswith(api.CPU_MS)}) == set()
     assert figures["jobs"] == 20
 
 

@@ -31,13 +31,13 @@ def test_an_override_reaches_the_tasks_and_ends_by_itself(stack: LocalStack, row
     rows.assert_exact()
 
 
-def test_every_hop_of_a_change_logs_its_revision(stack: LocalStack, rows: RowJob):
+def test_every_process_on_the_way_of_a_change_logs_its_revision(stack: LocalStack, rows: RowJob):
     written = rows.change()
     rows.wait_converged()
-    hops = {"job_service", "state_syncer", "task_service", "task_manager"}
+    processes = {"job_service", "state_syncer", "task_service", "task_manager"}
     # A line may be written just after what it tells of has taken effect elsewhere.
-    wait_until(lambda: _hops_that_logged(stack, written.revision) == hops, 10, f"{hops} to log the revision")
-    assert _hops_that_logged(stack, written.revision) == hops
+    wait_until(lambda: _that_logged(stack, written.revision) == processes, 10, f"{processes} to log the revision")
+    assert _that_logged(stack, written.revision) == processes
 
 
 @pytest.mark.long
@@ -53,7 +53,7 @@ def test_a_stopped_job_runs_no_task_and_goes_on_where_it_was(stack: LocalStack, 
     rows.assert_exact()
 
 
-def _hops_that_logged(stack: LocalStack, revision: int) -> set[str]:
+def _that_logged(stack: LocalStack, revision: int) -> set[str]:
     """The kinds of processes of which one has logged the revision."""
     processes = ["job_service", "state_syncer", "task_service", "task_manager_1", "task_manager_2"]
     return {name.rstrip("_12") for name in processes if revision in _revisions(stack, name)}

@@ -1,4 +1,4 @@
-"""What rounds read of a cell with 100,000 jobs, by the plans of Postgres: rows, not time."""
+"""What rounds and writes read of a large cell, by the plans of Postgres: rows, not time."""
 
 from __future__ import annotations
 
@@ -9,10 +9,16 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine, TextClause, text
 
+from penstock.control.clock import SystemClock
+from penstock.model.jobs import Action
 from penstock.store.engine import transaction
 from penstock.store.running import RUNNING_COMMIT
+from penstock.wire.jobs import Written
+from services.job_service.writer import write_many
+from services.job_service.writes import Precondition, Write
 from services.shard_manager.store.jobs import CHANGES, RunningJobs
 from services.state_syncer.savepoints.store import EXPIRE, PAGE, SavepointStore
+from tests.support.job_service.service import CONFIG
 from tests.support.state_syncer.cell import elect
 from tests.support.store.running import commit_job, forget_job
 
@@ -62,6 +68,25 @@ def test_rounds_read_what_changed_and_a_page(large: Engine) -> None:
     assert rows_read(large, PAGE, {"after": "j050000", "most": 1_000}) <= 1_000
     jobs = [f"j{number:06}" for number in range(50_000, 50_334)]
     assert rows_read(large, EXPIRE, {"jobs": jobs, "count": 2, "seconds": None}) < 3_000
+
+
+_OTHER_JOBS = "INSERT INTO jobs (name, revision) SELECT 'j' || n, 1 FROM generate_series(1, 20000) n"
+_READ_IN_TURN = text("SELECT coalesce(sum(seq_tup_read), 0) FROM pg_stat_xact_user_tables WHERE relname = 'jobs'")
+
+
+def test_a_write_does_not_read_all_jobs(engine: Engine) -> None:
+    """Of a cell of a middle size, in which Postgres would rather do so than look up a hundred."""
+    with engine.begin() as connection:
+        connection.exec_driver_sql(_OTHER_JOBS)
+        connection.exec_driver_sql("ANALYZE jobs")
+    for write in (
+        Write(Action.CREATE, "etl", "ann", config=CONFIG),
+        Write(Action.PUT, "etl", "ann", "oncall", {"priority": 3}, precondition=Precondition(if_match=0)),
+    ):
+        with transaction(engine) as connection:
+            [done] = write_many(connection, [write], SystemClock(), 0.0, ())
+            assert isinstance(done, Written)
+            assert connection.execute(_READ_IN_TURN).scalar_one() < 100
 
 
 def test_savepoints_go_a_page_of_jobs_at_a_time(engine: Engine) -> None:

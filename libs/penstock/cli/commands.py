@@ -109,7 +109,7 @@ COMMANDS = (
     Command(
         "watch",
         "watch:watch",
-        "Watch a change of a job until all its tasks run it: each step of the revision, with the time since the "
+        "Watch a change of a job until all its tasks run it: each stage of the revision, with the time since the "
         "command began.",
     ),
     Command("rescale", "rescale:rescale", "Change the number of tasks of a job. No row is lost or counted twice."),

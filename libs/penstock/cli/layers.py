@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from difflib import ndiff
 from typing import Annotated, Any
 
@@ -24,7 +25,7 @@ from penstock.cli.assignments import change_of
 from penstock.cli.cell import cell_history
 from penstock.cli.connection import client, definition, names_in_files, say_more, say_written
 from penstock.cli.errors import required
-from penstock.cli.output import cell, changes, counted, end, leaf, moment, say, show_json, table
+from penstock.cli.output import age, cell, changes, counted, end, leaf, moment, say, show_json, table
 from penstock.cli.parse import expiry_seconds, name_of
 from penstock.control.errors import UserError
 from penstock.wire.job_client import Expiring, JobClient
@@ -144,12 +145,34 @@ def revert(
     It ends when that version was to end. If that time has passed, it lasts as long as then, from now on.
     """
     connection = client()
-    present = _version(connection, job, layer, if_match)
+    before = connection.get_layer(job, layer)
     given = Expiring(reason=reason, expires_in_seconds=expiry_seconds(for_))
+    present = before.version if if_match is None else if_match
     written = connection.revert_layer(job, layer, version, if_match=present, **given)
     say_written(written)
-    if layer == "oncall" and written.expires_at is None and connection.get_layer(job, layer).config is not None:
-        say(f"it never ends, as at version {version}: `penstock override {job} --drop` ends it")
+    if connection.get_layer(job, layer).config is None:
+        return
+    as_then = "" if for_ else f", as at version {version}"
+    if written.expires_at is None and (before.expires_at is not None or _ends_by_default(connection, layer)):
+        say(f"it never ends{as_then}: {_how_to_drop(job, layer)} ends it")
+    elif as_then and (ended_at := _ended_at(connection, job, layer, version)) is not None:
+        say(f"version {version} ended {age(ended_at, datetime.now(UTC))}: it lasts as long again")
+
+
+def _ends_by_default(connection: JobClient, layer: str) -> bool:
+    """Whether writes to a layer of the cell end unless they ask not to, so that one that stays is worth a word."""
+    return any(row.name == layer and row.default_expiry_seconds is not None for row in connection.layers())
+
+
+def _how_to_drop(job: str, layer: str) -> str:
+    return f"`penstock override {job} --drop`" if layer == "oncall" else f"`penstock layers drop {job} {layer}`"
+
+
+def _ended_at(connection: JobClient, job: str, layer: str, version: int) -> datetime | None:
+    """When an earlier version of a layer was to end, where that has passed."""
+    entry = next((each for each in connection.layer_history(job, layer) if each.version == version), None)
+    ends_at = None if entry is None else entry.expires_at
+    return ends_at if ends_at is not None and ends_at <= datetime.now(UTC) else None
 
 
 def explain(

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import orjson
 
-from penstock.config.declare import NAME, NAME_RULE
+from penstock.config.names import NAME, NAME_RULE
 from penstock.control.errors import UserError
 from penstock.control.unique_keys import DuplicateKey, unique_keys
 

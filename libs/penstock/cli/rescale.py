@@ -16,7 +16,6 @@ from penstock.cli.waiting import GIVEN_UP, POLL_SECONDS
 from penstock.control.errors import Conflict
 from penstock.model.jobs import JobState
 from penstock.wire.balance import BalanceView, LoadView
-from penstock.wire.hops import state_in_words
 from penstock.wire.job_client import Expiring, JobClient
 from penstock.wire.overview import SyncView
 
@@ -64,7 +63,7 @@ def watch(connection: JobClient, job: str, revision: int, seconds: float, *, giv
         view = connection.sync(job)
         if view.detail and view.detail not in said and (view.sync_revision or 0) >= revision:
             said.add(view.detail)
-            say(f"{state_in_words(view)}: {view.detail}")
+            say(f"{view.state}: {view.detail}")
         return _has_ended(view, revision)
 
     await_cluster(

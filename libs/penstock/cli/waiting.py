@@ -11,7 +11,6 @@ from penstock.control.errors import Conflict, NotFound
 from penstock.model.health import AGAIN, Health
 from penstock.model.jobs import JobState
 from penstock.model.reports import TaskState
-from penstock.wire.hops import state_in_words
 from penstock.wire.job_client import JobClient
 from penstock.wire.jobs import JobSummary
 from penstock.wire.overview import SyncView, TaskView
@@ -75,7 +74,7 @@ def reached(job: JobSummary, sync: SyncView, tasks: Sequence[TaskView], revision
         return Reached(f"{name} is {sync.state}: {sync.detail or 'no reason is known'}{again}", failed=True)
     expected = [task for task in tasks if task.expected]
     if (job.running_revision or 0) < revision:
-        return Reached(f"{name} is {state_in_words(sync)}" + (f": {sync.detail}" if sync.detail else ""))
+        return Reached(f"{name} is {sync.state}" + (f": {sync.detail}" if sync.detail else ""))
     if job.state == JobState.STOPPED:
         left = [task.task for task in tasks if task.container is not None]
         return Reached(f"{name} stops: {', '.join(left)}" if left else f"{name} is stopped", done=job.converged)

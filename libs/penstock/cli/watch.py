@@ -1,4 +1,4 @@
-"""`penstock watch`: each step of a job's newest revision, from the write to the running tasks."""
+"""`penstock watch`: each stage of a job's newest revision, from the write to the running tasks."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from penstock.cli.parse import duration_seconds
 from penstock.cli.patience import await_cluster
 from penstock.cli.waiting import POLL_SECONDS, Reached, reached
 from penstock.control.errors import Conflict
-from penstock.wire.hops import Progress, hops, plan_steps, written_text
 from penstock.wire.job_client import JobClient
 from penstock.wire.jobs import HistoryEntry, JobView
 from penstock.wire.overview import SyncView, TaskView
+from penstock.wire.stages import Progress, plan_steps, stages, written_text
 
 
 def watch(
@@ -33,7 +33,7 @@ def watch(
         ),
     ] = None,
 ) -> None:
-    """Watch a change of a job until all its tasks run it: each step of the revision, with the time since the command
+    """Watch a change of a job until all its tasks run it: each stage of the revision, with the time since the command
     began.
 
     Exit codes: 0 every task runs it and has finished a batch or has nothing to read, or the job is stopped; 1 the job
@@ -91,7 +91,7 @@ class _Watch:
 
 
 def written(revision: int, entry: HistoryEntry | None) -> str:
-    """The first step: who wrote what, and when."""
+    """The first stage: who wrote what, and when."""
     if entry is None:
         return f"written: revision {revision}"
     what = "; ".join(changes(entry.old, entry.new)) or entry.action
@@ -101,8 +101,8 @@ def written(revision: int, entry: HistoryEntry | None) -> str:
 
 
 def lines(job: JobView, sync: SyncView, tasks: Sequence[TaskView], revision: int) -> Iterator[str]:
-    """The steps of a revision after the first that are done, or of which something is, in their order. Pure."""
-    _, planned, committed, run, _ = hops(job, sync, tasks, revision)
+    """The stages of a revision after the first that are done, or of which something is, in their order. Pure."""
+    _, planned, committed, run, _ = stages(job, sync, tasks, revision)
     steps = plan_steps(sync) if (sync.sync_revision or 0) >= revision else []
     if steps and planned.progress is Progress.DONE:
         yield f"{planned.line if planned.text else 'planned'}: {', '.join(step.name for step in steps)}"

@@ -7,6 +7,9 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from penstock.config.names import NAME as NAME
+from penstock.config.names import NAME_RULE as NAME_RULE
+
 
 class ChangeKind(IntEnum):
     """What a change of a field costs a running job, cheapest first (Flink Kubernetes Operator's `DiffType`)."""
@@ -57,13 +60,8 @@ class DeclaredModel(Carried):
     model_config = ConfigDict(use_attribute_docstrings=True)
 
 
-NAME_RULE = (
-    "has 1 to 100 lower case letters, digits, dots, dashes and underscores, and begins and ends with a letter or digit"
-)
-"""What `NAME` says, for people."""
-NAME = r"^[a-z0-9]([a-z0-9._-]{0,98}[a-z0-9])?$"
 Name = Annotated[str, Field(pattern=NAME)]
-"""What becomes a path or a part of a URL: jobs, savepoints, packages, containers. Never `..`, never with a slash."""
+"""What becomes a path or a part of a URL: jobs, savepoints, packages, containers."""
 Counted = Annotated[int, Field(ge=0, le=2**53)]
 """A number that only grows in the store: an epoch, a version, a revision, a commit. 0: before the first. Whoever hears
 one may refuse all lower ones from then on. So one that no store has made is refused at the door: none gets near the

@@ -1,4 +1,4 @@
-"""Logs: structlog, one event a line, JSON or console. Every hop of a change logs the same `revision`."""
+"""Logs: structlog, one event a line, JSON or console. Every process on the way of a change logs its `revision`."""
 
 from __future__ import annotations
 

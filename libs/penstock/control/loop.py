@@ -33,6 +33,7 @@ ROUND_SECONDS = Histogram(
 )
 LEADS = Gauge("penstock_loop_leader", "whether this process leads a control loop", ["loop"])
 _PERIOD = "period"
+_RESTS_PER_ROUND = 3
 _LONGEST_REST_SECONDS = 1.0
 _CLOCK_SET_SECONDS = 1.0
 """Between two firings of the timer no clock drifts by this much unless somebody sets it."""
@@ -108,10 +109,10 @@ class LeaderLoop:
 
     One round at a time, on a thread of its own. A timer, a won election and `wake` only set a flag. A round clears the
     flag before it reads anything, so a whole round follows every wake-up. With `gather_seconds` a round begins that
-    much after its wake-up, so that a burst of wake-ups costs few rounds; and after a round there is a rest as long as
-    the round, at most a second, so that wake-ups without end take half of a processor and not all of it. A round that
-    fails is logged, counted by its kind of error, shown by `status`, and tried again next period. `on_end` is told of
-    each.
+    much after its wake-up, so that a burst of wake-ups costs few rounds; and after a round there is a rest three times
+    as long as the round, at most a second, so that wake-ups without end take a quarter of a processor and not all of
+    it. A round that fails is logged, counted by its kind of error, shown by `status`, and tried again next period.
+    `on_end` is told of each.
     """
 
     def __init__(
@@ -246,7 +247,7 @@ class LeaderLoop:
                 is_own = self._one_round(epoch)
                 ended_at = self._clock.monotonic()
                 seconds = ended_at - begun_at
-                rests_until = ended_at + min(seconds, _LONGEST_REST_SECONDS)
+                rests_until = ended_at + min(_RESTS_PER_ROUND * seconds, _LONGEST_REST_SECONDS)
                 ROUND_SECONDS.labels(self._name).observe(seconds)
                 if is_own:
                     self._tell_end(epoch, seconds)

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from enum import StrEnum
 
-from penstock.config.declare import NAME
+from penstock.config.names import NAME
 
 SCHEME = "penstock://"
 WARN_BELOW_DAYS = 14.0

@@ -37,8 +37,9 @@ class Action(StrEnum):
     ABORT_ROLLOUT = "abort_rollout"
 
 
-SYNC_STATES = tuple(state for state in JobState if state is not JobState.STOPPED)
-"""The states of `sync_state`. `stopped` is not stored: a reader derives it from the running configuration."""
+SYNC_STATES = tuple(state for state in JobState if state not in (JobState.STOPPED, JobState.RESTORING))
+"""The states of `sync_state`. A reader derives the others: `stopped` from the running configuration, `restoring` from
+the plan, since the State Syncer handles a restore as a rescale."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class JobState(StrEnum):
-    """What a job's state may be; all but `stopped` are states of `sync_state`.
+    """What a job's state may be; all but `stopped` and `restoring` are states of `sync_state`.
 
     `queued`: the job waits until the blast-radius budget has room for its rescale or rollout. `pending` is written by
     the Job Service alone: it asks the State Syncer for a fresh decision.
@@ -18,6 +18,7 @@ class JobState(StrEnum):
     WAITING = "waiting"
     QUEUED = "queued"
     RESCALING = "rescaling"
+    RESTORING = "restoring"
     ROLLING = "rolling"
     FAILED = "failed"
     QUARANTINED = "quarantined"

@@ -17,6 +17,7 @@ from penstock.store.rows import columns
 
 # The state of a job, in this order:
 # `deleting`     its tasks are being stopped, then the job is forgotten;
+# `restoring`    as `rescaling`, from a savepoint: the recorded plan names it;
 # `rescaling`    its tasks are stopped while its checkpoints are redistributed, by a plan that `/sync` shows;
 # `rolling`      a new package goes out in waves, by a plan that `/sync` shows;
 # `stopped`      the running configuration is the expected one, and wants no task to run;
@@ -36,6 +37,8 @@ _JOBS = f"""
             coalesce(sync_state.detail, '') AS detail,
             CASE
                 WHEN jobs.deleting THEN 'deleting'
+                WHEN sync_state.state = 'rescaling' AND jsonb_typeof(sync_state.plan->'restore') = 'object'
+                    THEN 'restoring'
                 WHEN sync_state.state IN ('rescaling', 'rolling') THEN sync_state.state
                 WHEN running.revision >= jobs.revision AND running.config->>'desired_state' = 'stopped'
                     THEN 'stopped'

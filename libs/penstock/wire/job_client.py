@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Literal, Unpack
 
@@ -238,6 +238,11 @@ class JobClient(CellClient, RolloutCalls, JobLists, EventClient):
     def history(self, job: str, *, layer: str | None = None, **page: Unpack[Paging]) -> jobs.HistoryPage:
         """A page of the job's history, newest first."""
         return self._read(jobs.HistoryPage, _job(job, "history"), layer=layer, **page)
+
+    def layer_history(self, job: str, layer: str) -> Iterator[jobs.HistoryEntry]:
+        """All writes of a layer, newest first, read page by page."""
+        for page in self._pages(jobs.HistoryPage, _job(job, "history"), layer=layer):
+            yield from page.entries
 
     def tasks(self, job: str) -> overview.Tasks:
         """The tasks of a job and where they run."""

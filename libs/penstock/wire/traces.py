@@ -1,8 +1,8 @@
 """One OpenTelemetry trace for each revision, from its write to the start of its tasks. Off unless a collector is named.
 
-Every hop of a change logs its revision (`penstock.control.logs`). Each such line becomes a span. The trace's id and the
-id of its first span follow from the revision, so no process hands an id to the next one. Spans go as OTLP/HTTP with
-JSON to a collector, from a thread of its own; what it does not take in time is dropped and counted.
+Every process on the way of a change logs its revision (`penstock.control.logs`). Each such line becomes a span. The
+trace's id and the id of its first span follow from the revision, so no process hands an id to the next one. Spans go as
+OTLP/HTTP with JSON to a collector, from a thread of its own; what it does not take in time is dropped and counted.
 """
 
 from __future__ import annotations

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Request, Response
 
-from penstock.wire.hops import hops, plan_steps, state_in_words
 from penstock.wire.job_client import JobClient
+from penstock.wire.jobs import HistoryEntry, JobView
 from penstock.wire.lineage import DEFAULT_DEPTH
 from penstock.wire.overview import JobSeries
+from penstock.wire.stages import layer_written, plan_steps, stages
 from services.console.requests import ClientOf, Name, asked_span, page, parts_of, times_of
 from services.console.views.charts import METRICS, SPANS, charts
 from services.console.views.diffs import differences
@@ -18,11 +19,12 @@ from services.console.views.runbooks import as_html
 
 router = APIRouter(include_in_schema=False)
 _ENTRIES = 50
+_NEWEST_ENTRIES = 5
 
 
 @router.get("/jobs/{job}")
 def job_page(request: Request, job: Name, client: ClientOf) -> Response:
-    """How it runs: health, steps of the revision, lag, charts, tasks."""
+    """How it runs: health, stages of the revision, lag, charts, tasks."""
     view, sync, tasks = client.get_job(job), client.sync(job), client.tasks(job).tasks
     span, rollout = asked_span(request), client.rollout(job)
     max_lag = view.config["slo"]["max_lag_seconds"]
@@ -31,10 +33,10 @@ def job_page(request: Request, job: Name, client: ClientOf) -> Response:
         "job.html",
         tab="overview",
         job=view,
-        state=state_in_words(sync),
+        state=sync.state,
         sync=sync,
         tasks=tasks,
-        hops=hops(view, sync, tasks),
+        stages=stages(view, sync, tasks, entry=_entry(client, view)),
         steps=plan_steps(sync),
         rollout=rollout,
         upgraded=share(rollout),
@@ -46,6 +48,14 @@ def job_page(request: Request, job: Name, client: ClientOf) -> Response:
         causes=[(cause, as_html(cause.advice)) for cause in client.causes(job).causes],
         runbooks=parts_of(request).runbooks,
     )
+
+
+def _entry(client: JobClient, job: JobView) -> HistoryEntry | None:
+    """The newest revision in the history, where it is a write to no layer: the job says nothing of its author."""
+    if layer_written(job, job.revision) is not None:
+        return None
+    entries = client.history(job.job, limit=_NEWEST_ENTRIES).entries
+    return next((entry for entry in entries if entry.revision == job.revision), None)
 
 
 def _series(request: Request, client: JobClient, job: str, span: str) -> JobSeries:

@@ -12,7 +12,6 @@ from fastapi import APIRouter, Request, Response
 from penstock.config.model import DesiredState
 from penstock.control.errors import Conflict, NotFound, PenstockError, UserError
 from penstock.wire.desired import FIELD, start_change
-from penstock.wire.hops import state_in_words
 from penstock.wire.job_client import Expiring, JobClient
 from penstock.wire.jobs import Written
 from penstock.wire.savepoints import waits_for
@@ -225,6 +224,6 @@ def savepoints(request: Request, job: Name, client: ClientOf) -> Response:
         job=client.get_job(job),
         savepoints=found.savepoints,
         waits_for=waits_for,
-        state=state_in_words(sync),
+        state=sync.state,
         sync=sync,
     )

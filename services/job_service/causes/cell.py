@@ -32,7 +32,9 @@ _OF_THE_JOB = frozenset([CauseKind.BAD_CODE, CauseKind.MALFORMED_INPUT])
 _MOSTLY, _SELDOM = 0.5, 0.25
 _ENOUGH = 4
 _NO_MORE = 1.2
-_PLANNED = frozenset([JobState.PENDING, JobState.WAITING, JobState.RESCALING, JobState.ROLLING, JobState.DELETING])
+_PLANNED = frozenset(
+    [JobState.PENDING, JobState.WAITING, JobState.RESCALING, JobState.RESTORING, JobState.ROLLING, JobState.DELETING]
+)
 
 
 def causes_of_processes(facts: Facts) -> Iterator[Cause]:

@@ -32,6 +32,9 @@ log = logger(__name__)
 MOST_NAMED = 1000
 # So often, and in its first round, a leader compares all running rows with their sync states.
 COMPARE_EVERY = timedelta(minutes=5)
+# Rounds that follow each other closely count the jobs by state, for the metrics, only so often.
+COUNT_EVERY = timedelta(seconds=5)
+_LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
 
 class Decided(NamedTuple):
@@ -58,7 +61,8 @@ class StateSyncer:
         self._host_tasks = host_tasks
         self._budget = budget or Budget()
         self._rollouts = rollouts or RolloutPolicy()
-        self._compared = (0, datetime.min.replace(tzinfo=UTC))
+        self._compared = (0, _LONG_AGO)
+        self._counted_at = _LONG_AGO
         self._last_in_turn = ""
 
     def round(self, leader_epoch: int) -> bool:
@@ -156,6 +160,10 @@ class StateSyncer:
 
     def _show(self, jobs: int) -> None:
         metrics.ROUND_JOBS.set(jobs)
+        now = self._now()
+        if abs(now - self._counted_at) < COUNT_EVERY:
+            return
+        self._counted_at = now
         counted = self._store.count_states()
         for state in SYNC_STATES:
             metrics.JOBS.labels(state.value).set(counted.get(state.value, 0))

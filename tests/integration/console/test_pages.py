@@ -88,7 +88,7 @@ def test_a_job_has_the_jobs_and_topics_around_it(reader: User) -> None:
     assert 'aria-current="true">1 job away' in near
 
 
-def test_a_job_has_its_hops_figures_charts_and_tasks(reader: User) -> None:
+def test_a_job_has_its_stages_figures_charts_and_tasks(reader: User) -> None:
     page = reader.get("/jobs/clicks-hourly")
     seen = text_of(page)
     assert "written revision 12, oncall by" in seen
@@ -184,12 +184,16 @@ def test_a_restore_is_told_as_one(service: RunningJobService, user: User) -> Non
     for tab in ("", "/savepoints"):
         assert "restoring not converged" in text_of(user.get(f"/jobs/orders-joined{tab}"))
     seen = text_of(user.get("/jobs/orders-joined"))
-    assert "planned restore of savepoint v1 committed still runs revision" in seen
+    assert re.search(
+        r"written revision 1\d\d by bob .* planned restore of savepoint v1 committed still runs revision", seen
+    )
     assert "stop → await stopped → commit" in seen
 
 
 _RESTORES = """
     UPDATE jobs SET revision = revision + 100 WHERE name = 'orders-joined';
+    INSERT INTO history (job, revision, action, author, at)
+        SELECT name, revision, 'restore', 'bob', now() FROM jobs WHERE name = 'orders-joined';
     UPDATE sync_state SET state = 'rescaling', revision = revision + 100, step = 1, change_kind = 'rescale', plan =
         '{"kind": "rescale", "steps": ["stop", "await_stopped", "commit"], "step": "await_stopped",
             "restore": {"number": 1, "savepoint": {"job": "orders-joined", "name": "v1"}}}'

@@ -152,6 +152,23 @@ def test_a_login_that_kafka_refuses_is_told_by_a_plan_and_refuses_no_write(
     assert "NOT ALLOWED" not in "".join(said)
 
 
+def test_a_login_that_a_warm_host_cannot_make_is_all_that_is_not_verified(
+    client: JobClient, container: Container, shell: Shell
+) -> None:
+    """All checks but those of Kafka were made, so nothing is left to say besides the problem."""
+    text = "kafka refuses the user bob at kafka:9092"
+    login = Problem("inputs", "kafka_login", f"inputs: {text}")
+    container.report = AnalysisReport(logins=(login,), unchecked=(text,), columns={"n": "bigint"})
+    made = client.put_job("etl", CONFIG)
+    assert (made.verified, made.why) == (False, text)
+    said = shell("plan", "etl").ok().splitlines()
+    assert said[-3:] == [
+        f"PROBLEM inputs (kafka_login): inputs: {text}",
+        "result: n bigint",
+        "not verified by Spark: a login is refused",
+    ]
+
+
 def test_what_only_some_containers_lack_is_no_problem(
     client: JobClient, container: Container, service: RunningJobService
 ) -> None:

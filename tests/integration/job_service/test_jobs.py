@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from sqlalchemy import text
+from sqlalchemy import Connection, Engine, text
 
 from penstock.control.errors import Conflict, InvalidConfig, NotFound, VersionConflict
 from penstock.model.jobs import JobState
 from penstock.store.engine import transaction
 from penstock.wire.job_client import JobClient
 from penstock.wire.jobs import BatchAction, BatchWrite
+from services.job_service.store import expected
 from tests.support import calls
 from tests.support.job_service.service import CONFIG, RunningJobService
 from tests.support.job_service.stored import commit, execute, report, sync
+from tests.support.store.running import forget_job
 
 
 def test_create_only_and_compare_and_swap_of_a_job(client: JobClient) -> None:
@@ -127,6 +130,43 @@ def test_deleting_is_recorded_and_final(client: JobClient) -> None:
         assert refused.value.rule == "deleting"
     entry = client.history("etl").entries[0]
     assert (entry.action, entry.layer, entry.reason, entry.revision) == ("delete", None, "retired", deleted.revision)
+
+
+def _forgetting(engine: Engine) -> Callable[[Connection, Sequence[str]], None]:
+    """`expected.claim`, after which the deletion of the job ends."""
+    claim = expected.claim
+
+    def claimed(connection: Connection, names: Sequence[str]) -> None:
+        claim(connection, names)
+        if connection.execute(text("SELECT count(*) FROM jobs WHERE deleting")).scalar_one():
+            forget_job(engine, "etl")
+
+    return claimed
+
+
+def test_a_job_that_goes_while_it_is_made_again_is_made(
+    service: RunningJobService, client: JobClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """1. It is forgotten after its row was claimed and before it is locked: the write begins anew. 2. The same in a
+    batch. 3. A name that goes each time is a conflict that says so, and nothing is written."""
+    for again in (lambda: client.put_job("etl", CONFIG).action, lambda: _batch_of_one(client, "etl")):
+        client.put_job("etl", CONFIG)
+        client.delete_job("etl")
+        monkeypatch.setattr(expected, "claim", _forgetting(service.engine))
+        assert again() == "create"
+        monkeypatch.undo()
+    monkeypatch.setattr(expected, "claim", lambda connection, names: None)
+    with pytest.raises(Conflict, match="repeat the call") as refused:
+        client.put_job("other", CONFIG)
+    assert (refused.value.field, refused.value.rule) == ("job", "deleting")
+    with pytest.raises(NotFound):
+        client.get_job("other")
+
+
+def _batch_of_one(client: JobClient, job: str) -> str:
+    [result] = client.batch([BatchWrite(action=BatchAction.PUT_JOB, job=job, config=CONFIG)])
+    assert result.written is not None, result.problem
+    return result.written.action
 
 
 def test_a_job_is_deleted_only_at_the_version_that_was_read(client: JobClient) -> None:

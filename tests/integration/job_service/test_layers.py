@@ -248,7 +248,11 @@ _PAST = """
 """A write for two hours, a patch just before their end, and a write whose end is still to come."""
 
 
-def test_the_command_says_when_a_layer_that_goes_back_ends(client: JobClient, shell: Shell) -> None:
+def test_the_command_says_when_a_layer_that_goes_back_ends(
+    client: JobClient, service: RunningJobService, shell: Shell
+) -> None:
+    """A layer without an end is worth a word where writes end by default, or where it had one. So is an end that had
+    passed, and lies as far ahead again."""
     client.put_job("etl", CONFIG)
     client.put_layer("etl", "oncall", {"priority": 1}, if_match=0, expires_in_seconds=None)
     client.put_layer("etl", "oncall", {"priority": 2}, if_match=1, expires_in_seconds=7200)
@@ -256,7 +260,29 @@ def test_the_command_says_when_a_layer_that_goes_back_ends(client: JobClient, sh
     assert said.endswith("version 3\nit never ends, as at version 1: `penstock override etl --drop` ends it\n")
     assert ", ends in 1h59m, at " in shell("revert", "etl", "oncall", "2").ok()
     assert ", ends in 29m, at " in shell("revert", "etl", "oncall", "1", "--for", "30m").ok()
+    said = shell("revert", "etl", "oncall", "2", "--for", "never").ok()
+    assert said.endswith("\nit never ends: `penstock override etl --drop` ends it\n")
     assert "never ends" not in shell("revert", "etl", "oncall", "0").ok()
+    with transaction(service.engine) as connection:
+        connection.execute(text(_PAST))
+    assert shell("revert", "etl", "oncall", "11").ok().endswith("\nversion 11 ended 1h ago: it lasts as long again\n")
+    assert "as long again" not in shell("revert", "etl", "oncall", "13").ok()
+    assert "as long again" not in shell("revert", "etl", "oncall", "11", "--for", "1h").ok()
+
+
+def test_the_command_says_of_any_layer_that_it_never_ends_where_that_matters(client: JobClient, shell: Shell) -> None:
+    """1. `canary` ends by default, 2. `scaler` had an end. 3. `provisioner` has none, as always."""
+    client.put_job("etl", CONFIG)
+    client.add_layer(LayerAdd(name="canary", rank=150, default_expiry_seconds=600))
+    client.put_layer("etl", "canary", {"priority": 1}, if_match=0, expires_in_seconds=None)
+    client.put_layer("etl", "canary", {"priority": 2}, if_match=1, expires_in_seconds=None)
+    said = shell("revert", "etl", "canary", "1").ok()
+    assert said.endswith("\nit never ends, as at version 1: `penstock layers drop etl canary` ends it\n")
+    for layer, more in (("scaler", {"expires_in_seconds": 7200}), ("provisioner", {})):
+        client.put_layer("etl", layer, {"priority": 1}, if_match=0)
+        client.put_layer("etl", layer, {"priority": 2}, if_match=1, **more)
+        said = shell("revert", "etl", layer, "1").ok()
+        assert ("it never ends, as at version 1: " in said) is (layer == "scaler")
 
 
 def test_a_layer_added_as_a_row_works_like_the_others(client: JobClient) -> None:

@@ -9,6 +9,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from penstock.control.errors import Conflict, Forbidden, InvalidConfig, NotFound
+from penstock.model.states import JobState
 from penstock.tasks.redistribution import RedistributionRequest, SavepointName, SealRequest
 from penstock.wire.job_client import JobClient
 from services.state_syncer.decide.progress import Step
@@ -52,7 +53,10 @@ def test_a_job_is_rolled_back_at_another_size(client: JobClient, cell: Cell) -> 
     syncer looks."""
     client.restore("etl", "nightly", task_count=4, reason="a bad release")
     cell.rounds(2)
-    assert (cell.running("etl")["stopping"], client.get_job("etl").state) == (True, "rescaling")
+    assert (cell.running("etl")["stopping"], client.get_job("etl").state) == (True, "restoring")
+    listed = client.jobs_page(state=JobState.RESTORING).jobs
+    assert [(job.job, job.state) for job in listed] == [("etl", "restoring")]
+    assert (client.sync("etl").state, client.jobs_page(state=JobState.RESCALING).jobs) == ("restoring", [])
     plan = client.sync("etl").plan
     assert plan is not None
     assert plan["restore"] == {"number": 1, "savepoint": SOURCE.model_dump(), "generation": 1}

@@ -106,6 +106,10 @@ def test_calls_wait_for_no_large_package() -> None:
     assert _loaded(LARGE, lines) == dict.fromkeys(lines, ())
 
 
+def test_a_list_of_jobs_imports_no_configuration() -> None:
+    assert _loaded(["penstock.config.model", "penstock.config.declare"], ["jobs list"]) == {"jobs list": ()}
+
+
 @pytest.mark.parametrize("row", COMMANDS, ids=lambda row: row.path)
 def test_the_table_of_commands_says_what_the_functions_say(row: Command) -> None:
     documented = inspect.getdoc(function_of(row)) or ""

@@ -1,4 +1,4 @@
-"""Which hops of a revision are done, from what the Job Service says."""
+"""Which stages of a revision are done, from what the Job Service says."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from penstock.cli.watch import lines, written
-from penstock.wire.hops import hops
 from penstock.wire.jobs import HistoryEntry, JobView
 from penstock.wire.overview import SyncView, TaskView
+from penstock.wire.stages import stages
 from tests.unit.cli.test_waiting import sync, task
 
 PLAN = {"kind": "rescale", "steps": ["stop_tasks", "redistribute", "commit"], "step": "redistribute"}
@@ -66,7 +66,7 @@ def test_the_hops_that_are_done(seen: tuple[JobView, SyncView, list[TaskView]], 
 def test_the_cli_says_a_hop_in_the_words_of_the_console() -> None:
     """Both take them from one function."""
     seen = job(converged=False), planned(RESTORE), [task(generation=1)]
-    told = [hop.line for hop in hops(*seen)]
+    told = [stage.line for stage in stages(*seen)]
     assert set(list(lines(*seen, revision=5))[-2:]) <= set(told)
 
 

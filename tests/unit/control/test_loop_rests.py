@@ -20,8 +20,8 @@ class _Elected:
         pass
 
 
-def test_a_loop_that_gathers_rests_as_long_as_its_round_took() -> None:
-    """Each round asks for another one, which begins no sooner after it than it took."""
+def test_a_loop_that_gathers_rests_three_times_as_long_as_its_round_took() -> None:
+    """Each round asks for another one, which begins no sooner after it than three times as long as it took."""
     begun: list[float] = []
     ended: list[float] = []
 
@@ -41,4 +41,4 @@ def test_a_loop_that_gathers_rests_as_long_as_its_round_took() -> None:
     finally:
         loop.stop()
     rests = [after - before for before, after in zip(ended, begun[1:], strict=False)]
-    assert min(rests) > 0.9 * ROUND_SECONDS
+    assert min(rests) > 2.9 * ROUND_SECONDS

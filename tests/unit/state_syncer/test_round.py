@@ -243,6 +243,30 @@ def test_running_rows_are_compared_by_a_leaders_first_round_and_then_every_five_
     assert store.asked == [True, False, False, False, True, False, True, True, True, False]
 
 
+class Shown(MemorySyncStore):
+    """Notes when the jobs are counted by state."""
+
+    counts = 0
+
+    def count_states(self) -> dict[str, int]:
+        self.counts += 1
+        return super().count_states()
+
+
+def test_rounds_that_follow_each_other_closely_count_the_jobs_every_five_seconds() -> None:
+    """Also when the clock was set back."""
+    memory = MemoryStore(lambda: 0.0, 4)
+    memory.leases[STATE_SYNCER] = LeaseEntry("first", 1, float("inf"))
+    memory.synced_ranks = dict(memory.ranks)
+    store, now, seen = Shown(memory), NOW, []
+    syncer = StateSyncer(store, lambda: now, NobodyToAsk())
+    for seconds in (0, 0.2, 4.9, 5, 9, 10.1, 1):
+        now = NOW + timedelta(seconds=seconds)
+        syncer.round(1)
+        seen.append(store.counts)
+    assert seen == [1, 1, 1, 2, 2, 3, 4]
+
+
 class Watched(MemorySyncStore):
     """Notes whether Python searches for garbage while a round reads; then it is away."""
 

@@ -24,11 +24,11 @@ def span(**changes: Any) -> dict[str, Any]:
 
 def test_the_hops_of_a_revision_are_one_trace_below_its_write() -> None:
     written = span(event=WRITTEN, service="job_service")
-    hops = [span(), span(event="task starts", service="task_manager", task="etl/0"), span(task="etl/1")]
-    assert {hop["traceId"] for hop in (written, *hops)} == {trace_id(7)}
-    assert {hop["parentSpanId"] for hop in hops} == {written["spanId"]}
+    children = [span(), span(event="task starts", service="task_manager", task="etl/0"), span(task="etl/1")]
+    assert {each["traceId"] for each in (written, *children)} == {trace_id(7)}
+    assert {each["parentSpanId"] for each in children} == {written["spanId"]}
     assert "parentSpanId" not in written
-    assert len({hop["spanId"] for hop in (written, *hops)}) == 4
+    assert len({each["spanId"] for each in (written, *children)}) == 4
     assert trace_id(8) != trace_id(7)
     assert (len(trace_id(7)), len(written["spanId"])) == (32, 16)
 

@@ -73,7 +73,7 @@ class Analysis:
         )
         return AnalysisReport(
             problems=tuple(self.problems),
-            unchecked=tuple(self.unchecked),
+            unchecked=tuple(dict.fromkeys(self.unchecked)),
             columns=columns,
             operators=tuple(steps),
             logins=tuple(dict.fromkeys(self.logins)),

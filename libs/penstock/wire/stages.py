@@ -11,12 +11,12 @@ from typing import Any
 
 from penstock.model.jobs import JobState
 from penstock.model.reports import TaskState
-from penstock.wire.jobs import JobView
+from penstock.wire.jobs import HistoryEntry, JobView, LayerVersion
 from penstock.wire.overview import SyncView, TaskView
 
 
 class Progress(StrEnum):
-    """How far a hop is."""
+    """How far a stage is."""
 
     DONE = "done"
     NOW = "now"
@@ -25,8 +25,8 @@ class Progress(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Hop:
-    """A step on the way; `at`: when it was done, None where that is unknown or it is not done."""
+class Stage:
+    """A part of the way; `at`: when it was done, None where that is unknown or it is not done."""
 
     title: str
     progress: Progress
@@ -47,20 +47,26 @@ class PlanStep:
     progress: Progress
 
 
-def hops(job: JobView, sync: SyncView, tasks: Sequence[TaskView], revision: int | None = None) -> list[Hop]:
-    """The steps of a revision, by default the newest. Exactly one is under way or failed, unless the job has
-    converged."""
+def stages(
+    job: JobView,
+    sync: SyncView,
+    tasks: Sequence[TaskView],
+    revision: int | None = None,
+    entry: HistoryEntry | None = None,
+) -> list[Stage]:
+    """The stages of a revision, by default the newest. Exactly one is under way or failed, unless the job has
+    converged. `entry`: the revision in the history, which also knows writes to no layer."""
     asked = revision or job.revision
     is_committed = job.running_revision is not None and job.running_revision >= asked
     planned = _planned(job, sync, asked, is_committed=is_committed)
     committed = Progress.DONE if is_committed else Progress.NOW if planned.progress is Progress.DONE else Progress.WAITS
     runs = Progress.WAITS if not is_committed else Progress.DONE if job.converged else Progress.NOW
     return [
-        _written(job, asked),
+        _written(job, asked, entry),
         planned,
-        Hop("committed", committed, _committed_text(job, is_committed), sync.committed_at if is_committed else None),
-        Hop("tasks run it", runs, _running_text(job, tasks) if is_committed else ""),
-        Hop("converged", Progress.DONE if job.converged else Progress.WAITS, "yes" if job.converged else "not yet"),
+        Stage("committed", committed, _committed_text(job, is_committed), sync.committed_at if is_committed else None),
+        Stage("tasks run it", runs, _running_text(job, tasks) if is_committed else ""),
+        Stage("converged", Progress.DONE if job.converged else Progress.WAITS, "yes" if job.converged else "not yet"),
     ]
 
 
@@ -69,28 +75,35 @@ def written_text(revision: int, layer: str | None, author: str) -> str:
     return f"revision {revision}{f', {layer}' if layer else ''} by {author}"
 
 
-def _written(job: JobView, revision: int) -> Hop:
-    layer = next((each for each in job.layers if each.revision == revision), None)
+def layer_written(job: JobView, revision: int) -> LayerVersion | None:
+    """The layer that has been as it is since a revision; None for a write to no layer, such as a restore."""
+    return next((each for each in job.layers if each.revision == revision), None)
+
+
+def _written(job: JobView, revision: int, entry: HistoryEntry | None) -> Stage:
+    if entry is not None:
+        return Stage("written", Progress.DONE, written_text(revision, entry.layer, entry.author), entry.at)
+    layer = layer_written(job, revision)
     if layer is None:
-        return Hop("written", Progress.DONE, f"revision {revision}")
+        return Stage("written", Progress.DONE, f"revision {revision}")
     text = written_text(revision, layer.layer, layer.author or "somebody")
-    return Hop("written", Progress.DONE, text, layer.written_at)
+    return Stage("written", Progress.DONE, text, layer.written_at)
 
 
-def _planned(job: JobView, sync: SyncView, revision: int, *, is_committed: bool) -> Hop:
+def _planned(job: JobView, sync: SyncView, revision: int, *, is_committed: bool) -> Stage:
     if is_committed:
-        return Hop("planned", Progress.DONE, "")
+        return Stage("planned", Progress.DONE, "")
     if sync.sync_revision is not None and sync.sync_revision < revision:
-        is_busy = sync.state in (JobState.RESCALING, JobState.ROLLING)
-        before = f" (revision {sync.sync_revision} is {state_in_words(sync)})" if is_busy else ""
-        return Hop("planned", Progress.NOW, f"waits for the State Syncer{before}")
+        is_busy = sync.state in (JobState.RESCALING, JobState.RESTORING, JobState.ROLLING)
+        before = f" (revision {sync.sync_revision} is {sync.state})" if is_busy else ""
+        return Stage("planned", Progress.NOW, f"waits for the State Syncer{before}")
     if job.state in (JobState.FAILED, JobState.QUARANTINED):
-        return Hop("planned", Progress.FAILED, sync.detail or job.detail or job.state)
+        return Stage("planned", Progress.FAILED, sync.detail or job.detail or job.state)
     if job.state is JobState.PENDING:
-        return Hop("planned", Progress.NOW, "waits for the State Syncer")
+        return Stage("planned", Progress.NOW, "waits for the State Syncer")
     if job.state in (JobState.WAITING, JobState.QUEUED):
-        return Hop("planned", Progress.NOW, sync.detail or job.state)
-    return Hop("planned", Progress.DONE, change_in_words(sync))
+        return Stage("planned", Progress.NOW, sync.detail or job.state)
+    return Stage("planned", Progress.DONE, change_in_words(sync))
 
 
 def change_in_words(sync: SyncView) -> str:
@@ -100,12 +113,6 @@ def change_in_words(sync: SyncView) -> str:
         return f"{sync.change_kind} change" if sync.change_kind else ""
     name, owner = savepoint.get("name"), savepoint.get("job")
     return f"restore of savepoint {name}" + ("" if owner in (None, sync.job) else f" of {owner}")
-
-
-def state_in_words(sync: SyncView) -> str:
-    """The state of a job's configuration. The State Syncer handles a restore as a rescale; people
-    read `restoring`."""
-    return "restoring" if sync.state == JobState.RESCALING and _restored(sync) is not None else sync.state
 
 
 def _restored(sync: SyncView) -> Mapping[str, Any] | None:
