@@ -37,9 +37,19 @@ def _problems(owner: str, file_format: str, csv: CsvRecords | CsvOutput) -> Iter
     signs = {name: sign for name in _SIGNS if (sign := getattr(csv, name, None))}
     yield from _characters(field, signs)
     yield from _different(field, signs)
+    if isinstance(csv, CsvOutput) and _overlaps_itself(csv.delimiter):
+        detail = (
+            f"{field}.delimiter is {csv.delimiter}, which ends as it begins: behind a value that ends so too, readers "
+            "would find it too early. Choose another"
+        )
+        yield Problem(f"{field}.delimiter", "csv_delimiter_overlaps", detail)
     if isinstance(csv, CsvFiles) and csv.encoding not in ENCODINGS_OF_LINES and not csv.multi_line:
         detail = f"{field}.encoding is {csv.encoding}, in which Spark finds no ends of lines: set {field}.multi_line"
         yield Problem(f"{field}.encoding", "csv_encoding_of_lines", detail)
+
+
+def _overlaps_itself(delimiter: str) -> bool:
+    return any(delimiter.startswith(delimiter[place:]) for place in range(1, len(delimiter)))
 
 
 def _characters(field: str, signs: Mapping[str, str]) -> Iterator[Problem]:

@@ -28,6 +28,7 @@ from penstock.config.stream_rules import STREAM_RULES, streams_need_one_task
 from penstock.config.value_schema import SchemaError, column_names
 
 Rule = Callable[[JobConfig], Iterator[Problem]]
+_OWN_COLUMNS = "_penstock_"
 
 
 def broken_rules(config: JobConfig) -> tuple[Problem, ...]:
@@ -202,10 +203,14 @@ def _value_schema(field: str, source: Input) -> Iterator[Problem]:
 
 def _readable_schema(field: str, source: Input) -> Iterator[Problem]:
     try:
-        column_names(source)
+        names = column_names(source) or ()
     except SchemaError as error:
         detail = f"{field} must be Spark DDL such as `id BIGINT, at TIMESTAMP`: {error}"
         yield Problem(field, "value_schema_ddl", detail)
+        return
+    for name in sorted(names):
+        if name.startswith(_OWN_COLUMNS):
+            yield Problem(field, "reserved_column", f"{field}: no column may begin with {_OWN_COLUMNS}, as {name} does")
 
 
 def _is_json(text: str) -> bool:

@@ -24,6 +24,7 @@ from penstock.config.stream import Stream
 from penstock.control.errors import BrokenTask
 from penstock.spark.csv_options import lines_of, options_of, record_options
 from penstock.spark.failures import reason_of
+from penstock.spark.inputs.huge_numbers import TOLD
 from penstock.spark.inputs.malformed import DECODED, NO_FIT, decoded, is_whole, reason_of_text
 from penstock.spark.paths import require_allowed, require_files_allowed
 from penstock.spark.table_lines import FILE, ORDER, WHY, has_rows, placed_lines, record_of, texts_of
@@ -48,11 +49,13 @@ def read_table(
     require_allowed(field, path, roots)
     frame = _frame(session, table, path, table.table_schema, "PERMISSIVE")
     require_files_allowed(field, frame, roots)
-    if table.format == "csv" and table.header:
-        _require_header(name, frame)
-    if table.format not in ("csv", "json") or table.malformed == "null":
+    if table.format not in ("csv", "json"):
         return frame
     fields = _fields(session, path, frame)
+    if table.format == "csv" and table.header:
+        _require_header(name, _frame(session, table, path, texts_of(fields), "PERMISSIVE"))
+    if table.malformed == "null":
+        return frame
     lines = placed_lines(session, table, path, fields)
     line = _first_malformed(session, table, lines, fields)
     if line is not None:
@@ -153,7 +156,8 @@ def _told(table: Table, lines: DataFrame, line: Row, fields: StructType) -> str:
     text = bytes(line["value"]).decode(errors="replace")
     where = f"{line[FILE]}, {'row' if has_rows(table) else 'line'} {_number(lines, line)}"
     texts, values = ({} if part is None else part.asDict() for part in (line[_TEXTS], line[DECODED]))
-    for field in fields.fields if line[WHY] is None else ():
+    is_by_field = line[WHY] is None and line[_REASON] != TOLD
+    for field in fields.fields if is_by_field else ():
         if texts.get(field.name) is not None and values.get(field.name) is None:
             return f"{where}: {field.name} is {_quoted(texts[field.name])}, no {field.dataType.simpleString().upper()}"
     reason = line[_REASON] if line[_REASON] != NO_FIT else f"it does not have {len(fields.names)} values"

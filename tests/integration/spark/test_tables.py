@@ -49,6 +49,13 @@ def test_a_line_of_csv_that_is_malformed_names_its_place(
     assert len(_csv(spark, tmp_path, FEES, malformed="null")) == 2
 
 
+def test_a_number_that_would_keep_spark_busy_for_minutes_names_its_place(spark: SparkSession, tmp_path: Path) -> None:
+    """Also the check of the header does not make it."""
+    (tmp_path / "fees.csv").write_text("region,fee\nnorth,1\nsouth,1e99999999\n")
+    with pytest.raises(BrokenTask, match=r"fees.csv, line 3: .*1,000 digits or more"):
+        _csv(spark, tmp_path, "region STRING, fee DECIMAL(7, 2)")
+
+
 QUOTED = {"delimiter": ";", "quote": "'", "escape": "'", "null_value": "NULL"}
 SEMICOLONS = """region;shop;fee;until
 'north;east';'it''s';1.5;2024-01-01 00:00:00

@@ -97,6 +97,7 @@ BROKEN = [
     (flights(value_schema=None), "inputs.flights.value_schema", "value_schema_required"),
     (flights(format="csv", value_schema=None), "inputs.flights.value_schema", "value_schema_required"),
     (flights(format="avro"), "inputs.flights.value_schema", "avro_schema_json"),
+    (flights(value_schema="id INT, `_Penstock_plain` INT"), "inputs.flights.value_schema", "reserved_column"),
     (flights(cluster="EU"), "inputs.flights.cluster", "string_pattern_mismatch"),
     (
         flights(cluster="eu") | {"output": job()["output"] | {"topic": "flights", "cluster": "eu"}},

@@ -84,6 +84,8 @@ def test_what_spark_would_refuse_is_refused_before(
         ("streams.fees", {"encoding": "UTF-16"}, "encoding", "csv_encoding_of_lines"),
         ("streams.fees", {"encoding": "windows-1252"}, "encoding", "literal_error"),
         ("output", {"quote": ""}, "quote", "string_too_short"),
+        ("output", {"delimiter": "||"}, "delimiter", "csv_delimiter_overlaps"),
+        ("output", {"delimiter": "aba"}, "delimiter", "csv_delimiter_overlaps"),
         ("output", {"compression": "lz4"}, "compression", "literal_error"),
         ("output", {"multi_line": True}, "multi_line", "unknown_field"),
         ("inputs.flights", {"multi_line": True}, "multi_line", "unknown_field"),

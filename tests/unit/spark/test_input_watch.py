@@ -7,6 +7,7 @@ from typing import Any, cast
 
 import pytest
 
+from penstock.config.model import Input
 from penstock.control.clock import SystemClock
 from penstock.control.errors import BrokenTask, Unavailable
 from penstock.kafka.access import Kafka
@@ -42,3 +43,20 @@ def test_a_cluster_that_does_not_answer_hides_nothing_of_the_others(monkeypatch:
     assert found.keys() == {"of-own/0", "of-eu/0"}
     assert found["of-own/0"] == {}
     assert "the topic orders@eu has 6 partitions" in found["of-eu/0"]["partitions_not_read"]
+
+
+def test_keys_are_sampled_anew_with_other_options_of_csv(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The options decide what the keys are."""
+    sampled: list[str] = []
+
+    def problem(_: str, source: Input, *__: object) -> None:
+        sampled.append(source.csv.delimiter)
+
+    monkeypatch.setattr("penstock.spark.inputs.watch.key_function_problem", problem)
+    monkeypatch.setattr("penstock.spark.topics.described", lambda *_, **__: {"orders": Topic(4)})
+    watch = InputWatch(cast(Any, None), clusters, SystemClock())
+    for delimiter in (",", ";", ";"):
+        keyed = {"format": "csv", "key_columns": ["a"], "key_function": "kafka", "csv": {"delimiter": delimiter}}
+        config = job_config("orders", 4, {"type": "files", "path": "/out"}, source=keyed)
+        watch.check([task_spec("j", config)])
+    assert sampled == [",", ";"]

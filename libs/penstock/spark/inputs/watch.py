@@ -37,6 +37,7 @@ class _Keys(NamedTuple):
     key_groups: int
     format: str
     value_schema: str | None
+    csv: str
 
 
 class InputWatch:
@@ -102,5 +103,5 @@ class InputWatch:
 
 
 def _keys(name: str, source: Input) -> _Keys:
-    read_as = (source.format, source.value_schema)
+    read_as = (source.format, source.value_schema, source.csv.model_dump_json())
     return _Keys(name, source.full_topic, source.key_function, source.key_columns, source.key_groups, *read_as)

@@ -14,6 +14,9 @@ interface PlainToken extends Serializable {
   /** As many digits as always fit a BIGINT. */
   int MOST_DIGITS = 18;
 
+  /** A number of more digits costs Spark too much, and so it may cost this reader. */
+  int MOST_SIGNS_OF_A_NUMBER = 100;
+
   /** Throws NotPlainException or NumberFormatException where the value is not written as its type. */
   Object read(byte[] line, int begin, int end);
 
@@ -94,6 +97,7 @@ interface PlainToken extends Serializable {
 
   /** Digits with what else a number has; Java takes more, such as a letter for its type. */
   private static String number(byte[] line, int begin, int end) {
+    NotPlainException.require(end - begin <= MOST_SIGNS_OF_A_NUMBER);
     for (int i = begin; i < end; i++) {
       NotPlainException.require(line[i] >= '0' && line[i] <= '9' || "+-.eE".indexOf(line[i]) >= 0);
     }
