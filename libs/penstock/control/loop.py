@@ -33,7 +33,9 @@ ROUND_SECONDS = Histogram(
 )
 LEADS = Gauge("penstock_loop_leader", "whether this process leads a control loop", ["loop"])
 _PERIOD = "period"
-_RESTS_PER_ROUND = 3
+# After so many rounds in a row, each woken before its rest was over, rests are longer.
+_SHORT_RESTS = 10
+_LONGER = 3
 _LONGEST_REST_SECONDS = 1.0
 _CLOCK_SET_SECONDS = 1.0
 """Between two firings of the timer no clock drifts by this much unless somebody sets it."""
@@ -109,10 +111,10 @@ class LeaderLoop:
 
     One round at a time, on a thread of its own. A timer, a won election and `wake` only set a flag. A round clears the
     flag before it reads anything, so a whole round follows every wake-up. With `gather_seconds` a round begins that
-    much after its wake-up, so that a burst of wake-ups costs few rounds; and after a round there is a rest three times
-    as long as the round, at most a second, so that wake-ups without end take a quarter of a processor and not all of
-    it. A round that fails is logged, counted by its kind of error, shown by `status`, and tried again next period.
-    `on_end` is told of each.
+    much after its wake-up, so that a burst of wake-ups costs few rounds; and after a round there is a rest as long as
+    the round, at most a second. When rounds follow each other for long, as they do not in a rescale, it is three times
+    as long: so wake-ups without end take a quarter of a processor and not all of it. A round that fails is logged,
+    counted by its kind of error, shown by `status`, and tried again next period. `on_end` is told of each.
     """
 
     def __init__(
@@ -234,10 +236,11 @@ class LeaderLoop:
         self.wake()
 
     def _rounds(self) -> None:
-        rests_until = float("-inf")
+        rests_until, in_a_row = float("-inf"), 0
         while True:
             self._woken.wait()
             rest_seconds = rests_until - self._clock.monotonic() if self._gather_seconds else 0.0
+            in_a_row = in_a_row + 1 if rest_seconds > 0 else 0
             if self._stopping.wait(max(self._gather_seconds, rest_seconds)):
                 return
             self._woken.clear()
@@ -247,7 +250,8 @@ class LeaderLoop:
                 is_own = self._one_round(epoch)
                 ended_at = self._clock.monotonic()
                 seconds = ended_at - begun_at
-                rests_until = ended_at + min(_RESTS_PER_ROUND * seconds, _LONGEST_REST_SECONDS)
+                longer = _LONGER if in_a_row >= _SHORT_RESTS else 1
+                rests_until = ended_at + min(longer * seconds, _LONGEST_REST_SECONDS)
                 ROUND_SECONDS.labels(self._name).observe(seconds)
                 if is_own:
                     self._tell_end(epoch, seconds)
