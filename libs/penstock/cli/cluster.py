@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Sequence
 from typing import Annotated
@@ -69,11 +70,13 @@ def fields(
 
 
 def _named(name: str) -> list[FieldRow]:
-    """The rows of a field such as `task_count`, or of all below `inputs`. Raises NotFound."""
+    """The rows of a field such as `task_count`, of all below `inputs`, or of all with such a part, as `csv`. Raises
+    NotFound."""
     node = find(tuple(name.split(".")))
-    if node is None:
+    found = [row for row in FIELD_TABLE if name in row.path.split(".")] if node is None else list(field_rows(node))
+    if not found:
         raise unknown_field(name)
-    return list(field_rows(node))
+    return found
 
 
 def _say_fields(found: list[FieldView]) -> None:
@@ -89,8 +92,8 @@ def _type(field: FieldView) -> str:
 
 
 def _rules(field: FieldView) -> tuple[str, str, str]:
-    default = "required" if field.required else cell(field.default)
-    return default, field.change, ", ".join(field.layers)
+    default = json.dumps(field.default, ensure_ascii=False) if isinstance(field.default, str) else cell(field.default)
+    return "required" if field.required else default, field.change, ", ".join(field.layers)
 
 
 def decisions(

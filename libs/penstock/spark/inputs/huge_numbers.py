@@ -1,5 +1,5 @@
 """Numbers that Spark must not get: of `1e9999999` in the place of a DECIMAL it makes all digits, for minutes, before it
-finds that no DECIMAL has so many. One record would hold up its task for ever."""
+finds that no DECIMAL has so many. A task would do that in each try, and time out."""
 
 from __future__ import annotations
 

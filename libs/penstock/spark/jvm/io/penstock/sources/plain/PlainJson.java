@@ -9,7 +9,7 @@ import org.apache.spark.sql.classic.SparkSession;
 
 /**
  * Reads plain records of JSON: one strict object, where each value is written as the type of its field. Spark's
- * {@code from_json} makes the same row of such a record, and takes several times as long. All else is left to Spark.
+ * {@code from_json} makes the same row of such a record, in more time. All else is left to Spark.
  *
  * <p>A plain record is never malformed, and its row says what the record says. So it is not plain with a number that its
  * type does not hold, a field twice, something behind the object, or bytes that are not UTF-8.

@@ -14,7 +14,7 @@ interface PlainToken extends Serializable {
   /** As many digits as always fit a BIGINT. */
   int MOST_DIGITS = 18;
 
-  /** A number of more digits costs Spark too much, and so it may cost this reader. */
+  /** The time for a number grows with the square of its digits. Longer ones are left to Spark. */
   int MOST_SIGNS_OF_A_NUMBER = 100;
 
   /** Throws NotPlainException or NumberFormatException where the value is not written as its type. */
