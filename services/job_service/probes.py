@@ -70,7 +70,11 @@ class Probes:
 
 
 def _bus(kafka: Kafka) -> Probe:
-    address, admin = kafka.bootstrap, Admin.open(kafka, {"log_level": 0})
+    address = kafka.bootstrap
+    try:
+        admin = Admin.open(kafka, {"log_level": 0})
+    except KafkaException as error:
+        return Probe(address, f"no client could be made: {error}")
     try:
         return Probe(address, brokers=len(admin.client.list_topics(timeout=_KAFKA_WAIT_SECONDS).brokers))
     except KafkaException as error:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from penstock.config.classify import INSTEAD, Config, FieldChange, classify
+from penstock.config.classify import INSTEAD, Config, FieldChange, classify, form_changes
 from penstock.config.merge import LayerConfig, apply_merge_patch, merge
 from penstock.config.model import DesiredState, JobConfig
 from penstock.config.validate import check_change, check_job_name, check_layer
@@ -135,7 +135,8 @@ def expected(job: StoredJob, layers: Layers) -> Mapping[str, Any]:
 
 def forbidden_changes(before: Config, after: JobConfig) -> Sequence[FieldChange]:
     """The changed leaves that a job which has run cannot take."""
-    return [change for change in classify(before, after).fields if change.never_fits]
+    difference = classify(before, after)
+    return [change for change in difference.fields if change.never_fits] + list(form_changes(difference))
 
 
 def refused_changes(running: Config, before: Config, after: JobConfig) -> Sequence[FieldChange]:
@@ -246,8 +247,10 @@ def _check_precondition(write: Write, job: StoredJob) -> None:
 
 def _refuse_forbidden(changes: Sequence[FieldChange]) -> None:
     if changes:
+        other_path = "A folder takes files of one form: give another output.path, too"
+        instead = INSTEAD if changes[0].never_fits else other_path
         raise InvalidConfig(
-            f"{changes[0].field} cannot change once the job has run. {INSTEAD}",
+            f"{changes[0].field} cannot change once the job has run. {instead}",
             field=changes[0].field,
             rule="forbidden_change",
             errors=[{"field": change.field, "rule": "forbidden_change"} for change in changes],

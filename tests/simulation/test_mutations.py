@@ -50,7 +50,7 @@ CASES: dict[Mutation, Case] = {
     mutations.start_from_old_specs: Case(6),
     mutations.tasks_keep_old_numbers: Case(8, _under("switch off", "kill", "crash a host", every=6.0, at="c")),
     mutations.all_tasks_in_one_wave: Case(0),
-    mutations.next_wave_unseen: Case(0),
+    mutations.next_wave_unseen: Case(2),
     mutations.silence_speaks_against_a_package: Case(
         4, _under("cut a service", every=6.0, at="c", changes=("release",))
     ),

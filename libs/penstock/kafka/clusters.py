@@ -10,6 +10,7 @@ from typing import Any
 from pydantic import Field, ValidationError
 
 from penstock.config.declare import NAME, NAME_RULE
+from penstock.control.errors import Unavailable
 from penstock.kafka.access import CLUSTERS, Kafka
 from penstock.kafka.login import Login, NameOf
 from penstock.kafka.registry import Registry
@@ -21,13 +22,16 @@ class Cluster(Login):
     bootstrap: str = Field(min_length=1, description="its brokers: host:port, comma separated")
 
     def as_kafka(self, name: str, registry: Registry | None) -> Kafka:
-        """How it is reached. Raises Unavailable when a file cannot be read."""
+        """How it is reached. Raises Unavailable when a file cannot be read, or is not what it is for."""
+        problem = self.problem(_names_of(f"{CLUSTERS}: {name}"))
+        if problem is not None:
+            raise Unavailable(problem)
         return self.to_kafka(self.bootstrap, _names_of(f"{CLUSTERS}: {name}"), registry, name)
 
 
 def clusters_of(value: Any) -> dict[str, Cluster]:
     """The clusters of the setting, which is JSON text or an object. Raises ValueError, which names the cluster, the
-    field and the rule."""
+    field and the rule. Files are read when a cluster is used: one that is gone stops the jobs of its cluster only."""
     given = _parsed(value)
     found = {name: _cluster(name, each) for name, each in given.items()}
     require_own_brokers({name: cluster.bootstrap for name, cluster in found.items()})
@@ -68,7 +72,7 @@ def _cluster(name: str, value: Any) -> Cluster:
         first = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(map(str, (name, *first["loc"])))
         raise ValueError(f"{where}: {first['msg'].removeprefix('Value error, ')}") from error
-    problem = cluster.problem(_names_of(name))
+    problem = cluster.misfit(_names_of(name))
     if problem is not None:
         raise ValueError(problem)
     return cluster

@@ -63,12 +63,13 @@ class Login(BaseModel):
         )
 
     def problem(self, name_of: NameOf) -> str | None:
-        """What is wrong: the field and its rule."""
-        return self._misfit(name_of) or next(
+        """What is wrong, also with the files: the field and its rule."""
+        return self.misfit(name_of) or next(
             (told for field in _FILES if (told := self._unreadable(field, name_of))), None
         )
 
-    def _misfit(self, name_of: NameOf) -> str | None:
+    def misfit(self, name_of: NameOf) -> str | None:
+        """Which fields do not fit each other."""
         protocol = self.security_protocol
         for group, part in ((_SASL, "SASL"), (_TLS, "SSL")):
             for field in group:

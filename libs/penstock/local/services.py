@@ -37,6 +37,7 @@ ONLY_FOR = {
     "PENSTOCK_SECRETS_ROOT": "task_manager",
 }
 """Variables that one service alone gets, by its module; others pass to all."""
+_ASK_KAFKA = ("job_service", "task_manager")
 # By this a Spark host is known among the children of its Task Manager.
 HOST_MODULE = "penstock.spark.host"
 # The console asks the Job Service for all that it shows: it learns of no server, no secret and no folder of others.
@@ -96,6 +97,8 @@ def _spec(plan: StackPlan, name: str) -> ProcessSpec:
     if module == "task_manager":
         own["PENSTOCK_DATABASE_URL"] = plan.task_manager_database_url or plan.database_url
         own["PENSTOCK_CONNECTIONS"] = json.dumps(dict(plan.connections))
+    if module in _ASK_KAFKA:
+        own["PENSTOCK_KAFKA_BOOTSTRAP"] = plan.kafka_bootstrap
     env = {**given, **_shared_environment(plan), "PENSTOCK_PORT": str(plan.ports[name]), **own}
     if module == CONSOLE:
         env = {key: value for key, value in env.items() if _OF_THE_CONSOLE.fullmatch(key)}
@@ -111,7 +114,6 @@ def _shared_environment(plan: StackPlan) -> dict[str, str]:
         "PENSTOCK_JOB_SERVICE_URL": plan.url("job_service"),
         "PENSTOCK_TASK_SERVICE_URL": plan.url("task_service"),
         "PENSTOCK_SHARD_MANAGER_URL": plan.url("shard_manager"),
-        "PENSTOCK_KAFKA_BOOTSTRAP": plan.kafka_bootstrap,
         "PENSTOCK_CHECKPOINT_ROOT": str(plan.data_dir / "checkpoints"),
         "PENSTOCK_PACKAGES_ROOT": str(plan.data_dir / "packages"),
         "PENSTOCK_PATH_ROOTS": json.dumps(path_roots(plan)),

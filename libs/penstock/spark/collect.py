@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable
 
 from penstock.config.topics import topic_and_cluster
-from penstock.control.errors import Conflict
+from penstock.control.errors import BrokenTask, Conflict, Unavailable
 from penstock.control.logs import logger
 from penstock.spark.checkpoint import COLLECTED, generation_folder
 from penstock.spark.files import Files
@@ -48,22 +48,29 @@ def collect(runtime: Runtime, request: GenerationRemoval) -> None:
         if not request.forgotten:
             _require_over(files, root, request, folder)
         files.write(f"{folder}/{COLLECTED}", b"its checkpoints were deleted\n")
-    if request.forgotten:
-        _end_marks(runtime, request, names)
     files.delete(f"{folder}/{MANIFEST}")
     remove_pins(files, folder)
     for checkpoint in _tasks(folder, files):
         runtime.before_claim()
         files.remove_checkpoint(checkpoint)
+    if request.forgotten:
+        _end_marks(runtime, request, names)
     log.info("generation collected", job=request.job, generation=request.generation)
 
 
 def _end_marks(runtime: Runtime, request: GenerationRemoval, names: Iterable[str]) -> None:
-    """Readers of what a forgotten job wrote wait for it no more."""
+    """Readers of what a forgotten job wrote wait for it no more. Raises BrokenTask or Unavailable for a cluster that is
+    unknown or away, when those of all others have ended."""
+    failed: BrokenTask | Unavailable | None = None
     for name in names:
         if name.startswith(NOTED_MARKS):
             topic, cluster = topic_and_cluster(name.removeprefix(NOTED_MARKS))
-            end_marks(runtime.settings.cluster(cluster), topic, request.job, request.generation)
+            try:
+                end_marks(runtime.settings.cluster(cluster), topic, request.job, request.generation)
+            except (BrokenTask, Unavailable) as error:
+                failed = error
+    if failed is not None:
+        raise failed
 
 
 def _require_over(files: Files, root: str, request: GenerationRemoval, folder: str) -> None:

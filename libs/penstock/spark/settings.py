@@ -6,14 +6,14 @@ import json
 import os
 import sys
 from collections.abc import Iterator, Mapping, Set
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Literal, Self
 
 from pydantic import Field, PrivateAttr, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from penstock.control.errors import BrokenTask
+from penstock.control.errors import BrokenTask, Unavailable
 from penstock.kafka.access import Kafka
 from penstock.kafka.settings import KNOWN_CLUSTER, KafkaSettings
 from penstock.spark.stores import logins_in
@@ -38,7 +38,7 @@ class SparkSettings(KafkaSettings, BaseSettings):
     """The settings of a host that the container decides. They travel in the environment, which jobs' code can read: so
     `connections` and secrets do not. Each command brings those of its own job (`for_job`)."""
 
-    model_config = SettingsConfigDict(env_prefix=_PREFIX, extra="ignore", frozen=True)
+    model_config = SettingsConfigDict(env_prefix=_PREFIX, extra="ignore", frozen=True, hide_input_in_errors=True)
 
     checkpoint_root: str = Field(description="Hadoop path below which all checkpoints are")
     kafka_bootstrap: str = Field("127.0.0.1:9092", description="brokers of the bus")
@@ -113,8 +113,11 @@ class SparkSettings(KafkaSettings, BaseSettings):
         return self.further_cluster(name)
 
     def kafkas(self) -> Iterator[Kafka]:
-        """All clusters that jobs may use."""
-        yield from (self.cluster(name) for name in (None, *self.cluster_names))
+        """All clusters that jobs may use, but for those whose files cannot be read."""
+        yield self.kafka
+        for name in self.cluster_names:
+            with suppress(Unavailable):
+                yield self.further_cluster(name)
 
     @model_validator(mode="after")
     def _each_cluster_once(self) -> Self:

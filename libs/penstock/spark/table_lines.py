@@ -13,7 +13,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 from penstock.config.csv_options import CsvRecords
 from penstock.config.model import Input, Table
 from penstock.spark.csv_options import options_of
-from penstock.spark.inputs.malformed import NO_FIT
+from penstock.spark.inputs.malformed import no_fit
 from penstock.spark.inputs.misread import text_of
 
 VALUE, FILE, ORDER, WHY = "value", "file", "order", "why"
@@ -62,7 +62,7 @@ def _rows(session: SparkSession, table: Table, path: str, fields: StructType) ->
     written = F.to_csv(F.struct(*(_column(name) for name in fields.names)), _WRITTEN)
     value = F.coalesce(_column(_UNFIT), written)
     no_text = f"CASE WHEN instr({VALUE}, {text_of(_NO_CHARACTER)}) > 0 THEN {text_of(_not_in(table))} END"
-    why = F.when(_column(_UNFIT).isNotNull(), NO_FIT).otherwise(F.expr(no_text))
+    why = F.when(_column(_UNFIT).isNotNull(), no_fit(fields)).otherwise(F.expr(no_text))
     return rows.withColumn(VALUE, value).withColumn(WHY, why)
 
 

@@ -25,7 +25,7 @@ from penstock.control.errors import BrokenTask
 from penstock.spark.csv_options import lines_of, options_of, record_options
 from penstock.spark.failures import reason_of
 from penstock.spark.inputs.huge_numbers import TOLD
-from penstock.spark.inputs.malformed import DECODED, NO_FIT, decoded, is_whole, reason_of_text
+from penstock.spark.inputs.malformed import DECODED, decoded, is_whole, reason_of_text
 from penstock.spark.paths import require_allowed, require_files_allowed
 from penstock.spark.table_lines import FILE, ORDER, WHY, has_rows, placed_lines, record_of, texts_of
 
@@ -160,8 +160,7 @@ def _told(table: Table, lines: DataFrame, line: Row, fields: StructType) -> str:
     for field in fields.fields if is_by_field else ():
         if texts.get(field.name) is not None and values.get(field.name) is None:
             return f"{where}: {field.name} is {_quoted(texts[field.name])}, no {field.dataType.simpleString().upper()}"
-    reason = line[_REASON] if line[_REASON] != NO_FIT else f"it does not have {len(fields.names)} values"
-    return f"{where}: {reason}: {_quoted(text)}"
+    return f"{where}: {line[_REASON]}: {_quoted(text)}"
 
 
 def _quoted(text: str) -> str:

@@ -13,6 +13,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AclOperation, AdminClient  # type: ignore[attr-defined]
 
 from penstock.config.topics import topic_and_cluster
+from penstock.control.errors import Unavailable
 from penstock.kafka.access import Brokers, Clusters
 from penstock.kafka.refusals import Admin
 
@@ -121,6 +122,10 @@ def _asking(bootstrap: Brokers) -> Admin:
 
 @cache
 def _open(bootstrap: Brokers) -> Admin:
+    """Raises Unavailable when no client can be made, as with a file that is no certificate."""
     # It would log each failed attempt to connect while Kafka is away.
     quiet = {"log_level": 2}
-    return Admin.open(bootstrap, {"socket.timeout.ms": int(ANSWER_SECONDS * 1000), **quiet})
+    try:
+        return Admin.open(bootstrap, {"socket.timeout.ms": int(ANSWER_SECONDS * 1000), **quiet})
+    except KafkaException as error:
+        raise Unavailable(f"no client of kafka could be made: {error}") from error

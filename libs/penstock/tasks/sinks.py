@@ -59,9 +59,10 @@ def needs_sink(config: Mapping[str, Any]) -> bool:
     """Whether the output of a complete configuration, as JSON, is one that tasks would have to make.
 
     A Delta or Postgres table is; so is a folder, which takes the files of one job; so is a Kafka topic whose number of
-    partitions the job says. Other topics are as the broker makes them.
+    partitions the job says, and one on a further cluster, which may be out of reach. Others are as the broker makes
+    them.
     """
     output = config.get("output") or {}
     if output.get("type") == "kafka":
-        return output.get("key_groups") is not None
+        return output.get("key_groups") is not None or output.get("cluster") is not None
     return output.get("type") in ("delta", "files", "postgres")

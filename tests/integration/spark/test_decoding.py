@@ -13,7 +13,6 @@ from penstock.config.model import Input, JobConfig
 from penstock.control.errors import BrokenTask
 from penstock.spark.inputs.malformed import (
     DECODED,
-    NO_FIT,
     MalformedRecords,
     columns,
     decoded,
@@ -40,13 +39,15 @@ def test_a_record_is_decoded_once(spark: SparkSession, name: str, function: str)
 SCHEMA = (
     "b BIGINT, t TINYINT, d DOUBLE, f FLOAT, s STRING, ts TIMESTAMP, nn TIMESTAMP_NTZ, da DATE, level STRING, "
     "at ARRAY<TIMESTAMP>, ad ARRAY<DOUBLE>, mt MAP<STRING, TINYINT>, md MAP<STRING, DOUBLE>, "
-    "st STRUCT<t: TINYINT, l: ARRAY<STRUCT<d: DATE>>>, `o'd``d` TINYINT, `b\\s` TINYINT, `n\xa0b` TINYINT"
+    "st STRUCT<t: TINYINT, l: ARRAY<STRUCT<d: DATE>>>, dc DECIMAL(9, 2), "
+    "`o'd``d` TINYINT, `b\\s` TINYINT, `n\xa0b` TINYINT"
 )
 WHOLE = (
     b'{"b": 1, "t": -5, "d": 1e9, "s": "Inf}{", "at": ["2024-01-01", null], "md": {"x": 1}, "st": {"t": -128}}\n',
     b'{"d": Infinity, "f": "-INF", "md": {"x": NaN}, "ts": 253402300799, "da": "0001-01-01", "o\'d`d": -1}',
     '{"s": "é", "ts": "9999-12-31 23:59:59", "nn": "2024-01-01", "da": "9999-12-31"}'.encode(),
     b"{'b': 1}",
+    b'{"dc": "1,234.5", "s": "1,5", "ad": [1,2]}',
     b"{}",
     b'{"b": 1}\x00',
     b'{"b": 1}\xef\xbb\xbf',
@@ -85,6 +86,7 @@ MISREAD = {
     b'{"ts": -1715486400000000}': "use timestamp_micros(ts)",
     b'{"ts": 1729000000000000000}': "use timestamp_micros(ts div 1000)",
     b'{"ts": "12024-01-01"}': "ts: 12024-01-01 is out of the years 1 to 9999",
+    b'{"dc": "12,50"}': "dc: 12,50 has a comma that separates no thousands",
     b'{"da": "19000"}': ": da",
     b'{"nn": "12024-01-01"}': ": nn",
     b'{"at": ["2024-01-01", 1700000000000]}': ": at",
@@ -117,19 +119,30 @@ MISREAD = {
             ),
             {
                 b"1e400;NULL;NULL;Infinity": ": d",
-                b"NULL;200;NULL;-5": NO_FIT,
+                b"NULL;200;NULL;-5": "these fields do not fit value_schema: t tinyint",
                 b"NULL;NULL;12024-01-01;NULL": "ts: 12024-01-01",
-                b"1;1;2024-01-01": NO_FIT,
-                b"1;1;2024-01-01;a;b": NO_FIT,
-                b"null;1;2024-01-01;a": NO_FIT,
-                b"1,1,2024-01-01,a": NO_FIT,
+                b"1;1;2024-01-01": "the line does not have 4 values",
+                b"1;1;2024-01-01;a;b": "the line does not have 4 values",
+                b"": "the line does not have 4 values",
+                b"null;1;2024-01-01;a": "value_schema: d double",
+                b"1,1,2024-01-01,a": "value_schema: d double",
+            },
+        ),
+        (
+            {"format": "csv", "csv": {"delimiter": ";"}},
+            "p DECIMAL(12, 3), s STRING",
+            (b"1,234,567.5;1,5", b"-12,000;x", b"12.50;1,5"),
+            {
+                b"12,50;x": "p: 12,50 has a comma that separates no thousands",
+                b"1,,5;x": "p: 1,,5 has a comma",
+                b"1.234,56;x": "p: 1.234,56 has a comma",
             },
         ),
         pytest.param(
             {"format": "csv", "csv": {"delimiter": "\\t|", "quote": "", "ignore_leading_white_space": True}},
             "d DOUBLE, t TINYINT",
             (b"  -Infinity\\t| -5", b"NaN\\t|"),
-            {b"  1e400\\t| -5": ": d", b'"1"\\t|1': NO_FIT},
+            {b"  1e400\\t| -5": ": d", b'"1"\\t|1': "value_schema: d double"},
             marks=pytest.mark.long,
         ),
     ],
@@ -154,7 +167,12 @@ def test_what_spark_would_take_for_another_value_is_malformed(
         (
             "json",
             [b'{"p": 12.5, "s": "1e9999999"}', b'{"p": "1e2", "l": [{"x": 1}]}', b'{"s": 1e9999999}'],
-            [b'{"p": 1e9999999}', b'{"p": "-1E-9999999"}', b"{'l': [{'x': 1e+9999999}]}", b'{"q": {"k": 1e9999999}}'],
+            [
+                b'{"p": 1e9999999, "s": "x"}',
+                b'{"s": "x", "p": "-1E-9999999"}',
+                b"{'l': [{'x': 1e+9999999}], 's': 'x'}",
+                b'{"q": {"k": 1e9999999}, "s": "x"}',
+            ],
         ),
         ("csv", [b"12.5,1e9999999", b"1e2,x"], [b"1e9999999,x", b'"1e-9999999",x', b"1" * 100_000 + b",x"]),
     ],
@@ -170,9 +188,13 @@ def test_a_number_that_would_keep_spark_busy_for_minutes_is_malformed(
     values = [(bytearray(value),) for value in (*whole, *huge)]
     records = spark.createDataFrame(values, "value binary").withColumn(DECODED, decoded(spark, source))
     found = records.select("value", DECODED, kind_of(spark, source).alias("kind"))
-    rows = found.select("value", "kind", reason_of(spark, source).alias("why")).collect()
+    rows = found.select(
+        "value", "kind", reason_of(spark, source).alias("why"), f"{DECODED}.s", f"{DECODED}.p"
+    ).collect()
     told = {bytes(row.value): row.why for row in rows if row.kind}
     assert set(told) == set(huge)
+    assert {row.s for row in rows if row.kind} == {"x"}
+    assert {row.p for row in rows if row.kind} == {None}
     assert all("in the place of a DECIMAL has 1,000 digits" in why for why in told.values())
 
 

@@ -35,7 +35,7 @@ def test_a_header_that_names_other_columns_than_the_schema_is_an_error(spark: Sp
     ("line", "told"),
     [
         pytest.param("south,1;5,", "fee is '1;5', no DOUBLE", marks=pytest.mark.long),
-        ("south,1.5", "it does not have 3 values: 'south,1.5'"),
+        ("south,1.5", "the line does not have 3 values: 'south,1.5'"),
         pytest.param("south,1.5,1700000000000", "until is '1700000000000', no TIMESTAMP", marks=pytest.mark.long),
     ],
 )
@@ -77,7 +77,7 @@ def test_the_options_of_csv_are_those_of_another_reader(spark: SparkSession, tmp
     for line, told in (
         ("NULL;NULL;1e400;NULL", "out of the range of their types, or of the years 1 to 9999: fee"),
         ("NULL;NULL;null;NULL", "fee is 'null', no DOUBLE"),
-        ("NULL,NULL,1,NULL", "it does not have 4 values"),
+        ("NULL,NULL,1,NULL", "the line does not have 4 values"),
     ):
         path.write_text(f"region;shop;fee;until\nNULL;NULL;NULL;NULL\n{line}\n")
         with pytest.raises(BrokenTask, match=re.escape(f"fees.csv, line 3: {told}")):
@@ -92,7 +92,7 @@ def test_comments_tabs_and_names_that_are_the_null_text(spark: SparkSession, tmp
     path.write_bytes("# of 2024\nna\tfee\tat\n\t\né\t1\tna\n#\n".encode("latin-1"))
     assert _csv(spark, tmp_path, schema, csv=csv) == [("é", 1, None)]
     path.write_bytes("# of 2024\nna\tfee\tat\né\t1\n".encode("latin-1"))
-    with pytest.raises(BrokenTask, match=r"fees\.csv, line 3: it does not have 3 values: 'é.t1'"):
+    with pytest.raises(BrokenTask, match=r"fees\.csv, line 3: the line does not have 3 values: 'é.t1'"):
         _csv(spark, tmp_path, schema, csv=csv)
 
 
@@ -103,7 +103,7 @@ def test_comments_tabs_and_names_that_are_the_null_text(spark: SparkSession, tmp
     [
         ("b;x;1e400", "out of the range of their types, or of the years 1 to 9999: n"),
         ("b;x;1,5", "n is '1,5', no DOUBLE"),
-        ("b;'x\ny'", "it does not have 3 values: \"b;'x\\ny'\""),
+        ("b;'x\ny'", "the line does not have 3 values: \"b;'x\\ny'\""),
         ("b;'\ufffd';1", "it has bytes that are not "),
     ],
 )

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.config.classify import NO_DIFFERENCE, FieldChange, classify
+from penstock.config.classify import NO_DIFFERENCE, FieldChange, classify, form_changes
 from penstock.config.declare import ChangeKind
 from penstock.config.tree import row_for
 from penstock.config.validate import check_merged
@@ -160,3 +160,19 @@ def _comparable(fields: tuple[FieldChange, ...]) -> list[tuple[tuple[str, ...], 
 
 def _text(value: Any) -> str:
     return repr(float(value)) if isinstance(value, int) else repr(value)
+
+
+@pytest.mark.parametrize(
+    ("output", "refused"),
+    [
+        ({"format": "json"}, ["output.format"]),
+        ({"header": False}, ["output.header"]),
+        ({"csv": {"delimiter": ";", "compression": "gzip"}}, ["output.csv.delimiter"]),
+        ({"csv": {"compression": "gzip"}}, []),
+        ({"path": "file:/other", "csv": {"delimiter": ";"}}, []),
+    ],
+)
+def test_a_folder_takes_files_of_one_form(output: dict[str, Any], refused: list[str]) -> None:
+    files = {"output": {"type": "files", "path": "file:/out", "format": "csv"}}
+    changed = {"output": {**files["output"], **output}}
+    assert [each.field for each in form_changes(classify(job(files), job(changed)))] == refused

@@ -54,6 +54,9 @@ def write(action: Action, layer: str = "oncall", config: Any = None, if_match: i
     return Write(action, "etl", "ann", layer, config, precondition=Precondition(if_match), **more)
 
 
+FILES = {"type": "files", "path": "file:/out", "format": "json"}
+
+
 @pytest.mark.parametrize(
     ("asked", "present", "action", "new"),
     [
@@ -104,6 +107,13 @@ def test_what_a_write_makes_of_a_layer(asked: Write, present: StoredJob, action:
             job(running=CONFIG),
             InvalidConfig,
             "output_mode",
+            "forbidden_change",
+        ),
+        (
+            write(Action.PUT, "base", {**CONFIG, "output": {**FILES, "format": "csv"}}, 1),
+            job(running={**CONFIG, "output": FILES}),
+            InvalidConfig,
+            "output.format",
             "forbidden_change",
         ),
         (replace(write(Action.CREATE, "base", CONFIG), job="No Name"), None, InvalidConfig, "job", "job_name"),

@@ -67,9 +67,13 @@ def test_a_host_reaches_each_by_its_name(clusters: dict[str, Any]) -> None:
     with pytest.raises(BrokenTask, match=f"no Kafka cluster us in {SETTING}, which names analytics, eu") as refused:
         settings.cluster("us")
     assert refused.value.extra["rule"] == "known_cluster"
+    Path("password").write_text("two\nlines")
+    with pytest.raises(Unavailable, match=f"{SETTING}: eu.sasl_password_file: needs one line of text"):
+        settings.cluster("eu")
     Path("password").unlink()
     with pytest.raises(Unavailable, match=f"{SETTING}: eu.sasl_password_file: password cannot be read"):
         settings.cluster("eu")
+    assert [kafka.cluster for kafka in SparkSettings(checkpoint_root="").kafkas()] == [None, "analytics"]
 
 
 @pytest.mark.usefixtures("clusters")
@@ -85,7 +89,6 @@ def test_a_host_reaches_each_by_its_name(clusters: dict[str, Any]) -> None:
         ({"eu": {"bootstrap": "a:1", "security_protocol": "TLS"}}, "eu.security_protocol: Input should be 'PLAINTEXT'"),
         ({"eu": EU | {"security_protocol": "SSL"}}, "eu.sasl_mechanism: SSL has no use for it; set eu.security"),
         ({"eu": EU | {"sasl_username": None}}, "eu.sasl_username: SASL_PLAINTEXT needs it"),
-        ({"eu": EU | {"sasl_password_file": "gone"}}, "eu.sasl_password_file: gone cannot be read"),
         ({"eu": {"bootstrap": "a:1"}, "us": {"bootstrap": "b:1,A:1"}}, "us.bootstrap: a:1 is a broker of eu"),
     ],
 )

@@ -3,6 +3,7 @@ finds that no DECIMAL has so many. A task would do that in each try, and time ou
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from pyspark.sql import Column, SparkSession
@@ -25,6 +26,20 @@ def has_huge_number(session: SparkSession, fields: StructType, parser: Parser) -
     found = _in_line(fields, decimals, parser) if parser.function == "from_csv" else _in_json(session, fields)
     # `when`, for Spark may evaluate both sides of AND.
     return F.when(F.expr(f"{TEXT} RLIKE {text_of(_HUGE)}"), F.coalesce(found, F.lit(False))).otherwise(False)
+
+
+def without_decimals(schema: StructType, parsed: Callable[[StructType], Column]) -> Column:
+    """The row of a record with such a number: null for each column with a DECIMAL. `schema`: its last column is for the
+    text of a record that is malformed. `parsed`: what Spark makes of the text by a schema."""
+    *fields, corrupt = schema.fields
+    as_text = [StructField(field.name, StringType()) if _has_decimal(field.dataType) else field for field in fields]
+
+    def row(found: Column) -> Column:
+        values = [F.lit(None) if _has_decimal(field.dataType) else found.getField(field.name) for field in fields]
+        named = [value.cast(field.dataType).alias(field.name) for value, field in zip(values, fields, strict=True)]
+        return F.struct(*named, F.expr(TEXT).alias(corrupt.name))
+
+    return F.transform(F.array(parsed(StructType([*as_text, corrupt]))), row).getItem(0)
 
 
 def _in_line(fields: StructType, decimals: list[str], parser: Parser) -> Column:

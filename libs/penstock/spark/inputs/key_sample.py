@@ -184,7 +184,7 @@ def _column(source: Input, value: bytes | None) -> bytes | None:
         return None
     try:
         record = json.loads(value)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     if not isinstance(record, dict):
         return None

@@ -24,7 +24,7 @@ from penstock.kafka.access import Brokers
 from penstock.spark.csv_options import record_options
 from penstock.spark.inputs.avro import Avro, avro_decoder
 from penstock.spark.inputs.event_time import as_written, event_time, event_time_name, is_unread, unread_words
-from penstock.spark.inputs.huge_numbers import TOLD, has_huge_number
+from penstock.spark.inputs.huge_numbers import TOLD, has_huge_number, without_decimals
 from penstock.spark.inputs.misread import (
     TEXT,
     Parser,
@@ -40,8 +40,6 @@ from penstock.spark.inputs.plain import PLAIN, read_plainly
 from penstock.tasks.dead_letters import dead_letter_topic
 
 DECODED = "decoded"
-NO_FIT = "the line does not fit value_schema"
-"""The reason of a line of CSV, where no other is known."""
 # Spark puts the text of a record that it could not read, or not wholly, into a column of this name.
 _CORRUPT = "_penstock_malformed"
 _KIND = "kind"
@@ -71,11 +69,13 @@ def decoded(session: SparkSession, source: Input, brokers: Brokers = "") -> Colu
     _require_readable_format(session, source)
     schema = StructType([*_fields(source).fields, StructField(_CORRUPT, StringType())])
     options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT}
-    text = F.when(~_is_huge(session, source), F.expr(TEXT))
-    if source.format == "json":
-        by_spark = F.from_json(text, schema, options)
-    else:
-        by_spark = F.from_csv(text, schema.json(), options | record_options(source.csv))
+
+    def parsed(columns: StructType) -> Column:
+        if source.format == "json":
+            return F.from_json(F.expr(TEXT), columns, options)
+        return F.from_csv(F.expr(TEXT), columns.json(), options | record_options(source.csv))
+
+    by_spark = F.when(_is_huge(session, source), without_decimals(schema, parsed)).otherwise(parsed(schema))
     return read_plainly(session, source, schema, by_spark)
 
 
@@ -138,6 +138,9 @@ def _is_malformed(session: SparkSession, source: Input) -> Column:
     found = F.expr(f"{DECODED}.{_CORRUPT} IS NOT NULL OR NOT is_valid_utf8({TEXT})") | _is_misread(session, source)
     if source.format == "json":
         found = found | (_more(session) > 0)
+    elif len(_fields(source).names) > 1:
+        # Spark makes a row of nulls of it.
+        found = found | F.expr("octet_length(value) = 0")
     found = F.when(F.expr(f"{DECODED}.{PLAIN}"), False).otherwise(found)
     if source.event_time_format is not None:
         unread += f" OR {is_unread(source, _written_time(source))}"
@@ -284,17 +287,17 @@ def _reason_of_read(session: SparkSession, source: Input) -> Column:
     if source.event_time_format is not None:
         misread_values += " " + unread_words(source, _struct(str(source.value_schema)), DECODED)
     if source.format == "csv":
-        return F.expr(f"CASE {is_utf8} {misread_values} ELSE '{NO_FIT}' END")
+        return F.expr(f"CASE {is_utf8} {misread_values} {' '.join(_unfit_cases(source))} END")
     more, size = _more(session), F.octet_length("value")
     after = F.format_string(
         "after the JSON object come %d more bytes, from byte %d: one record holds one object", size - more, more
     )
     syntax = F.expr(f"CASE WHEN {_IS_NO_JSON} THEN 'the value is not JSON' END")
-    others = F.expr(f"CASE {is_utf8} {misread_values} {' '.join(_json_cases(source))} END")
+    others = F.expr(f"CASE {is_utf8} {misread_values} {' '.join(_unfit_cases(source))} END")
     return F.coalesce(syntax, F.when(more > 0, after), others)
 
 
-def _json_cases(source: Input) -> list[str]:
+def _unfit_cases(source: Input) -> list[str]:
     fields = _fields(source)
     named = []
     for field in fields.fields[:_MOST_FIELDS_NAMED]:
@@ -302,11 +305,16 @@ def _json_cases(source: Input) -> list[str]:
         unread = f"texts.{name_of(field.name)} IS NOT NULL AND {DECODED}.{name_of(field.name)} IS NULL"
         named.append(f"CASE WHEN {unread} THEN {text_of(words)} END")
     strings = StructType([StructField(field.name, StringType()) for field in fields.fields])
-    unread_fields = f"transform({texts(strings, _JSON)}, texts -> concat_ws(', ', {', '.join(named)}))[0]"
+    unread_fields = f"transform({texts(strings, _parser(source))}, texts -> concat_ws(', ', {', '.join(named)}))[0]"
     return [
         f"WHEN {unread_fields} != '' THEN concat('these fields do not fit value_schema: ', {unread_fields})",
-        "ELSE 'the value does not fit value_schema'",
+        f"ELSE {text_of('the value does not fit value_schema' if source.format == 'json' else no_fit(fields))}",
     ]
+
+
+def no_fit(fields: StructType) -> str:
+    """The reason of a line of CSV whose values fit, as far as there are any."""
+    return f"the line does not have {len(fields.names)} values"
 
 
 def _call(session: SparkSession, function: Any, *arguments: Column) -> Column:

@@ -1,5 +1,8 @@
 """Values that Spark reads from JSON or CSV without an error, and that are not what the record says. Pure.
 
+Spark leaves out all commas of a text that is to be a DECIMAL: `12,50` would be 1250. Only those between groups of three
+digits separate thousands.
+
 Spark takes 128 to 255 for a TINYINT and makes it negative, and makes a number that no DOUBLE or FLOAT holds infinite.
 It takes any number for seconds: milliseconds since 1970 would be a date in the year 55840, which closes every window.
 Microseconds overflow and become any date.
@@ -19,6 +22,7 @@ from pyspark.sql.types import (
     ByteType,
     DataType,
     DateType,
+    DecimalType,
     DoubleType,
     FloatType,
     MapType,
@@ -36,6 +40,8 @@ FIRST_SECOND, END_SECOND = -62_135_596_800 - _DAY, 253_402_300_800 + _DAY
 # More seconds than this overflow in microseconds; a shorter number is found by the date that it becomes.
 LONG_NUMBER = "a number of thirteen digits"
 """The guard that is no condition in SQL: `io.penstock.sources.LongNumbers` of the record."""
+_COMMA = "[0-9],[0-9,]"
+_THOUSANDS = r"^\s*[-+]?[0-9]{1,3}(,[0-9]{3})+(\.[0-9]*)?([eE][-+]?[0-9]+)?\s*$"
 _SECONDS_OF_A_YEAR = 31_556_952
 _INFINITIES = "'Infinity', '+Infinity', '-Infinity', 'INF', '+INF', '-INF', 'Inf', '-Inf'"
 _BARE_INFINITY = r"\s*[-+]?(Infinity|INF)\b"
@@ -111,13 +117,19 @@ def explanation(found: Sequence[Suspect], fields: StructType, parser: Parser) ->
         return None
     times = [each for each in found if isinstance(each.kind, TimestampType)]
     parts = [f"CASE WHEN {each.proof} THEN {_time_told(each.column)} END" for each in times]
-    columns = ", ".join(
-        f"CASE WHEN {each.proof} THEN {text_of(each.column)} END" for each in found if each not in times
-    )
+    decimals = [each for each in found if isinstance(each.kind, DecimalType)]
+    parts += [f"CASE WHEN {each.proof} THEN {_comma_told(each.column)} END" for each in decimals]
+    others = [each for each in found if each not in times and each not in decimals]
+    columns = ", ".join(f"CASE WHEN {each.proof} THEN {text_of(each.column)} END" for each in others)
     if columns:
         of_others = "'out of the range of their types, or of the years 1 to 9999: '"
         parts.append(f"nullif(concat({of_others}, concat_ws(', ', {columns})), {of_others})")
     return f"transform({texts(fields, parser)}, texts -> concat_ws('; ', {', '.join(parts)}))[0]"
+
+
+def _comma_told(column: str) -> str:
+    told = text_of(" has a comma that separates no thousands")
+    return f"concat({text_of(column)}, ': ', texts.{name_of(column)}, {told})"
 
 
 def _time_told(column: str) -> str:
@@ -197,6 +209,9 @@ def _conditions(place: _Place, kind: DataType, depth: int) -> tuple[Guards, str]
             named = f"{bare} AND {TEXT} RLIKE {text_of(before + _BARE_INFINITY)}"
             is_infinite = f"abs({value}) = double('Infinity')"
             return (is_infinite,), f"{is_infinite} AND NOT coalesce({text} IN ({_INFINITIES}) OR {named}, false)"
+        case DecimalType():
+            has_comma = f"{TEXT} RLIKE {text_of(_COMMA)}"
+            return (has_comma,), f"{text} LIKE '%,%' AND NOT {text} RLIKE {text_of(_THOUSANDS)}"
         case ByteType():
             in_band = f"TRY_CAST({text} AS DECIMAL(38, 0)) BETWEEN -128 AND 127"
             return (f"{value} < 0",), f"{value} < 0 AND NOT coalesce({in_band}, false)"
