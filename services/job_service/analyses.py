@@ -15,6 +15,7 @@ from penstock.config.model import JobConfig
 from penstock.config.problems import Problem
 from penstock.control.errors import PenstockError
 from penstock.control.logs import logger
+from penstock.kafka.settings import KNOWN_CLUSTER
 from penstock.store.engine import snapshot
 from penstock.tasks.analysis import MADE_BY_WRITERS, AnalysisReport, AnalysisRequest
 from penstock.tasks.selectors import selector_of
@@ -121,7 +122,8 @@ class Analyses:
                 continue
             # A refused login refuses no write, so a write asks nobody else about it.
             is_in_doubt = report.problems or (report.logins and start_host)
-            if not (is_in_doubt and report.unchecked):
+            lacks_cluster = any(problem.rule == KNOWN_CLUSTER for problem in report.problems)
+            if not (lacks_cluster or (is_in_doubt and report.unchecked)):
                 return Verdict(self._later_made(job, config, report))
             # What this container lacks may be no problem of the job: another one may have it, and a host.
             if kept is None or (report.problems and not kept.problems):

@@ -29,6 +29,8 @@ from penstock.config.value_schema import SchemaError, column_names
 
 Rule = Callable[[JobConfig], Iterator[Problem]]
 _OWN_COLUMNS = "_penstock_"
+# As Kafka has it. With the cluster it is in the name of a file, of 255 characters at most.
+_LONGEST_TOPIC = 249
 
 
 def broken_rules(config: JobConfig) -> tuple[Problem, ...]:
@@ -309,6 +311,16 @@ def _output_registry(config: JobConfig) -> Iterator[Problem]:
         yield from _schema_registry("output.schema_registry", output.schema_registry, output.value_format)
 
 
+def _topic_lengths(config: JobConfig) -> Iterator[Problem]:
+    topics = {f"inputs.{name}": source.full_topic for name, source in config.inputs.items()}
+    if isinstance(config.output, KafkaOutput):
+        topics["output"] = config.output.full_topic
+    for field, topic in topics.items():
+        if len(topic) > _LONGEST_TOPIC:
+            detail = f"{field}.cluster: {topic} has {len(topic)} characters, and {_LONGEST_TOPIC} is the most for a file"
+            yield Problem(f"{field}.cluster", "topic_length", detail)
+
+
 def _own_loop(config: JobConfig) -> Iterator[Problem]:
     """Loops by way of other jobs are found where all jobs are known: at the write."""
     output = config.output
@@ -356,6 +368,7 @@ RULES: tuple[Rule, ...] = (
     _output_mode,
     _complete_needs_one_task,
     _own_loop,
+    _topic_lengths,
     _output_registry,
     _spark_settings,
     query_problems,

@@ -23,6 +23,7 @@ from tests.support.control.serving import serving
 from tests.support.job_service.service import CONFIG, RunningJobService
 
 WRONG = Problem("query.sql", "unresolved_column", "query.sql: `orgin` cannot be resolved. Did you mean `origin`?")
+NO_SECRET = Problem("secrets", "secret_missing", "secrets: the container has no secret token")
 NO_TOPIC = Problem("inputs.flights.topic", "topic_exists", "inputs.flights: there is no topic flights")
 STATE = Operator(operation="GROUP BY", inputs=("flights",), by=("dest",), colocated=True)
 RIGHT = AnalysisReport(columns={"dest": "string"}, operators=(STATE,))
@@ -169,13 +170,19 @@ def test_a_login_that_a_warm_host_cannot_make_is_all_that_is_not_verified(
     ]
 
 
+@pytest.mark.parametrize(
+    ("lacks", "unchecked"),
+    [
+        (NO_SECRET, ("no host with the job's package is ready",)),
+        (Problem("output.cluster", "known_cluster", "output.cluster: there is no Kafka cluster eu"), ()),
+    ],
+)
 def test_what_only_some_containers_lack_is_no_problem(
-    client: JobClient, container: Container, service: RunningJobService
+    client: JobClient, container: Container, service: RunningJobService, lacks: Problem, unchecked: tuple[str, ...]
 ) -> None:
-    """1. The first that is asked has no secret and no host; the next one makes a whole analysis. 2. No container makes
-    one: what it lacks is told."""
-    lacks = Problem("secrets", "secret_missing", "secrets: the container has no secret token")
-    container.report = AnalysisReport(problems=(lacks,), unchecked=("no host with the job's package is ready",))
+    """1. The first that is asked has no secret and no host, or does not know a Kafka cluster yet; the next one makes a
+    whole analysis. 2. No container makes one: what it lacks is told."""
+    container.report = AnalysisReport(problems=(lacks,), unchecked=unchecked)
     other = Container()
     with serving(other.app()) as url:
         with transaction(service.engine) as connection:
@@ -184,7 +191,7 @@ def test_what_only_some_containers_lack_is_no_problem(
         assert (made.verified, len(container.asked), len(other.asked)) == (True, 1, 1)
         other.report = None
         client.delete_job("etl")
-        with pytest.raises(InvalidConfig, match="has no secret token"):
+        with pytest.raises(InvalidConfig, match=lacks.detail):
             client.put_job("etl2", CONFIG)
 
 

@@ -99,6 +99,7 @@ BROKEN = [
     (flights(format="avro"), "inputs.flights.value_schema", "avro_schema_json"),
     (flights(value_schema="id INT, `_Penstock_plain` INT"), "inputs.flights.value_schema", "reserved_column"),
     (flights(cluster="EU"), "inputs.flights.cluster", "string_pattern_mismatch"),
+    (flights(topic="t" * 200, cluster="c" * 49), "inputs.flights.cluster", "topic_length"),
     (
         flights(cluster="eu") | {"output": job()["output"] | {"topic": "flights", "cluster": "eu"}},
         "output.topic",
