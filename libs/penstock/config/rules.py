@@ -317,7 +317,7 @@ def _topic_lengths(config: JobConfig) -> Iterator[Problem]:
         topics["output"] = config.output.full_topic
     for field, topic in topics.items():
         if len(topic) > _LONGEST_TOPIC:
-            detail = f"{field}.cluster: {topic} has {len(topic)} characters, and {_LONGEST_TOPIC} is the most for a file"
+            detail = f"{field}.cluster: {topic} has {len(topic)} characters; {_LONGEST_TOPIC} is the most for a file"
             yield Problem(f"{field}.cluster", "topic_length", detail)
 
 
