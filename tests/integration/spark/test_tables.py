@@ -64,6 +64,7 @@ south;"a,b";-2;
 """
 
 
+@pytest.mark.long
 def test_the_options_of_csv_are_those_of_another_reader(spark: SparkSession, tmp_path: Path) -> None:
     """1. A table has the rows that DuckDB reads. 2. A line is malformed by the same options, and says why."""
     path = tmp_path / "fees.csv"

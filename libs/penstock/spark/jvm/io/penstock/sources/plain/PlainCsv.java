@@ -18,13 +18,13 @@ public final class PlainCsv implements Serializable {
 
   private final PlainToken[] readers;
   private final byte delimiter;
-  private final String special;
+  private final boolean[] isSpecial = new boolean[Byte.MAX_VALUE + 1];
   private final byte[] nullText;
 
   private PlainCsv(PlainToken[] readers, String delimiter, String special, String nullText) {
     this.readers = readers;
     this.delimiter = (byte) delimiter.charAt(0);
-    this.special = NEVER_PLAIN + special;
+    (NEVER_PLAIN + special).chars().forEach(each -> isSpecial[each] = true);
     this.nullText = nullText.getBytes(StandardCharsets.UTF_8);
   }
 
@@ -64,7 +64,7 @@ public final class PlainCsv implements Serializable {
   /** Spark passes over lines of white space. */
   private boolean isPlain(byte[] line) {
     for (byte each : line) {
-      if (each >= 0 && special.indexOf(each) >= 0) {
+      if (each >= 0 && isSpecial[each]) {
         return false;
       }
     }
