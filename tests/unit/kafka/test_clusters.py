@@ -20,6 +20,8 @@ from penstock.kafka.settings import KafkaSettings
 from penstock.local.topics import require_listening
 from penstock.spark.access import kept_values
 from penstock.spark.settings import SparkSettings
+from penstock.spark.topics import described
+from services.job_service.probes import Probes
 from services.job_service.settings import JobServiceSettings
 
 SETTING = "PENSTOCK_KAFKA_CLUSTERS"
@@ -100,6 +102,21 @@ def test_a_wrong_setting_names_the_cluster_the_field_and_the_rule(
     monkeypatch.setenv(SETTING, given if isinstance(given, str) else json.dumps(given))
     with pytest.raises(UserError, match=f"^{SETTING}: {told}"):
         CliKafkaSettings.read()
+
+
+def test_a_password_in_the_setting_is_not_printed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(SETTING, json.dumps({"eu": {"bootstrap": "a:1", "sasl_password": PASSWORD}}))
+    with pytest.raises(ValidationError, match=r"eu\.sasl_password") as refused:
+        SparkSettings(checkpoint_root="")
+    assert PASSWORD not in str(refused.value)
+
+
+def test_a_file_that_is_no_certificate_is_told_of_its_cluster() -> None:
+    """No client can be made then; the status of the others is still to be had."""
+    broken = Kafka("127.0.0.1:1", "SSL", authorities="-----BEGIN CERTIFICATE-----\nnone\n", cluster="eu")
+    assert "no client could be made" in str(Probes("", [broken], 60.0).buses()["eu"].error)
+    with pytest.raises(Unavailable, match="no client of kafka could be made"):
+        described(broken, ["orders"])
 
 
 @pytest.mark.parametrize("empty", ["", "{}"])

@@ -11,7 +11,7 @@ from penstock.config.model import Input, JobConfig
 from penstock.control.errors import BrokenTask
 from penstock.spark.inputs.checks import require_no_problem
 from penstock.spark.inputs.key_hash import HASHES, PlacedKey, fits, murmur2
-from penstock.spark.inputs.key_sample import SampledKey, judge, judge_spark
+from penstock.spark.inputs.key_sample import SampledKey, judge, judge_spark, key_in
 from penstock.spark.inputs.topic_checks import topic_problems
 from penstock.spark.redistribute.offsets import SourceOffsets, grown, require_growth
 from penstock.spark.topics import Topic
@@ -134,3 +134,12 @@ def test_a_topic_that_may_not_be_read_is_not_missing() -> None:
     for topic in (Topic(None, may_read=False, may_write=False), Topic(8, may_read=False)):
         (problem,) = topic_problems(config, {"flights": topic})
         assert (problem.field, problem.rule) == ("inputs.flights.topic", "topic_readable")
+
+
+@pytest.mark.parametrize(
+    "value", [b"no JSON", b"[1]", b'{"k": 1}', b"[" * 100_000, b'{"k": "a", "x": ' + b"[" * 100_000]
+)
+def test_a_record_whose_key_cannot_be_read_has_none(value: bytes) -> None:
+    """Also one that is too deep for Python."""
+    assert key_in(source("kafka"), value) is None
+    assert key_in(source("kafka"), b'{"k": "a"}') == b"a"

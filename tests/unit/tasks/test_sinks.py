@@ -22,6 +22,7 @@ CALL = {*QUERY, "package", "args"}
     ("change", "first", "changed"),
     [
         (ALONE, set(), set()),
+        (ALONE | {"output": {"cluster": "eu"}}, {"output"}, {"output"}),
         ({}, set(), QUERY),
         (SIZED, {"output"}, {"output", *QUERY}),
         (SECOND, QUERY, QUERY),

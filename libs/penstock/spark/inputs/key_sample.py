@@ -175,11 +175,12 @@ def _sampled(source: Input, record: Message) -> SampledKey:
     key, value = (each.encode() if isinstance(each, str) else each for each in (record.key(), record.value()))
     partition = record.partition()
     assert partition is not None
-    return SampledKey(partition, key, _column(source, value), value)
+    return SampledKey(partition, key, key_in(source, value), value)
 
 
-def _column(source: Input, value: bytes | None) -> bytes | None:
-    """The bytes of the key column of a JSON record, if it is one text column."""
+def key_in(source: Input, value: bytes | None) -> bytes | None:
+    """The bytes of the key column of a JSON record, if it is one text column. None also of a record that cannot be
+    read: it has no key to compare."""
     if source.format != "json" or len(source.key_columns) != 1 or value is None:
         return None
     try:
