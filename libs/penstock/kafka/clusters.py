@@ -23,10 +23,11 @@ class Cluster(Login):
 
     def as_kafka(self, name: str, registry: Registry | None) -> Kafka:
         """How it is reached. Raises Unavailable when a file cannot be read, or is not what it is for."""
-        problem = self.problem(_names_of(f"{CLUSTERS}: {name}"))
+        name_of = _names_of(f"{CLUSTERS}: {name}")
+        problem = self.problem_of_files(name_of)
         if problem is not None:
             raise Unavailable(problem)
-        return self.to_kafka(self.bootstrap, _names_of(f"{CLUSTERS}: {name}"), registry, name)
+        return self.to_kafka(self.bootstrap, name_of, registry, name)
 
 
 def clusters_of(value: Any) -> dict[str, Cluster]:

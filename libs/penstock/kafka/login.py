@@ -64,9 +64,11 @@ class Login(BaseModel):
 
     def problem(self, name_of: NameOf) -> str | None:
         """What is wrong, also with the files: the field and its rule."""
-        return self.misfit(name_of) or next(
-            (told for field in _FILES if (told := self._unreadable(field, name_of))), None
-        )
+        return self.misfit(name_of) or self.problem_of_files(name_of)
+
+    def problem_of_files(self, name_of: NameOf) -> str | None:
+        """Which file cannot be read, or is not what it is for."""
+        return next((told for field in _FILES if (told := self._unreadable(field, name_of))), None)
 
     def misfit(self, name_of: NameOf) -> str | None:
         """Which fields do not fit each other."""

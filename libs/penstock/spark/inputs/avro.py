@@ -15,6 +15,7 @@ from penstock.config.problems import Problem
 from penstock.control.errors import BrokenTask, Unavailable
 from penstock.kafka.access import Brokers, kafka_at
 from penstock.kafka.registry import Registry, subject_of
+from penstock.spark.columns import java_of
 from penstock.spark.settings import SparkSettings
 
 _NO_REGISTRY = "the containers have no schema registry: set PENSTOCK_SCHEMA_REGISTRY_URL for the Task Managers"
@@ -30,11 +31,11 @@ class Avro(NamedTuple):
 
     def decoded(self) -> Column:
         """The value as a struct; null where it is malformed."""
-        return JvmColumn(self.java.decoded(_value()))
+        return JvmColumn(self.java.decoded(java_of(F.col("value"))))
 
     def reasons(self) -> Column:
         """Why the value is malformed, in words."""
-        return JvmColumn(self.java.reasons(_value()))
+        return JvmColumn(self.java.reasons(java_of(F.col("value"))))
 
 
 def avro_decoder(session: SparkSession, source: Input, brokers: Brokers) -> Avro:
@@ -113,8 +114,3 @@ def _java_registry(session: SparkSession, source: Input, brokers: Brokers) -> An
         )
     jvm: Any = session._jvm
     return jvm.io.penstock.sources.Registry(registry.url, registry.username, registry.password)
-
-
-def _value() -> Any:
-    column: Any = F.col("value")
-    return column._jc

@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.classic.column import Column as JvmColumn
 from pyspark.sql.types import ArrayType, DataType, DecimalType, MapType, StringType, StructField, StructType
 
+from penstock.spark.columns import java_of
 from penstock.spark.inputs.misread import TEXT, Parser, name_of, text_of, texts
 
 TOLD = "a number in the place of a DECIMAL has 1,000 digits or more"
@@ -51,8 +52,7 @@ def _in_line(fields: StructType, decimals: list[str], parser: Parser) -> Column:
 def _in_json(session: SparkSession, fields: StructType) -> Column:
     """By Java: Spark's parser makes `Infinity` of the text of such a number."""
     jvm: Any = session._jvm
-    value: Any = F.col("value")
-    return JvmColumn(jvm.io.penstock.sources.HugeNumbers.areIn(value._jc, fields.json(), _HUGE))
+    return JvmColumn(jvm.io.penstock.sources.HugeNumbers.areIn(java_of(F.col("value")), fields.json(), _HUGE))
 
 
 def _has_decimal(kind: DataType) -> bool:

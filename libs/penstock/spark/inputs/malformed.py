@@ -21,6 +21,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 from penstock.config.model import Input, JobConfig
 from penstock.control.errors import BrokenTask
 from penstock.kafka.access import Brokers
+from penstock.spark.columns import java_of
 from penstock.spark.csv_options import record_options
 from penstock.spark.inputs.avro import Avro, avro_decoder
 from penstock.spark.inputs.event_time import as_written, event_time, event_time_name, is_unread, unread_words
@@ -73,7 +74,7 @@ def decoded(session: SparkSession, source: Input, brokers: Brokers = "") -> Colu
     def parsed(columns: StructType) -> Column:
         if source.format == "json":
             return F.from_json(F.expr(TEXT), columns, options)
-        return F.from_csv(F.expr(TEXT), columns.json(), options | record_options(source.csv))
+        return F.from_csv(F.expr(TEXT), columns.json(), {**options, **_parser(source).options})
 
     by_spark = F.when(_is_huge(session, source), without_decimals(schema, parsed)).otherwise(parsed(schema))
     return read_plainly(session, source, schema, by_spark)
@@ -154,7 +155,7 @@ def _is_misread(session: SparkSession, source: Input) -> Column:
     may_be = F.expr(found.guards)
     if found.has_long_numbers:
         jvm: Any = session._jvm
-        may_be = may_be | JvmColumn(jvm.io.penstock.sources.LongNumbers.areIn(_java(F.col("value"))))
+        may_be = may_be | JvmColumn(jvm.io.penstock.sources.LongNumbers.areIn(java_of(F.col("value"))))
     # CASE, for Spark may evaluate both sides of AND.
     return F.when(may_be, F.expr(found.proof))
 
@@ -180,7 +181,7 @@ def _is_huge(session: SparkSession, source: Input) -> Column:
 def _more(session: SparkSession) -> Column:
     """Where what follows the JSON object begins; 0: nothing does."""
     jvm: Any = session._jvm
-    return JvmColumn(jvm.io.penstock.sources.JsonEnd.of(_java(F.col("value"))))
+    return JvmColumn(jvm.io.penstock.sources.JsonEnd.of(java_of(F.col("value"))))
 
 
 def _has_no_key(source: Input) -> str:
@@ -220,7 +221,7 @@ class MalformedRecords:
         avro = avro_decoder(self._session, source, self._brokers) if source.format == "avro" else None
         value = decoded(self._session, source) if avro is None else avro.decoded()
         kind, reason = kind_of(self._session, source), reason_of(self._session, source, avro)
-        parts = (_java(each) for each in (value, kind, reason))
+        parts = (java_of(each) for each in (value, kind, reason))
         decoder = None if avro is None else avro.java
         kafka = (self._kafka(source.cluster), self._kafka(None))
         self.java.add(name, source.full_topic, filtered, *parts, decoder, *kafka, self._job, self._topic)
@@ -323,10 +324,5 @@ def _call(session: SparkSession, function: Any, *arguments: Column) -> Column:
     jvm: Any = session._jvm
     given = gateway.new_array(jvm.org.apache.spark.sql.Column, len(arguments))
     for place, argument in enumerate(arguments):
-        given[place] = _java(argument)
+        given[place] = java_of(argument)
     return JvmColumn(function.apply(given))
-
-
-def _java(column: Column) -> Any:
-    found: Any = column
-    return found._jc

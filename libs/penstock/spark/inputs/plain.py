@@ -11,6 +11,7 @@ from pyspark.sql.types import StructType
 
 from penstock.config.csv_options import CsvRecords
 from penstock.config.model import Input
+from penstock.spark.columns import java_of
 
 PLAIN = "_penstock_plain"
 """The last field of a decoded record: true where it is plain, so it is whole; else null."""
@@ -41,15 +42,10 @@ def read_plainly(session: SparkSession, source: Input, schema: StructType, by_sp
     """
     jvm: Any = session._jvm
     plain = jvm.io.penstock.sources.plain
-    rows = (schema.json(), _java(by_spark))
+    rows = (schema.json(), java_of(by_spark))
     if source.format == "json":
-        return JvmColumn(plain.PlainJson.of(session._jsparkSession, _java(F.col("value")), *rows))
+        return JvmColumn(plain.PlainJson.of(session._jsparkSession, java_of(F.col("value")), *rows))
     line = plain_line(source.csv)
     if line is None:
         return JvmColumn(plain.PlainRows.unmarked(*rows))
-    return JvmColumn(plain.PlainCsv.of(session._jsparkSession, _java(F.col("value")), *line, *rows))
-
-
-def _java(column: Column) -> Any:
-    found: Any = column
-    return found._jc
+    return JvmColumn(plain.PlainCsv.of(session._jsparkSession, java_of(F.col("value")), *line, *rows))

@@ -19,6 +19,7 @@ from penstock.config.model import KafkaOutput
 from penstock.control.errors import BrokenTask, Unavailable
 from penstock.kafka.access import Brokers
 from penstock.kafka.registry import IncompatibleSchema, subject_of
+from penstock.spark.columns import java_of
 from penstock.spark.inputs.avro import required_registry
 
 _FIELD = "output.schema_registry"
@@ -38,8 +39,8 @@ def value_of(frame: DataFrame, output: KafkaOutput, brokers: Brokers, *, registe
     kind = session._jsparkSession.parseDataType(frame.schema.json())
     schema = _schema(jvm, kind, output.topic)
     number = _id(output, schema, brokers, registers=registers) if output.schema_registry else None
-    row: Any = F.struct("*")
-    return JvmColumn(jvm.io.penstock.sources.AvroEncoder(kind, schema, number).encoded(row._jc))
+    row = java_of(F.struct("*"))
+    return JvmColumn(jvm.io.penstock.sources.AvroEncoder(kind, schema, number).encoded(row))
 
 
 def with_null_defaults(schema: Any) -> Any:
