@@ -13,13 +13,13 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from penstock.config.csv_options import CsvFiles, CsvOutput, CsvRecords, is_default
+from penstock.config.csv_options import CsvFiles, CsvOutput, is_default
 from penstock.config.declare import DECLARED_BY_USER, OF_THE_PACKAGE, DeclaredModel, Identifier, Name, Topic, declare
 from penstock.config.declare import Carried as Carried
 from penstock.config.declare import ChangeKind as ChangeKind
 from penstock.config.declare import Model as Model
+from penstock.config.kafka_input import Input as Input
 from penstock.config.spark_settings import ALLOWED_TEXT
-from penstock.config.starting import POSITION
 from penstock.config.stream import Stream
 from penstock.config.topics import full_topic
 
@@ -28,7 +28,6 @@ PACKAGE_VERSION = r"^[A-Za-z0-9][A-Za-z0-9.+!_-]{0,99}$"
 FUNCTION = r"^[A-Za-z_][A-Za-z0-9_.]*:[A-Za-z_][A-Za-z0-9_]*$"
 ShortText = Annotated[str, Field(max_length=1000)]
 Bound = Annotated[int, Field(ge=1, le=9_999)]
-KafkaColumn = Literal["key", "timestamp", "topic", "partition", "offset", "headers"]
 ArgumentText = Annotated[str, Field(max_length=100_000)]
 
 
@@ -47,84 +46,6 @@ class DesiredState(StrEnum):
 
     RUNNING = "running"
     STOPPED = "stopped"
-
-
-class Input(DeclaredModel):
-    """One Kafka topic, read by key group (partition)."""
-
-    topic: Topic = Field(..., **declare(FORBIDDEN, DECLARED_BY_USER))
-    """Kafka topic to read."""
-    cluster: Name | None = Field(None, exclude_if=_is_own, **declare(FORBIDDEN, DECLARED_BY_USER))
-    """The Kafka cluster of the topic: a name in the setting PENSTOCK_KAFKA_CLUSTERS of the containers. Default: the
-    cell's own."""
-    key_groups: int = Field(..., ge=1, le=10_000, **declare(RESCALE, DECLARED_BY_USER, unit="key groups"))
-    """Number of partitions of the topic. Input and state move between tasks in this unit, so it limits the number of
-    tasks. When the topic has grown, set the new number; a job with state can do so only while it has one task."""
-    format: Literal["json", "csv", "avro", "raw"] = Field("json", **declare(RESTART, DECLARED_BY_USER))
-    """Encoding of the record value; `raw` gives Kafka's own columns."""
-    value_schema: str | None = Field(None, min_length=1, max_length=100_000, **declare(RESTART, DECLARED_BY_USER))
-    """Schema of the record value: Spark DDL for json and csv, Avro's JSON for avro. Not allowed for raw."""
-    csv: CsvRecords = Field(default_factory=CsvRecords, exclude_if=is_default)
-    schema_registry: bool = Field(False, exclude_if=operator.not_, **declare(RESTART, DECLARED_BY_USER))
-    """Of avro: each record begins with a zero byte and the id (4 bytes) of its writer's schema in the cell's schema
-    registry (PENSTOCK_SCHEMA_REGISTRY_URL). value_schema is the reader's schema."""
-    key_function: Literal["spark", "kafka", "crc32", "none"] = Field("none", **declare(RESCALE, DECLARED_BY_USER))
-    """How the writer chose the partition of a key: `spark` by Spark's hash of key_columns (as jobs do), `kafka` by
-    murmur2 of the key bytes (as Java producers do), `crc32` as librdkafka does by default (Python, C, Go), `none`
-    unknown. With `none` a job with keyed state can have one task only. A sample of the topic's keys is checked."""
-    key_columns: tuple[Identifier, ...] = Field((), max_length=32, **declare(RESCALE, DECLARED_BY_USER))
-    """Columns from which the partition was computed, in their order."""
-    # Left out where it is empty: the release before does not know it.
-    metadata_columns: dict[KafkaColumn, Identifier] = Field(
-        default_factory=dict, exclude_if=operator.not_, **declare(RESTART, DECLARED_BY_USER)
-    )
-    """Columns of Kafka that the query gets beside those of the value: the name that each has there, such as
-    `{"timestamp": "sent_at", "key": "k"}`. Types: key BINARY, timestamp TIMESTAMP, topic STRING, partition INT, offset
-    BIGINT, headers ARRAY<STRUCT<key: STRING, value: BINARY>>. Not for raw, which has all of them."""
-    starting_position: str = Field("earliest", pattern=POSITION, **declare(NONE, DECLARED_BY_USER))
-    """Where a task without a checkpoint starts to read: `earliest`, `latest`, or a moment with its offset from UTC such
-    as `2026-11-26T08:00:00Z`: at the first record with this time of Kafka or a later one, in partitions without one at
-    the end. It is looked up once for each partition: the checkpoint keeps what was found."""
-    event_time_column: str | None = Field(None, min_length=1, max_length=200, **declare(RESTART, DECLARED_BY_USER))
-    """Timestamp column with the event time. Needs watermark_delay."""
-    event_time_format: str | None = Field(
-        None, min_length=1, max_length=100, exclude_if=operator.not_, **declare(RESTART, DECLARED_BY_USER)
-    )
-    """How records of json or csv write the event time: `epoch_seconds`, `epoch_millis` (whole numbers since 1970), or a
-    datetime pattern of Spark such as `dd/MM/yyyy HH:mm:ss`; without a zone it is in the job's time zone (UTC).
-    value_schema declares the column as TIMESTAMP. A value of another form is malformed. Default: as Spark reads a
-    TIMESTAMP."""
-    watermark_delay: str | None = Field(
-        None, pattern=r"^\d{1,9} (second|minute|hour|day)s?$", **declare(RESTART, DECLARED_BY_USER)
-    )
-    """How late a row may be, such as `10 minutes`: at most 3650 days. Needs event_time_column."""
-    balance: Literal["auto", "index", "field", "sample", "off"] = Field("auto", **declare(RESTART, DECLARED_BY_USER))
-    """How partitions stay at the same event time during a catch-up: by Kafka's time index (`index`), by a field of the
-    value (`field`), by sampled record timestamps (`sample`), or not at all (`off`). `auto` chooses by the input;
-    without event time it is `off`."""
-    balance_field: str | None = Field(
-        None, max_length=1000, pattern=r"^(/[^/]+)+$", **declare(RESTART, DECLARED_BY_USER)
-    )
-    """JSON pointer to the event time in the value (a timestamp text or seconds). Default: the field of
-    event_time_column."""
-    idle_timeout_seconds: float | None = Field(
-        None, ge=1, le=604_800, **declare(RESTART, DECLARED_BY_USER, unit="seconds")
-    )
-    """After this time without any input, the watermark advances with the clock. Older rows that arrive later are late.
-    Default: never."""
-    malformed: Literal["fail", "null", "dead_letter"] = Field("dead_letter", **declare(RESTART, DECLARED_BY_USER))
-    """What becomes of a record that does not fit value_schema: the task fails (`fail`), the query gets what could be
-    read and null for the rest (`null`), or the record goes to dead_letter_topic and not to the query (`dead_letter`).
-    All are counted. A query that keeps state, and that several tasks may run, treats null keys of kafka or crc32 in
-    the same way."""
-    malformed_limit: float = Field(0.5, ge=0, le=1, **declare(RESTART, DECLARED_BY_USER))
-    """The task fails when a larger share of its records is malformed: of 1,000 in a partition of a batch, or of the
-    last batches with 100 records together. 1 sets no limit."""
-
-    @property
-    def full_topic(self) -> str:
-        """The topic with its cluster."""
-        return full_topic(self.topic, self.cluster)
 
 
 class Table(DeclaredModel):

@@ -25,6 +25,7 @@ from penstock.config.query_rules import query_problems
 from penstock.config.source_rules import starting_moment, watermark
 from penstock.config.spark_settings import ALLOWED_VALUES, is_allowed
 from penstock.config.stream_rules import STREAM_RULES, streams_need_one_task
+from penstock.config.topic_rules import topic_problems
 from penstock.config.value_schema import SchemaError, column_names
 
 Rule = Callable[[JobConfig], Iterator[Problem]]
@@ -261,7 +262,7 @@ def _any_event_time(config: JobConfig) -> bool:
 
 def _dead_letters(config: JobConfig) -> Iterator[Problem]:
     topic = config.dead_letter_topic
-    if topic is not None and any(source.full_topic == topic for source in config.inputs.values()):
+    if topic is not None and any(source.reads(topic) for source in config.inputs.values()):
         detail = f"dead_letter_topic {topic} is also an input: the job would read its own malformed records for ever"
         yield Problem("dead_letter_topic", "dead_letters_not_read", detail)
 
@@ -312,7 +313,7 @@ def _output_registry(config: JobConfig) -> Iterator[Problem]:
 
 
 def _topic_lengths(config: JobConfig) -> Iterator[Problem]:
-    topics = {f"inputs.{name}": source.full_topic for name, source in config.inputs.items()}
+    topics = {f"inputs.{name}": source.full_topic for name, source in config.inputs.items() if source.topic is not None}
     if isinstance(config.output, KafkaOutput):
         topics["output"] = config.output.full_topic
     for field, topic in topics.items():
@@ -327,9 +328,9 @@ def _own_loop(config: JobConfig) -> Iterator[Problem]:
     if not isinstance(output, KafkaOutput) or output.allow_loop:
         return
     for name, source in config.inputs.items():
-        if source.full_topic == output.full_topic:
+        if source.reads(output.full_topic):
             detail = (
-                f"output.topic is the topic of inputs.{name}: the job would read its own output again, for ever. "
+                f"output.topic is a topic of inputs.{name}: the job would read its own output again, for ever. "
                 "Choose another topic, or set output.allow_loop"
             )
             yield Problem("output.topic", "loop", detail)
@@ -360,6 +361,7 @@ RULES: tuple[Rule, ...] = (
     _different_names,
     _table_paths,
     _table_headers,
+    topic_problems,
     _inputs,
     csv_problems,
     *STREAM_RULES,

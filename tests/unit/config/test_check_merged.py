@@ -16,6 +16,7 @@ from tests.support.config.jobs import FLIGHTS, job
 AVRO = '{"type": "record", "name": "f", "fields": [{"name": "dest", "type": "string"}]}'
 TIMED = {"event_time_column": "time", "watermark_delay": "10 minutes"}
 RAW = {"topic": "raw", "key_groups": 8, "format": "raw"}
+MANY = {"topic_pattern": "orders-.*", "key_groups": 8, "format": "raw"}
 
 
 def flights(**changes: Any) -> dict[str, Any]:
@@ -44,7 +45,7 @@ BROKEN = [
     # types and limits
     (job({"package": {"name": "p", "version": "../../etc"}}), "package.version", "string_pattern_mismatch"),
     (job({"query": None}), "query", "required"),
-    (job({"inputs": {"flights": {"topic": None}}}), "inputs.flights.topic", "required"),
+    (job({"inputs": {"flights": {"topic": None}}}), "inputs.flights.topic", "one_topic"),
     (job({"inputs": {"flights": None}}), "inputs", "reads_an_input"),
     (job({"task_count": "4"}), "task_count", "int_type"),
     (job({"nope": 1}), "nope", "unknown_field"),
@@ -55,6 +56,19 @@ BROKEN = [
     (job({"output": {"path": "file:/x"}}), "output.path", "unknown_field"),
     (job({"output": {"topic": 5}}), "output.topic", "string_type"),
     (job() | {"output": 5}, "output", "dict_type"),
+    # topics by a pattern
+    (flights(topic_pattern="a"), "inputs.flights.topic", "one_topic"),
+    (flights(excluded_topics=["a"]), "inputs.flights.excluded_topics", "excluded_of_pattern"),
+    (job({"inputs": {"m": MANY | {"excluded_topics": ["other"]}}}), "inputs.m.excluded_topics", "excluded_of_pattern"),
+    (job({"inputs": {"m": MANY | {"topic_pattern": "(a+)+"}}}), "inputs.m.topic_pattern", "topic_pattern"),
+    (job({"inputs": {"m": MANY | {"topic_pattern": ""}}}), "inputs.m.topic_pattern", "string_too_short"),
+    (job({"inputs": {"m": MANY | {"topic_pattern": "fli.*"}}}), "inputs.m.topic_pattern", "topic_of_one_input"),
+    (job({"inputs": {"m": MANY | {"topic_pattern": "cl.*"}}}), "output.topic", "loop"),
+    (
+        job({"inputs": {"m": MANY | {"topic_pattern": "bad.*"}}, "dead_letter_topic": "bad-ones"}),
+        "dead_letter_topic",
+        "dead_letters_not_read",
+    ),
     # rules between fields
     (job({"query": {"sql": None}}), "query", "one_query"),
     (job({"query": {"python": "m:f"}, "package": {"name": "p"}}), "query", "one_query"),
@@ -177,6 +191,10 @@ KEPT = [
     job({"task_count": 8}),
     job({"task_count": 4, "max_task_count": 4}),
     job({"inputs": {"raw": RAW}}),
+    job({"inputs": {"m": MANY}}),
+    job({"inputs": {"m": MANY | {"topic_pattern": "^(?:fl|orders-).*$", "excluded_topics": ["flights"]}}}),
+    job({"inputs": {"m": MANY | {"topic_pattern": ".*", "cluster": "eu"}}}),
+    job({"inputs": {"m": MANY | {"topic_pattern": "cl.*"}}, "output": {"allow_loop": True}}),
     job({"tables": {"airports": {"path": "file:/x"}}}),
     job({"tables": {"fees": {"path": "file:/x", "format": "csv", "header": False, "table_schema": "n INT"}}}),
     flights(event_time_column="time", watermark_delay="10 minutes"),

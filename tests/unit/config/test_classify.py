@@ -36,6 +36,11 @@ CHANGES = [
     ({"task_count": 3, "key_group_bounds": [1, 2]}, RESCALE, ["key_group_bounds", "task_count"]),
     ({"threads_per_task": 2}, RESCALE, ["threads_per_task"]),
     ({"inputs": {"flights": {"topic": "other"}}}, FORBIDDEN, ["inputs.flights.topic"]),
+    (
+        {"inputs": {"flights": {"topic": None, "topic_pattern": "f.*"}}},
+        FORBIDDEN,
+        ["inputs.flights.topic", "inputs.flights.topic_pattern"],
+    ),
     ({"inputs": {"flights": {"key_columns": ["dest", "carrier"]}}}, RESCALE, ["inputs.flights.key_columns"]),
     ({"inputs": {"flights": {"key_groups": 9}}}, RESCALE, ["inputs.flights.key_groups"]),
     ({"inputs": {"flights": {"cluster": "eu"}}}, FORBIDDEN, ["inputs.flights.cluster"]),
