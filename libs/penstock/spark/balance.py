@@ -12,7 +12,8 @@ from collections.abc import Mapping
 from penstock.config.event_time import delay_millis
 from penstock.config.keygroups import KeyGroupRange
 from penstock.config.model import Input, JobConfig
-from penstock.config.topics import full_topic
+from penstock.config.topic_patterns import regex_of_names
+from penstock.config.topics import full_topic, topic_and_cluster
 from penstock.config.value_schema import spelling_of
 
 Ends = Mapping[str, Mapping[int, int]]
@@ -51,7 +52,8 @@ def balance_options(source: Input) -> dict[str, str]:
 
 
 def bounded(options: Mapping[str, str], source: Input, part: KeyGroupRange, stop_at: Ends) -> dict[str, str]:
-    """`options` of a source that reads exactly to `stop_at`, which may lack topics that the query does not read.
+    """`options` of a source that reads exactly to `stop_at`, which may lack topics that the query does not read. Of a
+    pattern it reads the topics of `stop_at` only.
 
     Its watermark comes from these rows only: marks of producers count to where `stop_at` has their topic, and the clock
     must not carry it beyond what these offsets allow. It runs no batch without rows. Batches keep the job's own limits
@@ -61,10 +63,13 @@ def bounded(options: Mapping[str, str], source: Input, part: KeyGroupRange, stop
     marks = stop_at.get(full_topic(kept.get("producerMarks", ""), source.cluster))
     if marks is not None:
         kept["producerMarksUntil"] = str(marks[0])
-    ends = stop_at.get(source.full_topic)
-    if ends is None:
+    own = {topic_and_cluster(name)[0]: ends for name, ends in stop_at.items() if source.reads(name)}
+    if not own:
         return kept
-    return kept | {"stopAtOffsets": json.dumps({source.topic: {str(group): ends[group] for group in part.members()}})}
+    if source.topic_pattern is not None:
+        kept["subscribePattern"] = regex_of_names(list(own))
+    ends = {topic: {str(group): offsets[group] for group in part.members()} for topic, offsets in own.items()}
+    return kept | {"stopAtOffsets": json.dumps(ends)}
 
 
 def _field_options(source: Input) -> dict[str, str]:

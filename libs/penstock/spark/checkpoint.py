@@ -88,6 +88,16 @@ def planned_batch(checkpoint: str, batch_id: int, files: Files = LOCAL_FILES) ->
     return parsed(f"{checkpoint}/offsets/{batch_id}", parse_offsets, files)
 
 
+def topics_in_offsets(checkpoint: str, files: Files = LOCAL_FILES) -> frozenset[str]:
+    """The full names of the topics of the last finished batch; none before it. Raises BrokenCheckpoint when its entry
+    in the offsets log is missing or unreadable."""
+    batch_id = last_commit(checkpoint, files)
+    if batch_id is None:
+        return frozenset()
+    offsets = [json.loads(line) for line in planned_batch(checkpoint, batch_id, files).sources if line is not None]
+    return frozenset(topic for each in offsets for topic in each)
+
+
 def watermark_ms(checkpoint: str, batch_id: int, files: Files = LOCAL_FILES) -> int:
     """The watermark (epoch milliseconds) that a finished batch left for the next; 0 without one.
 

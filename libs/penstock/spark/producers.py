@@ -25,17 +25,21 @@ def marks_topic(topic: str) -> str | None:
 
 
 def marks_of(source: Input) -> str | None:
-    """The full name of the topic of marks of an input, which is on the input's cluster."""
-    marks = marks_topic(source.topic)
+    """The full name of the topic of marks of an input, which is on the input's cluster; None also for a pattern, whose
+    topics' producers are not waited for."""
+    marks = None if source.topic is None else marks_topic(source.topic)
     return None if marks is None else full_topic(marks, source.cluster)
 
 
 def reader_options(config: JobConfig, source: Input) -> dict[str, str]:
     """Options of a source that waits for the producers of its topic."""
+    announce = {"announce": str(writes_marks(config)).lower()}
+    if source.topic is None:
+        return announce
     marks = marks_topic(source.topic)
     if marks is None:
         return {}
-    options = {"producerMarks": marks, "announce": str(writes_marks(config)).lower()}
+    options = {"producerMarks": marks, **announce}
     if source.watermark_delay is not None:
         options["watermarkDelayMillis"] = str(delay_millis(source.watermark_delay))
     if config.completeness == "drop_late":

@@ -1,13 +1,14 @@
 """The inputs of a task.
 
-An input is a Kafka topic, read by `assign` from exactly the task's key groups, transactions as committed, and with
-an error where records have gone before they were read. In a catch-up its partitions keep pace in event time.
-Malformed records do not reach the query (`inputs.malformed`).
+An input is a Kafka topic, or all topics of a pattern, read from exactly the task's key groups, transactions as
+committed, and with an error where records have gone before they were read. In a catch-up its partitions keep pace in
+event time. Malformed records do not reach the query (`inputs.malformed`).
 """
 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 
 from pyspark.sql import DataFrame, SparkSession
@@ -16,6 +17,8 @@ from pyspark.sql import functions as F
 from penstock.config.keygroups import KeyGroupRange
 from penstock.config.model import Input, JobConfig
 from penstock.config.starting import starting_millis
+from penstock.config.topic_patterns import regex_of
+from penstock.config.topics import topic_and_cluster
 from penstock.spark.balance import Ends, balance_options, bounded, limit_options
 from penstock.spark.inputs.malformed import DECODED, MalformedRecords, decoded, event_time_of, input_columns, is_whole
 from penstock.spark.producers import reader_options
@@ -77,14 +80,26 @@ def kafka_options(
     options = {
         **connection_options(settings, source.cluster),
         **starting_options(source),
-        "assign": json.dumps({source.topic: list(part.members())}),
+        **topic_options(source, part),
         "failOnDataLoss": "true",
     }
+    if source.topic_pattern is not None:
+        options["newTopicsMillis"] = str(math.ceil(settings.inputs_interval_seconds * 1000))
     if source.cluster is not None:
         options["cluster"] = source.cluster
     if "headers" in source.metadata_columns:
         options["includeHeaders"] = "true"
     return {**options, **more, **balance_options(source)}
+
+
+def topic_options(source: Input, part: KeyGroupRange) -> dict[str, str]:
+    """Which topics, and which of their partitions."""
+    if source.topic_pattern is None:
+        return {"assign": json.dumps({source.topic: list(part.members())})}
+    return {
+        "subscribePattern": regex_of(source.topic_pattern, source.excluded_topics),
+        "keyGroups": f"{part.lo}-{part.hi}/{source.key_groups}",
+    }
 
 
 def starting_options(source: Input) -> dict[str, str]:
@@ -121,20 +136,23 @@ def _rows(
 def first_beyond(
     session: SparkSession,
     source: Input,
+    topic: str,
     settings: SparkSettings,
     event_time_ms: int,
     spans: Mapping[int, tuple[int, int]],
 ) -> dict[int, int]:
-    """By key group: the first offset in its span whose event time is after `event_time_ms`; absent if there is none.
+    """By key group of a topic of the input, by its full name: the first offset in its span whose event time is after
+    `event_time_ms`; absent if there is none.
 
     A batch query reads the spans, of an input with an `event_time_column`. Event times are rounded down to whole
     milliseconds, as in Spark's watermark. Raises Spark's errors when the records cannot be read.
     """
+    name, cluster = topic_and_cluster(topic)
     options = {
-        **connection_options(settings, source.cluster),
-        "assign": json.dumps({source.topic: sorted(spans)}),
-        "startingOffsets": json.dumps({source.topic: {str(group): begin for group, (begin, _) in spans.items()}}),
-        "endingOffsets": json.dumps({source.topic: {str(group): until for group, (_, until) in spans.items()}}),
+        **connection_options(settings, cluster),
+        "assign": json.dumps({name: sorted(spans)}),
+        "startingOffsets": json.dumps({name: {str(group): begin for group, (begin, _) in spans.items()}}),
+        "endingOffsets": json.dumps({name: {str(group): until for group, (_, until) in spans.items()}}),
         "failOnDataLoss": "true",
     }
     records = session.read.format("kafka").options(**options).load()

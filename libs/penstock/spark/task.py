@@ -23,13 +23,13 @@ from penstock.model.reports import TaskProgress, TaskState
 from penstock.spark.analysis.placement import Placements
 from penstock.spark.balance import Ends
 from penstock.spark.channel import Access
-from penstock.spark.checkpoint import COLLECTED, is_clean, last_commit, last_offset, task_checkpoint
+from penstock.spark.checkpoint import COLLECTED, is_clean, last_commit, last_offset, task_checkpoint, topics_in_offsets
 from penstock.spark.fence import FENCE, Mark
 from penstock.spark.files import Files, files_of
 from penstock.spark.inputs.checks import check_inputs, require_no_problem
 from penstock.spark.inputs.identity import require_noted_topics, require_same_topics
 from penstock.spark.inputs.malformed import MalformedRecords
-from penstock.spark.inputs.topic_checks import input_topics
+from penstock.spark.inputs.topic_checks import has_pattern, input_topics
 from penstock.spark.measure.malformed import Counts
 from penstock.spark.measure.quiet import order_of
 from penstock.spark.measure.rates import Batches
@@ -47,6 +47,7 @@ from penstock.spark.sinks.interrupts import interrupt_sink
 from penstock.spark.sources import connection_options, read_inputs
 from penstock.spark.streams import read_streams
 from penstock.spark.table_versions import TableVersions, read_tables
+from penstock.spark.topics import Topic
 from penstock.tasks.spec import TaskSpec
 
 log = logger(__name__)
@@ -133,8 +134,8 @@ class RunningTask:
     """A task from its start to its end. Its methods are called by one thread at a time.
 
     Without an epoch it goes on in the epoch that its checkpoint is in (`penstock.spark.files.LocalFiles.claim`).
-    `mark`: the commit that asks for this. `state`, `progress`, `traffic`, `batches`, `rows_per_offset`, `malformed` and
-    `input_problems` are what the host last saw of it.
+    `mark`: the commit that asks for this. `state`, `progress`, `traffic`, `batches`, `rows_per_offset`, `malformed`,
+    `input_problems` and `noted_topics` are what the host last saw of it.
     """
 
     def __init__(self, runtime: Runtime, spec: TaskSpec, epoch: int | None, mark: Mark | None = None) -> None:
@@ -151,6 +152,7 @@ class RunningTask:
         self.rows_per_offset: tuple[float, ...] = ()
         self.malformed: Counts = ()
         self.input_problems: Mapping[str, str] = {}
+        self.noted_topics: frozenset[str] = frozenset()
         self._frame: TaskFrame | None = None
         self._query: StreamingQuery | None = None
         self._pool: str | None = None
@@ -185,13 +187,19 @@ class RunningTask:
         """Keys are sampled before the first batch only: later starts must be quick, and the host goes on sampling."""
         is_new = last_offset(self.checkpoint, self.runtime.files) is None
         config, clusters = self.spec.config, self.runtime.settings.cluster
-        topics = input_topics(config, clusters)
+        topics = self._topics()
         require_no_problem(check_inputs(config, clusters, topics, self.runtime.spark if is_new else None))
         require_same_topics(self.runtime.files, self.checkpoint, topics)
 
     def _require_noted_topics(self) -> None:
-        config, clusters = self.spec.config, self.runtime.settings.cluster
-        require_noted_topics(self.runtime.files, [self.checkpoint], lambda: input_topics(config, clusters))
+        require_noted_topics(self.runtime.files, [self.checkpoint], self._topics)
+
+    def _topics(self) -> dict[str, Topic]:
+        """Of a pattern those that the task reads. A topic that it would not read says nothing against its start."""
+        config, known = self.spec.config, frozenset[str]()
+        if has_pattern(config):
+            known = topics_in_offsets(self.checkpoint, self.runtime.files)
+        return input_topics(config, self.runtime.settings.cluster, known=known)
 
     def follow(self, spec: TaskSpec) -> None:
         """From now on the task's spec is `spec`. A query that is quiescing finishes its batch and gets no more rows;

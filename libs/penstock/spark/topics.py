@@ -60,6 +60,16 @@ def described(bootstrap: Brokers, topics: Collection[str], *, within_seconds: fl
         raise asking.failed(f"kafka did not describe the topics {', '.join(sorted(topics))}", error) from error
 
 
+def listed(bootstrap: Brokers, *, within_seconds: float | None = None) -> frozenset[str]:
+    """The names of all topics that this process may describe. Raises Unavailable as `described` does."""
+    asking = _asking(bootstrap)
+    try:
+        asking.try_login()
+        return frozenset(asking.client.list_topics(timeout=within_seconds or ANSWER_SECONDS).topics)
+    except KafkaException as error:
+        raise asking.failed("kafka did not list its topics", error) from error
+
+
 def described_on(
     clusters: Clusters, names: Collection[str], *, within_seconds: float | None = None
 ) -> dict[str, Topic]:

@@ -197,5 +197,7 @@ def test_an_application_that_read_another_cluster_goes_on_as_a_job(
     job.run()
     assert job.last_rows("k") == job.unsplit().last_rows("k")
 
-    found = next(problems(read_application(str(application.checkpoint), both.files), config, ["a@eu", "a"]))
+    found = next(
+        problems(read_application(str(application.checkpoint), both.files), config, [there, config.inputs["events"]])
+    )
     assert "does not tell topics of one name apart" in found

@@ -140,7 +140,7 @@ def test_keys_that_spark_placed_by_another_type_are_told(runtime: Runtime, kafka
 
     def told(topic: str, **source: Any) -> str | None:
         events = make_job(kafka, runtime, topic, COPY, **by_v, **source).config.inputs["events"]
-        problem = key_function_problem("events", events, kafka.bootstrap, runtime.spark)
+        problem = key_function_problem("events", events, events.full_topic, kafka.bootstrap, runtime.spark)
         return None if problem is None else problem.detail
 
     assert told(topic) is None

@@ -48,13 +48,13 @@ def source(function: str) -> Input:
 
 @pytest.mark.parametrize("function", ["kafka", "crc32"])
 def test_keys_where_the_function_puts_them_are_no_problem(function: str) -> None:
-    assert judge("events", source(function), sampled(function)) is None
+    assert judge("events", source(function), "events", sampled(function)) is None
     nulls = [SampledKey(partition, None, None) for partition in range(PARTITIONS)]
-    assert judge("events", source(function), sampled(function) + nulls) is None
+    assert judge("events", source(function), "events", sampled(function) + nulls) is None
 
 
 def test_too_few_keys_tell_nothing() -> None:
-    assert judge("events", source("kafka"), sampled("crc32")[:7]) is None
+    assert judge("events", source("kafka"), "events", sampled("crc32")[:7]) is None
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_too_few_keys_tell_nothing() -> None:
     ],
 )
 def test_a_wrong_function_is_told_with_the_one_that_fits(declared: str, found: list[SampledKey], text: str) -> None:
-    problem = judge("events", source(declared), found)
+    problem = judge("events", source(declared), "events", found)
     assert problem is not None
     assert (problem.field, problem.rule) == ("inputs.events.key_function", "key_function_of_producer")
     assert text in problem.detail
@@ -92,9 +92,9 @@ def test_a_topic_with_other_partitions_is_refused(partitions: int | None, field:
 
 
 def test_key_groups_that_are_new_begin_where_their_partition_begins() -> None:
-    known = (SourceOffsets("t", {0: 5, 1: 7}),)
+    known = (SourceOffsets({"t": {0: 5, 1: 7}}),)
     assert grown(known, lambda topic, fresh: dict.fromkeys(fresh, 0), range(2, 4)) == (
-        SourceOffsets("t", {0: 5, 1: 7, 2: 0, 3: 0}),
+        SourceOffsets({"t": {0: 5, 1: 7, 2: 0, 3: 0}}),
     )
     assert grown(known, lambda topic, fresh: {}, range(2, 2)) == known
 
@@ -123,10 +123,10 @@ def test_key_groups_that_do_not_fit_the_checkpoints_are_refused(
 )
 def test_what_spark_says_of_its_own_placement(placed: int, found: list[SampledKey], text: str | None) -> None:
     there = {f"k{number}": number < placed for number in range(40)}
-    problem = judge_spark("events", source("spark"), found, there)
+    problem = judge_spark("events", source("spark"), "events", found, there)
     assert (problem is None) == (text is None)
     assert problem is None or re.search(str(text), problem.detail)
-    assert judge_spark("events", source("spark"), found, dict(list(there.items())[33:])) is None
+    assert judge_spark("events", source("spark"), "events", found, dict(list(there.items())[33:])) is None
 
 
 def test_a_topic_that_may_not_be_read_is_not_missing() -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from penstock.config.keygroups import KeyGroupRange
 from penstock.config.model import FilesOutput, Input, JobConfig
+from penstock.config.topics import topic_and_cluster
 from penstock.control.errors import BrokenCheckpoint, BrokenTask, Fenced
 from penstock.spark.checkpoint import commit_text, offsets_text, parse_offsets
 from penstock.spark.fence import Mark, Token, next_token
@@ -28,10 +29,10 @@ from penstock.spark.redistribute.offsets import (
     merged,
     parse_line,
     sliced,
-    with_cluster,
 )
 from penstock.spark.redistribute.old import late
-from penstock.spark.redistribute.positions import Trace, task_specs, topics_of, trace
+from penstock.spark.redistribute.positions import task_specs, trace
+from penstock.spark.redistribute.reads import Read, as_read, inputs_of, reads_of
 from penstock.spark.redistribute.stores import StateStoreInfo, metadata_for, parse_operator
 from penstock.spark.sinks.folder_owner import LOG, QUERY, bind
 from penstock.spark.task import Runtime
@@ -43,17 +44,25 @@ STORE = StateStoreInfo(0, "stateStoreSave", "default", 0)
 
 
 def source(topic: str, **offsets: int) -> SourceOffsets:
-    return SourceOffsets(topic, {int(name[1:]): offset for name, offset in offsets.items()})
+    return SourceOffsets({topic: {int(name[1:]): offset for name, offset in offsets.items()}})
+
+
+def both(*sources: SourceOffsets) -> SourceOffsets:
+    """One source of several topics."""
+    return SourceOffsets({topic: offsets for each in sources for topic, offsets in each.topics.items()})
 
 
 def test_a_line_of_offsets_comes_back_as_it_was() -> None:
     line = '{"t":{"2":7,"10":0}}'
     assert parse_line(line) == source("t", p2=7, p10=0)
     assert line_of(parse_line(line)) == line
+    several = '{"t":{"2":7},"u":{"2":1}}'
+    assert parse_line(several) == both(source("u", p2=1), source("t", p2=7))
+    assert line_of(parse_line(several)) == several
 
 
-@pytest.mark.parametrize("line", ["", "7", '{"t":{"0":1},"u":{"0":1}}', '{"t":{"x":1}}', '{"t":[1]}'])
-def test_a_line_that_is_not_of_one_topic_is_an_error(line: str) -> None:
+@pytest.mark.parametrize("line", ["", "7", '{"t":{"x":1}}', '{"t":[1]}', '{"t":7}'])
+def test_a_line_that_is_not_of_topics_is_an_error(line: str) -> None:
     with pytest.raises(BrokenCheckpoint):
         parse_line(line)
 
@@ -63,9 +72,9 @@ def test_offsets_of_several_sources_are_merged_and_sliced_by_key_group() -> None
         [source("left", p0=1, p1=2), source("right", p0=5, p1=6)],
         [source("left", p2=3), source("right", p2=7)],
     ]
-    both = merged(tasks, 3)
-    assert both == (source("left", p0=1, p1=2, p2=3), source("right", p0=5, p1=6, p2=7))
-    assert sliced(both, KeyGroupRange(1, 3)) == (source("left", p1=2, p2=3), source("right", p1=6, p2=7))
+    whole = merged(tasks, 3)
+    assert whole == (source("left", p0=1, p1=2, p2=3), source("right", p0=5, p1=6, p2=7))
+    assert sliced(whole, KeyGroupRange(1, 3)) == (source("left", p1=2, p2=3), source("right", p1=6, p2=7))
 
 
 @pytest.mark.parametrize(
@@ -75,6 +84,9 @@ def test_offsets_of_several_sources_are_merged_and_sliced_by_key_group() -> None
         pytest.param([[source("t", p0=1, p1=1)], [source("t", p1=1, p2=1)]], id="a key group is there twice"),
         pytest.param([[source("t", p0=1, p1=1, p2=1, p3=1)]], id="a key group too many"),
         pytest.param([[source("t", p0=1)], [source("u", p1=1, p2=1)]], id="other topics"),
+        pytest.param(
+            [[both(source("t", p0=1), source("u", p0=1))], [source("t", p1=1, p2=1)]], id="a topic that one has only"
+        ),
     ],
 )
 def test_key_groups_are_covered_exactly_once(tasks: list[list[SourceOffsets]]) -> None:
@@ -160,26 +172,62 @@ def test_what_a_source_notes_of_its_beginning_has_a_plain_name_in_a_folder_of_it
         pytest.param("a", ["a@eu", "b"], "a@eu", id="of Spark, with one such input"),
         pytest.param("a", ["a@eu", "a@us"], "a", id="of one of two, nobody knows which"),
         pytest.param("a@us", ["a@eu"], "a@us", id="of no input"),
+        pytest.param("ab", ["a.*@eu", "b"], "ab@eu", id="of a pattern"),
     ],
 )
 def test_an_imported_checkpoint_has_plain_names(topic: str, inputs: list[str], named: str) -> None:
-    assert with_cluster(source(topic, p0=1), inputs) == source(named, p0=1)
+    assert as_read(source(topic, p0=1), reading(*inputs)) == source(named, p0=1)
 
 
-def trace_of(batch: int | None, *topics: str | None) -> Trace:
-    return Trace(batch, None, tuple(None if topic is None else source(topic, p0=1) for topic in topics), 0)
+def test_offsets_of_excluded_topics_are_forgotten() -> None:
+    many = Input(topic_pattern="a.*", excluded_topics=("a2",), key_groups=8)
+    noted = both(source("a1", p0=1), source("a2", p0=2))
+    assert as_read(noted, inputs_of([many])) == source("a1", p0=1)
 
 
-def test_topics_are_told_by_any_task_that_knows_them() -> None:
-    assert topics_of([trace_of(None), trace_of(3, None, "b"), trace_of(1, "a", "b")]) == ("a", "b")
-    assert topics_of([trace_of(None), trace_of(None, None)]) == ()
-    assert topics_of([trace_of(None, "a", None)]) == ("a",)
+def reading(*names: str) -> dict[str, Input]:
+    """Inputs of a topic, or of a pattern where there is a star."""
+    found = [(*topic_and_cluster(name), "topic_pattern" if "*" in name else "topic") for name in names]
+    return inputs_of(Input(**{field: name}, cluster=cluster, key_groups=8) for name, cluster, field in found)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("traces", [[trace_of(1, "a"), trace_of(1, "b")], [trace_of(1, None)]])
-def test_topics_that_contradict_or_are_unknown_are_an_error(traces: list[Trace]) -> None:
-    with pytest.raises(BrokenCheckpoint):
-        topics_of(traces)
+def noted(*topics: str | None) -> list[SourceOffsets | None]:
+    """Of each source the topics `a+b`; None: the task does not say."""
+    return [
+        None if topic is None else both(*(source(name, p0=1) for name in topic.split("+") if name)) for topic in topics
+    ]
+
+
+def read(name: str | None, *topics: str) -> Read:
+    return Read(name, frozenset(topics))
+
+
+def test_what_a_source_reads_is_told_by_any_task_that_knows_it() -> None:
+    inputs = reading("a", "b")
+    tasks = [noted(), noted(None, "b"), noted("a", "b")]
+    assert reads_of(tasks, inputs, begun=True) == (read("a", "a"), read("b", "b"))
+    assert reads_of([noted(), noted(None, None)], inputs, begun=False) == ()
+    assert reads_of([noted("a", None)], inputs, begun=False) == (read("a", "a"),)
+
+
+def test_tasks_may_have_seen_different_topics_of_a_pattern() -> None:
+    tasks = [noted("a1", "b"), noted("a1+a2", "b"), noted("", "b"), noted(None, "b")]
+    assert reads_of(tasks, reading("a.*", "b"), begun=True) == (read("a.*", "a1", "a2"), read("b", "b"))
+
+
+def test_a_topic_of_two_patterns_is_of_the_source_that_only_one_of_them_reads() -> None:
+    inputs = reading("a.*", ".*b")
+    assert reads_of([noted("a+ab", "ab+b")], inputs, begun=True) == (read("a.*", "a", "ab"), read(".*b", "ab", "b"))
+    with pytest.raises(BrokenCheckpoint, match="source 0 of the query reads ab"):
+        reads_of([noted("ab", "b")], inputs, begun=True)
+
+
+@pytest.mark.parametrize(
+    "tasks", [[noted("a"), noted("b")], [noted(None)], [noted("a+b")], [noted("c")]], ids=["two", "none", "both", "c"]
+)
+def test_topics_that_contradict_or_are_unknown_are_an_error(tasks: list[list[SourceOffsets | None]]) -> None:
+    with pytest.raises(BrokenCheckpoint, match="expected topics of one input"):
+        reads_of(tasks, reading("a", "b"), begun=True)
 
 
 def keyed(*columns: int | None) -> list[KeyedOperator]:

@@ -54,11 +54,11 @@ def test_a_limit_of_bytes() -> None:
 
 @pytest.mark.parametrize("line", [LINE, '{"logOffset":3}', "17"])
 def test_the_place_in_a_stream_is_carried_on_as_it_is(line: str) -> None:
-    found = source_of(1, line)
+    found = source_of(line)
     assert [line_of(each) for each in sliced(merged([[found]], 1), KeyGroupRange(0, 1))] == [line]
     with pytest.raises(BrokenCheckpoint, match="2 tasks have read streams"):
         merged([[found], [found]], 1)
 
 
 def test_a_topic_is_no_stream() -> None:
-    assert source_of(0, '{"flights":{"0":5}}') == SourceOffsets("flights", {0: 5})
+    assert source_of('{"flights":{"0":5}}') == SourceOffsets({"flights": {0: 5}})

@@ -12,10 +12,12 @@ from pyspark.sql.classic.column import Column as JvmColumn
 
 from penstock.config.model import Input, JobConfig
 from penstock.config.problems import Problem
+from penstock.config.topics import topic_and_cluster
 from penstock.control.errors import BrokenTask, Unavailable
 from penstock.kafka.access import Brokers, kafka_at
 from penstock.kafka.registry import Registry, subject_of
 from penstock.spark.columns import java_of
+from penstock.spark.inputs.topic_checks import some_of, topics_of
 from penstock.spark.settings import SparkSettings
 
 _NO_REGISTRY = "the containers have no schema registry: set PENSTOCK_SCHEMA_REGISTRY_URL for the Task Managers"
@@ -69,15 +71,27 @@ def schemas_as_the_registry_has_them(
     """
     for name, source in config.inputs.items():
         if source.schema_registry and source.format == "avro":
-            yield from _registry_problem(session, f"inputs.{name}", source, settings.kafka.registry)
+            field, registry = f"inputs.{name}", settings.kafka.registry
+            if registry is None:
+                switch = f"{field}.schema_registry"
+                yield Problem(switch, "schema_registry_set", f"{switch}: {_NO_REGISTRY}")
+                continue
+            for topic in _topics(source, settings):
+                yield from _registry_problem(session, field, source, subject_of(topic), registry)
 
 
-def _registry_problem(session: SparkSession, field: str, source: Input, registry: Registry | None) -> Iterator[Problem]:
+def _topics(source: Input, settings: SparkSettings) -> list[str]:
+    """The names of the topic; of a pattern those of some that there are."""
+    if source.topic is not None:
+        return [source.topic]
+    found = sorted(topics_of([source], settings.cluster))
+    return [topic_and_cluster(name)[0] for name in some_of(found)]
+
+
+def _registry_problem(
+    session: SparkSession, field: str, source: Input, subject: str, registry: Registry
+) -> Iterator[Problem]:
     switch = f"{field}.schema_registry"
-    if registry is None:
-        yield Problem(switch, "schema_registry_set", f"{switch}: {_NO_REGISTRY}")
-        return
-    subject = subject_of(source.topic)
     try:
         newest = registry.newest(subject)
     except Unavailable as error:

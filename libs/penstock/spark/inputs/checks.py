@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 
 from pyspark.sql import SparkSession
 
@@ -11,12 +11,11 @@ from penstock.config.problems import Problem
 from penstock.control.errors import BrokenTask
 from penstock.kafka.access import Clusters
 from penstock.spark.inputs.key_sample import key_function_problem
-from penstock.spark.inputs.topic_checks import topic_problems
-from penstock.spark.topics import Topic
+from penstock.spark.inputs.topic_checks import Topics, some_of, topic_problems, topics_read
 
 
 def check_inputs(
-    config: JobConfig, clusters: Clusters, topics: Mapping[str, Topic], sampling: SparkSession | None
+    config: JobConfig, clusters: Clusters, topics: Topics, sampling: SparkSession | None
 ) -> tuple[Problem, ...]:
     """What Kafka says against the inputs of a job; nothing is created, and the checkpoint is not looked at.
 
@@ -31,7 +30,11 @@ def check_inputs(
         return problems
     fields = {problem.field for problem in problems}
     sound = {name: source for name, source in config.inputs.items() if not _has_problem(name, fields)}
-    sampled = (key_function_problem(name, source, clusters(source.cluster), sampling) for name, source in sound.items())
+    sampled = (
+        key_function_problem(name, source, topic, clusters(source.cluster), sampling)
+        for name, source in sound.items()
+        for topic in some_of(topics_read(source, topics))
+    )
     return problems + tuple(problem for problem in sampled if problem is not None)
 
 

@@ -36,13 +36,18 @@ def require_same_topics(files: Files, checkpoint: str, topics: Mapping[str, Topi
 
     To be called by the owner of the checkpoint. Topics that are missing, or whose id is unknown, are passed over.
     """
+    note_topics(files, checkpoint, topics)
+    _require_noted(notes_in(files, checkpoint), checkpoint, topics)
+
+
+def note_topics(files: Files, checkpoint: str, topics: Mapping[str, Topic]) -> None:
+    """Notes the topics of which the checkpoint has no note yet."""
     notes = notes_in(files, checkpoint)
     for name, topic in topics.items():
         if topic.id is not None and not _of(notes, name):
             # An owner before this one, which hung, may write its note at the same time.
             with suppress(FileExistsError):
                 files.write(f"{checkpoint}/{_prefix(name)}{topic.id}", b"")
-    _require_noted(notes_in(files, checkpoint), checkpoint, topics)
 
 
 def require_noted_topics(files: Files, checkpoints: Iterable[str], ask: Callable[[], Mapping[str, Topic]]) -> None:

@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 
 from penstock.config.model import Input
 from penstock.config.problems import Problem
+from penstock.config.topics import topic_and_cluster
 from penstock.control.errors import Unavailable
 from penstock.kafka.access import Brokers, kafka_at
 from penstock.spark.inputs.key_hash import FEWEST_KEYS, HASHES, PlacedKey, fits
@@ -32,41 +33,45 @@ class SampledKey(NamedTuple):
     value: bytes | None = None
 
 
-def key_function_problem(name: str, source: Input, bootstrap: Brokers, session: SparkSession) -> Problem | None:
-    """Why the topic's newest records contradict `key_function`; None also when there are too few.
+def key_function_problem(
+    name: str, source: Input, topic: str, bootstrap: Brokers, session: SparkSession
+) -> Problem | None:
+    """Why the newest records of a topic of the input contradict `key_function`; None also when there are too few.
 
-    Raises Unavailable when Kafka does not answer.
+    `topic`: its full name. Raises Unavailable when Kafka does not answer.
     """
     if source.key_function == "none" or source.key_groups == 1:
         return None
-    found = sample(source, bootstrap)
+    found = sample(source, topic, bootstrap)
     if source.key_function in HASHES:
-        return judge(name, source, found)
-    return judge_spark(name, source, found, placed_by_spark(session, source, found, bootstrap))
+        return judge(name, source, topic, found)
+    return judge_spark(name, source, topic, found, placed_by_spark(session, source, found, bootstrap))
 
 
-def judge(name: str, source: Input, found: Sequence[SampledKey]) -> Problem | None:
+def judge(name: str, source: Input, topic: str, found: Sequence[SampledKey]) -> Problem | None:
     """What the sample says against the declaration. Pure.
 
     State is moved by the bytes of the key column, so these count where they are known.
     """
     columns = _column_keys(found)
     good, count = fits(source.key_function, columns, source.key_groups), len(columns)
-    return _problem(name, source, good, count, lambda: _remedy(source, found, columns))
+    return _problem(name, source, topic, good, count, lambda: _remedy(source, found, columns))
 
 
-def judge_spark(name: str, source: Input, found: Sequence[SampledKey], placed: Mapping[str, bool]) -> Problem | None:
+def judge_spark(
+    name: str, source: Input, topic: str, found: Sequence[SampledKey], placed: Mapping[str, bool]
+) -> Problem | None:
     """As `judge`, for `key_function: spark`. `placed`: by key, whether it is where Spark puts it. Pure."""
-    return _problem(name, source, sum(placed.values()), len(placed), lambda: _remedy_of_spark(source, found))
+    return _problem(name, source, topic, sum(placed.values()), len(placed), lambda: _remedy_of_spark(source, found))
 
 
-def _problem(name: str, source: Input, good: int, count: int, remedy: Callable[[], str]) -> Problem | None:
+def _problem(name: str, source: Input, topic: str, good: int, count: int, remedy: Callable[[], str]) -> Problem | None:
     """None when all of `count` keys are `good`, and when they are too few to tell."""
     if count < FEWEST_KEYS or good == count:
         return None
     field = f"inputs.{name}.key_function"
     said = (
-        f"{field} is {source.key_function}, but only {good} of {count} sampled keys of the topic {source.full_topic} "
+        f"{field} is {source.key_function}, but only {good} of {count} sampled keys of the topic {topic} "
         "are in the partition that it gives"
     )
     return Problem(field, "key_function_of_producer", f"{said}: {remedy()}")
@@ -118,8 +123,11 @@ def _distinct(keys: Iterable[tuple[int, bytes | None]]) -> list[PlacedKey]:
     return sorted({PlacedKey(key, partition) for partition, key in keys if key is not None})
 
 
-def sample(source: Input, bootstrap: Brokers) -> list[SampledKey]:
-    """The newest records of some partitions; fewer where they do not come in time. Raises Unavailable."""
+def sample(source: Input, topic: str, bootstrap: Brokers) -> list[SampledKey]:
+    """The newest records of some partitions of a topic, by its full name; fewer where they do not come in time.
+
+    Raises Unavailable.
+    """
     consumer = Consumer(
         {
             **kafka_at(bootstrap).client_settings(),
@@ -130,20 +138,20 @@ def sample(source: Input, bootstrap: Brokers) -> list[SampledKey]:
         }
     )
     try:
-        return [_sampled(source, record) for record in _newest(consumer, source)]
+        return [_sampled(source, record) for record in _newest(consumer, source, topic_and_cluster(topic)[0])]
     except KafkaException as error:
-        raise Unavailable(f"kafka did not give records of {source.full_topic}: {error}") from error
+        raise Unavailable(f"kafka did not give records of {topic}: {error}") from error
     finally:
         consumer.close()
 
 
-def _newest(consumer: Consumer, source: Input) -> list[Message]:
+def _newest(consumer: Consumer, source: Input, topic: str) -> list[Message]:
     step = max(1, source.key_groups // _MOST_PARTITIONS)
     places = []
     for partition in range(0, source.key_groups, step)[:_MOST_PARTITIONS]:
-        low, high = consumer.get_watermark_offsets(TopicPartition(source.topic, partition), timeout=_TIMEOUT_SECONDS)
+        low, high = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=_TIMEOUT_SECONDS)
         if high > low:
-            places.append(TopicPartition(source.topic, partition, max(low, high - _RECORDS_EACH)))
+            places.append(TopicPartition(topic, partition, max(low, high - _RECORDS_EACH)))
     if not places:
         return []
     consumer.assign(places)

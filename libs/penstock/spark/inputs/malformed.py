@@ -19,6 +19,7 @@ from pyspark.sql.classic.column import Column as JvmColumn
 from pyspark.sql.types import StringType, StructField, StructType
 
 from penstock.config.model import Input, JobConfig
+from penstock.config.topic_patterns import regex_of, regex_of_names
 from penstock.control.errors import BrokenTask
 from penstock.kafka.access import Brokers
 from penstock.spark.columns import java_of
@@ -64,7 +65,7 @@ def decoded(session: SparkSession, source: Input, brokers: Brokers = "") -> Colu
     or where the cell has no registry.
     """
     if source.value_schema is None:
-        raise BrokenTask(f"topic {source.topic}: the format {source.format} needs value_schema")
+        raise BrokenTask(f"topic {source.full_topic}: the format {source.format} needs value_schema")
     if source.format == "avro":
         return avro_decoder(session, source, brokers).decoded()
     _require_readable_format(session, source)
@@ -189,6 +190,13 @@ def _has_no_key(source: Input) -> str:
     return f"{key} IS NULL OR CAST({key} AS STRING) = ''" if source.key_function == "crc32" else f"{key} IS NULL"
 
 
+def names_of(source: Input) -> str:
+    """The expression for the names of the input's topics."""
+    if source.topic_pattern is None:
+        return regex_of_names([str(source.topic)])
+    return regex_of(source.topic_pattern, source.excluded_topics)
+
+
 KafkaOptions = Callable[[str | None], dict[str, str]]
 
 
@@ -224,7 +232,8 @@ class MalformedRecords:
         parts = (java_of(each) for each in (value, kind, reason))
         decoder = None if avro is None else avro.java
         kafka = (self._kafka(source.cluster), self._kafka(None))
-        self.java.add(name, source.full_topic, filtered, *parts, decoder, *kafka, self._job, self._topic)
+        topics = jvm.io.penstock.sources.InputTopics(names_of(source), source.cluster)
+        self.java.add(name, topics, filtered, *parts, decoder, *kafka, self._job, self._topic)
         if source.key_function in ("kafka", "crc32"):
             self._filters.append(filtered)
         if source.malformed != "null":

@@ -2,38 +2,111 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-from penstock.config.model import JobConfig
+from penstock.config.model import Input, JobConfig
 from penstock.config.problems import Problem
+from penstock.config.topics import full_topic
 from penstock.kafka.access import Clusters
-from penstock.spark.topics import Topic, described_on
+from penstock.spark.topics import Topic, described_on, listed
 
 TOPIC_EXISTS = "topic_exists"
 PARTITIONS = "key_groups_of_topic"
+# To sample a topic, or to ask for its schema, takes a fraction of a second.
+_MOST_TOPICS = 4
+Topics = Mapping[str, Topic]
+"""By their full names."""
 
 
-def input_topics(config: JobConfig, clusters: Clusters, *, within_seconds: float | None = None) -> dict[str, Topic]:
-    """The input topics of a job, by their full names. Raises Unavailable when Kafka does not answer."""
-    topics = {source.full_topic for source in config.inputs.values()}
-    return described_on(clusters, topics, within_seconds=within_seconds)
+def input_topics(
+    config: JobConfig, clusters: Clusters, *, known: Collection[str] = (), within_seconds: float | None = None
+) -> dict[str, Topic]:
+    """The input topics of a job. Of a pattern those that a task has offsets of, `known`; all that there are, where it
+    has none. Raises Unavailable when Kafka does not answer."""
+    return topics_of(config.inputs.values(), clusters, known=known, within_seconds=within_seconds)
 
 
-def topic_problems(config: JobConfig, topics: Mapping[str, Topic]) -> Iterator[Problem]:
-    """Inputs whose topic is missing, may not be read, or has another number of partitions than `key_groups`. Pure."""
+def topics_of(
+    sources: Iterable[Input], clusters: Clusters, *, known: Collection[str] = (), within_seconds: float | None = None
+) -> dict[str, Topic]:
+    """As `input_topics`, of some inputs."""
+    given = list(sources)
+    names = {source.full_topic for source in given if source.topic is not None}
+    patterns = [source for source in given if source.topic is None]
+    candidates = set(known)
+    for cluster in {source.cluster for source in patterns if not known}:
+        found = listed(clusters(cluster), within_seconds=within_seconds)
+        candidates |= {full_topic(topic, cluster) for topic in found}
+    names |= {name for name in candidates if any(source.reads(name) for source in patterns)}
+    return described_on(clusters, names, within_seconds=within_seconds)
+
+
+def has_pattern(config: JobConfig) -> bool:
+    """Whether some input reads topics by a pattern, so that they may become more."""
+    return any(source.topic is None for source in config.inputs.values())
+
+
+def topics_read(source: Input, topics: Iterable[str]) -> list[str]:
+    """Those of the topics that an input reads, by name."""
+    return sorted(filter(source.reads, topics))
+
+
+def some_of(topics: Sequence[str]) -> Sequence[str]:
+    """A few of the topics of an input, from the first to the last. Pure."""
+    return topics[:: max(1, -(-len(topics) // _MOST_TOPICS))]
+
+
+def topic_problems(config: JobConfig, topics: Topics) -> Iterator[Problem]:
+    """Inputs whose topic is missing, may not be read, or has another number of partitions than `key_groups`; of a
+    pattern, whose topic another input reads, too. Pure."""
     for name, source in config.inputs.items():
-        topic, told = topics[source.full_topic], source.full_topic
-        found = topic.partitions
-        if topic.is_missing:
-            yield Problem(f"inputs.{name}.topic", TOPIC_EXISTS, f"inputs.{name}: there is no topic {told}")
-        elif found is None or not topic.may_read:
-            detail = f"inputs.{name}: the hosts' account may not read the topic {told}: grant it READ"
-            yield Problem(f"inputs.{name}.topic", "topic_readable", detail)
-        elif found != source.key_groups:
-            field = f"inputs.{name}.key_groups"
-            what = f"{field} is {source.key_groups}, but the topic {told} has {found} partitions"
-            if found < source.key_groups:
-                detail = f"{what}: set it to {found}"
-            else:
-                detail = f"{what}, so {found - source.key_groups} would not be read: set it to {found}"
-            yield Problem(field, PARTITIONS, detail)
+        field = f"inputs.{name}"
+        if source.topic is not None:
+            yield from _one(field, source, topics[source.full_topic])
+            continue
+        found = topics_read(source, topics)
+        if not found:
+            yield Problem(f"{field}.topic_pattern", TOPIC_EXISTS, f"{field}: no topic matches {source.full_topic}")
+        for topic in found:
+            detail = _one_of_several(source, topic, topics[topic])
+            if detail is not None:
+                yield Problem(f"{field}.topic_pattern", detail[0], f"{field}.topic_pattern: the topic {detail[1]}")
+            yield from _shared(field, source, topic, config)
+
+
+def _one(field: str, source: Input, topic: Topic) -> Iterator[Problem]:
+    found, told = topic.partitions, source.full_topic
+    if topic.is_missing:
+        yield Problem(f"{field}.topic", TOPIC_EXISTS, f"{field}: there is no topic {told}")
+    elif found is None or not topic.may_read:
+        detail = f"{field}: the hosts' account may not read the topic {told}: grant it READ"
+        yield Problem(f"{field}.topic", "topic_readable", detail)
+    elif found != source.key_groups:
+        field = f"{field}.key_groups"
+        what = f"{field} is {source.key_groups}, but the topic {told} has {found} partitions"
+        if found < source.key_groups:
+            detail = f"{what}: set it to {found}"
+        else:
+            detail = f"{what}, so {found - source.key_groups} would not be read: set it to {found}"
+        yield Problem(field, PARTITIONS, detail)
+
+
+def _one_of_several(source: Input, name: str, topic: Topic) -> tuple[str, str] | None:
+    """The rule that a topic of a pattern breaks, and why."""
+    exclude = "or name it in excluded_topics"
+    if topic.is_missing:
+        return "topic_is_there", f"{name}, which the pattern matched, was deleted: restore it, {exclude}"
+    if topic.partitions is None or not topic.may_read:
+        return "topic_readable", f"{name} may not be read by the hosts' account: grant it READ, {exclude}"
+    if topic.partitions != source.key_groups:
+        what = f"{name} has {topic.partitions} partitions, and key_groups is {source.key_groups}"
+        return PARTITIONS, f"{what}: all topics of an input have as many. Make it anew, {exclude}"
+    return None
+
+
+def _shared(field: str, source: Input, topic: str, config: JobConfig) -> Iterator[Problem]:
+    """Offsets in a checkpoint name a topic, and not the input."""
+    for name, other in config.inputs.items():
+        if other.full_topic != source.full_topic and other.reads(topic):
+            detail = f"{field}.topic_pattern: the topic {topic} is of inputs.{name}, too: name it in excluded_topics"
+            yield Problem(f"{field}.topic_pattern", "topic_of_one_input", detail)

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
 from pyspark.sql import SparkSession
 
 from penstock.config.model import Input
 from penstock.config.problems import Problem
-from penstock.config.topics import topic_and_cluster
 from penstock.control.clock import Clock
 from penstock.control.errors import BrokenTask, Unavailable
 from penstock.control.logs import logger
 from penstock.kafka.access import Clusters
 from penstock.model.alerts import AlertKind
 from penstock.spark.inputs.key_sample import key_function_problem
-from penstock.spark.inputs.topic_checks import PARTITIONS, topic_problems
-from penstock.spark.topics import Topic, described_on
+from penstock.spark.inputs.topic_checks import PARTITIONS, TOPIC_EXISTS, Topics, topic_problems, topics_of, topics_read
+from penstock.spark.topics import Topic
 from penstock.tasks.spec import TaskSpec
 
 log = logger(__name__)
@@ -41,67 +40,83 @@ class _Keys(NamedTuple):
 
 
 class InputWatch:
-    """What is wrong with the inputs of tasks that run. For use by one thread."""
+    """What is wrong with the inputs of tasks that run. For use by one thread.
+
+    `topics`: what the last look saw, of the clusters that answered.
+    """
 
     def __init__(self, session: SparkSession, clusters: Clusters, clock: Clock) -> None:
         self._session = session
         self._clusters = clusters
         self._clock = clock
         self._sampled: dict[_Keys, tuple[float, Problem | None]] = {}
+        self.topics: Topics = {}
 
     def check(self, specs: Iterable[TaskSpec]) -> dict[str, dict[str, str]]:
         """By task the kinds of alerts with their reasons; tasks without any are there, too. Left out are tasks with an
         input of a cluster that does not answer."""
         given = list(specs)
-        topics = {source.full_topic for spec in given for source in spec.config.inputs.values()}
-        known = self._known(topics)
-        tasks = [spec for spec in given if all(each.full_topic in known for each in spec.config.inputs.values())]
+        answering = self._look([source for spec in given for source in spec.config.inputs.values()])
+        tasks = [spec for spec in given if all(each.cluster in answering for each in spec.config.inputs.values())]
         self._sample(tasks)
-        return {spec.task_id: self._problems(spec, known) for spec in tasks}
+        return {spec.task_id: self._problems(spec) for spec in tasks}
 
-    def _known(self, topics: Collection[str]) -> dict[str, Topic]:
-        """The topics of the clusters that answer."""
+    def _look(self, sources: Collection[Input]) -> set[str | None]:
+        """Looks at the topics; the clusters that answer."""
         known: dict[str, Topic] = {}
-        for cluster in sorted({topic_and_cluster(topic)[1] for topic in topics}, key=str):
-            of_cluster = [topic for topic in topics if topic_and_cluster(topic)[1] == cluster]
+        answering: set[str | None] = set()
+        for cluster in sorted({source.cluster for source in sources}, key=str):
             try:
-                known |= described_on(self._clusters, of_cluster)
+                known |= topics_of([source for source in sources if source.cluster == cluster], self._clusters)
+                answering.add(cluster)
             except (Unavailable, BrokenTask) as error:
                 log.warning("inputs not looked at", cluster=cluster, error=error.detail)
-        return known
+        self.topics = known
+        return answering
 
-    def _problems(self, spec: TaskSpec, topics: Mapping[str, Topic]) -> dict[str, str]:
+    def _problems(self, spec: TaskSpec) -> dict[str, str]:
         found: dict[str, str] = {}
-        for problem in topic_problems(spec.config, topics):
-            if problem.rule == PARTITIONS:
+        for problem in topic_problems(spec.config, self.topics):
+            if problem.rule == PARTITIONS or _is_topic_left_out(problem):
                 found.setdefault(AlertKind.PARTITIONS_NOT_READ, problem.detail)
-        for name, source in spec.config.inputs.items():
-            _, keys = self._sampled.get(_keys(name, source), (0.0, None))
-            if keys is not None:
-                found.setdefault(AlertKind.KEY_FUNCTION_MISMATCH, keys.detail)
+        for keys in self._keys_of(spec):
+            _, mismatch = self._sampled.get(keys, (0.0, None))
+            if mismatch is not None:
+                found.setdefault(AlertKind.KEY_FUNCTION_MISMATCH, mismatch.detail)
         return found
+
+    def _keys_of(self, spec: TaskSpec) -> dict[_Keys, Input]:
+        return {
+            _keys(name, source, topic): source
+            for name, source in spec.config.inputs.items()
+            for topic in topics_read(source, self.topics)
+        }
 
     def _sample(self, tasks: Iterable[TaskSpec]) -> None:
         now = self._clock.monotonic()
         wanted = {
-            _keys(name, source): (name, source)
+            keys: source
             for spec in tasks
-            for name, source in spec.config.inputs.items()
+            for keys, source in self._keys_of(spec).items()
             if source.key_function != "none"
         }
         self._sampled = {keys: known for keys, known in self._sampled.items() if keys in wanted}
         due = [keys for keys in wanted if keys not in self._sampled or now - self._sampled[keys][0] >= SAMPLE_SECONDS]
         for keys in due[:_SAMPLES_A_LOOK]:
-            name, source = wanted[keys]
+            source = wanted[keys]
+            brokers = self._clusters(source.cluster)
             try:
-                self._sampled[keys] = (
-                    now,
-                    key_function_problem(name, source, self._clusters(source.cluster), self._session),
-                )
+                problem = key_function_problem(keys.name, source, keys.full_topic, brokers, self._session)
+                self._sampled[keys] = (now, problem)
             except Unavailable as error:
-                log.warning("keys not sampled", topic=source.full_topic, error=error.detail)
+                log.warning("keys not sampled", topic=keys.full_topic, error=error.detail)
 
 
-def _keys(name: str, source: Input) -> _Keys:
+def _is_topic_left_out(problem: Problem) -> bool:
+    """Whether a topic of a pattern is not read, as the source cannot read it."""
+    return problem.field.endswith(".topic_pattern") and problem.rule != TOPIC_EXISTS
+
+
+def _keys(name: str, source: Input, topic: str) -> _Keys:
     read_as = (source.format, source.value_schema, source.csv.model_dump_json())
-    return _Keys(name, source.full_topic, source.key_function, source.key_columns, source.key_groups, *read_as)
+    return _Keys(name, topic, source.key_function, source.key_columns, source.key_groups, *read_as)

@@ -18,18 +18,23 @@ SAMPLE_SECONDS = 30.0
 
 
 class Sample(NamedTuple):
-    """Newest offsets of the key groups from `first` on, summed over the topics, at a time in seconds."""
+    """Newest offsets of the key groups from `first` on, summed over the topics, at a time in seconds. `topics`: how
+    many these are."""
 
     at: float
     first: int
     offsets: tuple[int, ...]
+    topics: int = 1
 
 
 Samples = tuple[Sample, ...]
 
 
 def with_record(samples: Samples, record: Mapping[str, Any]) -> Samples:
-    """The samples after one more progress record, the oldest first. Offsets or clocks that went back begin anew."""
+    """The samples after one more progress record, the oldest first. Offsets or clocks that went back begin anew.
+
+    So does another number of topics: what was in a topic before it was taken in did not come in since.
+    """
     sample = _sample(record)
     if sample is None:
         return samples
@@ -59,7 +64,7 @@ def _rounded(rate: float) -> float:
 
 
 def _follows(before: Sample, after: Sample) -> bool:
-    same = (before.first, len(before.offsets)) == (after.first, len(after.offsets))
+    same = (before.first, len(before.offsets), before.topics) == (after.first, len(after.offsets), after.topics)
     return same and after.at >= before.at and all(a >= b for a, b in zip(after.offsets, before.offsets, strict=True))
 
 
@@ -73,4 +78,4 @@ def _sample(record: Mapping[str, Any]) -> Sample | None:
     if not groups or groups != list(range(groups[0], groups[-1] + 1)) or any(sorted(p) != groups for p in by_topic):
         return None
     summed = tuple(sum(parts[group] for parts in by_topic) for group in groups)
-    return Sample(datetime.fromisoformat(timestamp).timestamp(), groups[0], summed)
+    return Sample(datetime.fromisoformat(timestamp).timestamp(), groups[0], summed, len(by_topic))

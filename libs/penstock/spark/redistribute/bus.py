@@ -17,7 +17,6 @@ from penstock.config.topics import topic_and_cluster
 from penstock.control.errors import Unavailable
 from penstock.kafka.access import Clusters
 from penstock.spark.producers import marks_of
-from penstock.spark.redistribute.offsets import SourceOffsets
 from penstock.spark.sinks.kafka import is_marked
 
 _TIMEOUT_SECONDS = 15.0
@@ -33,10 +32,9 @@ class InputEnds:
         self._offsets = cache(self._ask)
         self._admin = cache(self._open)
 
-    def ends(self, source: Input, part: KeyGroupRange | None = None) -> dict[int, int]:
-        """By key group, of all or of a part: the offset after the last record of a committed transaction. Raises
-        Unavailable."""
-        return self._offsets(source.full_topic, range(source.key_groups) if part is None else part.members(), "latest")
+    def ends(self, topic: str, key_groups: range) -> dict[int, int]:
+        """By key group: the offset after the last record of a committed transaction. Raises Unavailable."""
+        return self._offsets(topic, key_groups, "latest")
 
     def marks(self, source: Input) -> dict[str, dict[int, int]]:
         """The topic of marks of the producers of an input and its end; empty when there is none. Raises Unavailable.
@@ -44,21 +42,19 @@ class InputEnds:
         To be asked before `ends`: then the ends have all rows that these marks speak of.
         """
         topic = marks_of(source)
-        if topic is None or not is_marked(self._clusters(source.cluster), source.topic):
+        if topic is None or source.topic is None or not is_marked(self._clusters(source.cluster), source.topic):
             return {}
         return {topic: self._offsets(topic, range(1), "latest")}
 
-    def starts(self, source: Input, part: KeyGroupRange) -> SourceOffsets:
-        """Where a task without a checkpoint begins. Raises Unavailable."""
-        offsets = self._offsets(source.full_topic, range(source.key_groups), source.starting_position)
+    def starts(self, source: Input, topic: str, part: KeyGroupRange) -> dict[int, int]:
+        """Where a task without a checkpoint begins in a topic of an input. Raises Unavailable."""
+        offsets = self._offsets(topic, range(source.key_groups), source.starting_position)
         later = [group for group in part.members() if offsets[group] == _NO_RECORD]
-        ends = self.ends(source) if later else {}
-        return SourceOffsets(
-            source.full_topic, {group: (ends if group in later else offsets)[group] for group in part.members()}
-        )
+        ends = self.ends(topic, range(source.key_groups)) if later else {}
+        return {group: (ends if group in later else offsets)[group] for group in part.members()}
 
     def beginnings(self, topic: str, key_groups: range) -> dict[int, int]:
-        """The first offsets that Kafka keeps of the topic's last key groups. Raises Unavailable."""
+        """The first offsets that Kafka keeps of some key groups. Raises Unavailable."""
         return self._offsets(topic, key_groups, "earliest")
 
     def _open(self, cluster: str | None) -> AdminClient:

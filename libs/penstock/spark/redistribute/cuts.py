@@ -23,12 +23,13 @@ def cuts_of(
     session: SparkSession,
     settings: SparkSettings,
     source: Input,
+    topic: str,
     goal_ms: int,
     begins: Mapping[int, int],
     ends: Mapping[int, int],
     is_over: Callable[[], bool],
 ) -> dict[int, int]:
-    """The cuts of an input with event time, by key group, for the watermark `goal_ms`; as `level.cuts`.
+    """The cuts of a topic of an input with event time, by key group, for the watermark `goal_ms`; as `level.cuts`.
 
     Raises Unavailable when `is_over` says so, but not before the first span was searched.
     """
@@ -37,7 +38,7 @@ def cuts_of(
 
     def search(spans: Mapping[int, Span]) -> dict[int, int]:
         if is_over() and any(lo > begins[group] for group, (lo, _) in spans.items()):
-            raise Unavailable(f"the search for the common watermark in {source.full_topic} took too long")
-        return first_beyond(session, source, settings, last_ms, spans)
+            raise Unavailable(f"the search for the common watermark in {topic} took too long")
+        return first_beyond(session, source, topic, settings, last_ms, spans)
 
     return cuts(begins, ends, search)

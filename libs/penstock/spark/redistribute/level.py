@@ -32,17 +32,18 @@ def lagging(watermarks_ms: Sequence[int], at_end: Callable[[int], bool]) -> tupl
 def offsets_left(sources: Iterable[SourceOffsets], ends: Ends) -> int:
     """How many offsets are left to read below `ends`, which has an offset for each key group of each topic."""
     return sum(
-        max(0, ends[source.topic][key_group] - offset)
+        max(0, ends[topic][key_group] - offset)
         for source in sources
-        for key_group, offset in source.offsets.items()
+        for topic, offsets in source.topics.items()
+        for key_group, offset in offsets.items()
     )
 
 
 def furthest(tasks: Iterable[Sequence[SourceOffsets]], topic: str) -> dict[int, int]:
     """The next offset of each key group of `topic` that some tasks read; the greatest where several sources read it."""
     offsets: dict[int, int] = {}
-    for source in (source for sources in tasks for source in sources if source.topic == topic):
-        for key_group, offset in source.offsets.items():
+    for source in (source for sources in tasks for source in sources):
+        for key_group, offset in source.topics.get(topic, {}).items():
             offsets[key_group] = max(offset, offsets.get(key_group, offset))
     return offsets
 

@@ -1,85 +1,92 @@
 """Offsets by key group: from the lines of the old tasks' offset logs to those of the new ones. Pure.
 
-A key group is a partition of each input's topic. A job's query reads one source or several; a source is a line of the
-offsets log, `{"topic": {"<partition>": offset}}`, and each has every key group exactly once over all tasks. Topics have
-their full names there; only what a source notes of its beginning has plain ones, in a folder that names the cluster.
+A key group is a partition of each topic of an input. A job's query reads one source or several; a source is a line of
+the offsets log, `{"topic": {"<partition>": offset}}`, with several topics where the input has a pattern. Each topic has
+every key group exactly once over all tasks. Topics have their full names there; only what a source notes of its
+beginning has plain ones, in a folder that names the cluster.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from penstock.config.keygroups import KeyGroupRange
 from penstock.config.topics import full_topic, topic_and_cluster
 from penstock.control.errors import BrokenCheckpoint, BrokenTask
 
-# No topic has such a name.
-_STREAM = "stream "
+Offsets = Mapping[int, int]
+"""By key group."""
 
 
 @dataclass(frozen=True)
 class SourceOffsets:
-    """The next offset to read of each key group of one source. `line`: of a stream, its line as its source wrote it; it
-    goes on with one task, and has no key groups."""
+    """The next offset to read of each key group of one source, by topic. `line`: of a stream, its line as its source
+    wrote it; it goes on with one task, and has no topics."""
 
-    topic: str
-    offsets: Mapping[int, int]
+    topics: Mapping[str, Offsets] = field(default_factory=dict)
     line: str | None = None
 
 
 def parse_line(line: str) -> SourceOffsets:
     """A line of the offsets log of a Kafka source. Raises BrokenCheckpoint for anything else."""
     try:
-        ((topic, offsets),) = json.loads(line).items()
-        return SourceOffsets(topic, {int(key_group): int(offset) for key_group, offset in offsets.items()})
+        return SourceOffsets(
+            {
+                topic: {int(key_group): int(offset) for key_group, offset in offsets.items()}
+                for topic, offsets in json.loads(line).items()
+            }
+        )
     except (ValueError, AttributeError) as error:
-        raise BrokenCheckpoint(f"expected the offsets of one topic, not {line!r}") from error
+        raise BrokenCheckpoint(f"expected the offsets of topics, not {line!r}") from error
 
 
-def source_of(number: int, line: str) -> SourceOffsets:
-    """Source `number` of a query: a topic, or else a stream."""
+def source_of(line: str) -> SourceOffsets:
+    """A source of a query: topics, or else a stream."""
     try:
         return parse_line(line)
     except BrokenCheckpoint:
-        return SourceOffsets(f"{_STREAM}{number}", {}, line)
+        return SourceOffsets(line=line)
 
 
 def line_of(source: SourceOffsets) -> str:
     """The line of the offsets log that `source_of` reads as `source`."""
     if source.line is not None:
         return source.line
-    offsets = {str(key_group): source.offsets[key_group] for key_group in sorted(source.offsets)}
-    return json.dumps({source.topic: offsets}, separators=(",", ":"))
+    topics = {
+        topic: {str(key_group): offsets[key_group] for key_group in sorted(offsets)}
+        for topic, offsets in sorted(source.topics.items())
+    }
+    return json.dumps(topics, separators=(",", ":"))
 
 
 def initial_offsets(number: int, source: SourceOffsets) -> tuple[str, str]:
     """What Spark's Kafka source number `number` notes of its beginning: the path below the checkpoint, the content."""
-    topic, cluster = topic_and_cluster(source.topic)
-    return f"sources/{full_topic(str(number), cluster)}/0", f"\0v1\n{line_of(replace(source, topic=topic))}"
+    plain = SourceOffsets({topic_and_cluster(topic)[0]: offsets for topic, offsets in source.topics.items()})
+    cluster = next((topic_and_cluster(topic)[1] for topic in source.topics), None)
+    return f"sources/{full_topic(str(number), cluster)}/0", f"\0v1\n{line_of(plain)}"
 
 
-def with_cluster(source: SourceOffsets | None, inputs: Collection[str]) -> SourceOffsets | None:
-    """The source with the full name of its topic, where it has the plain name of the topic of one input only. `inputs`:
-    the full names."""
-    if source is None or source.topic in inputs:
-        return source
-    named = [name for name in inputs if topic_and_cluster(name)[0] == source.topic]
-    return replace(source, topic=named[0]) if len(named) == 1 else source
+def topics_in(sources: Iterable[SourceOffsets]) -> set[str]:
+    """The topics that some of the sources read."""
+    return {topic for source in sources for topic in source.topics}
 
 
 def merged(tasks: Sequence[Sequence[SourceOffsets]], key_groups: int) -> tuple[SourceOffsets, ...]:
-    """One offset for each key group of each source, from the sources of all tasks, in the order of the query.
+    """One offset for each key group of each topic, from the sources of all tasks, in the order of the query.
 
-    Raises BrokenCheckpoint unless all tasks read the same topics and each key group is covered exactly once.
+    Raises BrokenCheckpoint unless all tasks have the same topics and each key group is covered exactly once.
     """
     if any(source.line is not None for sources in tasks for source in sources):
         return _of_one_task(tasks)
-    topics = {tuple(source.topic for source in sources) for sources in tasks}
+    topics = {tuple(tuple(sorted(source.topics)) for source in sources) for sources in tasks}
     if len(topics) != 1:
         raise BrokenCheckpoint(f"the tasks of the job read different topics: {sorted(topics)}")
-    return tuple(_united(list(column), key_groups) for column in zip(*tasks, strict=True))
+    return tuple(
+        SourceOffsets({topic: _united(topic, [part.topics[topic] for part in column], key_groups) for topic in names})
+        for names, column in zip(topics.pop(), zip(*tasks, strict=True), strict=True)
+    )
 
 
 def grown(
@@ -89,7 +96,8 @@ def grown(
     if not fresh:
         return tuple(sources)
     return tuple(
-        SourceOffsets(source.topic, {**source.offsets, **beginnings(source.topic, fresh)}) for source in sources
+        SourceOffsets({topic: {**offsets, **beginnings(topic, fresh)} for topic, offsets in source.topics.items()})
+        for source in sources
     )
 
 
@@ -113,11 +121,13 @@ def require_growth(before: int, after: int, *, keeps_state: bool, single: bool) 
 def sliced(sources: Iterable[SourceOffsets], part: KeyGroupRange) -> tuple[SourceOffsets, ...]:
     """The offsets of the key groups of one task."""
     return tuple(
-        source
-        if source.line is not None
-        else SourceOffsets(source.topic, {group: source.offsets[group] for group in part.members()})
+        replace(source, topics={topic: _part(offsets, part) for topic, offsets in source.topics.items()})
         for source in sources
     )
+
+
+def _part(offsets: Offsets, part: KeyGroupRange) -> Offsets:
+    return {group: offsets[group] for group in part.members()}
 
 
 def _of_one_task(tasks: Sequence[Sequence[SourceOffsets]]) -> tuple[SourceOffsets, ...]:
@@ -126,10 +136,10 @@ def _of_one_task(tasks: Sequence[Sequence[SourceOffsets]]) -> tuple[SourceOffset
     return tuple(tasks[0])
 
 
-def _united(parts: Sequence[SourceOffsets], key_groups: int) -> SourceOffsets:
-    pairs = [pair for part in parts for pair in part.offsets.items()]
+def _united(topic: str, parts: Sequence[Offsets], key_groups: int) -> Offsets:
+    pairs = [pair for part in parts for pair in part.items()]
     offsets = dict(pairs)
     if len(pairs) != len(offsets) or offsets.keys() != set(range(key_groups)):
         covered = sorted(group for group, _ in pairs)
-        raise BrokenCheckpoint(f"the offsets of {parts[0].topic} cover the key groups {covered}, not 0 to {key_groups}")
-    return SourceOffsets(parts[0].topic, offsets)
+        raise BrokenCheckpoint(f"the offsets of {topic} cover the key groups {covered}, not 0 to {key_groups}")
+    return offsets

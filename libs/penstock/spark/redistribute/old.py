@@ -17,7 +17,9 @@ from penstock.spark.fence import Mark
 from penstock.spark.producers import marks_of
 from penstock.spark.redistribute.cuts import cuts_of, has_event_time
 from penstock.spark.redistribute.level import furthest, offsets_left
+from penstock.spark.redistribute.offsets import topics_in
 from penstock.spark.redistribute.positions import Generation, Position, task_specs
+from penstock.spark.redistribute.reads import Read, input_of
 from penstock.spark.redistribute.seal import is_sealed
 from penstock.spark.task import RunningTask, Runtime
 from penstock.tasks.redistribution import Layout
@@ -91,20 +93,24 @@ class OldGeneration(Generation):
 
     def _at_end(self, position: Position) -> bool:
         """A job that has not begun does not say what it reads: then nothing is read."""
-        topics = {source.topic for source in position.sources}
+        topics = topics_in(position.sources)
         return bool(topics) and not offsets_left(position.sources, self._input_ends(topics))
 
     def _input_ends(self, topics: Iterable[str]) -> dict[str, dict[int, int]]:
-        return {topic: self._ends.ends(self._inputs[topic]) for topic in topics}
+        return {topic: self._ends_of(input_of(topic, self._inputs), topic) for topic in topics}
+
+    def _ends_of(self, source: Input, topic: str) -> dict[int, int]:
+        return self._ends.ends(topic, range(source.key_groups))
 
     def _cuts(self, goal: int, behind: Sequence[Position], deadline: float) -> Ends:
         """How far the key groups of tasks that lag are to be read, by topic; one without event time to its end."""
         begins = [position.sources for position in behind]
-        topics = {source.topic for sources in begins for source in sources}
-        return {topic: self._cuts_of(self._inputs[topic], goal, furthest(begins, topic), deadline) for topic in topics}
+        topics = {topic for sources in begins for topic in topics_in(sources)}
+        return {topic: self._cuts_of(topic, goal, furthest(begins, topic), deadline) for topic in topics}
 
-    def _cuts_of(self, source: Input, goal: int, begins: Mapping[int, int], deadline: float) -> dict[int, int]:
-        ends = self._ends.ends(source)
+    def _cuts_of(self, topic: str, goal: int, begins: Mapping[int, int], deadline: float) -> dict[int, int]:
+        source = input_of(topic, self._inputs)
+        ends = self._ends_of(source, topic)
         if not has_event_time(source):
             return ends
         if marks_of(source) in self._marks:
@@ -112,32 +118,32 @@ class OldGeneration(Generation):
             return ends
         # With the settings of the job, as its query reads the input with.
         session = self._runtime.session(self.tasks[0].spec.config, self.tasks[0].checkpoint, self.tasks[0].token)
-        return cuts_of(session, self._runtime.settings, source, goal, begins, ends, lambda: monotonic() > deadline)
+        settings = self._runtime.settings
+        return cuts_of(session, settings, source, topic, goal, begins, ends, lambda: monotonic() > deadline)
 
     def _read_to(
         self, stop_at: Ends, indices: Iterable[int], positions: Sequence[Position], deadline: float
     ) -> frozenset[int]:
         """Runs those of the tasks that have something left to read; their indices. `positions`: of all tasks, now."""
         behind = [index for index in indices if offsets_left(positions[index].sources, stop_at)]
-        topics = tuple(source.topic for source in positions[0].sources)
-        self._at_once(partial(self._read_task_to, topics, stop_at, deadline), behind)
+        self._at_once(partial(self._read_task_to, positions[0].reads, stop_at, deadline), behind)
         return frozenset(behind)
 
-    def _read_task_to(self, topics: Sequence[str], stop_at: Ends, deadline: float, index: int) -> None:
+    def _read_task_to(self, reads: Sequence[Read], stop_at: Ends, deadline: float, index: int) -> None:
         task = self.tasks[index]
         members = task.spec.key_groups.members()
         own = {topic: {group: ends[group] for group in members} for topic, ends in stop_at.items()}
         log.info("task reads on to the common watermark", task=task.spec.task_id, stop_at=own)
         try:
             task.run_until(
-                lambda: not self._left(task, topics, own), max(0.0, deadline - monotonic()), {**own, **self._marks}
+                lambda: not self._left(task, reads, own), max(0.0, deadline - monotonic()), {**own, **self._marks}
             )
         except TimeoutError as error:
-            raise Unavailable(late(task.spec.task_id, self._left(task, topics, own))) from error
+            raise Unavailable(late(task.spec.task_id, self._left(task, reads, own))) from error
 
-    def _left(self, task: RunningTask, topics: Sequence[str], stop_at: Ends) -> int:
+    def _left(self, task: RunningTask, reads: Sequence[Read], stop_at: Ends) -> int:
         """Asked again and again while the tasks run, so only of the task's own checkpoint."""
-        there = self._position(task, self.trace(task), topics)
+        there = self._position(task, self.trace(task), reads)
         return offsets_left(there.sources, stop_at)
 
     def _is_pending(self, task: RunningTask) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
+from penstock.config.keygroups import KeyGroupRange
 from penstock.config.topics import full_topic, topic_and_cluster
 from penstock.control.errors import BrokenCheckpoint
 from penstock.spark.checkpoint import PlannedBatch, last_commit, planned_batch, source_folders, watermark_ms
@@ -13,7 +14,8 @@ from penstock.spark.files import Files
 from penstock.spark.inputs.identity import notes_in, require_noted_topics
 from penstock.spark.redistribute.bus import InputEnds
 from penstock.spark.redistribute.level import lagging
-from penstock.spark.redistribute.offsets import SourceOffsets, source_of, with_cluster
+from penstock.spark.redistribute.offsets import SourceOffsets, source_of, topics_in
+from penstock.spark.redistribute.reads import Read, as_read, inputs_of, reads_of
 from penstock.spark.redistribute.stores import OldState
 from penstock.spark.savepoint.take import read_manifest, savepoint_folder, task_folder
 from penstock.spark.task import RunningTask, Runtime
@@ -48,10 +50,12 @@ OldTask = RunningTask | SavedTask
 
 @dataclass(frozen=True)
 class Position(Trace):
-    """The trace of `task` with what was missing: `sources` say of every source what is read next."""
+    """The trace of `task` with what was missing: `sources` say of every source, and of every topic that some task of
+    the generation knows, what is read next. `reads`: what the sources of the query are."""
 
     sources: tuple[SourceOffsets, ...]
     task: OldTask
+    reads: tuple[Read, ...] = ()
 
     @property
     def metadata(self) -> Mapping[str, Any]:
@@ -72,27 +76,8 @@ def trace(checkpoint: str, files: Files) -> Trace:
     if batch_id is None:
         return Trace(None, None, _noted_at_start(checkpoint, files), 0)
     batch = planned_batch(checkpoint, batch_id, files)
-    sources = tuple(None if line is None else source_of(number, line) for number, line in enumerate(batch.sources))
+    sources = tuple(None if line is None else source_of(line) for line in batch.sources)
     return Trace(batch_id, batch, sources, watermark_ms(checkpoint, batch_id, files))
-
-
-def topics_of(traces: Sequence[Trace]) -> tuple[str, ...]:
-    """The topic of each source of the query, in its order; where no batch was finished, of those that have begun. Pure.
-
-    Raises BrokenCheckpoint when the tasks contradict each other.
-    """
-    topics: list[str] = []
-    for number in range(max(len(found.sources) for found in traces)):
-        sources = [found.sources[number] for found in traces if number < len(found.sources)]
-        named = {source.topic for source in sources if source is not None}
-        if not named and all(found.batch_id is None for found in traces):
-            break
-        if len(named) != 1:
-            raise BrokenCheckpoint(
-                f"source {number} of the query reads {sorted(named) or 'no topic'}, expected one topic"
-            )
-        topics.append(named.pop())
-    return tuple(topics)
 
 
 class Generation:
@@ -102,7 +87,7 @@ class Generation:
     def __init__(self, runtime: Runtime, layout: Layout, tasks: Sequence[OldTask]) -> None:
         self._runtime = runtime
         self._old = tasks
-        self._inputs = {source.full_topic: source for source in layout.config.inputs.values()}
+        self._inputs = inputs_of(layout.config.inputs.values())
         self._has_streams = bool(layout.config.streams)
         self._ends = InputEnds(runtime.settings.cluster)
 
@@ -111,7 +96,14 @@ class Generation:
         does not answer."""
         checkpoints = [task.checkpoint for task in self._old]
         clusters = self._runtime.settings.cluster
-        require_noted_topics(self._runtime.files, checkpoints, lambda: described_on(clusters, self._inputs.keys()))
+        require_noted_topics(self._runtime.files, checkpoints, lambda: described_on(clusters, self._topics()))
+
+    def _topics(self) -> set[str]:
+        """Those of the inputs, and of a pattern those that the tasks have offsets of."""
+        named = {name for name, source in self._inputs.items() if source.topic is not None}
+        if len(named) == len(self._inputs):
+            return named
+        return named.union(*(topics_in(filter(None, self.trace(task).sources)) for task in self._old))
 
     def notes(self) -> frozenset[str]:
         """The notes of topics that the tasks have, for those that go on from them."""
@@ -121,13 +113,19 @@ class Generation:
         """Where the tasks are. Raises BrokenCheckpoint when their logs contradict themselves, each other or the job,
         Unavailable when Kafka does not answer."""
         traces = [self.trace(task) for task in self._old]
-        topics = topics_of(traces)
-        return [self._position(task, found, topics) for task, found in zip(self._old, traces, strict=True)]
+        reads = self.reads(traces)
+        return [self._position(task, found, reads) for task, found in zip(self._old, traces, strict=True)]
+
+    def reads(self, traces: Sequence[Trace]) -> tuple[Read, ...]:
+        """What the sources of the query read. Raises BrokenCheckpoint when the tasks contradict each other or the
+        job."""
+        begun = any(found.batch_id is not None for found in traces)
+        return reads_of([found.sources for found in traces], self._inputs, begun=begun)
 
     def trace(self, task: OldTask) -> Trace:
-        """What a task's checkpoint says. An imported one names topics without their clusters."""
+        """What a task's checkpoint says of what the job reads. An imported one names topics without their clusters."""
         found = trace(task.checkpoint, self._runtime.files)
-        return replace(found, sources=tuple(with_cluster(source, self._inputs) for source in found.sources))
+        return replace(found, sources=tuple(as_read(source, self._inputs) for source in found.sources))
 
     def lagging(self, positions: Sequence[Position], at_end: Callable[[int], bool]) -> tuple[int, ...]:
         """As `level.lagging`. A query without state drops no rows, so its tasks are level."""
@@ -135,20 +133,28 @@ class Generation:
             return ()
         return lagging([position.watermark_ms for position in positions], at_end)
 
-    def _position(self, task: OldTask, found: Trace, topics: Sequence[str]) -> Position:
-        """Sources that the trace says nothing of begin as configured."""
+    def _position(self, task: OldTask, found: Trace, reads: Sequence[Read]) -> Position:
+        """Sources that the trace says nothing of begin as configured, and topics that it does not have at the
+        beginning: other tasks have taken them in."""
         if self._has_streams:
             # They say themselves where they are, and their sources where they begin.
-            return Position(found.batch_id, found.batch, tuple(filter(None, found.sources)), found.watermark_ms, task)
-        unknown = next((topic for topic in topics if topic not in self._inputs), None)
-        if unknown is not None:
-            raise BrokenCheckpoint(f"the checkpoints read {unknown}, which is not an input of the job")
-        noted = (found.sources + (None,) * len(topics))[: len(topics)]
+            known = tuple(filter(None, found.sources))
+            return Position(found.batch_id, found.batch, known, found.watermark_ms, task)
+        noted = (found.sources + (None,) * len(reads))[: len(reads)]
         sources = tuple(
-            self._ends.starts(self._inputs[topic], task.spec.key_groups) if source is None else source
-            for topic, source in zip(topics, noted, strict=True)
+            self._whole(source, read, task.spec.key_groups) for source, read in zip(noted, reads, strict=True)
         )
-        return Position(found.batch_id, found.batch, sources, found.watermark_ms, task)
+        return Position(found.batch_id, found.batch, sources, found.watermark_ms, task, tuple(reads))
+
+    def _whole(self, source: SourceOffsets | None, read: Read, part: KeyGroupRange) -> SourceOffsets:
+        assert read.name is not None
+        if source is None:
+            begins = self._inputs[read.name]
+            return SourceOffsets({topic: self._ends.starts(begins, topic, part) for topic in read.topics})
+        fresh = read.topics - source.topics.keys()
+        return SourceOffsets(
+            {**source.topics, **{topic: self._ends.beginnings(topic, part.members()) for topic in fresh}}
+        )
 
 
 class SavedGeneration(Generation):
@@ -203,16 +209,14 @@ def task_specs(job: str, layout: Layout) -> list[TaskSpec]:
 def _noted_at_start(checkpoint: str, files: Files) -> tuple[SourceOffsets | None, ...]:
     folders = dict(source_folders(checkpoint, files))
     count = max(folders, default=-1) + 1
-    return tuple(
-        _noted(checkpoint, number, folders[number], files) if number in folders else None for number in range(count)
-    )
+    return tuple(_noted(checkpoint, folders[number], files) if number in folders else None for number in range(count))
 
 
-def _noted(checkpoint: str, number: int, folder: str, files: Files) -> SourceOffsets | None:
+def _noted(checkpoint: str, folder: str, files: Files) -> SourceOffsets | None:
     try:
         text = files.read(f"{checkpoint}/sources/{folder}/0").decode()
     except FileNotFoundError:
         return None
-    source = source_of(number, text.rpartition("\n")[2])
+    source = source_of(text.rpartition("\n")[2])
     _, cluster = topic_and_cluster(folder)
-    return source if source.line is not None else replace(source, topic=full_topic(source.topic, cluster))
+    return replace(source, topics={full_topic(topic, cluster): offsets for topic, offsets in source.topics.items()})

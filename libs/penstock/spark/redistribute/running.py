@@ -7,7 +7,9 @@ from collections.abc import Callable
 from penstock.spark.balance import Ends
 from penstock.spark.redistribute.cuts import cuts_of, has_event_time
 from penstock.spark.redistribute.level import furthest
-from penstock.spark.redistribute.positions import Generation, topics_of
+from penstock.spark.redistribute.offsets import topics_in
+from penstock.spark.redistribute.positions import Generation
+from penstock.spark.redistribute.reads import input_of
 from penstock.spark.task import RunningTask
 from penstock.tasks.redistribution import Layout
 
@@ -38,14 +40,14 @@ class RunningLevel(Generation):
         Unavailable when `is_over` says that nobody needs them any more."""
         task, settings = self._task, self._runtime.settings
         found = self.trace(task)
-        position = self._position(task, found, topics_of([found]))
+        position = self._position(task, found, self.reads([found]))
         if position.watermark_ms >= goal_ms:
             return {}
         sources = position.sources
         session = self._runtime.session(task.spec.config, task.checkpoint, task.token)
         cut = {}
-        for topic in {source.topic for source in sources}:
-            source = self._inputs[topic]
-            begins, ends = furthest([sources], topic), self._ends.ends(source, task.spec.key_groups)
-            cut[topic] = cuts_of(session, settings, source, goal_ms, begins, ends, is_over)
+        for topic in topics_in(sources):
+            source = input_of(topic, self._inputs)
+            begins, ends = furthest([sources], topic), self._ends.ends(topic, task.spec.key_groups.members())
+            cut[topic] = cuts_of(session, settings, source, topic, goal_ms, begins, ends, is_over)
         return cut

@@ -10,14 +10,13 @@ finish is left out, so its rows are read again.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from pyspark.sql import DataFrame
 
-from penstock.config.model import JobConfig
+from penstock.config.model import Input, JobConfig
 from penstock.config.topics import full_topic, topic_and_cluster
 from penstock.control.errors import BrokenCheckpoint, BrokenTask
 from penstock.spark.checkpoint import METADATA, PlannedBatch, last_commit, last_offset, planned_batch
@@ -28,7 +27,7 @@ from penstock.spark.redistribute.offsets import SourceOffsets, parse_line
 from penstock.spark.redistribute.stores import operators_of
 from penstock.spark.savepoint.take import Taking
 from penstock.spark.session import STATE_STORES, release_frames
-from penstock.spark.sources import read_inputs
+from penstock.spark.sources import read_inputs, topic_options
 from penstock.spark.task import Runtime
 from penstock.tasks.savepoint import ImportRequest, SavedTask, SavepointReport
 from penstock.tasks.spec import key_group_count, key_group_ranges
@@ -61,7 +60,7 @@ def import_checkpoint(runtime: Runtime, request: ImportRequest) -> SavepointRepo
     config, settings = request.layout.config, runtime.settings
     require_allowed(FIELD, request.checkpoint, settings.path_roots)
     found = read_application(request.checkpoint, runtime.files)
-    problem = next(problems(found, config, _topics_read(runtime, config)), None)
+    problem = next(problems(found, config, _inputs_read(runtime, config)), None)
     if problem is not None:
         raise BrokenTask(f"{FIELD}: {problem}")
     return _Importing(runtime, request, found).run()
@@ -86,36 +85,50 @@ def read_application(checkpoint: str, files: Files) -> Application:
     return Application(batch, unfinished, planned, sources, stateful)
 
 
-def problems(found: Application, config: JobConfig, reads: Sequence[str]) -> Iterator[str]:
-    """Why the checkpoint cannot become the job's, the most telling first. `reads`: the topics of the job's query, in
+def problems(found: Application, config: JobConfig, reads: Sequence[Input]) -> Iterator[str]:
+    """Why the checkpoint cannot become the job's, the most telling first. `reads`: the inputs of the job's query, in
     the order of its sources. Pure."""
-    topics, plain = [source.topic for source in found.sources], [topic_and_cluster(name)[0] for name in reads]
-    if len(set(plain)) != len(set(reads)):
-        yield f"the job reads {', '.join(reads)}, and a checkpoint of Spark does not tell topics of one name apart"
-    if topics != plain:
-        yield f"its query reads {', '.join(topics)} in this order, the job's query reads {', '.join(reads)}"
+    names = [source.full_topic for source in reads]
+    if len({topic_and_cluster(name)[0] for name in names}) != len(set(names)):
+        yield f"the job reads {', '.join(names)}, and a checkpoint of Spark does not tell topics of one name apart"
+    if len(found.sources) != len(reads) or not all(map(_may_be_of, found.sources, reads)):
+        topics = ", ".join(" and ".join(sorted(source.topics)) or "no topic" for source in found.sources)
+        yield f"its query reads {topics} in this order, the job's query reads {', '.join(names)}"
     key_groups = set(range(key_group_count(config)))
-    for source in found.sources:
-        if source.offsets.keys() != key_groups:
+    for topic, offsets in (pair for source in found.sources for pair in source.topics.items()):
+        if offsets.keys() != key_groups:
             yield (
-                f"it has offsets of {len(source.offsets)} partitions of {source.topic}, and the job's input has "
+                f"it has offsets of {len(offsets)} partitions of {topic}, and the job's input has "
                 f"{len(key_groups)} key_groups: set key_groups to the number of partitions that the application read"
             )
     if found.stateful:
         yield from _state_problems(found.planned.metadata["conf"], config)
 
 
-def topics_read_by(frame: DataFrame) -> tuple[str, ...]:
-    """The topic of each source of a streaming query, in the order in which Spark writes them into its offsets log."""
+def _may_be_of(source: SourceOffsets, read: Input) -> bool:
+    """Whether the input has all topics of a source, which names them without their cluster, or excludes them."""
+    return bool(source.topics) and all(
+        read.reads(full_topic(topic, read.cluster)) or topic in read.excluded_topics for topic in source.topics
+    )
+
+
+def inputs_read_by(frame: DataFrame, config: JobConfig) -> tuple[Input, ...]:
+    """The input of each source of a job's query, in the order in which Spark writes them into its offsets log."""
     leaves: Any = frame._jdf.queryExecution().analyzed().collectLeaves()
     relations = [leaves.apply(number) for number in range(leaves.size())]
-    return tuple(_topic_of(relation) for relation in relations if relation.isStreaming())
+    return tuple(_input_of(relation, config) for relation in relations if relation.isStreaming())
 
 
-def _topic_of(relation: Any) -> str:
+def _input_of(relation: Any, config: JobConfig) -> Input:
     options = relation.extraOptions()
-    (topic,) = json.loads(options.get("assign"))
-    return full_topic(str(topic), options.get("cluster"))
+    asked = tuple(options.get(name) for name in ("cluster", "assign", "subscribePattern"))
+    return next(source for source in config.inputs.values() if asked == _asked(source, config))
+
+
+def _asked(source: Input, config: JobConfig) -> tuple[str | None, ...]:
+    """What tells the source of an input from the others of its query, which all read the same key groups."""
+    topics = topic_options(source, key_group_ranges(config)[0])
+    return source.cluster, topics.get("assign"), topics.get("subscribePattern")
 
 
 def _state_problems(conf: Any, config: JobConfig) -> Iterator[str]:
@@ -137,15 +150,15 @@ def _source(number: int, line: str | None) -> SourceOffsets:
         return parse_line(line)
     except BrokenCheckpoint as error:
         raise BrokenTask(
-            f"{FIELD}: source {number} of its query does not read one Kafka topic: {error.detail}. Only queries over "
-            "one topic a source can be imported"
+            f"{FIELD}: source {number} of its query does not read Kafka topics: {error.detail}. Only queries over "
+            "topics can be imported"
         ) from error
 
 
-def _topics_read(runtime: Runtime, config: JobConfig) -> tuple[str, ...]:
+def _inputs_read(runtime: Runtime, config: JobConfig) -> tuple[Input, ...]:
     """Those of the job's own query."""
     try:
-        return topics_read_by(_frame(runtime, config))
+        return inputs_read_by(_frame(runtime, config), config)
     finally:
         release_frames()
 

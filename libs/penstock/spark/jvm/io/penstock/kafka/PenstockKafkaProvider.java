@@ -60,7 +60,7 @@ public final class PenstockKafkaProvider implements TableProvider, DataSourceReg
 
     @Override
     public ScanBuilder newScanBuilder(CaseInsensitiveStringMap options) {
-      return () -> new BalancedScan(spark, options);
+      return () -> BalancedScan.of(spark, options);
     }
 
     @Override

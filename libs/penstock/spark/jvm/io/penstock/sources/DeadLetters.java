@@ -2,13 +2,13 @@ package io.penstock.sources;
 
 import com.fasterxml.jackson.databind.ObjectMapper;
 import io.penstock.kafka.sink.options.SinkOptions;
-import io.penstock.kafka.source.offsets.ClusterNames;
 import io.penstock.kafka.source.offsets.OffsetsJson;
 import java.io.InterruptedIOException;
 import java.io.UncheckedIOException;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.Set;
 import java.util.concurrent.ExecutionException;
 import java.util.stream.Collectors;
 import org.apache.kafka.clients.admin.Admin;
@@ -30,7 +30,7 @@ final class DeadLetters {
   private static final ObjectMapper JSON = new ObjectMapper();
 
   private final String input;
-  private final String topic;
+  private final InputTopics topics;
   private final RecordFilter filter;
   private final Column decoded;
   private final Column kind;
@@ -46,10 +46,10 @@ final class DeadLetters {
   private long malformedBefore;
 
   DeadLetters(
-      String input, String topic, RecordFilter filter, Column decoded, Column kind, Column reason, AvroDecoder decoder,
+      String input, InputTopics topics, RecordFilter filter, Column decoded, Column kind, Column reason, AvroDecoder decoder,
       Map<String, String> kafka, Map<String, String> lettersKafka, String job, String letters) {
     this.input = input;
-    this.topic = topic;
+    this.topics = topics;
     this.filter = filter;
     this.decoded = decoded;
     this.kind = kind;
@@ -65,8 +65,8 @@ final class DeadLetters {
     return filter;
   }
 
-  String topic() {
-    return topic;
+  InputTopics topics() {
+    return topics;
   }
 
   /** Whether malformed records were counted since the last question. */
@@ -94,12 +94,19 @@ final class DeadLetters {
     }
   }
 
-  /** Reads the offsets from {@code start} to {@code end}, as Spark writes them, and writes what is malformed there. */
+  /**
+   * Reads the offsets from {@code start} to {@code end}, as Spark writes them, and writes what is malformed there. A topic
+   * that only {@code end} has was taken in by the batch, which has no record of it.
+   */
   void write(SparkSession session, String start, String end) {
+    Map<TopicPartition, Long> starts = topics.common(start, end);
+    if (starts.isEmpty()) {
+      return;
+    }
     Dataset<Row> found = session.read().format("kafka").options(kafka)
-        .option("assign", assigned(ClusterNames.withoutClusters(end)))
-        .option("startingOffsets", ClusterNames.withoutClusters(start))
-        .option("endingOffsets", ClusterNames.withoutClusters(end))
+        .option("assign", assigned(starts.keySet()))
+        .option("startingOffsets", OffsetsJson.format(starts))
+        .option("endingOffsets", OffsetsJson.format(topics.common(end, start)))
         .option("includeHeaders", "true")
         .option("failOnDataLoss", "true")
         .load()
@@ -115,8 +122,8 @@ final class DeadLetters {
     found.write().format("kafka").options(SinkOptions.producerOptions(lettersKafka)).option("topic", letters).save();
   }
 
-  private static String assigned(String offsets) {
-    Map<String, List<Integer>> partitions = OffsetsJson.parse(offsets, "end of the batch").keySet().stream()
+  private static String assigned(Set<TopicPartition> read) {
+    Map<String, List<Integer>> partitions = read.stream()
         .collect(Collectors.groupingBy(
             TopicPartition::topic, Collectors.mapping(TopicPartition::partition, Collectors.toList())));
     return JSON.valueToTree(partitions).toString();
@@ -135,7 +142,7 @@ final class DeadLetters {
         header("offset", functions.col("offset")),
         header("timestamp", functions.unix_millis(functions.col("timestamp"))),
         header("reason", reason));
-    Column all = ClusterNames.clusterOf(topic)
+    Column all = topics.cluster()
         .map(cluster -> functions.concat(where, functions.array(header("cluster", functions.lit(cluster)))))
         .orElse(where);
     Column own = functions.col("headers");

@@ -1,7 +1,6 @@
 package io.penstock.sources;
 
 import io.penstock.checkpoint.BatchHook;
-import io.penstock.kafka.source.offsets.OffsetsJson;
 import io.penstock.spark42.RunningQuery;
 import java.util.LinkedHashSet;
 import java.util.List;
@@ -28,16 +27,15 @@ public final class MalformedRecords implements BatchHook {
   /**
    * Adds an input. The columns are over Kafka's columns of a record; {@code kind} may use {@code decoded}.
    *
-   * @param topic as the offsets name it, with its cluster
    * @param decoder what decodes Avro; null for other formats
    * @param kafka how the input is read
    * @param lettersKafka how the Kafka of the dead letters is reached
    */
   public void add(
-      String input, String topic, RecordFilter filter, Column decoded, Column kind, Column reason, AvroDecoder decoder,
+      String input, InputTopics topics, RecordFilter filter, Column decoded, Column kind, Column reason, AvroDecoder decoder,
       Map<String, String> kafka, Map<String, String> lettersKafka, String job, String letters) {
     inputs.add(new DeadLetters(
-        input, topic, filter, decoded, kind, reason, decoder, Map.copyOf(kafka), Map.copyOf(lettersKafka), job,
+        input, topics, filter, decoded, kind, reason, decoder, Map.copyOf(kafka), Map.copyOf(lettersKafka), job,
         letters));
   }
 
@@ -77,7 +75,7 @@ public final class MalformedRecords implements BatchHook {
   private void write(DeadLetters input) {
     if (input.filter().writesLetters()) {
       RunningQuery query = RunningQuery.ofThisThread().orElseThrow();
-      for (Range range : ranges(query, input.topic())) {
+      for (Range range : ranges(query, input.topics())) {
         input.write(SparkSession.active(), range.start(), range.end());
       }
     }
@@ -85,21 +83,16 @@ public final class MalformedRecords implements BatchHook {
 
   private record Range(String start, String end) {}
 
-  /** Several sources may read the topic, each to its own offsets. */
-  private static Set<Range> ranges(RunningQuery query, String topic) {
+  /** Several sources may read the input, each to its own offsets. */
+  private static Set<Range> ranges(RunningQuery query, InputTopics topics) {
     List<String> starts = query.startOffsets();
     List<String> ends = query.endOffsets();
     Set<Range> found = new LinkedHashSet<>();
     for (int source = 0; source < ends.size(); source++) {
-      if (isOf(ends.get(source), topic) && !starts.get(source).equals(ends.get(source))) {
+      if (topics.areIn(ends.get(source)) && !starts.get(source).equals(ends.get(source))) {
         found.add(new Range(starts.get(source), ends.get(source)));
       }
     }
     return found;
-  }
-
-  private static boolean isOf(String offsets, String topic) {
-    return !offsets.isBlank() && OffsetsJson.parse(offsets, "end of the batch").keySet().stream()
-        .anyMatch(partition -> partition.topic().equals(topic));
   }
 }

@@ -17,19 +17,19 @@ import io.penstock.kafka.source.plan.BatchPlanner;
 import io.penstock.kafka.source.plan.OtherSources;
 import io.penstock.kafka.source.plan.PartitionOrder;
 import io.penstock.kafka.source.skew.SkewGauge;
+import io.penstock.kafka.source.topics.MatchingTopics;
+import io.penstock.kafka.source.topics.TopicIntake;
 import io.penstock.spark42.BoundedWatermark;
 import io.penstock.spark42.QuiesceOrder;
 import io.penstock.spark42.ReadState;
 import io.penstock.spark42.ReadsToEnd;
 import io.penstock.spark42.RunningQuery;
 import io.penstock.spark42.StartOfBatch;
-import java.util.HashSet;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.OptionalLong;
-import java.util.Set;
 import java.util.stream.Stream;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.spark.sql.SparkSession;
@@ -55,6 +55,7 @@ final class BalancedStream
   private final SourceOptions options;
   private final ClusterNames names;
   private final KafkaLogs logs;
+  private final TopicIntake intake;
   private final BatchPlanner planner;
   private final SkewGauge skew;
   private final Optional<IdleInput> idle;
@@ -69,11 +70,13 @@ final class BalancedStream
   private boolean hasLooked;
   private String startText = "";
 
-  BalancedStream(KafkaMicroBatchStream spark, SourceOptions options) {
+  /** {@code topics}: of a source that reads the same partitions of all topics of a pattern. */
+  BalancedStream(KafkaMicroBatchStream spark, SourceOptions options, Optional<MatchingTopics> topics) {
     this.spark = spark;
     this.options = options;
     this.names = options.names();
     this.logs = new KafkaLogs(spark, options.times());
+    this.intake = new TopicIntake(topics, logs);
     this.planner = new BatchPlanner(options.balance(), options.toleranceMillis(), logs);
     this.skew = new SkewGauge(logs, options.skewEveryBatches(), options.skewWarningMillis());
     this.idle = options.idleTimeoutMillis().isEmpty()
@@ -111,7 +114,7 @@ final class BalancedStream
     }
     Map<TopicPartition, Long> starts = parse(start);
     Map<TopicPartition, Long> available = ofSpark(sparksEnd);
-    addNewPartitions(starts, available.keySet());
+    boolean takesIn = intake.add(starts, available, order.isEmpty());
     followProducers(starts);
     Map<TopicPartition, Long> bounded = cuts.map(own -> Cuts.bound(own, names, starts, available)).orElse(available);
     Map<TopicPartition, Long> ends = ends(starts, bounded, limits);
@@ -120,15 +123,15 @@ final class BalancedStream
     if (skew.isOn()) {
       skew.afterPlan(starts, ends, latest(available));
     }
-    boolean isIdle = available.equals(starts) && cuts.isEmpty();
+    boolean isIdle = available.equals(starts) && cuts.isEmpty() && !takesIn;
     if (isIdle) {
       readAllNanos = OptionalLong.of(asked);
     }
-    if (ends.equals(starts)) {
+    if (ends.equals(starts) && !takesIn) {
       return noNewRows(start, isIdle);
     }
     idle.ifPresent(IdleInput::recordRows);
-    return named(ends.equals(available) ? sparksEnd : spark.deserializeOffset(OffsetsJson.format(ends)));
+    return named(ends.equals(ofSpark(sparksEnd)) ? sparksEnd : ofMap(ends));
   }
 
   @Override
@@ -170,7 +173,9 @@ final class BalancedStream
     batchStart = Optional.of(start);
     producers.ifPresent(hold -> hold.batchEndsAt(parse(end)));
     boundWatermark();
-    return PartitionOrder.of(spark.planInputPartitions(toSparks(start), toSparks(end)));
+    Map<TopicPartition, Long> starts = parse(start);
+    return PartitionOrder.of(
+        spark.planInputPartitions(toSparks(start), ofMap(intake.endsOfRead(starts, parse(end)))));
   }
 
   @Override
@@ -326,14 +331,6 @@ final class BalancedStream
         .toList());
   }
 
-  private void addNewPartitions(Map<TopicPartition, Long> starts, Set<TopicPartition> partitions) {
-    Set<TopicPartition> fresh = new HashSet<>(partitions);
-    fresh.removeAll(starts.keySet());
-    if (!fresh.isEmpty()) {
-      starts.putAll(logs.earliest(fresh));
-    }
-  }
-
   /** The ends of the logs, also when Spark's stream has already limited {@code available}. */
   private Map<TopicPartition, Long> latest(Map<TopicPartition, Long> available) {
     Offset latest = spark.reportLatestOffset();
@@ -362,10 +359,11 @@ final class BalancedStream
   }
 
   private Offset toSparks(Offset offset) {
-    if (offset instanceof RewrittenOffset && names.cluster().isPresent()) {
-      return spark.deserializeOffset(OffsetsJson.format(parse(offset)));
-    }
-    return offset instanceof RewrittenOffset ? spark.deserializeOffset(offset.json()) : offset;
+    return ofMap(parse(offset));
+  }
+
+  private Offset ofMap(Map<TopicPartition, Long> offsets) {
+    return spark.deserializeOffset(OffsetsJson.format(offsets));
   }
 
   /** Spark's offset with the name of the cluster in the topic's name. {@code offset} may be null. */
@@ -379,7 +377,7 @@ final class BalancedStream
   }
 
   private Map<TopicPartition, Long> parse(Offset offset) {
-    return names.parse(offset.json(), "offsets of the checkpoint");
+    return intake.read(names.parse(offset.json(), "offsets of the checkpoint"));
   }
 
   private static Map<TopicPartition, Long> ofSpark(Offset offset) {

@@ -29,19 +29,8 @@ public record ClusterNames(Optional<String> cluster) {
     return own;
   }
 
-  /** A text of offsets with plain names, whichever cluster they are of. */
-  public static String withoutClusters(String qualified) {
-    if (!qualified.contains(SEPARATOR)) {
-      return qualified;
-    }
-    Map<TopicPartition, Long> plain = new LinkedHashMap<>();
-    OffsetsJson.parse(qualified, "offsets of a batch").forEach((partition, offset) -> plain.put(
-        new TopicPartition(plainName(partition.topic()), partition.partition()), offset));
-    return OffsetsJson.format(plain);
-  }
-
   /** The name of the cluster in a topic's name. Empty for a topic of the cell's own. */
-  public static Optional<String> clusterOf(String topic) {
+  private static Optional<String> clusterOf(String topic) {
     int at = topic.indexOf(SEPARATOR);
     return at < 0 ? Optional.empty() : Optional.of(topic.substring(at + 1));
   }

@@ -46,7 +46,6 @@ class OffsetsTest {
     String all = "{\"a\":{\"0\":1},\"a@eu\":{\"0\":2},\"a@u\":{\"0\":3}}";
     assertEquals(Map.of(new TopicPartition("a", 0), 2L), eu.parse(all, "x"));
     assertEquals(Map.of(new TopicPartition("a", 0), 1L), own.parse(all, "x"));
-    assertEquals("{\"a\":{\"0\":2}}", ClusterNames.withoutClusters("{\"a@eu\":{\"0\":2}}"));
     var start = new TopicPartition("a", 0);
     assertEquals(Map.of(start, 2L), Cuts.bound(all, eu, Map.of(start, 0L), Map.of(start, 9L)));
     assertEquals(Map.of(start, 1L), Cuts.bound(all, own, Map.of(start, 0L), Map.of(start, 9L)));
