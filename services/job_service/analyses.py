@@ -21,7 +21,7 @@ from penstock.tasks.analysis import MADE_BY_WRITERS, AnalysisReport, AnalysisReq
 from penstock.tasks.selectors import selector_of
 from penstock.wire.analyses import AnalysisCall, AnalysisClient
 from services.job_service.answers import Verified
-from services.job_service.store.analyses import is_written, live_urls
+from services.job_service.store.analyses import live_urls, topics_written
 
 log = logger(__name__)
 
@@ -137,11 +137,10 @@ class Analyses:
         """The report without missing topics, and subjects of their schemas, that another job writes."""
         if all(problem.rule not in MADE_BY_WRITERS for problem in report.problems):
             return report
-        topics = {source.full_topic for source in config.inputs.values()}
         with snapshot(self._engine) as connection:
-            made = {topic for topic in topics if is_written(connection, topic, besides=job)}
-        names = [name for name, source in config.inputs.items() if source.full_topic in made]
-        fields = {f"inputs.{name}.{leaf}" for name in names for leaf in ("topic", "schema_registry")}
+            made = topics_written(connection, besides=job)
+        names = [name for name, source in config.inputs.items() if any(map(source.reads, made))]
+        fields = {f"inputs.{name}.{leaf}" for name in names for leaf in ("topic", "topic_pattern", "schema_registry")}
         return report.model_copy(update={"problems": without(report.problems, fields)})
 
 

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from penstock.config.model import PostgresOutput
 from penstock.config.paths import with_arguments
+from penstock.config.topic_patterns import covers, is_pattern, pattern_name, told
 from penstock.config.topics import full_topic
 from penstock.control.errors import InvalidConfig
 from penstock.tasks.dead_letters import topic_or_own
@@ -20,9 +21,10 @@ _POSTGRES = "postgres:"
 
 class Flow(NamedTuple):
     """A job's topics by their full names, and the folder or table that it takes: a path, or
-    `postgres:<connection>/<table>`. `reads` also has the paths of its streams and tables; no topic has such a name
-    (`is_path`). `may_loop`: the job says that its records may come back to it. `dead_letters`: the topic of its
-    malformed records, on the cell's own Kafka; None: it is not known."""
+    `postgres:<connection>/<table>`. `reads` also has patterns of topics (`penstock.config.topic_patterns`), and the
+    paths of its streams and tables; no topic has such a name (`is_pattern`, `is_path`). `may_loop`: the job says that
+    its records may come back to it. `dead_letters`: the topic of its malformed records, on the cell's own Kafka; None:
+    it is not known."""
 
     job: str
     reads: tuple[str, ...]
@@ -48,8 +50,14 @@ def flow_of(job: str, config: Mapping[str, Any]) -> Flow:
 
 
 def topics_read_by(config: Mapping[str, Any]) -> list[str]:
-    """The full names of the topics that a complete configuration reads."""
-    return [full_topic(source["topic"], source.get("cluster")) for source in (config.get("inputs") or {}).values()]
+    """The full names of the topics, and the patterns, that a complete configuration reads."""
+    return [_read_by(source) for source in (config.get("inputs") or {}).values()]
+
+
+def _read_by(source: Mapping[str, Any]) -> str:
+    if source.get("topic_pattern") is not None:
+        return pattern_name(source["topic_pattern"], source.get("excluded_topics") or (), source.get("cluster"))
+    return full_topic(source["topic"], source.get("cluster"))
 
 
 class Flows:
@@ -77,6 +85,8 @@ class Flows:
             self._require_output_apart(flow)
         if before is None or before.dead_letters not in (None, flow.dead_letters):
             self._require_dead_letters_apart(flow)
+        if before is None or (before.reads, before.dead_letters) != (flow.reads, flow.dead_letters):
+            _require_own_letters_unread(flow)
         if before is None or (before.reads, before.passes_on) != (flow.reads, flow.passes_on):
             self._require_no_loop(flow)
         self._put(flow)
@@ -112,7 +122,7 @@ class Flows:
         loop = self._loop_of(flow)
         if loop:
             raise InvalidConfig(
-                f"output.topic: the job would read its own output again, for ever: {' > '.join(loop)}. "
+                f"output.topic: the job would read its own output again, for ever: {' > '.join(map(told, loop))}. "
                 "Choose another topic, or set output.allow_loop",
                 field="output.topic",
                 rule="loop",
@@ -145,13 +155,31 @@ class Flows:
         goes_to: dict[str, tuple[str, str] | None] = dict.fromkeys(flow.reads)
         queue = list(flow.reads)
         for topic in queue:
-            if topic == flow.passes_on:
+            if covers(topic, flow.passes_on):
                 return [flow.job, *_way(topic, goes_to), flow.job]
-            for job in sorted(self._writers[topic] - {flow.job}):
+            for job in sorted(self._writers_of(topic) - {flow.job}):
                 fresh = [each for each in self._flows[job].reads if each not in goes_to]
                 goes_to |= dict.fromkeys(fresh, (job, topic))
                 queue += fresh
         return []
+
+    def _writers_of(self, topic: str) -> set[str]:
+        if not is_pattern(topic):
+            return self._writers[topic]
+        return {job for written, jobs in self._writers.items() if covers(topic, written) for job in jobs}
+
+
+def _require_own_letters_unread(flow: Flow) -> None:
+    """Raises InvalidConfig when a pattern brings the job's malformed records back to it."""
+    letters = flow.dead_letters
+    found = next((name for name in flow.reads if is_pattern(name) and letters and covers(name, letters)), None)
+    if found is not None:
+        raise InvalidConfig(
+            f"inputs: the pattern {told(found)} matches {letters}, where the malformed records of the job go: it would "
+            "read them for ever. Name that topic in excluded_topics, or write another pattern",
+            field="inputs",
+            rule="dead_letters_not_read",
+        )
 
 
 def _way(topic: str, goes_to: Mapping[str, tuple[str, str] | None]) -> list[str]:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
+from penstock.config.topic_patterns import covers, is_pattern, told
 from penstock.wire.lineage import Dataset, DatasetKind, LineageEdge, Use
 from services.job_service.flows import Flow, is_path, is_table
 
@@ -91,28 +92,49 @@ def shape(found: Sequence[Found], stores: Mapping[str, str]) -> Shape:
     """
     kinds = {name: kind for each in found for name, kind in _shown(each, stores)}
     flows = [flow for flow, _ in found]
-    mended = topics_read(flows).intersection(flow.dead_letters for flow in flows if flow.dead_letters is not None)
-    kinds |= dict.fromkeys(mended, DatasetKind.TOPIC)
+    read, letters = topics_read(flows), {flow.dead_letters for flow in flows if flow.dead_letters is not None}
+    mended = {topic for topic in letters if any(covers(name, topic) for name in read)}
+    kinds |= dict.fromkeys(mended | _matched(found), DatasetKind.TOPIC)
     edges = [
         LineageEdge(job=flow.job, dataset=_plain(dataset), use=use)
         for flow, _ in found
-        for dataset, use in _uses(flow, stores)
-        if dataset in kinds
+        for name, use in _uses(flow, stores)
+        for dataset in _meant(name, kinds)
     ]
     datasets = {_plain(name): kind for name, kind in kinds.items()}
     return Shape([Dataset(name=name, kind=kind) for name, kind in sorted(datasets.items())], edges)
+
+
+def _matched(found: Iterable[Found]) -> set[str]:
+    """The topics written by jobs of the graph that a pattern matches, of a job that shows what it reads."""
+    patterns = {name for flow, distance in found if distance <= 0 for name in flow.reads if is_pattern(name)}
+    written = {flow.writes for flow, _ in found if flow.writes is not None}
+    return {topic for topic in written if any(covers(name, topic) for name in patterns)}
 
 
 def _shown(found: Found, stores: Mapping[str, str]) -> Iterator[tuple[str, DatasetKind]]:
     """What a job brings into the graph: its inputs if it is not downstream, its output if it is not upstream."""
     flow, distance = found
     if distance <= 0:
-        yield from ((name, DatasetKind.FOLDER if is_path(name) else DatasetKind.TOPIC) for name in flow.reads)
+        yield from ((name, _kind_of(name)) for name in flow.reads)
     if distance >= 0 and flow.writes is not None:
         yield flow.writes, DatasetKind.TOPIC
     store = stores.get(flow.job)
     if distance >= 0 and store is not None:
         yield store, DatasetKind.TABLE if is_table(store) else DatasetKind.FOLDER
+
+
+def _kind_of(read: str) -> DatasetKind:
+    if is_pattern(read):
+        return DatasetKind.PATTERN
+    return DatasetKind.FOLDER if is_path(read) else DatasetKind.TOPIC
+
+
+def _meant(name: str, kinds: Mapping[str, DatasetKind]) -> Iterator[str]:
+    """The datasets of the graph that a job uses under a name: of a pattern also the topics that it matches."""
+    yield from ([name] if name in kinds else [])
+    if is_pattern(name):
+        yield from (topic for topic, kind in kinds.items() if kind is DatasetKind.TOPIC and covers(name, topic))
 
 
 def _uses(flow: Flow, stores: Mapping[str, str]) -> Iterator[tuple[str, Use]]:
@@ -125,5 +147,5 @@ def _uses(flow: Flow, stores: Mapping[str, str]) -> Iterator[tuple[str, Use]]:
 
 
 def _plain(dataset: str) -> str:
-    """A path without the user and the password that it may have."""
-    return _CREDENTIALS.sub("", dataset)
+    """A name for people, without the user and the password that a path may have."""
+    return _CREDENTIALS.sub("", told(dataset))

@@ -12,8 +12,11 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from penstock.config.declare import MARKS_SUFFIX
+from penstock.config.topics import full_topic, topic_and_cluster
 
 LONGEST_PATTERN = 4_000
+# Neither a topic nor a pattern has it. A path that begins so has a slash.
+_MARK = "~"
 _MOST_WAYS = 250**3
 _DEEPEST = 5
 # As many as a name has characters.
@@ -66,6 +69,38 @@ def matches(pattern: str, topic: str, excluded: Sequence[str] = ()) -> bool:
     nothing."""
     expression = _expression(pattern, tuple(excluded))
     return expression is not None and expression.fullmatch(topic) is not None
+
+
+def pattern_name(pattern: str, excluded: Sequence[str], cluster: str | None) -> str:
+    """What an input reads by a pattern, as one name among those of topics. `covers` understands it."""
+    return full_topic(_MARK.join(["", pattern, *sorted(excluded)]), cluster)
+
+
+def is_pattern(name: str) -> bool:
+    """Whether a name is one of `pattern_name`."""
+    return name.startswith(_MARK) and "/" not in name
+
+
+def covers(name: str, topic: str) -> bool:
+    """Whether what is read under a name, of a topic or of a pattern, has the rows of a topic."""
+    if not is_pattern(name):
+        return name == topic
+    (pattern, *excluded), cluster = _parts(name)
+    plain, of_topic = topic_and_cluster(topic)
+    return cluster == of_topic and matches(pattern, plain, excluded)
+
+
+def told(name: str) -> str:
+    """A name for people: of a pattern its text, with the cluster."""
+    if not is_pattern(name):
+        return name
+    (pattern, *_), cluster = _parts(name)
+    return full_topic(pattern, cluster)
+
+
+def _parts(name: str) -> tuple[list[str], str | None]:
+    marked, cluster = topic_and_cluster(name)
+    return marked.split(_MARK)[1:], cluster
 
 
 @lru_cache(maxsize=256)

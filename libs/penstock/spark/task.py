@@ -23,13 +23,13 @@ from penstock.model.reports import TaskProgress, TaskState
 from penstock.spark.analysis.placement import Placements
 from penstock.spark.balance import Ends
 from penstock.spark.channel import Access
-from penstock.spark.checkpoint import COLLECTED, is_clean, last_commit, last_offset, task_checkpoint, topics_in_offsets
+from penstock.spark.checkpoint import COLLECTED, is_clean, last_commit, last_offset, task_checkpoint
 from penstock.spark.fence import FENCE, Mark
 from penstock.spark.files import Files, files_of
 from penstock.spark.inputs.checks import check_inputs, require_no_problem
-from penstock.spark.inputs.identity import require_noted_topics, require_same_topics
+from penstock.spark.inputs.identity import require_noted_topics
 from penstock.spark.inputs.malformed import MalformedRecords
-from penstock.spark.inputs.topic_checks import has_pattern, input_topics
+from penstock.spark.inputs.task_topics import take_topics, task_topics
 from penstock.spark.measure.malformed import Counts
 from penstock.spark.measure.quiet import order_of
 from penstock.spark.measure.rates import Batches
@@ -189,17 +189,13 @@ class RunningTask:
         config, clusters = self.spec.config, self.runtime.settings.cluster
         topics = self._topics()
         require_no_problem(check_inputs(config, clusters, topics, self.runtime.spark if is_new else None))
-        require_same_topics(self.runtime.files, self.checkpoint, topics)
+        take_topics(config, self.runtime.files, self.checkpoint, topics)
 
     def _require_noted_topics(self) -> None:
         require_noted_topics(self.runtime.files, [self.checkpoint], self._topics)
 
     def _topics(self) -> dict[str, Topic]:
-        """Of a pattern those that the task reads. A topic that it would not read says nothing against its start."""
-        config, known = self.spec.config, frozenset[str]()
-        if has_pattern(config):
-            known = topics_in_offsets(self.checkpoint, self.runtime.files)
-        return input_topics(config, self.runtime.settings.cluster, known=known)
+        return task_topics(self.spec.config, self.runtime.settings.cluster, self.runtime.files, self.checkpoint)
 
     def follow(self, spec: TaskSpec) -> None:
         """From now on the task's spec is `spec`. A query that is quiescing finishes its batch and gets no more rows;

@@ -68,7 +68,7 @@ _KNOWN = """(
 _FILTERS = f"""starts_with(jobs.name, :prefix)
     AND (CAST(:owner AS text) IS NULL OR jobs.owner = :owner)
     AND (CAST(:package AS jsonb) IS NULL OR EXISTS ({USES_OF_PACKAGE}))
-    AND (CAST(:topic AS text) IS NULL OR EXISTS (
+    AND (CAST(:topic AS text) IS NULL OR jobs.name = ANY(:by_pattern) OR EXISTS (
         SELECT FROM {_KNOWN}
         WHERE (known.config->>'dead_letter_topic' = :topic AND CAST(:cluster AS text) IS NULL)
             OR EXISTS (
@@ -137,17 +137,18 @@ def read_page(
     state: JobState | None,
     package: str | None = None,
     topic: str | None = None,
+    by_pattern: Sequence[str] = (),
     crashed: bool = False,
 ) -> list[JobHealth]:
     """At most `limit` jobs by name, from after `after`, that match all the filters given.
 
-    `package`: `name/version`. `topic`: its full name. `crashed`: only jobs of which some task crashed so often lately
-    that it may crash again and again.
+    `package`: `name/version`. `topic`: its full name. `by_pattern`: the jobs that read it by a pattern. `crashed`: only
+    jobs of which some task crashed so often lately that it may crash again and again.
     """
     needed = None if package is None else package_named(*package.partition("/")[::2])
     name, cluster = (None, None) if topic is None else topic_and_cluster(topic)
-    filters = {"prefix": prefix, "owner": owner, "package": needed, "topic": name, "cluster": cluster, "again": AGAIN}
-    values = _values(limit, state, after) | filters
+    used = {"package": needed, "topic": name, "cluster": cluster, "by_pattern": list(by_pattern)}
+    values = _values(limit, state, after) | used | {"prefix": prefix, "owner": owner, "again": AGAIN}
     return _judged(connection, _CRASHED_PAGE if crashed else _PAGE, values)
 
 

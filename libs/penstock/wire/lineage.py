@@ -11,9 +11,10 @@ DEFAULT_DEPTH, MOST_DEPTH = 3, 10
 
 
 class DatasetKind(StrEnum):
-    """What a dataset is. A folder is also a Delta table."""
+    """What a dataset is. A folder is also a Delta table. A pattern stands for all topics that it matches."""
 
     TOPIC = "topic"
+    PATTERN = "pattern"
     FOLDER = "folder"
     TABLE = "table"
 
@@ -27,8 +28,8 @@ class Use(StrEnum):
 
 
 class Dataset(View):
-    """A topic, on a further Kafka cluster as `orders@eu`; a folder by its path; or a Postgres table as
-    `postgres:<connection>/<table>`. No two have one name."""
+    """A topic, on a further Kafka cluster as `orders@eu`; a pattern of topics by its text; a folder by its path; or a
+    Postgres table as `postgres:<connection>/<table>`."""
 
     name: str
     kind: DatasetKind
@@ -53,7 +54,8 @@ class Lineage(View):
     """The jobs from which the rows of `job` come, and to which they go, as its newest configuration and theirs say.
 
     `jobs`: the nearest upstream ones last, then the job, then those downstream. `datasets`: what the job and those
-    upstream read, what the job and those downstream write. A topic of malformed records is there if some job reads it.
+    upstream read, what the job and those downstream write; a job has an edge to the pattern that it reads, and to each
+    of these topics that it matches. A topic of malformed records is there if some job reads it.
     `complete`: false when more than `jobs` are within `depth`.
     """
 

@@ -28,6 +28,7 @@ from services.job_service.explain import DEFAULT_LAYER, explain
 from services.job_service.flows import topics_read_by
 from services.job_service.store import history, overview
 from services.job_service.store.cell import read_cell
+from services.job_service.store.flows import written
 from services.job_service.store.layers import all_layers
 
 _MOST_CHANGES = 20
@@ -134,7 +135,8 @@ def _placed(connection: Connection, job: str, running: overview.RunningRow | Non
 
 def _upstream(connection: Connection, job: str, config: Mapping[str, Any]) -> list[Upstream]:
     """The jobs that write what this one reads."""
-    asked = {"topics": topics_read_by(config), "job": job, "limit": _MOST_UPSTREAM}
+    topics = written(connection, topics_read_by(config))
+    asked = {"topics": list(topics), "job": job, "limit": _MOST_UPSTREAM}
     writes = {row.job: row.writes for row in connection.execute(_WRITERS, asked)}
     healths = read_named(connection, list(writes)) if writes else []
     return [

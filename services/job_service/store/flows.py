@@ -8,6 +8,7 @@ from typing import Any
 
 from sqlalchemy import Connection, TextClause, text
 
+from penstock.config.topic_patterns import covers, is_pattern
 from penstock.control.errors import UserError
 from penstock.model.jobs import Change
 from penstock.store.json import as_json
@@ -34,6 +35,17 @@ _NEIGHBOURS = f"""
         LIMIT {_MOST_READ}) AS near
     ORDER BY job LIMIT :limit
 """
+_WRITTEN = text("SELECT DISTINCT writes FROM flows WHERE writes IS NOT NULL")
+_FILLED = text(
+    """
+    SELECT writes FROM flows WHERE writes IS NOT NULL UNION SELECT dead_letters FROM flows
+    WHERE dead_letters IS NOT NULL
+    """
+)
+# Few jobs have one. Their names begin as those of `penstock.config.topic_patterns.pattern_name`.
+_PATTERNS = text(
+    "SELECT job, name FROM flows, unnest(reads) AS name WHERE starts_with(name, '~') AND position('/' in name) = 0"
+)
 READERS = text(_NEIGHBOURS.format(meets="reads && CAST(:topics AS text[])"))
 FILLERS = text(
     _NEIGHBOURS.format(meets="(writes = ANY(:topics) OR dead_letters = ANY(:topics) OR folder = ANY(:topics))")
@@ -137,14 +149,33 @@ def read(connection: Connection, job: str) -> Flow:
 
 def readers(connection: Connection, topics: Collection[str], seen: Collection[str], limit: int) -> list[Flow]:
     """At most `limit` jobs by name that read one of the topics or folders, but for those seen."""
-    return _neighbours(connection, READERS, topics, seen, limit, lambda flow: flow.reads)
+    patterns = {row.name for row in connection.execute(_PATTERNS)}
+    names = {*topics, *(name for name in patterns if any(covers(name, topic) for topic in topics))}
+    return _neighbours(connection, READERS, names, seen, limit, lambda flow: flow.reads)
+
+
+def readers_by_pattern(connection: Connection, topic: str) -> list[str]:
+    """The jobs that read a topic by a pattern."""
+    return [row.job for row in connection.execute(_PATTERNS) if covers(row.name, topic)]
+
+
+def written(connection: Connection, names: Collection[str]) -> set[str]:
+    """The topics of these names, and of the topics that jobs write those that these patterns match."""
+    return _expanded(connection, names, _WRITTEN)
+
+
+def _expanded(connection: Connection, names: Collection[str], statement: TextClause) -> set[str]:
+    patterns = list(filter(is_pattern, names))
+    topics = connection.execute(statement).scalars() if patterns else ()
+    return {*names, *(topic for topic in topics if any(covers(name, topic) for name in patterns))}
 
 
 def fillers(connection: Connection, topics: Collection[str], seen: Collection[str], limit: int) -> list[Flow]:
     """At most `limit` jobs by name with rows or malformed records in one of the topics or folders, but for those
     seen."""
+    names = _expanded(connection, topics, _FILLED)
     return _neighbours(
-        connection, FILLERS, topics, seen, limit, lambda flow: (flow.writes, flow.dead_letters, flow.folder)
+        connection, FILLERS, names, seen, limit, lambda flow: (flow.writes, flow.dead_letters, flow.folder)
     )
 
 
@@ -181,7 +212,7 @@ def _around(connection: Connection, flows: Sequence[Flow]) -> Flows:
     topics = _upstream_of((*flows, *stored.values()))
     while topics:
         seen |= topics
-        writers = _flows(connection.execute(_WRITERS, {"topics": list(topics)}))
+        writers = _flows(connection.execute(_WRITERS, {"topics": list(written(connection, topics))}))
         known |= {flow.job: flow for flow in writers}
         topics = _upstream_of(writers) - seen
     return Flows((known | unnoted).values())

@@ -14,6 +14,7 @@ from penstock.model.health import Health
 from penstock.model.jobs import JobState
 from penstock.store.health import JobHealth, read_named, read_page
 from penstock.wire.jobs import JobSummary
+from services.job_service.store.flows import readers_by_pattern
 
 # Health is decided of jobs that were read. So a page of one health reads up to so many jobs, a part at a time.
 READ_AT_ONCE = 1_000
@@ -64,7 +65,8 @@ def page(
 
     With `health` at most `most_read` jobs are read, so the page may be short, or empty, although others follow.
     """
-    named = {"package": package, "topic": topic}
+    by_pattern = () if topic is None else readers_by_pattern(connection, topic)
+    named = {"package": package, "topic": topic, "by_pattern": by_pattern}
     filters: dict[str, Any] = {"prefix": prefix, "owner": owner, "state": state, **named}
     at_once = limit if health is None else min(READ_AT_ONCE, most_read)
     found: list[JobSummary] = []

@@ -9,12 +9,15 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import pytest
 from confluent_kafka import Producer
 
 from penstock.config.model import JobConfig
+from penstock.control.errors import BrokenTask
 from penstock.control.process import wait_until
 from penstock.local.kafka import EmbeddedKafka
 from penstock.local.topics import delete_topic
+from penstock.spark.analysis.analyse import analyse
 from penstock.spark.checkpoint import topics_in_offsets
 from penstock.spark.redistribute.old import OldGeneration
 from penstock.spark.redistribute.positions import task_specs
@@ -128,8 +131,8 @@ def test_a_topic_that_appears_is_read_whole_and_once_though_its_host_is_killed(
     killed in the middle. 4. This process goes on, with other tasks: the rows are those of a batch, each with its
     topic; the dead letter names its own."""
     family = Family(kafka, keys, "a", "b")
-    job = Job(runtime, family.config(output_topic(kafka.bootstrap), task_count=2, max_records_per_trigger=200))
-    family.add(0, 1_000)
+    job = Job(runtime, family.config(output_topic(kafka.bootstrap), task_count=2, max_records_per_trigger=400))
+    family.add(0, 600)
     own = {"spark_local_dir": tmp_path / "spark", "heap_bytes": 600 * 2**20, "spark_conf": quick_start()}
     settings = runtime.settings.model_copy(update={**own, "inputs_interval_seconds": 0.5})
     specs = task_specs(job.name, job.layout)
@@ -141,13 +144,13 @@ def test_a_topic_that_appears_is_read_whole_and_once_though_its_host_is_killed(
         producer = Producer({"bootstrap.servers": kafka.bootstrap})
         producer.produce(third.topic, key="k", value=b"no JSON", partition=0)
         assert producer.flush(30) == 0
-        family.add(1_000, 2_000)
+        family.add(600, 1_000)
         reads = {family.topic(name) for name in "abc"}
         wait_until(lambda: set(host.progress[specs[0].task_id].offsets) == reads, 60, "the third topic")
         os.kill(host.host.pid, signal.SIGKILL)
         host.exit.result(REPLY_SECONDS)
     job.rescale(task_count=3)
-    family.add(2_000, 2_100)
+    family.add(1_000, 1_100)
     family.close()
     for index in range(3):
         take_in(job, index, *reads)
@@ -155,3 +158,112 @@ def test_a_topic_that_appears_is_read_whole_and_once_though_its_host_is_killed(
     assert family.written(job) == family.expected()
     letters = records_of(kafka.bootstrap, f"{job.name}.dead-letters")
     assert {dict(letter.headers() or [])["penstock.topic"] for letter in letters} == {third.topic.encode()}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("copied", [True, False], ids=["copied", "moved after the stop"])
+def test_a_topic_that_only_one_task_has_seen_is_read_whole_and_once(
+    runtime: Runtime, kafka: EmbeddedKafka, keys: Keys, copied: bool
+) -> None:
+    """1. Two tasks have read two topics; their state is copied. 2. A third topic appears, and one task reads it: it is
+    ahead of the other one. 3. A rescale: the other task reads on to its watermark, also in the third topic, which it
+    sees for the first time. 4. A fourth topic appears that no task has seen."""
+    family = Family(kafka, keys, "a", "b")
+    job = Job(runtime, family.config(output_topic(kafka.bootstrap), task_count=2))
+    family.add(0, 300)
+    job.run()
+    if copied:
+        job.copy(task_count=3)
+    family.make("c")
+    family.add(300, 500)
+    take_in(job, 0, family.topic("c"))
+    report = job.rescale(task_count=3)
+    assert (report.levelled, report.uncopied is None) == (1, True)
+    assert (report.changed_rows is not None) is copied
+    for index in range(3):
+        there = topics_in_offsets(str(job.checkpoint(index)), runtime.files)
+        assert there == {family.topic(name) for name in "abc"}
+    family.make("d")
+    family.add(500, 600)
+    family.close()
+    for index in range(3):
+        take_in(job, index, family.topic("d"))
+    job.run()
+    assert family.written(job) == family.expected()
+
+
+@pytest.mark.long
+def test_a_job_goes_on_without_a_topic_that_was_deleted_only_when_it_says_so(
+    runtime: Runtime, kafka: EmbeddedKafka, keys: Keys
+) -> None:
+    """1. The tasks have read two topics, one of them is deleted. 2. A start is refused with its name, and a run that
+    knows no start fails: nothing is passed over. 3. Once it is excluded, a rescale and starts go on with the other one,
+    and the windows of both are written. 4. Made again, and not excluded any more, it is a new topic."""
+    family = Family(kafka, keys, "a", "b")
+    job = Job(runtime, family.config(output_topic(kafka.bootstrap), task_count=2))
+    family.add(0, 300)
+    job.run()
+    start(job)
+    family.delete("b")
+    family.add(300, 400)
+    with pytest.raises(BrokenTask, match=f"{family.topic('b')}, which the pattern matched, was deleted"):
+        start(job)
+    with pytest.raises(Exception, match=f"metadata for topic `{family.topic('b')}` could not be found"):
+        RunningTask(runtime, task_specs(job.name, job.layout)[0], epoch=1).run_until(lambda: False, _RUN_SECONDS)
+
+    every = job.config
+    events = every.inputs["events"].model_copy(update={"excluded_topics": (family.topic("b"),)})
+    job.config = every.model_copy(update={"inputs": {"events": events}})
+    start(job)
+    job.rescale(task_count=3)
+    job.run()
+    assert topics_in_offsets(str(job.checkpoint(2)), runtime.files) == {family.topic("a")}
+    start(job)
+    family.make("b")
+    job.config = every.model_copy(update={"task_count": 3})
+    family.add(400, 500)
+    for index in range(3):
+        take_in(job, index, family.topic("b"))
+    start(job)
+    family.close()
+    job.run()
+    assert family.written(job) == family.expected()
+
+
+def start(job: Job) -> None:
+    """A start of the first task, with all checks of one, and its end."""
+    task = RunningTask(job.runtime, task_specs(job.name, job.layout)[0], epoch=1)
+    task.start()
+    task.stop(finish_pending=True)
+
+
+@pytest.mark.long
+def test_a_topic_with_another_number_of_partitions_is_named_and_not_read(
+    runtime: Runtime, kafka: EmbeddedKafka, keys: Keys, tmp_path: Path
+) -> None:
+    """1. A host reads one topic. 2. A topic with fewer partitions appears: its report says so, and has no offset of it;
+    another start goes on without it. 3. What is new is refused: a job by its analysis, and a first start."""
+    family = Family(kafka, keys, "a")
+    job = Job(runtime, family.config(output_topic(kafka.bootstrap)))
+    family.add(0, 300)
+    own = {"spark_local_dir": tmp_path / "spark", "heap_bytes": 600 * 2**20, "spark_conf": quick_start()}
+    settings = runtime.settings.model_copy(update={**own, "inputs_interval_seconds": 0.5})
+    (spec,) = task_specs(job.name, job.layout)
+    told = f"the topic {family.topic('odd')} has 2 partitions, and key_groups is {KEY_GROUPS}"
+    with running_host("odd", settings, tmp_path) as host:
+        assert host.start(spec).ok
+        host.wait_for_records(spec.task_id, 300)
+        ensure_topic(kafka.bootstrap, family.topic("odd"), 2)
+        wait_until(lambda: host.progress[spec.task_id].input_problems, 60, "the problem")
+        assert told in host.progress[spec.task_id].input_problems["partitions_not_read"]
+        assert host.stop(spec.task_id).ok
+        assert host.start(spec, 2).ok
+        family.add(300, 400)
+        host.wait_for_records(spec.task_id, 100)
+        assert set(host.progress[spec.task_id].offsets) == {family.topic("a")}
+        assert host.stop(spec.task_id, finish_pending=True).ok
+    (problem,) = analyse(runtime.spark, runtime.settings, "new", job.config).problems
+    assert (problem.field, problem.rule) == ("inputs.events.topic_pattern", "key_groups_of_topic")
+    assert told in problem.detail
+    with pytest.raises(BrokenTask, match=told):
+        start(Job(runtime, job.config))

@@ -49,7 +49,7 @@ def test_a_default_is_its_own_layer() -> None:
 
 
 def test_a_required_field_hides_no_default() -> None:
-    assert EXPLAINED["inputs.flights.topic"].hides == []
+    assert EXPLAINED["inputs.flights.key_groups"].hides == []
     assert EXPLAINED["output.type"].hides == []
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from penstock.control.errors import InvalidConfig
@@ -67,6 +69,45 @@ def test_topics_of_one_name_on_two_clusters_are_two_topics() -> None:
         found.take(flow_of("back", job({"inputs": {"flights": there}, "output": here})))
     with pytest.raises(InvalidConfig, match="malformed records of the job bad go to rows"):
         found.take(flow_of("mixed", job({"inputs": {"flights": there}, "output": {"topic": "rows"}})))
+
+
+@pytest.mark.parametrize(
+    ("known", "written", "loop"),
+    [
+        ((), "a: ~t.* > t1", "a > t.* > a"),
+        (("b: ~t1.*|t2 > t0",), "a: t0 > t12", "a > t1.*|t2 > b > t0 > a"),
+        (("b: t1 > t0",), "a: ~t0|x > t1", "a > t1 > b > t0|x > a"),
+        (("b: t1 > t00",), "a: ~t[0-9] > u1", None),
+        ((), "a: ~t.*~t1 > t1", None),
+        ((), "a: ~t.* > t1@eu", None),
+        ((), "a: ~t.*@eu > t1@eu", "a > t.*@eu > a"),
+    ],
+)
+def test_a_pattern_closes_a_loop_by_each_topic_that_it_matches(
+    known: tuple[str, ...], written: str, loop: str | None
+) -> None:
+    found = flows(*known)
+    if loop is None:
+        found.take(flow(written))
+        return
+    with pytest.raises(InvalidConfig, match=re.escape(f": {loop}. ")):
+        found.take(flow(written))
+
+
+def test_a_pattern_that_matches_the_dead_letters_of_its_own_job_is_refused() -> None:
+    """A topic has the name of the job before anybody has seen it. Those of another job may be read."""
+
+    def reading(name: str, **fields: object) -> Flow:
+        inputs = {"flights": {"topic": None, "topic_pattern": "letters.*", **fields}}
+        return flow_of(name, job({"inputs": inputs}))
+
+    found = Flows([])
+    with pytest.raises(InvalidConfig, match=r"matches letters\.dead-letters") as refused:
+        found.take(reading("letters"))
+    assert (refused.value.field, refused.value.rule) == ("inputs", "dead_letters_not_read")
+    found.take(reading("letters", excluded_topics=["letters.dead-letters"]))
+    found.take(reading("other"))
+    found.take(reading("letters", cluster="eu"))
 
 
 @pytest.mark.parametrize("allows", ["a", "b"])

@@ -89,6 +89,22 @@ def test_what_comes_in_from_above_and_goes_out_below_is_shown() -> None:
     }
 
 
+def test_a_pattern_is_shown_with_the_topics_that_it_matches() -> None:
+    flows = (
+        Flow("up", ("raw",), "orders-a", dead_letters="orders-bad"),
+        Flow("me", ("~orders-.*~orders-x",), "out", dead_letters="me-bad"),
+    )
+    found = [Found(flows[0], -1), Found(flows[1], 0)]
+    told = shape(found, {})
+    assert {(each.name, each.kind) for each in told.datasets if each.name.startswith("orders")} == {
+        ("orders-.*", DatasetKind.PATTERN),
+        ("orders-a", DatasetKind.TOPIC),
+        ("orders-bad", DatasetKind.TOPIC),
+    }
+    reads = [edge.dataset for edge in told.edges if (edge.job, edge.use) == ("me", Use.READS)]
+    assert sorted(reads) == ["orders-.*", "orders-a", "orders-bad"]
+
+
 def test_malformed_records_are_shown_if_a_job_reads_them() -> None:
     flows = (Flow("me", ("t",), "out", dead_letters="dead"), Flow("repair", ("dead",), "t2", dead_letters="other"))
     found = drawn("me", flows)

@@ -10,7 +10,7 @@ from confluent_kafka import Uuid
 
 from penstock.control.errors import BrokenTask
 from penstock.spark.files import LOCAL_FILES, LocalFiles
-from penstock.spark.inputs.identity import notes_in, require_noted_topics, require_same_topics
+from penstock.spark.inputs.identity import forget_other_topics, notes_in, require_noted_topics, require_same_topics
 from penstock.spark.topics import Topic, id_text
 
 MADE_AGAIN = "the topic b was deleted and made again"
@@ -31,6 +31,15 @@ def test_a_topic_with_another_id_is_refused(tmp_path: Path) -> None:
     assert "The old state is lost, and rows" in str(refused.value)
     Path(str(refused.value).rpartition("here ")[2]).unlink()
     require_same_topics(LOCAL_FILES, str(tmp_path), again)
+
+
+def test_a_topic_that_is_not_read_any_more_is_a_new_one_later(tmp_path: Path) -> None:
+    both = {"a": Topic(4, id="1"), "b": Topic(4, id="2")}
+    require_same_topics(LOCAL_FILES, str(tmp_path), both)
+    forget_other_topics(LOCAL_FILES, str(tmp_path), ["a"])
+    require_same_topics(LOCAL_FILES, str(tmp_path), {"b": Topic(4, id="new")})
+    with pytest.raises(BrokenTask, match="the topic a was deleted and made again"):
+        require_same_topics(LOCAL_FILES, str(tmp_path), {"a": Topic(4, id="new")})
 
 
 def test_checkpoints_without_notes_are_not_asked_about(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ A checkpoint of an earlier release has none, and nothing is asked for it.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 
 from penstock.control.errors import BrokenTask
@@ -48,6 +48,14 @@ def note_topics(files: Files, checkpoint: str, topics: Mapping[str, Topic]) -> N
             # An owner before this one, which hung, may write its note at the same time.
             with suppress(FileExistsError):
                 files.write(f"{checkpoint}/{_prefix(name)}{topic.id}", b"")
+
+
+def forget_other_topics(files: Files, checkpoint: str, topics: Collection[str]) -> None:
+    """Removes the notes of topics that the checkpoint has no offsets of any more: of `topics` it has. One that is read
+    again later is a new one to it. To be called by the owner of the checkpoint."""
+    for note in notes_in(files, checkpoint):
+        if not any(note.startswith(_prefix(name)) for name in topics):
+            files.delete(f"{checkpoint}/{note}")
 
 
 def require_noted_topics(files: Files, checkpoints: Iterable[str], ask: Callable[[], Mapping[str, Topic]]) -> None:

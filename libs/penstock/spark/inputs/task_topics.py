@@ -1,0 +1,28 @@
+"""The input topics of one task, with those that its checkpoint has taken in of a pattern."""
+
+from __future__ import annotations
+
+from penstock.config.model import JobConfig
+from penstock.kafka.access import Clusters
+from penstock.spark.checkpoint import topics_in_offsets
+from penstock.spark.files import Files
+from penstock.spark.inputs.identity import forget_other_topics, require_same_topics
+from penstock.spark.inputs.topic_checks import Topics, has_pattern, input_topics
+from penstock.spark.topics import Topic
+
+
+def task_topics(config: JobConfig, clusters: Clusters, files: Files, checkpoint: str) -> dict[str, Topic]:
+    """Of a pattern those that the task reads; before its first batch all that there are. So a topic that it would not
+    read says nothing against its next start.
+
+    Raises Unavailable when Kafka does not answer, BrokenCheckpoint when the checkpoint cannot be read.
+    """
+    known = topics_in_offsets(checkpoint, files) if has_pattern(config) else frozenset[str]()
+    return input_topics(config, clusters, known=known)
+
+
+def take_topics(config: JobConfig, files: Files, checkpoint: str, topics: Topics) -> None:
+    """Notes the topics of a task that starts. Raises BrokenTask when one was made again since it was noted."""
+    if has_pattern(config):
+        forget_other_topics(files, checkpoint, topics)
+    require_same_topics(files, checkpoint, topics)
