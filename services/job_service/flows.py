@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import posixpath
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from penstock.config.model import PostgresOutput
 from penstock.config.paths import with_arguments
-from penstock.config.topic_patterns import covers, is_pattern, pattern_name, told
+from penstock.config.topic_patterns import covers, is_pattern, name_for_people, pattern_name
 from penstock.config.topics import full_topic
 from penstock.control.errors import InvalidConfig
 from penstock.tasks.dead_letters import topic_or_own
@@ -122,7 +122,7 @@ class Flows:
         loop = self._loop_of(flow)
         if loop:
             raise InvalidConfig(
-                f"output.topic: the job would read its own output again, for ever: {' > '.join(map(told, loop))}. "
+                f"output.topic: the job would read its own output again, for ever: {_told(loop)}. "
                 "Choose another topic, or set output.allow_loop",
                 field="output.topic",
                 rule="loop",
@@ -175,11 +175,15 @@ def _require_own_letters_unread(flow: Flow) -> None:
     found = next((name for name in flow.reads if is_pattern(name) and letters and covers(name, letters)), None)
     if found is not None:
         raise InvalidConfig(
-            f"inputs: the pattern {told(found)} matches {letters}, where the malformed records of the job go: it would "
-            "read them for ever. Name that topic in excluded_topics, or write another pattern",
+            f"inputs: the pattern {name_for_people(found)} matches {letters}, where the malformed records of the job "
+            "go: it would read them for ever. Name that topic in excluded_topics, or write another pattern",
             field="inputs",
             rule="dead_letters_not_read",
         )
+
+
+def _told(loop: Sequence[str]) -> str:
+    return " > ".join(map(name_for_people, loop))
 
 
 def _way(topic: str, goes_to: Mapping[str, tuple[str, str] | None]) -> list[str]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
-from penstock.config.topic_patterns import covers, is_pattern, told
+from penstock.config.topic_patterns import covers, is_pattern, name_for_people
 from penstock.wire.lineage import Dataset, DatasetKind, LineageEdge, Use
 from services.job_service.flows import Flow, is_path, is_table
 
@@ -148,4 +148,4 @@ def _uses(flow: Flow, stores: Mapping[str, str]) -> Iterator[tuple[str, Use]]:
 
 def _plain(dataset: str) -> str:
     """A name for people, without the user and the password that a path may have."""
-    return _CREDENTIALS.sub("", told(dataset))
+    return _CREDENTIALS.sub("", name_for_people(dataset))

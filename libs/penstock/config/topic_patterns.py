@@ -90,7 +90,7 @@ def covers(name: str, topic: str) -> bool:
     return cluster == of_topic and matches(pattern, plain, excluded)
 
 
-def told(name: str) -> str:
+def name_for_people(name: str) -> str:
     """A name for people: of a pattern its text, with the cluster."""
     if not is_pattern(name):
         return name

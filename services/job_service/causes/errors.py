@@ -30,7 +30,7 @@ _TABLE: tuple[tuple[CauseKind, str], ...] = (
     ),
     (
         CauseKind.INPUT_ERROR,
-        r"^inputs?\b|^tables?\b|^topic\b|(?i:kafka did not (describe|give)|UnknownTopicOrPartition|"
+        r"^inputs?\b|^tables?\b|^topic\b|(?i:kafka did not (describe|list|give)|UnknownTopicOrPartition|"
         r"TopicAuthorization|offset was changed|KAFKA_DATA_LOSS|OffsetOutOfRange|bootstrap|broker|"
         r"\bkafka\b.*(timed out|timeout|refused|unavailable)|(TimeoutException|DisconnectException)\)?)",
     ),

@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import signal
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 from confluent_kafka import Producer
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
 from penstock.config.model import JobConfig
 from penstock.control.errors import BrokenTask
@@ -24,6 +26,9 @@ from penstock.spark.redistribute.positions import task_specs
 from penstock.spark.sinks.kafka import ensure_topic
 from penstock.spark.task import RunningTask, Runtime
 from penstock.spark.topics import described
+from tests.integration.redistribute.test_import import start_from
+from tests.integration.redistribute.test_import import take_in as import_checkpoint
+from tests.support.spark.application import Application
 from tests.support.spark.hosts import REPLY_SECONDS, quick_start, running_host
 from tests.support.spark.redistribution import (
     KEY_GROUPS,
@@ -218,21 +223,22 @@ def test_a_job_goes_on_without_a_topic_that_was_deleted_only_when_it_says_so(
     job.rescale(task_count=3)
     job.run()
     assert topics_in_offsets(str(job.checkpoint(2)), runtime.files) == {family.topic("a")}
-    start(job)
+    for index in range(3):
+        start(job, index)
     family.make("b")
     job.config = every.model_copy(update={"task_count": 3})
     family.add(400, 500)
     for index in range(3):
         take_in(job, index, family.topic("b"))
-    start(job)
+        start(job, index)
     family.close()
     job.run()
     assert family.written(job) == family.expected()
 
 
-def start(job: Job) -> None:
-    """A start of the first task, with all checks of one, and its end."""
-    task = RunningTask(job.runtime, task_specs(job.name, job.layout)[0], epoch=1)
+def start(job: Job, index: int = 0) -> None:
+    """A start of a task, with all checks of one, and its end."""
+    task = RunningTask(job.runtime, task_specs(job.name, job.layout)[index], epoch=1)
     task.start()
     task.stop(finish_pending=True)
 
@@ -267,3 +273,31 @@ def test_a_topic_with_another_number_of_partitions_is_named_and_not_read(
     assert told in problem.detail
     with pytest.raises(BrokenTask, match=told):
         start(Job(runtime, job.config))
+
+
+@pytest.mark.long
+def test_an_application_with_a_subscribed_pattern_goes_on_as_a_job(
+    runtime: Runtime, kafka: EmbeddedKafka, keys: Keys, tmp_path: Path
+) -> None:
+    """1. Spark's own source reads two topics by a pattern. 2. Its checkpoint is imported. 3. A third topic appears. A
+    job of three tasks reads on, and the third from its beginning: as a job that has read all of them."""
+    family = Family(kafka, keys, "a", "b")
+    family.add(0, 200)
+
+    def summed(inputs: Mapping[str, DataFrame]) -> DataFrame:
+        return inputs["events"].groupBy("k").agg(F.count("*").alias("c"), F.sum("v").alias("s"))
+
+    topics = {"events": f"{family.base}-.*"}
+    application = Application(runtime.spark, kafka.bootstrap, topics, tmp_path / "application", summed)
+    application.run()
+    sql = {"sql": "SELECT k, count(*) AS c, sum(v) AS s FROM events GROUP BY k"}
+    fields = {"query": sql, "output_mode": "update", "task_count": 3}
+    job = Job(runtime, family.config(output_topic(kafka.bootstrap), **fields))
+    import_checkpoint(job, application.checkpoint)
+    assert start_from(job).state_rows == 60
+    family.make("c")
+    family.add(200, 300)
+    for index in range(3):
+        take_in(job, index, family.topic("c"))
+    job.run()
+    assert job.last_rows("k") == job.unsplit().last_rows("k")

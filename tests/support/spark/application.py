@@ -16,7 +16,8 @@ Query = Callable[[Mapping[str, DataFrame]], DataFrame]
 
 @dataclass(frozen=True)
 class Application:
-    """Reads `topics` by name of the input, and writes nothing that is looked at."""
+    """Reads `topics` by name of the input, each a topic or a pattern with a star, and writes nothing that is looked
+    at."""
 
     spark: SparkSession
     bootstrap: str
@@ -38,6 +39,10 @@ class Application:
 
     def _read(self, session: SparkSession, topic: str) -> DataFrame:
         kafka = session.readStream.format("kafka").option("kafka.bootstrap.servers", self.bootstrap)
-        records = kafka.option("subscribe", topic).option("startingOffsets", "earliest").load()
+        records = (
+            kafka.option("subscribePattern" if "*" in topic else "subscribe", topic)
+            .option("startingOffsets", "earliest")
+            .load()
+        )
         value = F.from_json(F.col("value").cast("string"), VALUE_SCHEMA)
         return records.select(value.alias("r")).select("r.*").withWatermark("at", "10 seconds")

@@ -24,5 +24,6 @@ def task_topics(config: JobConfig, clusters: Clusters, files: Files, checkpoint:
 def take_topics(config: JobConfig, files: Files, checkpoint: str, topics: Topics) -> None:
     """Notes the topics of a task that starts. Raises BrokenTask when one was made again since it was noted."""
     if has_pattern(config):
-        forget_other_topics(files, checkpoint, topics)
+        # The offsets of an excluded topic stand there until a batch has left them out.
+        forget_other_topics(files, checkpoint, topics_in_offsets(checkpoint, files) | topics.keys())
     require_same_topics(files, checkpoint, topics)

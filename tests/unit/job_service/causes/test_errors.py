@@ -37,6 +37,7 @@ ERRORS = [
     ("Authentication failed: Invalid username or password (SaslAuthenticationException)", CauseKind.KAFKA_LOGIN),
     ("SSL handshake failed (SslAuthenticationException)", CauseKind.KAFKA_LOGIN),
     ("kafka did not describe the topics flights: timed out", CauseKind.INPUT_ERROR),
+    ("kafka did not list its topics: timed out", CauseKind.INPUT_ERROR),
     ("This server does not host this topic-partition. (UnknownTopicOrPartitionException)", CauseKind.INPUT_ERROR),
     ("inputs: partition 3 of the topic flights ends at 4, and this task has read to 9", CauseKind.INPUT_ERROR),
     ("tables.airports.header: the first line names other columns", CauseKind.INPUT_ERROR),

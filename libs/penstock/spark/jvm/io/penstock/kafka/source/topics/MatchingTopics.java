@@ -1,6 +1,7 @@
 package io.penstock.kafka.source.topics;
 
 import java.util.Collection;
+import java.util.HashSet;
 import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.ExecutionException;
@@ -25,6 +26,7 @@ public final class MatchingTopics extends SubscribePatternStrategy {
   private static final Logger LOG = LoggerFactory.getLogger(MatchingTopics.class);
 
   private final transient KnownTopics known;
+  private final Set<String> told = new HashSet<>();
   private final long everyNanos;
   private long lookedNanos;
   private boolean hasLooked;
@@ -78,7 +80,7 @@ public final class MatchingTopics extends SubscribePatternStrategy {
     boolean readable = rights == null || rights.isEmpty() || rights.contains(AclOperation.READ);
     if (known.take(topic, found.partitions().size(), readable)) {
       LOG.info("the topic {} is read from now on", topic);
-    } else {
+    } else if (told.add(topic)) {
       LOG.warn("the topic {} is not read: it has {} partitions, and reading it is {}", topic, found.partitions().size(),
           readable ? "allowed" : "denied");
     }
