@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from penstock.config.keygroups import KeyGroupRange
-from penstock.spark.producers import marks_topic, reader_options, writer_options, writes_marks
+from penstock.spark.producers import marks_of, marks_topic, reader_options, writer_options, writes_marks
 from penstock.tasks.spec import TaskSpec
 from tests.support.spark.hosts import job_config
 
@@ -29,6 +29,13 @@ def test_a_reader_waits_for_ever_unless_the_job_drops_late_rows() -> None:
     assert "producerPatienceMillis" not in reader_options(config, source)
     late = config.model_copy(update={"completeness": "drop_late", "completeness_wait_seconds": 1.5})
     assert reader_options(late, source)["producerPatienceMillis"] == "1500"
+
+
+def test_the_producers_of_a_pattern_s_topics_are_not_waited_for() -> None:
+    config = job_config("t", 4, _TOPIC, source={"topic": None, "topic_pattern": "t.*"})
+    (source,) = config.inputs.values()
+    assert reader_options(config, source) == {"announce": "true"}
+    assert marks_of(source) is None
 
 
 def test_the_delay_of_the_input_is_taken_off() -> None:

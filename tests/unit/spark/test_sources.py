@@ -33,6 +33,25 @@ def test_a_task_asks_for_exactly_its_key_groups() -> None:
     assert "maxOffsetsPerTrigger" not in options
 
 
+def test_of_a_pattern_a_task_reads_its_key_groups_of_each_topic() -> None:
+    source = Input(topic_pattern="a.*", excluded_topics=("a.b",), key_groups=8, starting_position="latest")
+    settings = SETTINGS.model_copy(update={"inputs_interval_seconds": 0.25})
+    options = kafka_options(source, KeyGroupRange(2, 5), settings, {})
+    assert options["keyGroups"] == "2-5/8"
+    assert options["newTopicsMillis"] == "250"
+    assert options["subscribePattern"] == r"(?!__|.*\.penstock\-marks$|a\.b$)(?:a.*)"
+    assert "assign" not in options
+    assert options["startingOffsets"] == "latest"
+
+
+def test_a_bounded_source_of_a_pattern_reads_no_topic_that_came_later() -> None:
+    source = Input(topic_pattern="a.*", cluster="eu", key_groups=8)
+    stop_at = {"a.1@eu": {0: 5, 1: 6, 2: 7}, "a2@eu": {0: 1, 1: 2, 2: 3}, "a3": {0: 9, 1: 9, 2: 9}, "b@eu": {0: 1}}
+    stopped = bounded({"subscribePattern": "a.*", "keyGroups": "1-3/8"}, source, KeyGroupRange(1, 3), stop_at)
+    assert json.loads(stopped.pop("stopAtOffsets")) == {"a.1": {"1": 6, "2": 7}, "a2": {"1": 2, "2": 3}}
+    assert stopped == {"subscribePattern": r"a\.1|a2", "keyGroups": "1-3/8"}
+
+
 def test_a_moment_is_looked_up_by_the_source_and_no_record_after_it_means_the_end() -> None:
     source = Input(topic="flights", key_groups=8, starting_position="1970-01-01T01:00:01.5+01:00")
     options = kafka_options(source, KeyGroupRange(2, 5), SETTINGS, {})

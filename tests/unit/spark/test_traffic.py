@@ -35,6 +35,16 @@ def test_what_spark_recorded() -> None:
     assert (found.first, found.records_per_second, found.seconds) == (0, (0.0, 0.09738, 0.09738, 0.0), 10.3)
 
 
+def test_what_is_in_a_topic_that_is_taken_in_did_not_come_in_since() -> None:
+    """The rates begin anew, with what comes into both."""
+    before = {"2": 100, "3": 0}
+    found = rates(
+        after(record(0, before), record(50, before, {"2": 9000, "3": 7}), record(60, before, {"2": 9010, "3": 7}))
+    )
+    assert found is not None
+    assert (found.records_per_second, found.seconds) == ((1.0, 0.0), 10.0)
+
+
 def test_what_comes_counts_not_what_is_read() -> None:
     """A task that lags reads less than comes in."""
     found = rates(after(record(0, {"2": 100, "3": 0}), record(100, {"2": 1100, "3": 50})))

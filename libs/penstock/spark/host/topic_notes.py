@@ -19,6 +19,8 @@ def note_new_topics(tasks: Iterable[RunningTask], topics: Topics) -> None:
         if task.progress is None or not has_pattern(task.spec.config):
             continue
         fresh = (task.progress.offsets.keys() & topics.keys()) - task.noted_topics
+        if not fresh:
+            continue
         try:
             note_topics(task.runtime.files, task.checkpoint, {name: topics[name] for name in fresh})
         except Exception:

@@ -1,0 +1,150 @@
+"""The topics of a pattern, as the brokers have them: which a job reads, and what is wrong with them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from penstock.config.model import JobConfig
+from penstock.kafka.access import Kafka
+from penstock.model.reports import TaskProgress
+from penstock.spark.files import LOCAL_FILES
+from penstock.spark.host.topic_notes import note_new_topics
+from penstock.spark.inputs.identity import note_topics, notes_in
+from penstock.spark.inputs.task_topics import take_topics, task_topics
+from penstock.spark.inputs.topic_checks import input_topics, some_of, topic_problems
+from penstock.spark.topics import Topic
+from tests.support.spark.hosts import job_config
+
+FIELD = "inputs.events.topic_pattern"
+
+
+def reading(pattern: str = "orders-.*", **source: Any) -> JobConfig:
+    fields = {"topic": None, "topic_pattern": pattern, **source}
+    return job_config("x", 4, {"type": "files", "path": "/out"}, source=fields)
+
+
+def clusters(name: str | None) -> Kafka:
+    return Kafka("k:1", cluster=name)
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What the broker was asked for. It has orders-a, orders-b of 4 partitions, and other topics."""
+    told: list[str] = []
+
+    def listed(kafka: Kafka, **_: object) -> frozenset[str]:
+        told.append(f"all of {kafka.cluster}")
+        return frozenset({"orders-a", "orders-b", "other", "__orders-c", "orders-a.penstock-marks"})
+
+    def described(_: Kafka, topics: Collection[str], **__: object) -> dict[str, Topic]:
+        told.extend(sorted(topics))
+        return {topic: Topic(4, id=f"id-{topic}") for topic in topics}
+
+    monkeypatch.setattr("penstock.spark.inputs.topic_checks.listed", listed)
+    monkeypatch.setattr("penstock.spark.topics.described", described)
+    return told
+
+
+def test_all_topics_of_a_pattern_are_asked_for_and_of_a_task_those_that_it_reads(asked: list[str]) -> None:
+    assert input_topics(reading(cluster="eu"), clusters).keys() == {"orders-a@eu", "orders-b@eu"}
+    assert asked == ["all of eu", "orders-a", "orders-b"]
+    asked.clear()
+    known = ["orders-a", "orders-gone", "orders-x", "orders-a@eu"]
+    found = input_topics(reading(excluded_topics=("orders-x",)), clusters, known=known)
+    assert found.keys() == {"orders-a", "orders-gone"}
+    assert asked == ["orders-a", "orders-gone"]
+
+
+@pytest.mark.parametrize(
+    ("topics", "rule", "told"),
+    [
+        ({}, "topic_exists", "no topic matches orders-.*"),
+        ({"orders-a": Topic(4), "orders-b": Topic(3)}, "key_groups_of_topic", "orders-b has 3 partitions"),
+        ({"orders-a": Topic(4), "orders-b": Topic(None)}, "topic_is_there", "orders-b, which the pattern matched, was"),
+        ({"orders-a": Topic(4, may_read=False)}, "topic_readable", "orders-a may not be read"),
+        ({"orders-a": Topic(4), "other": Topic(9)}, None, ""),
+    ],
+)
+def test_each_topic_is_named_that_cannot_be_read(topics: dict[str, Topic], rule: str | None, told: str) -> None:
+    problems = list(topic_problems(reading(), topics))
+    assert [(problem.field, problem.rule) for problem in problems] == ([] if rule is None else [(FIELD, rule)])
+    assert all(told in problem.detail for problem in problems)
+
+
+def test_a_topic_of_two_patterns_is_refused_and_one_pattern_may_be_read_twice() -> None:
+    """Offsets in a checkpoint do not say whose a topic is. A join of an input with itself is no such case."""
+    config = reading()
+    (events,) = config.inputs.values()
+    other = events.model_copy(update={"topic_pattern": ".*-b"})
+    both = config.model_copy(update={"inputs": {"events": events, "other": other, "again": events}})
+    there = {name: Topic(4) for name in ("orders-a", "orders-b", "x-b")}
+    problems = list(topic_problems(both, there))
+    assert {problem.rule for problem in problems} == {"topic_of_one_input"}
+    assert all("the topic orders-b is of inputs." in problem.detail for problem in problems)
+    del there["orders-b"]
+    assert list(topic_problems(both, there)) == []
+
+
+def test_a_few_topics_stand_for_many() -> None:
+    assert some_of([]) == []
+    assert some_of(["a", "b"]) == ["a", "b"]
+    assert some_of([str(number) for number in range(10)]) == ["0", "3", "6", "9"]
+    assert len(some_of([str(number) for number in range(999)])) == 4
+
+
+def batch(folder: Path, number: int, line: str) -> None:
+    for log, text in (("offsets", f"v1\n{{}}\n{line}"), ("commits", "v1\n{}")):
+        (folder / log).mkdir(exist_ok=True)
+        (folder / log / str(number)).write_text(text)
+
+
+@pytest.mark.usefixtures("asked")
+def test_a_start_looks_at_the_topics_of_the_checkpoint_and_forgets_the_notes_of_others(tmp_path: Path) -> None:
+    """1. Before the first batch all topics count. 2. Then those of the checkpoint, whether they are there or not. 3. An
+    excluded one is forgotten once a batch has left it out, not before."""
+    checkpoint = str(tmp_path)
+    config = reading()
+    assert task_topics(config, clusters, LOCAL_FILES, checkpoint).keys() == {"orders-a", "orders-b"}
+    batch(tmp_path, 0, '{"orders-a":{"0":1},"orders-b":{"0":1}}')
+    found = task_topics(config, clusters, LOCAL_FILES, checkpoint)
+    assert found.keys() == {"orders-a", "orders-b"}
+    take_topics(config, LOCAL_FILES, checkpoint, found)
+    without = reading(excluded_topics=("orders-b",))
+    only = task_topics(without, clusters, LOCAL_FILES, checkpoint)
+    assert only.keys() == {"orders-a"}
+    take_topics(without, LOCAL_FILES, checkpoint, only)
+    assert len(notes_in(LOCAL_FILES, checkpoint)) == 2
+    batch(tmp_path, 1, '{"orders-a":{"0":2}}')
+    take_topics(without, LOCAL_FILES, checkpoint, only)
+    (note,) = notes_in(LOCAL_FILES, checkpoint)
+    assert note.endswith("-id-orders-a")
+
+
+def test_topics_that_a_running_task_has_taken_in_are_noted_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks: list[Collection[str]] = []
+
+    def noting(files: Any, checkpoint: str, topics: dict[str, Topic]) -> None:
+        looks.append(topics.keys())
+        note_topics(files, checkpoint, topics)
+
+    monkeypatch.setattr("penstock.spark.host.topic_notes.note_topics", noting)
+    progress = TaskProgress(offsets={"orders-a": {"0": 1}, "orders-new": {"0": 0}})
+    fields = {"progress": progress, "noted_topics": frozenset(), "checkpoint": str(tmp_path)}
+    task: Any = SimpleNamespace(spec=SimpleNamespace(config=reading()), runtime=SimpleNamespace(files=LOCAL_FILES))
+    vars(task).update(fields)
+    topics = {name: Topic(4, id=f"id-{name}") for name in ("orders-a", "orders-new", "orders-unread")}
+    note_new_topics([task], topics)
+    note_new_topics([task], topics)
+    assert sorted(note.rpartition("id-")[2] for note in notes_in(LOCAL_FILES, str(tmp_path))) == [
+        "orders-a",
+        "orders-new",
+    ]
+    assert [sorted(names) for names in looks] == [["orders-a", "orders-new"]]
+    assert cast(Any, task).noted_topics == {"orders-a", "orders-new"}
