@@ -117,3 +117,7 @@ class Input(DeclaredModel):
             return topic == self.full_topic
         name, cluster = topic_and_cluster(topic)
         return cluster == self.cluster and matches(self.topic_pattern, name, self.excluded_topics)
+
+    def excludes(self, topic: str) -> bool:
+        """Whether the input names a topic, by its full name, as one that is not read."""
+        return topic in {full_topic(name, self.cluster) for name in self.excluded_topics}

@@ -10,6 +10,7 @@ from typing import Any, cast
 import pytest
 
 from penstock.config.model import JobConfig
+from penstock.control.errors import BrokenTask
 from penstock.kafka.access import Kafka
 from penstock.model.reports import TaskProgress
 from penstock.spark.files import LOCAL_FILES
@@ -123,6 +124,16 @@ def test_a_start_looks_at_the_topics_of_the_checkpoint_and_forgets_the_notes_of_
     take_topics(without, LOCAL_FILES, checkpoint, only)
     (note,) = notes_in(LOCAL_FILES, checkpoint)
     assert note.endswith("-id-orders-a")
+
+
+@pytest.mark.usefixtures("asked")
+def test_offsets_of_a_topic_that_no_pattern_matches_are_not_passed_over(tmp_path: Path) -> None:
+    """As of a savepoint of a job with another pattern."""
+    batch(tmp_path, 0, '{"orders-a":{"0":1},"payments":{"0":1}}')
+    with pytest.raises(BrokenTask, match="the job has read payments, which no topic_pattern matches"):
+        task_topics(reading(), clusters, LOCAL_FILES, str(tmp_path))
+    both = reading("orders-.*|payments", excluded_topics=("payments",))
+    assert task_topics(both, clusters, LOCAL_FILES, str(tmp_path)).keys() == {"orders-a"}
 
 
 def test_topics_that_a_running_task_has_taken_in_are_noted_once(

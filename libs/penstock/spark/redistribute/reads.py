@@ -46,8 +46,8 @@ def as_read(source: SourceOffsets | None, inputs: Inputs) -> SourceOffsets | Non
     that its input excludes."""
     if source is None or source.line is not None:
         return source
-    excluded = {full_topic(topic, each.cluster) for each in inputs.values() for topic in each.excluded_topics}
     named = {_full_name(topic, inputs): offsets for topic, offsets in source.topics.items()}
+    excluded = {topic for topic in named if any(each.excludes(topic) for each in inputs.values())}
     return replace(source, topics={topic: offsets for topic, offsets in named.items() if topic not in excluded})
 
 

@@ -107,9 +107,8 @@ def problems(found: Application, config: JobConfig, reads: Sequence[Input]) -> I
 
 def _may_be_of(source: SourceOffsets, read: Input) -> bool:
     """Whether the input has all topics of a source, which names them without their cluster, or excludes them."""
-    return bool(source.topics) and all(
-        read.reads(full_topic(topic, read.cluster)) or topic in read.excluded_topics for topic in source.topics
-    )
+    topics = [full_topic(topic, read.cluster) for topic in source.topics]
+    return bool(topics) and all(read.reads(topic) or read.excludes(topic) for topic in topics)
 
 
 def inputs_read_by(frame: DataFrame, config: JobConfig) -> tuple[Input, ...]:
