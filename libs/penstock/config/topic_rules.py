@@ -40,6 +40,9 @@ def _other_inputs(field: str, name: str, source: Input, config: JobConfig) -> It
     """Offsets in a checkpoint name a topic, and not the input: so one input has it. Whether two patterns meet in a
     topic is found where the topics are known (`penstock.spark.inputs.topic_checks`)."""
     for other_name, other in config.inputs.items():
+        if other.full_topic == source.full_topic and set(other.excluded_topics) != set(source.excluded_topics):
+            detail = f"{field}.excluded_topics: inputs.{other_name} has the same topic_pattern, so give both the same"
+            yield Problem(f"{field}.excluded_topics", "topic_of_one_input", detail)
         if other_name != name and other.topic is not None and source.reads(other.full_topic):
             detail = (
                 f"{field}.topic_pattern matches {other.full_topic}, the topic of inputs.{other_name}: a topic belongs "

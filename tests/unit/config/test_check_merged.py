@@ -63,6 +63,11 @@ BROKEN = [
     (job({"inputs": {"m": MANY | {"topic_pattern": "(a+)+"}}}), "inputs.m.topic_pattern", "topic_pattern"),
     (job({"inputs": {"m": MANY | {"topic_pattern": ""}}}), "inputs.m.topic_pattern", "string_too_short"),
     (job({"inputs": {"m": MANY | {"topic_pattern": "fli.*"}}}), "inputs.m.topic_pattern", "topic_of_one_input"),
+    (
+        job({"inputs": {"m": MANY, "n": MANY | {"excluded_topics": ["orders-x"]}}}),
+        "inputs.m.excluded_topics",
+        "topic_of_one_input",
+    ),
     (job({"inputs": {"m": MANY | {"topic_pattern": "cl.*"}}}), "output.topic", "loop"),
     (
         job({"inputs": {"m": MANY | {"topic_pattern": "bad.*"}}, "dead_letter_topic": "bad-ones"}),
@@ -191,7 +196,7 @@ KEPT = [
     job({"task_count": 8}),
     job({"task_count": 4, "max_task_count": 4}),
     job({"inputs": {"raw": RAW}}),
-    job({"inputs": {"m": MANY}}),
+    job({"inputs": {"m": MANY, "n": MANY}}),
     job({"inputs": {"m": MANY | {"topic_pattern": "^(?:fl|orders-).*$", "excluded_topics": ["flights"]}}}),
     job({"inputs": {"m": MANY | {"topic_pattern": ".*", "cluster": "eu"}}}),
     job({"inputs": {"m": MANY | {"topic_pattern": "cl.*"}}, "output": {"allow_loop": True}}),
