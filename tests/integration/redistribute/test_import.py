@@ -167,7 +167,7 @@ def test_what_is_no_whole_checkpoint_is_refused(runtime: Runtime, sums: Applicat
     for name, said in {
         "planned": "finished no batch",
         "old": "perhaps since an older Spark wrote it",
-        "other": "source 0 of its query does not read one Kafka topic",
+        "other": "source 0 of its query does not read Kafka topics",
     }.items():
         with pytest.raises(BrokenTask, match=said):
             read_application(str(copies[name]), files)

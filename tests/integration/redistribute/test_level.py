@@ -198,7 +198,7 @@ def test_the_first_row_beyond_a_time_is_found_as_the_query_reads_it(
     assert producer.flush(30) == 0
     settings, spark = runtime.settings, runtime.spark
     found = [
-        first_beyond(spark, source, settings, millis, {1: span})
+        first_beyond(spark, source, topic, settings, millis, {1: span})
         for millis, span in ((5000, (0, 4)), (5001, (0, 4)), (5000, (1, 3)), (9001, (0, 4)))
     ]
     assert found == [{1: 0}, {1: 3}, {}, {}]
