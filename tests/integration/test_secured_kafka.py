@@ -17,9 +17,10 @@ from penstock.control.errors import Unavailable
 from penstock.kafka.access import Kafka
 from penstock.local import records, topics
 from penstock.model.causes import CauseKind
+from penstock.spark.inputs.topic_checks import input_topics
 from penstock.spark.parts import found_without_spark
 from penstock.spark.settings import SparkSettings
-from penstock.spark.topics import Topic, described
+from penstock.spark.topics import Topic, described, listed
 from penstock.tasks.analysis import AnalysisReport, AnalysisRequest
 from penstock.tasks.redistribution import Layout, SealRequest
 from services.job_service.causes.errors import kind_of
@@ -83,6 +84,10 @@ def test_who_is_let_in_has_the_rights_of_its_acls(broker: SecuredKafka, tokens: 
     problems = found_without_spark(config, True, settings=settings).problems
     assert [(each.field, each.rule) for each in problems] == [("inputs.events.topic", "topic_readable")]
     assert "may not read the topic others: grant it READ" in problems[0].detail
+    assert listed(bob) == {"orders"}
+    pattern = {"topic": None, "topic_pattern": "or.*|others"}
+    several = job_config("x", 2, {"type": "files", "path": "/out"}, source=pattern)
+    assert input_topics(several, settings.cluster).keys() == {"orders"}
 
     assert records.produce(broker.by_administrator, "orders", 2, io.StringIO('{"n": 1}\n{"n": 2}\n')) == 2
     assert [(each.name, each.partitions) for each in topics.list_topics(bob)] == [("orders", 2)]
@@ -105,7 +110,8 @@ def test_a_refused_login_is_told_as_such(broker: SecuredKafka, tokens: str) -> N
         "a client without a login": Kafka(broker.certificates, "SSL", authorities=broker.authority.certificate),
     }
     for who, kafka in refused.items():
-        for ask in (lambda: described(kafka, ["orders"]), lambda: topics.list_topics(kafka)):  # noqa: B023
+        asks = (lambda: described(kafka, ["orders"]), lambda: listed(kafka), lambda: topics.list_topics(kafka))  # noqa: B023
+        for ask in asks:
             with pytest.raises(Unavailable, match=r"\Akafka refuses ") as caught:
                 ask()
             assert caught.value.detail.startswith(f"kafka refuses {who}")
