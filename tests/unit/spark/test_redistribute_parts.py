@@ -185,6 +185,16 @@ def test_offsets_of_excluded_topics_are_forgotten() -> None:
     assert as_read(noted, inputs_of([many])) == source("a1", p0=1)
 
 
+def test_a_topic_that_one_input_excludes_and_another_reads_stays() -> None:
+    """Where a pattern matches the topic of another input, that is what the rule says to do."""
+    inputs = inputs_of(
+        [Input(topic_pattern="a.*", excluded_topics=("a2",), key_groups=8), Input(topic="a2", key_groups=8)]
+    )
+    sources = [as_read(source("a1", p0=1), inputs), as_read(source("a2", p0=2), inputs)]
+    assert sources == [source("a1", p0=1), source("a2", p0=2)]
+    assert reads_of([sources], inputs, begun=True) == (read("a.*", "a1"), read("a2", "a2"))
+
+
 def reading(*names: str) -> dict[str, Input]:
     """Inputs of a topic, or of a pattern where there is a star."""
     found = [(*topic_and_cluster(name), "topic_pattern" if "*" in name else "topic") for name in names]
@@ -220,6 +230,24 @@ def test_a_topic_of_two_patterns_is_of_the_source_that_only_one_of_them_reads() 
     assert reads_of([noted("a+ab", "ab+b")], inputs, begun=True) == (read("a.*", "a", "ab"), read(".*b", "ab", "b"))
     with pytest.raises(BrokenCheckpoint, match="source 0 of the query reads ab"):
         reads_of([noted("ab", "b")], inputs, begun=True)
+
+
+def test_a_source_without_topics_is_of_a_pattern_that_no_other_source_reads() -> None:
+    """All topics of the pattern are excluded now, or none was there."""
+    assert reads_of([noted("", "b")], reading("a.*", "b"), begun=True) == (read("a.*"), read("b", "b"))
+    assert reads_of([noted("a1", "")], reading("b.*", "a.*"), begun=True) == (read("a.*", "a1"), read("b.*"))
+    assert reads_of([noted("a1", "")], reading("a.*"), begun=True) == (read("a.*", "a1"), read("a.*"))
+
+
+@pytest.mark.parametrize(
+    ("inputs", "tasks"),
+    [(["a.*", "b"], noted("a1", "")), (["a", "b"], noted("a", "")), (["a"], noted("")), (["a.*", "b"], noted("", ""))],
+)
+def test_a_source_without_topics_is_refused_where_it_may_be_of_a_topic(
+    inputs: list[str], tasks: list[SourceOffsets | None]
+) -> None:
+    with pytest.raises(BrokenCheckpoint, match="reads no topic: expected topics of one input"):
+        reads_of([tasks], reading(*inputs), begun=True)
 
 
 @pytest.mark.parametrize(

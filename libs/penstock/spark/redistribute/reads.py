@@ -6,7 +6,7 @@ different ones of them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -43,12 +43,11 @@ def input_of(topic: str, inputs: Inputs) -> Input:
 
 def as_read(source: SourceOffsets | None, inputs: Inputs) -> SourceOffsets | None:
     """The source with the full names of its topics, where they have plain ones of one input only, and without those
-    that its input excludes."""
+    that an input excludes and none reads."""
     if source is None or source.line is not None:
         return source
     named = {_full_name(topic, inputs): offsets for topic, offsets in source.topics.items()}
-    excluded = {topic for topic in named if any(each.excludes(topic) for each in inputs.values())}
-    return replace(source, topics={topic: offsets for topic, offsets in named.items() if topic not in excluded})
+    return replace(source, topics={topic: offsets for topic, offsets in named.items() if not _is_left(topic, inputs)})
 
 
 def reads_of(tasks: Sequence[Sources], inputs: Inputs, *, begun: bool) -> tuple[Read, ...]:
@@ -56,25 +55,50 @@ def reads_of(tasks: Sequence[Sources], inputs: Inputs, *, begun: bool) -> tuple[
 
     Raises BrokenCheckpoint when the tasks contradict each other or the job.
     """
-    reads: list[Read] = []
+    found: list[Read | None] = []
     for number in range(max(map(len, tasks))):
         known = [sources[number] for sources in tasks if number < len(sources)]
         noted = [source for source in known if source is not None]
         if not noted and not begun:
             break
-        reads.append(_read(number, noted, inputs))
-    return tuple(reads)
+        found.append(_read(number, noted, inputs))
+    claimed = {read.name for read in found if read is not None}
+    return tuple(_of_no_topic(number, claimed, inputs) if read is None else read for number, read in enumerate(found))
 
 
-def _read(number: int, noted: Sequence[SourceOffsets], inputs: Inputs) -> Read:
+def _read(number: int, noted: Sequence[SourceOffsets], inputs: Inputs) -> Read | None:
+    """None for a source that has taken in no topic, or had only topics that are excluded now."""
     if noted and all(source.line is not None for source in noted):
         return Read(None, frozenset())
     topics = frozenset(topic for source in noted for topic in source.topics)
+    if noted and not topics:
+        return None
     names = [name for name, each in inputs.items() if noted and all(map(each.reads, topics))]
     if len(names) != 1:
-        told = ", ".join(sorted(topics)) or "no topic"
-        raise BrokenCheckpoint(f"source {number} of the query reads {told}: expected topics of one input of the job")
+        raise _unclear(number, topics)
     return Read(names[0], topics)
+
+
+def _of_no_topic(number: int, claimed: Collection[str | None], inputs: Inputs) -> Read:
+    """A source without topics is of a pattern that no other source reads. Several such patterns have nothing to tell
+    them apart, and no offsets to mistake: it is any of them."""
+    rest = [each for name, each in inputs.items() if name not in claimed] or list(inputs.values())
+    of_patterns = [each for each in rest if each.topic is None]
+    if len(of_patterns) != len(rest):
+        raise _unclear(number, ())
+    return Read(of_patterns[0].full_topic, frozenset())
+
+
+def _unclear(number: int, topics: Collection[str]) -> BrokenCheckpoint:
+    told = ", ".join(sorted(topics)) or "no topic"
+    return BrokenCheckpoint(f"source {number} of the query reads {told}: expected topics of one input of the job")
+
+
+def _is_left(topic: str, inputs: Inputs) -> bool:
+    """Whether the job reads a topic no more. What one input excludes may be another one's."""
+    return any(each.excludes(topic) for each in inputs.values()) and not any(
+        each.reads(topic) for each in inputs.values()
+    )
 
 
 def _full_name(topic: str, inputs: Inputs) -> str:
