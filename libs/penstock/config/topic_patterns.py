@@ -17,7 +17,7 @@ from penstock.config.topics import full_topic, topic_and_cluster
 LONGEST_PATTERN = 4_000
 # Neither a topic nor a pattern has it. A path that begins so has a slash.
 _MARK = "~"
-_MOST_WAYS = 250**3
+_MOST_WAYS = 250**2
 _DEEPEST = 5
 # As many as a name has characters.
 _WAYS_OF_REPETITION = 250
@@ -43,8 +43,8 @@ def problem_of(pattern: str) -> str | None:
         return str(error)
     if ways > _MOST_WAYS:
         return (
-            "it can match a name in too many ways, which may take hours: write at most three of * + {n,m} one after "
-            "the other, and fewer with groups of alternatives or ? between them"
+            "it can match a name in too many ways, which takes too long with many topics: write at most two of * + "
+            "{n,m} one after the other, and fewer with groups of alternatives or ? between them"
         )
     try:
         re.compile(pattern)

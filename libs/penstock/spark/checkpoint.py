@@ -89,13 +89,12 @@ def planned_batch(checkpoint: str, batch_id: int, files: Files = LOCAL_FILES) ->
 
 
 def topics_in_offsets(checkpoint: str, files: Files = LOCAL_FILES) -> frozenset[str]:
-    """The full names of the topics of the last finished batch; none before it. Raises BrokenCheckpoint when its entry
-    in the offsets log is missing or unreadable."""
-    batch_id = last_commit(checkpoint, files)
-    if batch_id is None:
-        return frozenset()
-    offsets = [json.loads(line) for line in planned_batch(checkpoint, batch_id, files).sources if line is not None]
-    return frozenset(topic for each in offsets for topic in each)
+    """The full names of the topics of the last finished batch and of the last planned one, which will be repeated;
+    none before them. Raises BrokenCheckpoint when an entry in the offsets log is missing or unreadable."""
+    batches = {last_commit(checkpoint, files), last_offset(checkpoint, files)}
+    known = [planned_batch(checkpoint, batch_id, files) for batch_id in batches if batch_id is not None]
+    lines = [line for batch in known for line in batch.sources]
+    return frozenset(topic for line in lines if line is not None for topic in json.loads(line))
 
 
 def watermark_ms(checkpoint: str, batch_id: int, files: Files = LOCAL_FILES) -> int:

@@ -134,8 +134,8 @@ class RunningTask:
     """A task from its start to its end. Its methods are called by one thread at a time.
 
     Without an epoch it goes on in the epoch that its checkpoint is in (`penstock.spark.files.LocalFiles.claim`).
-    `mark`: the commit that asks for this. `state`, `progress`, `traffic`, `batches`, `rows_per_offset`, `malformed`,
-    `input_problems` and `noted_topics` are what the host last saw of it.
+    `mark`: the commit that asks for this. `state`, `progress`, `traffic`, `batches`, `rows_per_offset`, `malformed` and
+    `input_problems` are what the host last saw of it.
     """
 
     def __init__(self, runtime: Runtime, spec: TaskSpec, epoch: int | None, mark: Mark | None = None) -> None:
@@ -152,7 +152,6 @@ class RunningTask:
         self.rows_per_offset: tuple[float, ...] = ()
         self.malformed: Counts = ()
         self.input_problems: Mapping[str, str] = {}
-        self.noted_topics: frozenset[str] = frozenset()
         self._frame: TaskFrame | None = None
         self._query: StreamingQuery | None = None
         self._pool: str | None = None

@@ -42,7 +42,7 @@ BAD = [
     ("(a", "not closed"),
     ("a)", "not opened"),
     ("((((((a))))))", "deep"),
-    (".*.*.*.*", "too many ways"),
+    (".*-.*-.*", "too many ways"),
     ("a?" * 30, "too many ways"),
     ("(a|a)" * 30, "too many ways"),
     ("(a?a?a?)?" * 10, "too many ways"),
@@ -88,11 +88,12 @@ def test_names_are_not_read_as_expressions() -> None:
     assert [name for name in ("a-1", "b.x", "b-x") if matches(expression, name)] == ["a-1", "b.x"]
 
 
-@pytest.mark.parametrize("pattern", [".*-.*-.*x", "(.*-.*|-*-*)-?x", "-{0,249}-{0,249}-{0,249}x"])
-def test_the_slowest_pattern_takes_no_second(pattern: str) -> None:
+@pytest.mark.parametrize("pattern", [".*-.*x", "(?:-*-?|-*)x", "-{0,249}-{0,249}x"])
+def test_the_slowest_pattern_is_quick_with_many_names(pattern: str) -> None:
+    """Others may make topics of such names."""
     begun = process_time()
     assert problem_of(pattern) is None
-    assert not matches(pattern, "-" * 249)
+    assert not any(matches(pattern, "-" * (249 - number)) for number in range(50))
     assert process_time() - begun < 1
 
 

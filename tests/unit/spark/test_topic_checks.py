@@ -4,21 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
+from confluent_kafka import Uuid
 
 from penstock.config.model import JobConfig
 from penstock.control.errors import BrokenTask
 from penstock.kafka.access import Kafka
-from penstock.model.reports import TaskProgress
+from penstock.spark.checkpoint import topics_in_offsets
 from penstock.spark.files import LOCAL_FILES
-from penstock.spark.host.topic_notes import note_new_topics
 from penstock.spark.inputs.identity import note_topics, notes_in
 from penstock.spark.inputs.task_topics import take_topics, task_topics
 from penstock.spark.inputs.topic_checks import input_topics, some_of, topic_problems
-from penstock.spark.topics import Topic
+from penstock.spark.topics import Topic, id_text
 from tests.support.spark.hosts import job_config
 
 FIELD = "inputs.events.topic_pattern"
@@ -136,26 +135,20 @@ def test_offsets_of_a_topic_that_no_pattern_matches_are_not_passed_over(tmp_path
     assert task_topics(both, clusters, LOCAL_FILES, str(tmp_path)).keys() == {"orders-a"}
 
 
-def test_topics_that_a_running_task_has_taken_in_are_noted_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    looks: list[Collection[str]] = []
+def test_the_topics_of_a_planned_batch_count_as_those_of_the_last_finished_one(tmp_path: Path) -> None:
+    """The next start repeats it: it takes orders-b in, and orders-c out."""
+    batch(tmp_path, 0, '{"orders-a":{"0":1},"orders-c":{"0":1}}')
+    batch(tmp_path, 1, '{"orders-a":{"0":1},"orders-b":{"0":0}}')
+    assert topics_in_offsets(str(tmp_path), LOCAL_FILES) == {"orders-a", "orders-b"}
+    (tmp_path / "commits" / "1").unlink()
+    assert topics_in_offsets(str(tmp_path), LOCAL_FILES) == {"orders-a", "orders-b", "orders-c"}
+    (tmp_path / "commits" / "0").unlink()
+    assert topics_in_offsets(str(tmp_path), LOCAL_FILES) == {"orders-a", "orders-b"}
 
-    def noting(files: Any, checkpoint: str, topics: dict[str, Topic]) -> None:
-        looks.append(topics.keys())
-        note_topics(files, checkpoint, topics)
 
-    monkeypatch.setattr("penstock.spark.host.topic_notes.note_topics", noting)
-    progress = TaskProgress(offsets={"orders-a": {"0": 1}, "orders-new": {"0": 0}})
-    fields = {"progress": progress, "noted_topics": frozenset(), "checkpoint": str(tmp_path)}
-    task: Any = SimpleNamespace(spec=SimpleNamespace(config=reading()), runtime=SimpleNamespace(files=LOCAL_FILES))
-    vars(task).update(fields)
-    topics = {name: Topic(4, id=f"id-{name}") for name in ("orders-a", "orders-new", "orders-unread")}
-    note_new_topics([task], topics)
-    note_new_topics([task], topics)
-    assert sorted(note.rpartition("id-")[2] for note in notes_in(LOCAL_FILES, str(tmp_path))) == [
-        "orders-a",
-        "orders-new",
+def test_the_source_notes_topics_as_a_start_does(tmp_path: Path) -> None:
+    """`KnownTopicsTest` has the same name of a file."""
+    note_topics(LOCAL_FILES, str(tmp_path), {"orders-a@eu": Topic(4, id=id_text(Uuid(1, -1)))})
+    assert notes_in(LOCAL_FILES, str(tmp_path)) == [
+        "TOPIC-bdbd667de809c6b3113a68823b341835-0000000000000001ffffffffffffffff"
     ]
-    assert [sorted(names) for names in looks] == [["orders-a", "orders-new"]]
-    assert cast(Any, task).noted_topics == {"orders-a", "orders-new"}

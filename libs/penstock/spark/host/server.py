@@ -45,7 +45,6 @@ from penstock.spark.host.loads import LoadMeter
 from penstock.spark.host.pipes import MessageWriter
 from penstock.spark.host.queues import TaskQueues, Work
 from penstock.spark.host.tasks import TaskTable
-from penstock.spark.host.topic_notes import note_new_topics
 from penstock.spark.inputs.watch import InputWatch
 from penstock.spark.settings import SparkSettings
 from penstock.spark.task import Runtime
@@ -252,7 +251,6 @@ class Host:
                 continue
             for task_id, problems in found.items():
                 tasks[task_id].input_problems = problems
-            note_new_topics(tasks.values(), watch.topics)
 
     def _on_thread_error(self, failed: threading.ExceptHookArgs) -> None:
         """A host without one of its threads would be blind: it ends. The end of the JVM shows here, too."""

@@ -40,17 +40,15 @@ class _Keys(NamedTuple):
 
 
 class InputWatch:
-    """What is wrong with the inputs of tasks that run. For use by one thread.
-
-    `topics`: what the last look saw, of the clusters that answered.
-    """
+    """What is wrong with the inputs of tasks that run. For use by one thread."""
 
     def __init__(self, session: SparkSession, clusters: Clusters, clock: Clock) -> None:
         self._session = session
         self._clusters = clusters
         self._clock = clock
         self._sampled: dict[_Keys, tuple[float, Problem | None]] = {}
-        self.topics: Topics = {}
+        # What the last look saw, of the clusters that answered.
+        self._topics: Topics = {}
 
     def check(self, specs: Iterable[TaskSpec]) -> dict[str, dict[str, str]]:
         """By task the kinds of alerts with their reasons; tasks without any are there, too. Left out are tasks with an
@@ -71,12 +69,12 @@ class InputWatch:
                 answering.add(cluster)
             except (Unavailable, BrokenTask) as error:
                 log.warning("inputs not looked at", cluster=cluster, error=error.detail)
-        self.topics = known
+        self._topics = known
         return answering
 
     def _problems(self, spec: TaskSpec) -> dict[str, str]:
         found: dict[str, str] = {}
-        for problem in topic_problems(spec.config, self.topics):
+        for problem in topic_problems(spec.config, self._topics):
             if problem.rule == PARTITIONS or _is_topic_left_out(problem):
                 found.setdefault(AlertKind.PARTITIONS_NOT_READ, problem.detail)
         for keys in self._keys_of(spec):
@@ -89,7 +87,7 @@ class InputWatch:
         return {
             _keys(name, source, topic): source
             for name, source in spec.config.inputs.items()
-            for topic in topics_read(source, self.topics)
+            for topic in topics_read(source, self._topics)
         }
 
     def _sample(self, tasks: Iterable[TaskSpec]) -> None:

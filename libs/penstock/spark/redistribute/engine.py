@@ -100,10 +100,11 @@ class _Redistribution:
         old = OldGeneration(self._runtime, self._request.job, layout, _mark_of(self._request))
         with self._phase("finish"):
             old.take_over()
-            self._notes = old.notes()
             settled = old.finish_pending()
         with self._phase("level"):
             levelled = old.level(layout.config.completeness)
+        # Tasks that read on may have taken topics in.
+        self._notes = old.notes()
         return old.positions(), {"settled": settled, **levelled}
 
     def _begin(self, positions: Sequence[Position]) -> None:

@@ -2,6 +2,7 @@ package io.penstock.kafka.source;
 
 import io.penstock.kafka.source.topics.MatchingTopics;
 import io.penstock.kafka.source.topics.PatternProvider;
+import io.penstock.kafka.source.topics.TopicNotes;
 import java.time.ZoneId;
 import java.util.Optional;
 import org.apache.spark.sql.connector.read.streaming.MicroBatchStream;
@@ -32,6 +33,7 @@ public final class BalancedScan extends KafkaSourceProvider.KafkaScan {
   public MicroBatchStream toMicroBatchStream(String checkpointLocation) {
     // Spark notes there where it began, without the name of the cluster.
     String notes = options.names().cluster().map(name -> checkpointLocation + "@" + name).orElse(checkpointLocation);
-    return new BalancedStream((KafkaMicroBatchStream) super.toMicroBatchStream(notes), options, topics);
+    TopicNotes ids = TopicNotes.of(checkpointLocation, options.names());
+    return new BalancedStream((KafkaMicroBatchStream) super.toMicroBatchStream(notes), options, topics, ids);
   }
 }

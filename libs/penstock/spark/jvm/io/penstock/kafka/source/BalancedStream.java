@@ -19,6 +19,7 @@ import io.penstock.kafka.source.plan.PartitionOrder;
 import io.penstock.kafka.source.skew.SkewGauge;
 import io.penstock.kafka.source.topics.MatchingTopics;
 import io.penstock.kafka.source.topics.TopicIntake;
+import io.penstock.kafka.source.topics.TopicNotes;
 import io.penstock.spark42.BoundedWatermark;
 import io.penstock.spark42.QuiesceOrder;
 import io.penstock.spark42.ReadState;
@@ -70,13 +71,13 @@ final class BalancedStream
   private boolean hasLooked;
   private String startText = "";
 
-  /** {@code topics}: of a source that reads the same partitions of all topics of a pattern. */
-  BalancedStream(KafkaMicroBatchStream spark, SourceOptions options, Optional<MatchingTopics> topics) {
+  /** {@code topics}: of a source that reads the same partitions of all topics of a pattern, with where it notes them. */
+  BalancedStream(KafkaMicroBatchStream spark, SourceOptions options, Optional<MatchingTopics> topics, TopicNotes notes) {
     this.spark = spark;
     this.options = options;
     this.names = options.names();
     this.logs = new KafkaLogs(spark, options.times());
-    this.intake = new TopicIntake(topics, logs);
+    this.intake = new TopicIntake(topics, logs, notes);
     this.planner = new BatchPlanner(options.balance(), options.toleranceMillis(), logs);
     this.skew = new SkewGauge(logs, options.skewEveryBatches(), options.skewWarningMillis());
     this.idle = options.idleTimeoutMillis().isEmpty()
@@ -114,7 +115,8 @@ final class BalancedStream
     }
     Map<TopicPartition, Long> starts = parse(start);
     Map<TopicPartition, Long> available = ofSpark(sparksEnd);
-    boolean takesIn = intake.add(starts, available, order.isEmpty());
+    boolean forgets = order.isEmpty() && intake.forgets(allOf(start));
+    boolean changesTopics = intake.add(starts, available, order.isEmpty()) || forgets;
     followProducers(starts);
     Map<TopicPartition, Long> bounded = cuts.map(own -> Cuts.bound(own, names, starts, available)).orElse(available);
     Map<TopicPartition, Long> ends = ends(starts, bounded, limits);
@@ -123,15 +125,16 @@ final class BalancedStream
     if (skew.isOn()) {
       skew.afterPlan(starts, ends, latest(available));
     }
-    boolean isIdle = available.equals(starts) && cuts.isEmpty() && !takesIn;
+    boolean isIdle = available.equals(starts) && cuts.isEmpty() && !changesTopics;
     if (isIdle) {
       readAllNanos = OptionalLong.of(asked);
     }
-    if (ends.equals(starts) && !takesIn) {
+    if (ends.equals(starts) && !changesTopics) {
       return noNewRows(start, isIdle);
     }
     idle.ifPresent(IdleInput::recordRows);
-    return named(ends.equals(ofSpark(sparksEnd)) ? sparksEnd : ofMap(ends));
+    Map<TopicPartition, Long> sparks = intake.isOn() ? ofSpark(sparksEnd) : available;
+    return named(ends.equals(sparks) ? sparksEnd : ofMap(ends));
   }
 
   @Override
@@ -158,7 +161,11 @@ final class BalancedStream
 
   @Override
   public Offset initialOffset() {
-    return named(spark.initialOffset());
+    Offset begin = spark.initialOffset();
+    if (intake.isOn()) {
+      intake.begin(ofSpark(begin).keySet());
+    }
+    return named(begin);
   }
 
   @Override
@@ -173,9 +180,8 @@ final class BalancedStream
     batchStart = Optional.of(start);
     producers.ifPresent(hold -> hold.batchEndsAt(parse(end)));
     boundWatermark();
-    Map<TopicPartition, Long> starts = parse(start);
-    return PartitionOrder.of(
-        spark.planInputPartitions(toSparks(start), ofMap(intake.endsOfRead(starts, parse(end)))));
+    Offset ends = intake.isOn() ? ofMap(intake.endsOfRead(parse(start), parse(end))) : toSparks(end);
+    return PartitionOrder.of(spark.planInputPartitions(toSparks(start), ends));
   }
 
   @Override
@@ -359,7 +365,10 @@ final class BalancedStream
   }
 
   private Offset toSparks(Offset offset) {
-    return ofMap(parse(offset));
+    if (intake.isOn() || offset instanceof RewrittenOffset && names.cluster().isPresent()) {
+      return ofMap(parse(offset));
+    }
+    return offset instanceof RewrittenOffset ? spark.deserializeOffset(offset.json()) : offset;
   }
 
   private Offset ofMap(Map<TopicPartition, Long> offsets) {
@@ -377,7 +386,12 @@ final class BalancedStream
   }
 
   private Map<TopicPartition, Long> parse(Offset offset) {
-    return intake.read(names.parse(offset.json(), "offsets of the checkpoint"));
+    return intake.read(allOf(offset));
+  }
+
+  /** With those of topics that the source does not read any more. */
+  private Map<TopicPartition, Long> allOf(Offset offset) {
+    return names.parse(offset.json(), "offsets of the checkpoint");
   }
 
   private static Map<TopicPartition, Long> ofSpark(Offset offset) {

@@ -29,6 +29,11 @@ public record ClusterNames(Optional<String> cluster) {
     return own;
   }
 
+  /** The name that a topic of the cluster has outside of the source. */
+  public String full(String topic) {
+    return cluster.map(name -> topic + SEPARATOR + name).orElse(topic);
+  }
+
   /** The name of the cluster in a topic's name. Empty for a topic of the cell's own. */
   private static Optional<String> clusterOf(String topic) {
     int at = topic.indexOf(SEPARATOR);

@@ -1,6 +1,7 @@
 package io.penstock.kafka.source.topics;
 
 import java.util.Collection;
+import java.util.HashSet;
 import java.util.Set;
 import java.util.TreeSet;
 import java.util.regex.Pattern;
@@ -12,9 +13,14 @@ import org.apache.kafka.common.TopicPartition;
  * that the query fails then.
  */
 final class KnownTopics {
+  /** Topics that do not fit may be many, and seldom come to fit: they are asked for each so many looks. */
+  static final int LOOKS_BETWEEN = 10;
+
   private final Pattern pattern;
   private final KeyGroups keyGroups;
   private final Set<String> topics = new TreeSet<>();
+  private final Set<String> refused = new HashSet<>();
+  private long looks;
 
   KnownTopics(String regex, KeyGroups keyGroups) {
     this.pattern = Pattern.compile(regex);
@@ -25,9 +31,17 @@ final class KnownTopics {
     return pattern.matcher(topic).matches();
   }
 
-  /** Those of the names that match and are not read yet. */
+  /** A look at all names: those of them that match, are not read yet, and are to be asked for now. */
   Set<String> unknown(Collection<String> names) {
-    return names.stream().filter(name -> !topics.contains(name) && matches(name)).collect(Collectors.toSet());
+    boolean all = looks++ % LOOKS_BETWEEN == 0;
+    return names.stream()
+        .filter(name -> !topics.contains(name) && (all || !refused.contains(name)) && matches(name))
+        .collect(Collectors.toSet());
+  }
+
+  /** The topic does not fit. Returns whether that is new. */
+  boolean refuse(String topic) {
+    return refused.add(topic);
   }
 
   /** A topic is taken whole or not at all. Returns whether it is taken. */

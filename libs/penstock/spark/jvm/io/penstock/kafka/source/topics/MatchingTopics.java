@@ -1,8 +1,9 @@
 package io.penstock.kafka.source.topics;
 
 import java.util.Collection;
-import java.util.HashSet;
+import java.util.HashMap;
 import java.util.Map;
+import java.util.Optional;
 import java.util.Set;
 import java.util.concurrent.ExecutionException;
 import org.apache.kafka.clients.admin.Admin;
@@ -11,7 +12,10 @@ import org.apache.kafka.clients.admin.TopicDescription;
 import org.apache.kafka.common.KafkaException;
 import org.apache.kafka.common.KafkaFuture;
 import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.Uuid;
 import org.apache.kafka.common.acl.AclOperation;
+import org.apache.kafka.common.errors.InterruptException;
+import org.apache.kafka.common.errors.TopicAuthorizationException;
 import org.apache.kafka.common.errors.UnknownTopicOrPartitionException;
 import org.apache.spark.sql.kafka010.SubscribePatternStrategy;
 import org.slf4j.Logger;
@@ -20,13 +24,14 @@ import scala.jdk.javaapi.CollectionConverters;
 
 /**
  * Spark's list of the partitions that a source reads, by a pattern of topics: of each matching topic the same range. It
- * asks Kafka for new topics at most once in a time.
+ * asks Kafka for new topics at most once in a time. Where Kafka does not answer that, the topics that are read are read
+ * on.
  */
 public final class MatchingTopics extends SubscribePatternStrategy {
   private static final Logger LOG = LoggerFactory.getLogger(MatchingTopics.class);
 
   private final transient KnownTopics known;
-  private final Set<String> told = new HashSet<>();
+  private final transient Map<String, Uuid> ids = new HashMap<>();
   private final long everyNanos;
   private long lookedNanos;
   private boolean hasLooked;
@@ -48,11 +53,20 @@ public final class MatchingTopics extends SubscribePatternStrategy {
     known.keep(partitions);
   }
 
+  /** Kafka's id of a topic that this object has found; empty where Kafka has no ids. */
+  public synchronized Optional<Uuid> id(String topic) {
+    return Optional.ofNullable(ids.get(topic)).filter(id -> !id.equals(Uuid.ZERO_UUID));
+  }
+
   @Override
   public synchronized scala.collection.immutable.Set<TopicPartition> assignedTopicPartitions(Admin admin) {
     long now = System.nanoTime();
     if (!hasLooked || now - lookedNanos >= everyNanos) {
-      look(admin);
+      try {
+        look(admin);
+      } catch (KafkaException error) {
+        passOver(error, "topics");
+      }
       hasLooked = true;
       lookedNanos = now;
     }
@@ -71,18 +85,37 @@ public final class MatchingTopics extends SubscribePatternStrategy {
         take(topic, answer(description));
       } catch (UnknownTopicOrPartitionException gone) {
         LOG.info("the topic {} was deleted before it was read", topic);
+      } catch (TopicAuthorizationException denied) {
+        refuse(topic, "it may not be described");
+      } catch (KafkaException error) {
+        passOver(error, topic);
       }
     });
   }
 
+  /** New topics can wait, and those that are read need no look. Raises the error where no topic may be known. */
+  private void passOver(KafkaException error, String what) {
+    if (!hasLooked || error instanceof InterruptException) {
+      throw error;
+    }
+    LOG.warn("Kafka was asked for {} to read, and will be asked again", what, error);
+  }
+
+  private void refuse(String topic, String why) {
+    if (known.refuse(topic)) {
+      LOG.warn("the topic {} is not read: {}", topic, why);
+    }
+  }
+
   private void take(String topic, TopicDescription found) {
-    Set<AclOperation> rights = found.authorizedOperations();
-    boolean readable = rights == null || rights.isEmpty() || rights.contains(AclOperation.READ);
+    Set<AclOperation> granted = found.authorizedOperations();
+    boolean readable = granted == null || granted.isEmpty() || granted.contains(AclOperation.READ);
     if (known.take(topic, found.partitions().size(), readable)) {
+      ids.put(topic, found.topicId());
       LOG.info("the topic {} is read from now on", topic);
-    } else if (told.add(topic)) {
-      LOG.warn("the topic {} is not read: it has {} partitions, and reading it is {}", topic, found.partitions().size(),
-          readable ? "allowed" : "denied");
+    } else {
+      String rights = readable ? "allowed" : "denied";
+      refuse(topic, "it has " + found.partitions().size() + " partitions, and reading it is " + rights);
     }
   }
 

@@ -5,13 +5,20 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import io.penstock.kafka.source.offsets.ClusterNames;
+import java.nio.file.Path;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import java.util.Set;
+import java.util.stream.Stream;
+import org.apache.hadoop.conf.Configuration;
 import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.Uuid;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 import org.junit.jupiter.params.provider.ValueSource;
@@ -34,6 +41,35 @@ class KnownTopicsTest {
     assertFalse(known.take("a", partitions, readable));
     assertEquals(Set.of(), known.partitions());
     assertEquals(Set.of("a"), known.unknown(List.of("a"))); // and is looked at again
+  }
+
+  @Test
+  void oneThatDoesNotFitIsAskedForSeldom() {
+    assertEquals(Set.of("a"), known.unknown(List.of("a")));
+    assertTrue(known.refuse("a"));
+    assertFalse(known.refuse("a"));
+    for (int look = 1; look < KnownTopics.LOOKS_BETWEEN; look++) {
+      assertEquals(Set.of("a2"), known.unknown(List.of("a", "a2")));
+    }
+    assertEquals(Set.of("a", "a2"), known.unknown(List.of("a", "a2")));
+  }
+
+  @Test
+  void offsetsOfTopicsThatDoNotMatchAnyMoreAreForgottenByABatch() {
+    var some = new MatchingTopics("a.*", SOME, 0);
+    var intake = new TopicIntake(Optional.of(some), null, null);
+    assertTrue(intake.forgets(Map.of(part("a1", 1), 5L, part("b", 1), 5L)));
+    assertFalse(intake.forgets(Map.of(part("a1", 1), 5L)));
+    assertFalse(new TopicIntake(Optional.empty(), null, null).forgets(Map.of(part("b", 1), 5L)));
+  }
+
+  @Test
+  void aTopicIsNotedOnceByTheNameOfItsClusterAndItsId(@TempDir Path checkpoint) {
+    var names = new ClusterNames(Optional.of("eu"));
+    var notes = new TopicNotes(checkpoint + "/sources/0", names, () -> new Configuration(false));
+    notes.note("orders-a", new Uuid(1, -1));
+    notes.note("orders-a", new Uuid(2, 2));
+    assertEquals(List.of("TOPIC-bdbd667de809c6b3113a68823b341835-0000000000000001ffffffffffffffff"), visible(checkpoint));
   }
 
   @Test
@@ -63,6 +99,10 @@ class KnownTopicsTest {
     assertThrows(IllegalArgumentException.class, () -> PatternProvider.of(options("keyGroups", "0-4/8", "assign", "{}")));
     var every = options("subscribePattern", "a.*", "keyGroups", "0-4/8", "newTopicsMillis", "soon");
     assertThrows(IllegalArgumentException.class, () -> PatternProvider.of(every));
+  }
+
+  private static List<String> visible(Path folder) {
+    return Stream.of(folder.toFile().list()).filter(name -> !name.startsWith(".")).toList();
   }
 
   private static CaseInsensitiveStringMap options(String... pairs) {
