@@ -70,8 +70,8 @@ class Input(DeclaredModel):
     starting_position: str = Field("earliest", pattern=POSITION, **declare(NONE, DECLARED_BY_USER))
     """Where a task without a checkpoint starts to read: `earliest`, `latest`, or a moment with its offset from UTC such
     as `2026-11-26T08:00:00Z`: at the first record with this time of Kafka or a later one, in partitions without one at
-    the end. It is looked up once for each partition: the checkpoint keeps what was found. Of topic_pattern it counts for
-    the topics that are there at the first start of the task."""
+    the end. It is looked up once for each partition: the checkpoint keeps what was found. With topic_pattern it counts
+    for the topics that are there at the first start of a task."""
     event_time_column: str | None = Field(None, min_length=1, max_length=200, **declare(RESTART, DECLARED_BY_USER))
     """Timestamp column with the event time. Needs watermark_delay."""
     event_time_format: str | None = Field(

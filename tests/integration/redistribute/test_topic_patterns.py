@@ -21,6 +21,7 @@ from penstock.local.kafka import EmbeddedKafka
 from penstock.local.topics import delete_topic
 from penstock.spark.analysis.analyse import analyse
 from penstock.spark.checkpoint import topics_in_offsets
+from penstock.spark.inputs.identity import notes_in
 from penstock.spark.redistribute.old import OldGeneration
 from penstock.spark.redistribute.positions import task_specs
 from penstock.spark.sinks.kafka import ensure_topic
@@ -206,7 +207,8 @@ def test_a_job_goes_on_without_a_topic_that_was_deleted_only_when_it_says_so(
 ) -> None:
     """1. The tasks have read two topics, one of them is deleted. 2. A start is refused with its name, and a run that
     knows no start fails: nothing is passed over. 3. Once it is excluded, a rescale and starts go on with the other one,
-    and the windows of both are written. 4. Made again, and not excluded any more, it is a new topic."""
+    and the windows of both are written. 4. Made again, and not excluded any more, it is a new topic, which the source
+    notes. 5. Excluded again, it is forgotten by a batch without rows."""
     family = Family(kafka, keys, "a", "b")
     job = Job(runtime, family.config(output_topic(kafka.bootstrap), task_count=2))
     family.add(0, 300)
@@ -232,11 +234,18 @@ def test_a_job_goes_on_without_a_topic_that_was_deleted_only_when_it_says_so(
     job.config = every.model_copy(update={"task_count": 3})
     family.add(400, 500)
     for index in range(3):
+        assert len(notes_in(runtime.files, str(job.checkpoint(index)))) == 1
         take_in(job, index, family.topic("b"))
+        assert len(notes_in(runtime.files, str(job.checkpoint(index)))) == 2
         start(job, index)
     family.close()
     job.run()
     assert family.written(job) == family.expected()
+
+    job.config = job.config.model_copy(update={"inputs": {"events": events}})
+    task = RunningTask(runtime, task_specs(job.name, job.layout)[0], epoch=1)
+    only = {family.topic("a")}
+    task.run_until(lambda: topics_in_offsets(task.checkpoint, runtime.files) == only, _RUN_SECONDS)
 
 
 def start(job: Job, index: int = 0) -> None:
