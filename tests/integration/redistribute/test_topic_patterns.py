@@ -244,6 +244,7 @@ def test_a_job_goes_on_without_a_topic_that_was_deleted_only_when_it_says_so(
 
     job.config = job.config.model_copy(update={"inputs": {"events": events}})
     task = RunningTask(runtime, task_specs(job.name, job.layout)[0], epoch=1)
+    task.claim()
     only = {family.topic("a")}
     task.run_until(lambda: topics_in_offsets(task.checkpoint, runtime.files) == only, _RUN_SECONDS)
 
