@@ -5,6 +5,8 @@ many records as it has read of the old one, without an error once the new topic 
 
 A checkpoint notes the ids of its topics in the names of empty files. Savepoints and new generations get the same notes.
 A checkpoint of an earlier release has none, and nothing is asked for it.
+
+Topics of a pattern that a running task takes in are noted by its source (`TopicNotes`, in Java, in the same form).
 """
 
 from __future__ import annotations
