@@ -75,9 +75,9 @@ def test_sync():
 
 def test_job_pages():
     """Among them a job with a task that crashes again and again."""
-    figures = job_pages.measure(300)
+    figures = job_pages.measure(1000)
     assert unmeasured(figures) == set()
-    assert (figures["jobs"], figures["crashing"]) == (300, 1)
+    assert (figures["jobs"], figures["crashing"]) == (1000, 1)
 
 
 def test_job_metrics():
