@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from penstock.local.kafka import EmbeddedKafka
-from tests.support.hdfs import hdfs
+from tests.support.hdfs import hdfs, name_service
 from tests.support.s3.jars import s3_jars
 from tests.support.s3.server import s3_server
 
@@ -26,14 +26,15 @@ def test_a_job_on_s3_is_rescaled_saved_and_restored(kafka: EmbeddedKafka, tmp_pa
 
 @pytest.mark.long
 def test_a_job_on_hdfs_is_rescaled_saved_and_restored(kafka: EmbeddedKafka, tmp_path: Path) -> None:
+    """By the name of its name service, as with several name nodes."""
     with hdfs(tmp_path / "hdfs") as address:
-        _story(kafka, tmp_path, f"{address}/checkpoints", {}, [], {})
+        _story(kafka, tmp_path, "hdfs://far/checkpoints", {}, [], name_service(tmp_path / "conf", address))
 
 
 def _story(
-    kafka: EmbeddedKafka, folder: Path, root: str, conf: Mapping[str, str], jars: list[str], login: Mapping[str, str]
+    kafka: EmbeddedKafka, folder: Path, root: str, conf: Mapping[str, str], jars: list[str], more: Mapping[str, str]
 ) -> None:
     told = [str(folder), kafka.bootstrap, root, json.dumps(conf), *jars]
     command = [sys.executable, "-m", "tests.support.spark.far_story", *told]
-    ended = subprocess.run(command, env={**os.environ, **login}, capture_output=True, text=True, timeout=900)
+    ended = subprocess.run(command, env={**os.environ, **more}, capture_output=True, text=True, timeout=900)
     assert ended.returncode == 0, ended.stderr[-4000:]
