@@ -11,7 +11,6 @@ from penstock.local.jars import fetch_store_jars, share_dir
 from penstock.spark.gateway import start_jvm
 from penstock.spark.settings import QUICK_JVM, driver_classpath
 
-
 _NAMED = """<configuration>
   <property><name>dfs.nameservices</name><value>far</value></property>
   <property><name>dfs.ha.namenodes.far</name><value>one</value></property>
