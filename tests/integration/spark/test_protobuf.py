@@ -19,6 +19,7 @@ from pyspark.sql import functions as F
 
 from penstock.config.model import Input, KafkaOutput
 from penstock.control.errors import BrokenTask
+from penstock.spark.failures import failure_of
 from penstock.spark.inputs.malformed import DECODED, decoder_of, kind_of, reason_of
 from penstock.spark.sinks.kafka import records, value_of
 from tests.support.kafka.protobuf import TIMESTAMP, classes, entry, field, message, text, with_imports
@@ -360,5 +361,7 @@ def test_columns_that_do_not_fit_the_message_are_refused(
 def test_a_value_that_a_field_cannot_hold_fails_the_task(spark: SparkSession, column: str, name: str, why: str) -> None:
     """It is never cut off."""
     to = output(ALL if name == NAME else text(OLD_SET), name)
-    with pytest.raises(Exception, match=why):
+    with pytest.raises(Exception, match=r"output.value_format") as failed:
         written(spark.range(1).selectExpr(*column.split("; ")), to)
+    error = failure_of(failed.value).error
+    assert (error.startswith("output.value_format: the column"), why in error) == (True, True)

@@ -43,7 +43,11 @@ public final class ProtobufEncoder implements Serializable {
 
   /** For Spark's plan. Throws IllegalArgumentException for a value that the message cannot hold. */
   public byte[] encode(InternalRow row) throws IOException {
-    return writer().write(row);
+    try {
+      return writer().write(row);
+    } catch (IllegalArgumentException unfit) {
+      throw new IllegalArgumentException("output.value_format: " + unfit.getMessage(), unfit);
+    }
   }
 
   @Override
