@@ -4,6 +4,7 @@ package for Python, and each column is what Spark's `from_protobuf` makes of its
 
 from __future__ import annotations
 
+import base64
 import random
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
@@ -12,7 +13,12 @@ from math import isnan
 from typing import Any
 
 import pytest
-from google.protobuf.descriptor_pb2 import EnumDescriptorProto, EnumValueDescriptorProto, FileDescriptorProto
+from google.protobuf.descriptor_pb2 import (
+    EnumDescriptorProto,
+    EnumValueDescriptorProto,
+    FileDescriptorProto,
+    FileDescriptorSet,
+)
 from google.protobuf.message import DecodeError
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -247,6 +253,29 @@ def test_proto2_has_defaults_and_requires_fields(spark: SparkSession) -> None:
     decoder = decoder_of(spark, of, "")
     assert decoder is not None
     assert [each.nullable() for each in decoder.java.dataType().fields()][:2] == [False, True]
+
+
+# The message M of a file of `edition = "2023"`, as protoc writes it: a text that no parser checks, a closed enum with a
+# default, a field without presence, a list that is not packed, a message between two tags with a required field.
+EDITION = (
+    "CsYBCghlZC5wcm90bxIBZSKJAQoBTRIMCgFzGAEgASgJUgFzEhMKAWkYAiABKAVCBaoBAggCUgFpEhsKAW4YAyABKAsyBi5lLk0uTkIFqgECKAJSAW4S"
+    "FQoBYxgEIAEoDjIELmUuQzoBQlIBYxITCgFyGAUgAygFQgWqAQIYAlIBchoYCgFOEhMKAXgYASABKAVCBaoBAggDUgF4KhcKAUMSBQoBQRABEgUKAUIQ"
+    "AhoEOgIQAkIFkgMCIANiCGVkaXRpb25zcOgH"
+)
+
+
+def test_an_edition_is_read_by_its_features(spark: SparkSession) -> None:
+    (made,) = classes(FileDescriptorSet.FromString(base64.b64decode(EDITION)), "e.M")
+    full = made(s="é", i=5, r=[1, 2], c=1)
+    full.n.x = 3
+    wanted = {
+        full.SerializeToString(): {"s": "é", "i": 5, "n": {"x": 3}, "c": "A", "r": [1, 2]},
+        b"": {"s": None, "i": 0, "n": None, "c": "B", "r": []},
+        b"\x0a\x01\xff": "the field s is not UTF-8",
+        varint(4, 9): "the field c has 9, which is not a number of the enum e.C",
+        b"\x1b\x1c": "required fields are missing: n.x",
+    }
+    assert different(read(spark, wanted, source(EDITION, "e.M", emit_default_values=True)), wanted) == {}
 
 
 def set_of(*messages: Any, imports: Iterable[str] = ()) -> str:
