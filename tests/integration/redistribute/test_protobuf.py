@@ -10,8 +10,10 @@ import pytest
 from confluent_kafka import Producer
 from google.protobuf.descriptor_pb2 import FileDescriptorProto
 
+from penstock.control.errors import BrokenTask
 from penstock.local.kafka import EmbeddedKafka
-from penstock.spark.task import Runtime
+from penstock.spark.redistribute.positions import task_specs
+from penstock.spark.task import RunningTask, Runtime
 from tests.support.kafka.protobuf import TIMESTAMP, classes, field, message, text, with_imports
 from tests.support.spark.hosts import make_topic
 from tests.support.spark.redistribution import KEY_GROUPS, Job, job_config, output_topic, records_of
@@ -49,10 +51,14 @@ def hours(numbers: range) -> Counter[tuple[str, datetime, int]]:
     return Counter((shop, begin, cents) for (shop, begin), cents in sums.items())
 
 
+def start(job: Job) -> None:
+    RunningTask(job.runtime, task_specs(job.name, job.layout)[0], epoch=1).start()
+
+
 @pytest.mark.long
 def test_messages_are_counted_by_key_and_hour_in_two_tasks_and_in_one(runtime: Runtime, kafka: EmbeddedKafka) -> None:
-    """1. Two tasks, whose keys are checked. 2. Records that are no orders are dead letters with their reason. 3. One
-    task. 4. The hours that it has written are those of all orders."""
+    """1. A sample of the keys tells a wrong key_function. 2. Two tasks. 3. Records that are no orders are dead letters
+    with their reason. 4. One task. The hours that are written are those of all orders."""
     topic = make_topic(kafka.bootstrap, KEY_GROUPS)
     producer = Producer({"bootstrap.servers": kafka.bootstrap})
 
@@ -69,6 +75,9 @@ def test_messages_are_counted_by_key_and_hour_in_two_tasks_and_in_one(runtime: R
     inputs = {"orders": type(config.inputs["orders"]).model_validate(source)}
     job = Job(runtime, config.model_copy(update={"inputs": inputs}))
     produce(*map(order, range(300)))
+    wrong = {"orders": inputs["orders"].model_copy(update={"key_function": "kafka"})}
+    with pytest.raises(BrokenTask, match=r"inputs\.orders\.key_function is kafka, but .* set key_function to crc32"):
+        start(Job(runtime, job.config.model_copy(update={"inputs": wrong})))
     job.run()
     produce(("s1", b"no order"), ("s2", Hour(shop="s2", cents=2**40).SerializeToString()), ("s3", None))
     job.run()

@@ -13,6 +13,7 @@ from penstock.config.model import Input, JobConfig, KafkaOutput
 from penstock.control.errors import BrokenTask
 from penstock.kafka.access import Kafka
 from penstock.kafka.registry import Registry
+from penstock.spark.failures import failure_of
 from penstock.spark.inputs.malformed import DECODED, decoder_of, kind_of, reason_of
 from penstock.spark.inputs.subjects import schemas_as_the_registry_has_them
 from penstock.spark.settings import SparkSettings
@@ -106,6 +107,14 @@ def test_each_record_names_its_message(spark: SparkSession, registry: SmallRegis
     nested = source("shop.Order.Line")
     framed_line = framed(1, PLACE_OF_LINE, line)
     assert told(spark, [framed_line], nested, decoder_of(spark, nested, brokers(registry.access))) == {framed_line: 8}
+
+
+def test_a_registry_that_is_away_makes_no_record_malformed(spark: SparkSession) -> None:
+    """The task fails, and is started again."""
+    decoder = decoder_of(spark, source(), brokers(Registry("http://127.0.0.1:1")))
+    with pytest.raises(Exception, match="registry") as failed:
+        told(spark, [framed(1, PLACE_OF_ORDER, Order(id=7).SerializeToString())], source(), decoder)
+    assert failure_of(failed.value).error_kind == "retryable"
 
 
 def plan(spark: SparkSession, registry: Registry | None, of: Input) -> list[str]:
