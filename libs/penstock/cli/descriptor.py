@@ -17,6 +17,7 @@ from penstock.config.descriptor_set import (
     message_names,
     text_for,
 )
+from penstock.config.model import MOST_OF_A_SCHEMA
 from penstock.control.errors import UserError
 
 
@@ -43,5 +44,11 @@ def descriptor(
     except UnknownMessage as error:
         told = f"{file} has no message {message}: `penstock descriptor {file}` lists those that it has"
         raise UserError(told, field="message", rule="unknown_message") from error
+    if len(schema) > MOST_OF_A_SCHEMA:
+        told = (
+            f"the files of {message} make a text of {len(schema)} characters, and value_schema may have at most "
+            f"{MOST_OF_A_SCHEMA}: move the message to a file that imports less"
+        )
+        raise UserError(told, field="value_schema", rule="string_too_long")
     note(f"fields of {message}: {', '.join(field_names(schema, message))}")
     print(json.dumps({"value_schema": schema, "protobuf": {"message": message}}, indent=2))

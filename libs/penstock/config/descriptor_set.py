@@ -7,7 +7,7 @@ import binascii
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 
-from google.protobuf.descriptor_pb2 import DescriptorProto, FileDescriptorProto, FileDescriptorSet
+from google.protobuf.descriptor_pb2 import DescriptorProto, FieldDescriptorProto, FileDescriptorProto, FileDescriptorSet
 from google.protobuf.message import DecodeError
 
 
@@ -30,6 +30,26 @@ def field_names(text: str, message: str) -> tuple[str, ...]:
     if message not in found:
         raise UnknownMessage(message, tuple(found))
     return tuple(field.name for field in found[message].field)
+
+
+@lru_cache(maxsize=256)
+def fields_without_presence(text: str, message: str) -> frozenset[str]:
+    """The fields that a writer leaves out when they are zero: of proto3, without `optional`. Lower case. Raises
+    DescriptorSetError, UnknownMessage."""
+    file = files_for(files_of(text), message)[-1]
+    fields = dict(messages_of([file]))[message].field
+    return frozenset(field.name.lower() for field in fields if not _has_presence(field, file))
+
+
+def _has_presence(field: FieldDescriptorProto, file: FileDescriptorProto) -> bool:
+    """Also of lists, which are empty without being null."""
+    if field.label == field.LABEL_REPEATED or field.HasField("oneof_index"):
+        return True
+    if field.type in (field.TYPE_MESSAGE, field.TYPE_GROUP):
+        return True
+    of_field, of_file = (each.options.features for each in (field, file))
+    features = of_field if of_field.HasField("field_presence") else of_file
+    return file.syntax != "proto3" and features.field_presence != features.IMPLICIT
 
 
 def message_names(files: Iterable[FileDescriptorProto]) -> tuple[str, ...]:

@@ -33,6 +33,8 @@ ShortText = Annotated[str, Field(max_length=1000)]
 Bound = Annotated[int, Field(ge=1, le=9_999)]
 KafkaColumn = Literal["key", "timestamp", "topic", "partition", "offset", "headers"]
 ArgumentText = Annotated[str, Field(max_length=100_000)]
+MOST_OF_A_SCHEMA = 100_000
+"""Characters."""
 
 
 def _is_json(value: object) -> bool:
@@ -70,7 +72,9 @@ class Input(DeclaredModel):
     tasks. When the topic has grown, set the new number; a job with state can do so only while it has one task."""
     format: Literal["json", "csv", "avro", "protobuf", "raw"] = Field("json", **declare(RESTART, DECLARED_BY_USER))
     """Encoding of the record value; `raw` gives Kafka's own columns."""
-    value_schema: str | None = Field(None, min_length=1, max_length=100_000, **declare(RESTART, DECLARED_BY_USER))
+    value_schema: str | None = Field(
+        None, min_length=1, max_length=MOST_OF_A_SCHEMA, **declare(RESTART, DECLARED_BY_USER)
+    )
     """Schema of the record value: Spark DDL for json and csv, Avro's JSON for avro, for protobuf the base64 of a
     descriptor set (`penstock descriptor`). Not allowed for raw."""
     csv: CsvRecords = Field(default_factory=CsvRecords, exclude_if=is_default)
@@ -189,7 +193,7 @@ class KafkaOutput(DeclaredModel):
     default null in it. `protobuf` by the message `protobuf.message` of `value_schema`: each column is its field with
     this name."""
     value_schema: str | None = Field(
-        None, min_length=1, max_length=100_000, exclude_if=_is_unset, **declare(RESTART, DECLARED_BY_USER)
+        None, min_length=1, max_length=MOST_OF_A_SCHEMA, exclude_if=_is_unset, **declare(RESTART, DECLARED_BY_USER)
     )
     """Of protobuf: the base64 of a descriptor set (`penstock descriptor`)."""
     protobuf: ProtobufOutput = Field(default_factory=ProtobufOutput, exclude_if=is_default)

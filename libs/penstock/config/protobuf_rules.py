@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from penstock.config.csv_options import is_default
-from penstock.config.descriptor_set import DescriptorSetError, UnknownMessage, field_names
-from penstock.config.model import JobConfig, KafkaOutput
+from penstock.config.descriptor_set import DescriptorSetError, UnknownMessage, field_names, fields_without_presence
+from penstock.config.model import Input, JobConfig, KafkaOutput
 from penstock.config.problems import Problem
 from penstock.config.protobuf_options import ProtobufOutput
 
@@ -17,6 +17,7 @@ def protobuf_problems(config: JobConfig) -> Iterator[Problem]:
     """Of all inputs and the output."""
     for name, source in config.inputs.items():
         yield from _problems(f"inputs.{name}", source.format, source.value_schema, source.protobuf)
+        yield from _keys_without_presence(f"inputs.{name}", source)
     output = config.output
     if not isinstance(output, KafkaOutput):
         return
@@ -43,6 +44,24 @@ def _problems(owner: str, value_format: str, schema: str | None, protobuf: Proto
     if schema is not None:
         # Without a message the set is checked all the same.
         yield from _in_set(owner, schema, protobuf.message)
+
+
+def _keys_without_presence(owner: str, source: Input) -> Iterator[Problem]:
+    """A key that is zero would be null in its row, and the row of another key group than its record."""
+    schema, message = source.value_schema, source.protobuf.message
+    if source.format != "protobuf" or source.protobuf.emit_default_values or schema is None or message is None:
+        return
+    try:
+        absent = fields_without_presence(schema, message)
+    except (DescriptorSetError, UnknownMessage):
+        return  # Told by _in_set.
+    for name in source.key_columns:
+        if name.lower() in absent:
+            detail = (
+                f"{owner}.key_columns names {name}, a field without presence, which a writer leaves out when it is "
+                f"zero: its rows would have null for their key. Set {owner}.protobuf.emit_default_values to true"
+            )
+            yield Problem(f"{owner}.key_columns", "keys_have_presence", detail)
 
 
 def _in_set(owner: str, schema: str, message: str | None) -> Iterator[Problem]:

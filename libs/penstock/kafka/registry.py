@@ -20,7 +20,7 @@ from penstock.control.errors import Unavailable
 _TIMEOUT_SECONDS = 10.0
 _SUBJECT_NOT_FOUND, _VERSION_NOT_FOUND, _SCHEMA_NOT_FOUND = 40401, 40402, 40403
 _NOT_FOUND = (_SUBJECT_NOT_FOUND, _VERSION_NOT_FOUND, _SCHEMA_NOT_FOUND)
-_INCOMPATIBLE = 409
+_INCOMPATIBLE, _INVALID_SCHEMA = 409, 42201
 # No httpx: each Spark host imports this, and most never ask. Proxies of the environment are not for the cell's parts.
 _OPENER = build_opener(ProxyHandler({}))
 
@@ -93,8 +93,11 @@ class Registry:
         return Schema(str(self._found(answer, "schema")), str(answer.body.get("schemaType", "AVRO")))
 
     def known(self, subject: str, schema: Schema) -> Known | None:
-        """What the registry calls a schema of a subject; None when it is not there. Raises Unavailable."""
-        answer = self._ask("POST", f"/subjects/{quote(subject, safe='')}", schema.body())
+        """What the registry calls a schema of a subject; None when it is not there.
+
+        Raises IncompatibleSchema when it is none for the registry, Unavailable.
+        """
+        answer = self._sent(f"/subjects/{quote(subject, safe='')}", schema)
         if answer.code in _NOT_FOUND:
             return None
         return Known(int(self._found(answer, "id")), int(self._found(answer, "version")))
@@ -107,9 +110,7 @@ class Registry:
         known = self.known(subject, schema)
         if known is not None:
             return known.id
-        answer = self._ask("POST", f"/subjects/{quote(subject, safe='')}/versions", schema.body())
-        if answer.status == _INCOMPATIBLE:
-            raise IncompatibleSchema(answer.message)
+        answer = self._sent(f"/subjects/{quote(subject, safe='')}/versions", schema)
         return int(self._found(answer, "id"))
 
     def require_compatible(self, subject: str, schema: Schema) -> None:
@@ -117,11 +118,19 @@ class Registry:
         if self.known(subject, schema) is not None:
             return
         path = f"/compatibility/subjects/{quote(subject, safe='')}/versions/latest?verbose=true"
-        answer = self._ask("POST", path, schema.body())
+        answer = self._sent(path, schema)
         if answer.code in _NOT_FOUND:
             return
         if not self._found(answer, "is_compatible"):
             raise IncompatibleSchema("; ".join(map(str, answer.body.get("messages") or ["it does not say why"])))
+
+    def _sent(self, path: str, schema: Schema) -> _Answer:
+        """Raises IncompatibleSchema where the registry refuses the schema, also one that it cannot read, or of a kind
+        that it does not have; Unavailable."""
+        answer = self._ask("POST", path, schema.body())
+        if answer.status == _INCOMPATIBLE or answer.code == _INVALID_SCHEMA:
+            raise IncompatibleSchema(answer.message)
+        return answer
 
     def _ask(self, method: str, path: str, body: dict[str, Any] | None = None) -> _Answer:
         """Raises Unavailable where nobody answers, or the login is refused."""

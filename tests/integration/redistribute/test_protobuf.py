@@ -70,7 +70,8 @@ def test_messages_are_counted_by_key_and_hour_in_two_tasks_and_in_one(runtime: R
     output = output_topic(kafka.bootstrap) | {"value_format": "protobuf", "value_schema": text(SET)}
     output["protobuf"] = {"message": "shop.Hour"}
     config = job_config({"orders": topic}, "crc32", output, query={"sql": SQL}, task_count=2)
-    read_as = {"format": "protobuf", "value_schema": text(SET), "protobuf": {"message": "shop.Order"}}
+    protobuf = {"message": "shop.Order", "emit_default_values": True}
+    read_as = {"format": "protobuf", "value_schema": text(SET), "protobuf": protobuf}
     source = config.inputs["orders"].model_dump() | read_as | {"key_columns": ("shop",)}
     inputs = {"orders": type(config.inputs["orders"]).model_validate(source)}
     job = Job(runtime, config.model_copy(update={"inputs": inputs}))

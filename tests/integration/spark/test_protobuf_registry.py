@@ -133,15 +133,18 @@ def test_a_plan_asks_the_registry_about_an_input(spark: SparkSession, registry: 
         registry.add(SUBJECT, schema, kind)
         return plan(spark, registry.access, source())
 
-    def changed(kind: str, name: str = "Order") -> str:
-        file = FileDescriptorProto(name="w.proto", package="shop", message_type=[message(name, field(1, "n", kind))])
-        return base64_of(file)
+    def changed(kind: str, name: str = "Order", label: str = "optional") -> str:
+        made = message(name, field(1, "n", kind, label))
+        return base64_of(FileDescriptorProto(name="w.proto", package="shop", message_type=[made]))
 
     assert plan(spark, None, source())[0].startswith("schema_registry_set")
     assert plan(spark, registry.access, source())[0].startswith("subject_exists")
     assert newest(base64_of(ORDER)) == newest(changed("uint32")) == []
     misfit = f"schema_reads_subject inputs.events.value_schema cannot read the newest schema of the subject {SUBJECT}: "
     assert newest(changed("sint64")) == [f"{misfit}the field 1 is sint64 n there, and int64 id here"]
+    assert newest(changed("int64", label="repeated")) == [
+        f"{misfit}the field 1 is repeated int64 n there, and int64 id here"
+    ]
     assert newest(changed("int64", "Bill")) == [f"{misfit}its file has no message shop.Order; it has shop.Bill"]
     registry.serializes = False
     assert plan(spark, registry.access, source()) == []
@@ -174,3 +177,14 @@ def test_rows_become_messages_with_the_id_of_their_registered_file(
     for registers in (True, False):
         with pytest.raises(BrokenTask, match=r"output.schema_registry: the registry does not take .* events-value"):
             value_of(frame, other, brokers(registry.access), registers=registers)
+
+
+def test_a_registry_that_takes_no_protobuf_says_so(spark: SparkSession, registry: SmallRegistry) -> None:
+    """Trying again would not help, so the task is not started again."""
+    registry.takes = ["AVRO"]
+    fields: dict[str, Any] = {"topic": "events", "value_format": "protobuf", "schema_registry": True}
+    to = KafkaOutput.model_validate({**fields, "value_schema": text(SET), "protobuf": {"message": "shop.Order"}})
+    why = "does not take the schema for the subject money.proto: Invalid schema: no type PROTOBUF"
+    for registers in (True, False):
+        with pytest.raises(BrokenTask, match=f"output.schema_registry: the registry {why}"):
+            value_of(spark.sql("SELECT 7L AS id"), to, brokers(registry.access), registers=registers)

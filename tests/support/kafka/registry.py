@@ -28,7 +28,8 @@ PROTOBUF_TEXT = 'syntax = "proto3";\nmessage A {}\n'
 
 class SmallRegistry:
     """Subjects and their schemas. `asked`: the paths of all calls; `broken`: answers 500 to everything; `serializes`:
-    gives a schema of Protobuf as it was sent, where it is asked for that, and not as text."""
+    gives the descriptor of a schema of Protobuf, where it is asked for that, and not the text; `takes`: kinds of
+    schemas."""
 
     def __init__(self) -> None:
         self.schemas: dict[int, str] = {}
@@ -37,6 +38,7 @@ class SmallRegistry:
         self.asked: list[str] = []
         self.references: dict[int, list[dict[str, Any]]] = {}
         self.broken, self.serializes = False, True
+        self.takes = ["AVRO", "PROTOBUF"]
         self.url = ""
 
     @property
@@ -59,6 +61,8 @@ class SmallRegistry:
             return self._by_id(int(found[1]), found[2] is not None)
         if found := re.fullmatch(r"/subjects/([^/]+)/versions/latest(\?format=serialized)?", path):
             return self._newest(unquote(found[1]), found[2] is not None)
+        if body.get("schemaType", "AVRO") not in self.takes:
+            return 422, {"error_code": 42201, "message": f"Invalid schema: no type {body['schemaType']}"}
         if missing := [each for each in body.get("references", ()) if not self._has(each)]:
             return 422, {"error_code": 42201, "message": f"no schema for the reference {missing}"}
         if found := re.fullmatch(r"/subjects/([^/]+)", path):
@@ -84,8 +88,10 @@ class SmallRegistry:
     def _told(self, number: int, as_sent: bool) -> dict[str, Any]:
         if self.kinds[number] == "AVRO":
             return {"schema": self.schemas[number]}
-        is_text = self.kinds[number] == "PROTOBUF" and not (as_sent and self.serializes)
-        return {"schema": PROTOBUF_TEXT if is_text else self.schemas[number], "schemaType": self.kinds[number]}
+        schema = self.schemas[number]
+        if self.kinds[number] == "PROTOBUF":
+            schema = _as_confluents(schema) if as_sent and self.serializes else PROTOBUF_TEXT
+        return {"schema": schema, "schemaType": self.kinds[number]}
 
     def _by_id(self, number: int, as_sent: bool) -> tuple[int, dict[str, Any]]:
         if number not in self.schemas:
@@ -116,6 +122,16 @@ class SmallRegistry:
 
 def _fields(schema: str) -> set[str]:
     return {field["name"] for field in json.loads(schema)["fields"]}
+
+
+def _as_confluents(schema: str) -> str:
+    """Without the types of fields that are messages or enums, as Confluent's registry gives a descriptor."""
+    file = FileDescriptorProto.FromString(base64.b64decode(schema))
+    for message in file.message_type:
+        for field in message.field:
+            if field.type_name:
+                field.ClearField("type")
+    return base64.b64encode(file.SerializeToString(deterministic=True)).decode()
 
 
 def _messages(schema: str) -> set[str]:

@@ -6,10 +6,12 @@ import json
 from pathlib import Path
 
 import pytest
+from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
 
 from penstock.config.validate import check_merged
 from tests.support.cli.shell import Shell
 from tests.support.config.jobs import job
+from tests.support.kafka.protobuf import field, message
 from tests.unit.config.test_protobuf import NAME, SET
 
 
@@ -20,7 +22,8 @@ def shell(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -
 
 def test_a_set_becomes_a_part_of_a_job(shell: Shell, tmp_path: Path) -> None:
     """1. Its messages are listed. 2. One of them is printed as an input takes it; only that is on the standard output.
-    3. A file or a name that is none is refused."""
+    3. A file or a name that is none is refused, and
+    files that are too long for a job."""
     file = tmp_path / "shop.desc"
     file.write_bytes(SET.SerializeToString())
     assert shell("descriptor", str(file)).ok().split() == [
@@ -35,6 +38,11 @@ def test_a_set_becomes_a_part_of_a_job(shell: Shell, tmp_path: Path) -> None:
     check_merged(job({"inputs": {"flights": {"format": "protobuf", **json.loads(ended.ok())}}}))
     refused = shell("descriptor", str(file), "Order").refusal()
     assert f"{file} has no message Order: `penstock descriptor {file}` lists those" in refused
+    wide = message("Wide", *[field(number, f"f{number}_{'x' * 900}", "int32") for number in range(1, 100)])
+    file.write_bytes(
+        FileDescriptorSet(file=[FileDescriptorProto(name="w.proto", message_type=[wide])]).SerializeToString()
+    )
+    assert "characters, and value_schema may have at most 100000" in shell("descriptor", str(file), "Wide").refusal()
     (tmp_path / "shop.proto").write_text('syntax = "proto3";')
     assert "shop.proto is no descriptor set" in shell("descriptor", str(tmp_path / "shop.proto")).refusal()
     assert "No such file" in shell("descriptor", str(tmp_path / "none")).refusal()

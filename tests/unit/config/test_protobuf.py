@@ -6,7 +6,13 @@ import base64
 from typing import Any
 
 import pytest
-from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
+from google.protobuf.descriptor_pb2 import (
+    EDITION_2023,
+    FeatureSet,
+    FieldDescriptorProto,
+    FileDescriptorProto,
+    FileDescriptorSet,
+)
 
 from penstock.config.classify import classify
 from penstock.config.declare import ChangeKind
@@ -51,6 +57,30 @@ def output(**changes: Any) -> dict[str, Any]:
     return job({"output": {**OUTPUT, **changes}})
 
 
+def proto3(name: str, **more: Any) -> tuple[FileDescriptorProto, FieldDescriptorProto]:
+    return FileDescriptorProto(syntax="proto3"), field(1, name, "int32", **more)
+
+
+def implicit(name: str) -> tuple[FileDescriptorProto, FieldDescriptorProto]:
+    made = field(1, name, "int32")
+    made.options.features.field_presence = FeatureSet.IMPLICIT
+    return FileDescriptorProto(syntax="editions", edition=EDITION_2023), made
+
+
+def keyed(of: tuple[FileDescriptorProto, FieldDescriptorProto], **options: Any) -> dict[str, Any]:
+    """An input of a message with one field, which is the key."""
+    file, key = of
+    file.name, made = "keyed.proto", message("Keyed", key)
+    if key.HasField("oneof_index"):
+        made.oneof_decl.add(name="_n")
+    file.message_type.append(made)
+    return {
+        "value_schema": text(with_imports(file)),
+        "protobuf": {"message": "Keyed", **options},
+        "key_columns": [key.name],
+    }
+
+
 NO_SET = "base64 of a descriptor set, as `penstock descriptor` prints it, but "
 
 
@@ -78,6 +108,14 @@ NO_SET = "base64 of a descriptor set, as `penstock descriptor` prints it, but "
             "unknown_message",
             "no message Order; it has google.protobuf.Timestamp, Base, o.Other, shop.v1.Order, shop.v1.Order.Line",
         ),
+        (
+            flights(**keyed(proto3("N"))),
+            "inputs.flights.key_columns",
+            "keys_have_presence",
+            "names N, a field without presence, which a writer leaves out when it is zero: its rows would have null "
+            "for their key. Set inputs.flights.protobuf.emit_default_values to true",
+        ),
+        (flights(**keyed(implicit("n"))), "inputs.flights.key_columns", "keys_have_presence", "names n, a field"),
         (flights(key_columns=["to"]), "inputs.flights.key_columns", "unknown_column", "names to"),
         (
             flights(metadata_columns={"key": "TIME"}),
@@ -111,6 +149,9 @@ def test_what_is_refused(config: dict[str, Any], field: str, rule: str, told: st
         flights(key_columns=["Dest"], event_time_column="time", watermark_delay="1 minute", schema_registry=True),
         flights(value_schema=TEXT[:80] + "\n" + TEXT[80:], protobuf={"message": f"{NAME}.Line"}, key_columns=["n"]),
         output(schema_registry=True),
+        flights(**keyed(proto3("n"), emit_default_values=True)),
+        flights(**keyed(proto3("n", oneof_index=0, proto3_optional=True))),
+        flights(**keyed((FileDescriptorProto(syntax="editions", edition=EDITION_2023), field(1, "n", "int32")))),
     ],
 )
 def test_what_is_allowed(config: dict[str, Any]) -> None:

@@ -1,7 +1,8 @@
 """Whether an input of Protobuf can read what a writer's schema in a registry describes. Pure.
 
 Fields are told by their numbers, so a writer's schema needs no likeness to the job's but that a number which both have
-is written in one form. Only the message itself is compared, not those within it.
+is written in one form, and is not a list there alone. Only the message itself is compared, not those within it.
+Confluent's registry does not tell the type of a field that is a message or an enum: it then has only `type_name`.
 """
 
 from __future__ import annotations
@@ -43,10 +44,18 @@ def _different(reader: DescriptorProto, writer: DescriptorProto) -> str | None:
     written = {field.number: field for field in writer.field}
     for field in reader.field:
         other = written.get(field.number)
-        if other is not None and _form(field) != _form(other):
+        if other is not None and (_is_list(other) > _is_list(field) or _is_of_another_form(field, other)):
             there, here = (f"{_kind(each)} {each.name}" for each in (other, field))
             return f"the field {field.number} is {there} there, and {here} here"
     return None
+
+
+def _is_list(field: FieldDescriptorProto) -> bool:
+    return field.label == FieldDescriptorProto.LABEL_REPEATED
+
+
+def _is_of_another_form(field: FieldDescriptorProto, other: FieldDescriptorProto) -> bool:
+    return other.HasField("type") and _form(field) != _form(other)
 
 
 def _form(field: FieldDescriptorProto) -> str:
@@ -55,7 +64,8 @@ def _form(field: FieldDescriptorProto) -> str:
 
 
 def _kind(field: FieldDescriptorProto) -> str:
-    return _type(field).lower()
+    kind = _type(field).lower() if field.HasField("type") else field.type_name.removeprefix(".")
+    return f"repeated {kind}" if _is_list(field) else kind
 
 
 def _type(field: FieldDescriptorProto) -> str:

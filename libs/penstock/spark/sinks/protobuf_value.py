@@ -33,13 +33,23 @@ def protobuf_value(frame: DataFrame, output: KafkaOutput, brokers: Brokers, *, r
     """The value of a record as a message of Protobuf.
 
     `registers`: the schema is registered; otherwise the registry is only asked whether it would take it. Raises
-    BrokenTask when a column does not fit the message, the registry takes no such schema, or the cell has no registry;
-    Unavailable when the registry gives no answer.
+    BrokenTask when a column does not fit the message, a key that decides the partition is read as another type, the
+    registry takes no such schema, or the cell has no registry; Unavailable when the registry gives no answer.
     """
-    _encoder(frame, output, None)
+    _require_keys_as_read(output, _encoder(frame, output, None))
     *others, own = schema_files(str(output.value_schema), str(output.protobuf.message))
     number = registered_id(output, own, brokers, others, registers=registers)
     return JvmColumn(_encoder(frame, output, number).encoded(java_of(F.struct("*"))))
+
+
+def _require_keys_as_read(output: KafkaOutput, encoder: Any) -> None:
+    """Raises BrokenTask for a key whose hash is not that of what readers have in its place."""
+    for name in output.key_columns if output.key_groups is not None else ():
+        try:
+            encoder.requireReadBack(name)
+        except (IllegalArgumentException, Py4JJavaError) as error:
+            told = f"output.key_columns: {_words(error)}. Readers would look for the row in another partition"
+            raise BrokenTask(f"{told}: cast the column to that type", rule="keys_as_read") from error
 
 
 def schema_files(text: str, message: str) -> tuple[SchemaFile, ...]:

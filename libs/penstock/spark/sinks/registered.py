@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import NamedTuple
 
 from penstock.config.model import KafkaOutput
@@ -36,9 +37,24 @@ def registered_id(
     registry = required_registry(brokers, _FIELD)
     references: dict[str, Reference | None] = {}
     for file in others:
-        _take(registry, file, file.name, references, registers=registers)
-        references[file.name] = _reference(registry, file, references)
-    return _take(registry, schema, subject_of(output.topic), references, registers=registers)
+        with _told_of(file.name):
+            _take(registry, file, file.name, references, registers=registers)
+            references[file.name] = _reference(registry, file, references)
+    subject = subject_of(output.topic)
+    with _told_of(subject):
+        return _take(registry, schema, subject, references, registers=registers)
+
+
+@contextmanager
+def _told_of(subject: str) -> Iterator[None]:
+    """What the registry says becomes an error that names the field and the subject."""
+    try:
+        yield
+    except IncompatibleSchema as error:
+        told = f"{_FIELD}: the registry does not take the schema for the subject {subject}: {error}"
+        raise BrokenTask(told, rule="schema_compatible") from error
+    except Unavailable as error:
+        raise Unavailable(f"{_FIELD}: {error.detail}") from error
 
 
 def _take(
@@ -47,15 +63,9 @@ def _take(
     schema = _with_references(file, references)
     if schema is None:
         return None  # A plan: there cannot be a version of it, since it refers to what is not registered yet.
-    try:
-        if registers:
-            return registry.registered(subject, schema)
-        registry.require_compatible(subject, schema)
-    except IncompatibleSchema as error:
-        told = f"{_FIELD}: the registry does not take the query's columns for the subject {subject}: {error}"
-        raise BrokenTask(told, rule="schema_compatible") from error
-    except Unavailable as error:
-        raise Unavailable(f"{_FIELD}: {error.detail}") from error
+    if registers:
+        return registry.registered(subject, schema)
+    registry.require_compatible(subject, schema)
     return None
 
 

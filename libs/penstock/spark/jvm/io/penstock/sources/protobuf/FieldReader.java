@@ -59,7 +59,8 @@ final class FieldReader {
 
   private static Object absent(FieldDescriptor declared, ValueType type, Columns columns) {
     boolean isZero = columns.zeros() && !declared.hasPresence();
-    return declared.hasDefaultValue() || isZero ? defaultOf(declared, type) : null;
+    boolean hasDefault = declared.hasDefaultValue() && declared.getRealContainingOneof() == null;
+    return hasDefault || isZero ? defaultOf(declared, type) : null;
   }
 
   private static Object defaultOf(FieldDescriptor declared, ValueType type) {
@@ -94,7 +95,7 @@ final class FieldReader {
   }
 
   private record MapEntries(FieldReader key, FieldReader value, String path) {
-    /** Of entries with one key the last counts. */
+    /** Of entries with the same key the last counts. */
     Object map(Object entries) {
       Map<Object, Object> found = new LinkedHashMap<>();
       for (Object each : (List<?>) entries) {

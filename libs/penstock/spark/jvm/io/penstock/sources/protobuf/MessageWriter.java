@@ -75,6 +75,17 @@ final class MessageWriter {
     return others.size() == 1 ? others.get(0) : null;
   }
 
+  /**
+   * The type with which readers have the field of a column; null when they have no column of it. Throws
+   * IllegalArgumentException when the field's message gives no columns.
+   */
+  static DataType readAs(Descriptor message, String column) {
+    FieldDescriptor field = fieldOf(message, column);
+    FieldDescriptor wide = WideMessages.of(message).findFieldByNumber(field.getNumber());
+    return FieldReader.of(field, wide, field.getName(), new Columns(false, message))
+        .map(reader -> reader.field().dataType()).orElse(null);
+  }
+
   /** The message of a row. Throws IllegalArgumentException for a value that the message cannot hold. */
   DynamicMessage write(InternalRow row) {
     DynamicMessage.Builder made = DynamicMessage.newBuilder(message);

@@ -10,6 +10,7 @@ import java.io.Serializable;
 import java.util.Arrays;
 import org.apache.spark.sql.Column;
 import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.StructType;
 
@@ -34,6 +35,20 @@ public final class ProtobufEncoder implements Serializable {
     this.message = message;
     this.id = id;
     writer();
+  }
+
+  /**
+   * Spark's hash is of a type, too: a row's partition is where readers look for it when its key has the type with which
+   * it is read back. Throws IllegalArgumentException for a key column that has another.
+   */
+  public void requireReadBack(String key) {
+    DataType written = type.apply(key).dataType();
+    DataType read = MessageWriter.readAs(DescriptorSet.message(set, message), key);
+    if (read == null || !read.catalogString().equalsIgnoreCase(written.catalogString())) {
+      String as = read == null ? "no column" : read.catalogString();
+      throw new IllegalArgumentException(
+          "the column " + key + " is " + written.catalogString() + ", and its field in " + message + " is read as " + as);
+    }
   }
 
   /** The bytes of a column of rows. */

@@ -30,6 +30,7 @@ import org.apache.spark.sql.types.ShortType;
 import org.apache.spark.sql.types.StringType;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.types.TimestampType;
+import org.apache.spark.unsafe.types.UTF8String;
 
 /** How a value of Spark's is written into a field. A value that the field cannot hold is an error, and never cut off. */
 final class WrittenType {
@@ -81,7 +82,7 @@ final class WrittenType {
       case FLOAT -> type instanceof FloatType ? value -> value : null;
       case DOUBLE -> type instanceof DoubleType || type instanceof FloatType
           ? value -> ((Number) value).doubleValue() : null;
-      case STRING -> type instanceof StringType ? Object::toString : null;
+      case STRING -> type instanceof StringType ? value -> text((UTF8String) value, path) : null;
       case BYTES -> type instanceof BinaryType ? value -> ByteString.copyFrom((byte[]) value) : null;
       case ENUM -> type instanceof StringType ? value -> named(value.toString(), field.getEnumType(), path) : null;
       case MESSAGE, GROUP -> throw new IllegalStateException(path);
@@ -91,7 +92,7 @@ final class WrittenType {
   private static Conversion wellKnown(DataType type, Descriptor message, String path) {
     return switch (WellKnown.of(message)) {
       case TIMESTAMP -> type instanceof TimestampType ? micros -> time((Long) micros, message, path) : null;
-      case DURATION -> type instanceof DayTimeIntervalType ? micros -> duration((Long) micros, message) : null;
+      case DURATION -> type instanceof DayTimeIntervalType ? micros -> duration((Long) micros, message, path) : null;
       case WRAPPER -> wrapper(type, message, path);
       case NONE -> null;
     };
@@ -130,6 +131,13 @@ final class WrittenType {
     return number.longValue();
   }
 
+  private static String text(UTF8String value, String path) {
+    if (!value.isValid()) {
+      throw unfit(path, "the text " + value, "UTF-8");
+    }
+    return value.toString();
+  }
+
   private static EnumValueDescriptor named(String name, EnumDescriptor of, String path) {
     EnumValueDescriptor found = of.findValueByName(name);
     if (found == null) {
@@ -147,9 +155,13 @@ final class WrittenType {
     return ofSeconds(message, seconds, nanos);
   }
 
-  private static DynamicMessage duration(long micros, Descriptor message) {
-    return ofSeconds(
-        message, micros / WellKnown.MICROS, (int) (micros % WellKnown.MICROS) * WellKnown.NANOS_OF_MICRO);
+  private static DynamicMessage duration(long micros, Descriptor message, String path) {
+    long seconds = micros / WellKnown.MICROS;
+    int nanos = (int) (micros % WellKnown.MICROS) * WellKnown.NANOS_OF_MICRO;
+    if (!WellKnown.isDuration(seconds, nanos)) {
+      throw unfit(path, seconds + " s", "a duration of Protobuf");
+    }
+    return ofSeconds(message, seconds, nanos);
   }
 
   private static DynamicMessage ofSeconds(Descriptor message, long seconds, int nanos) {
