@@ -38,6 +38,7 @@ class _Keys(NamedTuple):
     format: str
     value_schema: str | None
     csv: str
+    protobuf: str
 
 
 class InputWatch:
@@ -103,5 +104,5 @@ class InputWatch:
 
 
 def _keys(name: str, source: Input) -> _Keys:
-    read_as = (source.format, source.value_schema, source.csv.model_dump_json())
+    read_as = (source.format, source.value_schema, source.csv.model_dump_json(), source.protobuf.model_dump_json())
     return _Keys(name, source.full_topic, source.key_function, source.key_columns, source.key_groups, *read_as)

@@ -23,10 +23,9 @@ import scala.Option;
  * Converts one Avro datum to a row, and malformed bytes to null, as Spark's {@code from_avro} does in PERMISSIVE mode.
  * With a registry each record begins with the frame of Confluent: a zero byte and the id of its writer's schema.
  */
-public final class AvroDecoder implements Serializable {
+public final class AvroDecoder implements RecordDecoder, Serializable {
   private static final String NO_PREFIX = "";
   private static final int NO_RECURSION = -1;
-  private static final int FRAME_BYTES = 5;
 
   private final String schemaText;
   private final Registry registry;
@@ -40,22 +39,22 @@ public final class AvroDecoder implements Serializable {
     this.registry = registry;
   }
 
-  /** Spark's type of the rows. Throws when the text is not an Avro schema. */
+  @Override
   public DataType dataType() {
     return SchemaConverters.toSqlType(schema()).dataType();
   }
 
-  /** The row of a column of bytes. */
+  @Override
   public Column decoded(Column bytes) {
     return DirectCall.of(this, "decode", dataType(), bytes);
   }
 
-  /** Why bytes of a column are malformed, as text; null for others. */
+  @Override
   public Column reasons(Column bytes) {
     return DirectCall.of(this, "reason", DataTypes.StringType, bytes);
   }
 
-  /** What the registry does not know may be known to it in the next batch. */
+  @Override
   public void nextBatch() {
     WriterSchemas.of(run).forgetUnknown();
   }
@@ -64,8 +63,8 @@ public final class AvroDecoder implements Serializable {
   public Object decode(byte[] bytes) {
     try {
       return reader().read(bytes);
-    } catch (IOException | AvroRuntimeException | IndexOutOfBoundsException | NegativeArraySizeException
-        | ArithmeticException | IllegalArgumentException | ClassCastException malformed) {
+    } catch (IOException | UnreadableValueException | AvroRuntimeException | IndexOutOfBoundsException
+        | NegativeArraySizeException | ArithmeticException | IllegalArgumentException | ClassCastException malformed) {
       return null;
     }
   }
@@ -74,8 +73,8 @@ public final class AvroDecoder implements Serializable {
   public UTF8String reason(byte[] bytes) {
     try {
       return reader().read(bytes) != null ? null : UTF8String.fromString("the datum is null");
-    } catch (IOException | AvroRuntimeException | IndexOutOfBoundsException | NegativeArraySizeException
-        | ArithmeticException | IllegalArgumentException | ClassCastException malformed) {
+    } catch (IOException | UnreadableValueException | AvroRuntimeException | IndexOutOfBoundsException
+        | NegativeArraySizeException | ArithmeticException | IllegalArgumentException | ClassCastException malformed) {
       return UTF8String.fromString(malformed.toString());
     }
   }
@@ -99,13 +98,13 @@ public final class AvroDecoder implements Serializable {
   private static final class Reader {
     private final Schema schema;
     private final Registry registry;
-    private final WriterSchemas writers;
+    private final WriterSchemas<Schema> writers;
     private final GenericDatumReader<Object> bare;
     private final Map<Integer, GenericDatumReader<Object>> framed = new HashMap<>();
     private final AvroDeserializer deserializer;
     private BinaryDecoder reused;
 
-    Reader(Schema schema, DataType type, Registry registry, WriterSchemas writers) {
+    Reader(Schema schema, DataType type, Registry registry, WriterSchemas<Schema> writers) {
       this.schema = schema;
       this.registry = registry;
       this.writers = writers;
@@ -115,32 +114,21 @@ public final class AvroDecoder implements Serializable {
 
     Object read(byte[] bytes) throws IOException {
       GenericDatumReader<Object> datums = registry == null ? bare : readerOf(bytes);
-      int begin = registry == null ? 0 : FRAME_BYTES;
+      int begin = registry == null ? 0 : Frame.BYTES;
       reused = DecoderFactory.get().binaryDecoder(bytes, begin, bytes.length - begin, reused);
       Option<Object> row = deserializer.deserialize(datums.read(null, reused));
       return row.isDefined() ? row.get() : null;
     }
 
     private GenericDatumReader<Object> readerOf(byte[] bytes) {
-      int id = idOf(bytes);
+      int id = Frame.idOf(bytes);
       GenericDatumReader<Object> found = framed.get(id);
       if (found == null) {
-        Schema writer = writers.schema(id, registry).orElseThrow(
-            () -> new FrameException("the schema registry has no schema " + Integer.toUnsignedString(id)));
+        Schema writer = writers.schema(id, registry::avro);
         found = new GenericDatumReader<>(writer, schema);
         framed.put(id, found);
       }
       return found;
-    }
-
-    private static int idOf(byte[] bytes) {
-      if (bytes.length < FRAME_BYTES) {
-        throw new FrameException("the value has " + bytes.length + " bytes: too few for the frame of a schema registry");
-      }
-      if (bytes[0] != 0) {
-        throw new FrameException("the value begins with the byte " + (bytes[0] & 0xff) + ", not with 0 as a frame does");
-      }
-      return (bytes[1] & 0xff) << 24 | (bytes[2] & 0xff) << 16 | (bytes[3] & 0xff) << 8 | (bytes[4] & 0xff);
     }
   }
 }
