@@ -49,7 +49,7 @@ def _has_presence(field: FieldDescriptorProto, file: FileDescriptorProto) -> boo
         return True
     of_field, of_file = (each.options.features for each in (field, file))
     features = of_field if of_field.HasField("field_presence") else of_file
-    return file.syntax != "proto3" and features.field_presence != features.IMPLICIT
+    return bool(file.syntax != "proto3" and features.field_presence != features.IMPLICIT)
 
 
 def message_names(files: Iterable[FileDescriptorProto]) -> tuple[str, ...]:

@@ -55,7 +55,7 @@ def _is_list(field: FieldDescriptorProto) -> bool:
 
 
 def _is_of_another_form(field: FieldDescriptorProto, other: FieldDescriptorProto) -> bool:
-    return other.HasField("type") and _form(field) != _form(other)
+    return bool(other.HasField("type")) and _form(field) != _form(other)
 
 
 def _form(field: FieldDescriptorProto) -> str:
