@@ -51,7 +51,7 @@ def _different(reader: DescriptorProto, writer: DescriptorProto) -> str | None:
 
 
 def _is_list(field: FieldDescriptorProto) -> bool:
-    return field.label == FieldDescriptorProto.LABEL_REPEATED
+    return bool(field.label == FieldDescriptorProto.LABEL_REPEATED)
 
 
 def _is_of_another_form(field: FieldDescriptorProto, other: FieldDescriptorProto) -> bool:
