@@ -1,21 +1,16 @@
 package io.penstock.sources;
 
-import io.penstock.spark42.DirectCall;
 import java.io.IOException;
-import java.io.Serializable;
 import java.util.HashMap;
 import java.util.Map;
-import java.util.UUID;
 import org.apache.avro.AvroRuntimeException;
 import org.apache.avro.Schema;
 import org.apache.avro.generic.GenericDatumReader;
 import org.apache.avro.io.BinaryDecoder;
 import org.apache.avro.io.DecoderFactory;
-import org.apache.spark.sql.Column;
 import org.apache.spark.sql.avro.AvroDeserializer;
 import org.apache.spark.sql.avro.SchemaConverters;
 import org.apache.spark.sql.types.DataType;
-import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.unsafe.types.UTF8String;
 import scala.Option;
 
@@ -23,13 +18,12 @@ import scala.Option;
  * Converts one Avro datum to a row, and malformed bytes to null, as Spark's {@code from_avro} does in PERMISSIVE mode.
  * With a registry each record begins with the frame of Confluent: a zero byte and the id of its writer's schema.
  */
-public final class AvroDecoder implements RecordDecoder, Serializable {
+public final class AvroDecoder extends RecordDecoder {
   private static final String NO_PREFIX = "";
   private static final int NO_RECURSION = -1;
 
   private final String schemaText;
   private final Registry registry;
-  private final String run = UUID.randomUUID().toString();
   // Not serializable and not safe for use by several threads.
   private transient ThreadLocal<Reader> readers;
 
@@ -45,21 +39,6 @@ public final class AvroDecoder implements RecordDecoder, Serializable {
   }
 
   @Override
-  public Column decoded(Column bytes) {
-    return DirectCall.of(this, "decode", dataType(), bytes);
-  }
-
-  @Override
-  public Column reasons(Column bytes) {
-    return DirectCall.of(this, "reason", DataTypes.StringType, bytes);
-  }
-
-  @Override
-  public void nextBatch() {
-    WriterSchemas.of(run).forgetUnknown();
-  }
-
-  /** For Spark's plan: a row, or null. Throws RegistryException when the registry does not tell a writer's schema. */
   public Object decode(byte[] bytes) {
     try {
       return reader().read(bytes);
@@ -69,7 +48,7 @@ public final class AvroDecoder implements RecordDecoder, Serializable {
     }
   }
 
-  /** For Spark's plan. */
+  @Override
   public UTF8String reason(byte[] bytes) {
     try {
       return reader().read(bytes) != null ? null : UTF8String.fromString("the datum is null");
@@ -90,7 +69,7 @@ public final class AvroDecoder implements RecordDecoder, Serializable {
 
   private synchronized Reader reader() {
     if (readers == null) {
-      readers = ThreadLocal.withInitial(() -> new Reader(schema(), dataType(), registry, WriterSchemas.of(run)));
+      readers = ThreadLocal.withInitial(() -> new Reader(schema(), dataType(), registry, writers()));
     }
     return readers.get();
   }

@@ -1,6 +1,5 @@
 package io.penstock.sources;
 
-import java.util.LinkedHashMap;
 import java.util.Map;
 import java.util.Optional;
 import java.util.concurrent.ConcurrentHashMap;
@@ -12,12 +11,7 @@ import java.util.function.IntFunction;
  */
 public final class WriterSchemas<S> {
   private static final int MOST_RUNS = 4_096;
-  private static final Map<String, WriterSchemas<?>> RUNS = new LinkedHashMap<>(16, 0.75f, true) {
-    @Override
-    protected boolean removeEldestEntry(Map.Entry<String, WriterSchemas<?>> eldest) {
-      return size() > MOST_RUNS;
-    }
-  };
+  private static final RecentlyUsed<String, WriterSchemas<?>> RUNS = new RecentlyUsed<>(MOST_RUNS);
 
   private final Map<Integer, Optional<S>> known = new ConcurrentHashMap<>();
   private final Map<Integer, UnreadableValueException> ofOtherKinds = new ConcurrentHashMap<>();
@@ -27,9 +21,7 @@ public final class WriterSchemas<S> {
   /** Those of a run, in this JVM: each of Spark's tasks has decoders of its own. All schemas of a run are of one kind. */
   @SuppressWarnings("unchecked")
   public static <S> WriterSchemas<S> of(String run) {
-    synchronized (RUNS) {
-      return (WriterSchemas<S>) RUNS.computeIfAbsent(run, name -> new WriterSchemas<S>());
-    }
+    return (WriterSchemas<S>) RUNS.get(run, name -> new WriterSchemas<S>());
   }
 
   /**

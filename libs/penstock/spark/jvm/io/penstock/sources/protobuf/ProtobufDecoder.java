@@ -3,30 +3,24 @@ package io.penstock.sources.protobuf;
 import com.google.protobuf.DescriptorProtos.FileDescriptorProto;
 import com.google.protobuf.Descriptors.Descriptor;
 import io.penstock.sources.Frame;
+import io.penstock.sources.RecentlyUsed;
 import io.penstock.sources.RecordDecoder;
 import io.penstock.sources.Registry;
 import io.penstock.sources.UnreadableValueException;
 import io.penstock.sources.WriterSchemas;
-import io.penstock.spark42.DirectCall;
 import java.io.Serializable;
-import java.util.LinkedHashMap;
 import java.util.List;
-import java.util.Map;
 import java.util.Optional;
-import java.util.UUID;
-import org.apache.spark.sql.Column;
 import org.apache.spark.sql.types.DataType;
-import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.unsafe.types.UTF8String;
 
 /**
  * Converts a message of Protobuf to a row, and malformed bytes to null. With a registry each record begins with the
  * frame of Confluent and the indexes of its message.
  */
-public final class ProtobufDecoder implements RecordDecoder, Serializable {
+public final class ProtobufDecoder extends RecordDecoder {
   private final Schema schema;
   private final Registry registry;
-  private final String run = UUID.randomUUID().toString();
   private transient volatile Reader reader;
 
   /**
@@ -46,21 +40,6 @@ public final class ProtobufDecoder implements RecordDecoder, Serializable {
   }
 
   @Override
-  public Column decoded(Column bytes) {
-    return DirectCall.of(this, "decode", dataType(), bytes);
-  }
-
-  @Override
-  public Column reasons(Column bytes) {
-    return DirectCall.of(this, "reason", DataTypes.StringType, bytes);
-  }
-
-  @Override
-  public void nextBatch() {
-    WriterSchemas.of(run).forgetUnknown();
-  }
-
-  /** For Spark's plan: a row, or null. Throws RegistryException when the registry does not tell a writer's schema. */
   public Object decode(byte[] bytes) {
     try {
       return read(bytes);
@@ -69,7 +48,7 @@ public final class ProtobufDecoder implements RecordDecoder, Serializable {
     }
   }
 
-  /** For Spark's plan. */
+  @Override
   public UTF8String reason(byte[] bytes) {
     try {
       read(bytes);
@@ -90,7 +69,7 @@ public final class ProtobufDecoder implements RecordDecoder, Serializable {
   }
 
   private int endOfFrame(byte[] bytes, Reader known) {
-    WriterSchemas<Optional<FileDescriptorProto>> writers = WriterSchemas.of(run);
+    WriterSchemas<Optional<FileDescriptorProto>> writers = writers();
     int id = Frame.idOf(bytes);
     Optional<FileDescriptorProto> file =
         writers.schema(id, number -> registry.protobuf(number).map(MessageIndexes::file));
@@ -123,17 +102,10 @@ public final class ProtobufDecoder implements RecordDecoder, Serializable {
   /** What is made of a schema. Each of Spark's tasks has a decoder of its own, so those of this JVM are shared. */
   private record Reader(MessageReader rows, List<Integer> indexes) {
     private static final int MOST = 256;
-    private static final Map<Schema, Reader> KNOWN = new LinkedHashMap<>(16, 0.75f, true) {
-      @Override
-      protected boolean removeEldestEntry(Map.Entry<Schema, Reader> eldest) {
-        return size() > MOST;
-      }
-    };
+    private static final RecentlyUsed<Schema, Reader> KNOWN = new RecentlyUsed<>(MOST);
 
     static Reader of(Schema schema) {
-      synchronized (KNOWN) {
-        return KNOWN.computeIfAbsent(schema, Reader::made);
-      }
+      return KNOWN.get(schema, Reader::made);
     }
 
     private static Reader made(Schema schema) {

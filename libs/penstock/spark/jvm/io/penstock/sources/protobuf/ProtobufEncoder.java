@@ -4,6 +4,7 @@ import com.google.protobuf.CodedOutputStream;
 import com.google.protobuf.Descriptors.Descriptor;
 import com.google.protobuf.DynamicMessage;
 import io.penstock.sources.Frame;
+import io.penstock.sources.RecentlyUsed;
 import io.penstock.spark42.DirectCall;
 import java.io.IOException;
 import java.io.Serializable;
@@ -16,6 +17,9 @@ import org.apache.spark.sql.types.StructType;
 
 /** Converts a row to a message of Protobuf; with an id, after the frame of Confluent and the indexes of the message. */
 public final class ProtobufEncoder implements Serializable {
+  private static final int MOST = 256;
+  private static final RecentlyUsed<Written, Writer> KNOWN = new RecentlyUsed<>(MOST);
+
   private final StructType type;
   private final String set;
   private final String message;
@@ -73,11 +77,18 @@ public final class ProtobufEncoder implements Serializable {
   private Writer writer() {
     Writer known = writer;
     if (known == null) {
-      Descriptor of = DescriptorSet.message(set, message);
-      known = new Writer(MessageWriter.of(type, of), id == null ? new byte[0] : frame(id, of));
+      known = KNOWN.get(new Written(type, set, message, id), Written::writer);
       writer = known;
     }
     return known;
+  }
+
+  /** What decides how rows are written. Each of Spark's tasks has an encoder of its own, so writers are shared. */
+  private record Written(StructType type, String set, String message, Integer id) {
+    Writer writer() {
+      Descriptor of = DescriptorSet.message(set, message);
+      return new Writer(MessageWriter.of(type, of), id == null ? new byte[0] : frame(id, of));
+    }
   }
 
   private static byte[] frame(int id, Descriptor message) {
