@@ -6,6 +6,7 @@ import base64
 import binascii
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
+from typing import NamedTuple
 
 from google.protobuf.descriptor_pb2 import DescriptorProto, FieldDescriptorProto, FileDescriptorProto, FileDescriptorSet
 from google.protobuf.message import DecodeError
@@ -23,22 +24,30 @@ class UnknownMessage(ValueError):
         self.known = known
 
 
+class Described(NamedTuple):
+    """A message, and the file that defines it."""
+
+    file: FileDescriptorProto
+    message: DescriptorProto
+
+
 @lru_cache(maxsize=256)
+def described(text: str, message: str) -> Described:
+    """A message of a set, by its full name. Raises DescriptorSetError, UnknownMessage."""
+    home = files_for(files_of(text), message)[-1]
+    return Described(home, dict(messages_of([home]))[message])
+
+
 def field_names(text: str, message: str) -> tuple[str, ...]:
     """The fields of a message as its file writes them. Raises DescriptorSetError, UnknownMessage."""
-    found = dict(messages_of(files_of(text)))
-    if message not in found:
-        raise UnknownMessage(message, tuple(found))
-    return tuple(field.name for field in found[message].field)
+    return tuple(field.name for field in described(text, message).message.field)
 
 
-@lru_cache(maxsize=256)
 def fields_without_presence(text: str, message: str) -> frozenset[str]:
     """The fields that a writer leaves out when they are zero: of proto3, without `optional`. Lower case. Raises
     DescriptorSetError, UnknownMessage."""
-    file = files_for(files_of(text), message)[-1]
-    fields = dict(messages_of([file]))[message].field
-    return frozenset(field.name.lower() for field in fields if not _has_presence(field, file))
+    found = described(text, message)
+    return frozenset(field.name.lower() for field in found.message.field if not _has_presence(field, found.file))
 
 
 def _has_presence(field: FieldDescriptorProto, file: FileDescriptorProto) -> bool:

@@ -13,7 +13,7 @@ import binascii
 from google.protobuf.descriptor_pb2 import DescriptorProto, FieldDescriptorProto, FileDescriptorProto
 from google.protobuf.message import DecodeError
 
-from penstock.config.descriptor_set import files_of, messages_of
+from penstock.config.descriptor_set import described, messages_of
 from penstock.config.model import Input
 from penstock.kafka.registry import Schema
 
@@ -37,7 +37,7 @@ def protobuf_misfit(source: Input, newest: Schema) -> str | None:
     writers = dict(messages_of([file]))
     if message not in writers:
         return f"its file has no message {message}; it has {', '.join(writers)}"
-    return _different(dict(messages_of(files_of(str(source.value_schema))))[message], writers[message])
+    return _different(described(str(source.value_schema), message).message, writers[message])
 
 
 def _different(reader: DescriptorProto, writer: DescriptorProto) -> str | None:
