@@ -6,17 +6,18 @@ or write the same rows in turns, `--rounds` times and once before it counts. Fig
 
 in     a topic is read to nowhere. Penstock: as inputs of jobs are read, with the check for malformed records. Its peer:
        `from_json`, `from_csv`, `from_avro`. Bare Spark has no registry: its peer of `avro_registry_in` is `from_avro`
-       with the writer's schema after the first five bytes. Both must give the same rows
+       with the writer's schema after the first five bytes. All must give the same rows. It has no reader of Protobuf
+       without a jar that could not be had: the peer of `protobuf_in` is a floor, the same topic read as raw bytes
 out    rows that Spark holds in memory are written to a topic. Penstock: the value as outputs of jobs have it. Its peer:
-       `to_json` with Spark's own options, `to_avro`; of `avro_registry_out` `to_avro` after five constant bytes
+       `to_json` with Spark's own options, `to_avro`; of `avro_registry_out` `to_avro` after five constant bytes. That
+       of `protobuf_out` is a floor: the same messages, made before
 tls    the JSON topic is read and written as jobs do, by clients of one broker with three listeners: PLAINTEXT, SSL with
        a certificate of the client (`tls`), SASL_SSL with SCRAM-SHA-512 (`sasl_ssl`)
 
 `rows_ratio`: Penstock's rows/s by its peer's (aim >= 0.95); of `tls` and `sasl_ssl` those by PLAINTEXT's, when read;
 `out_rows_ratio` when written. `rows` were read or written each time.
 
-Protobuf is missing: Penstock does not read or write it. `from_avro` and `to_avro` are in a jar of their own, which is
-fetched once.
+`from_avro` and `to_avro` are in a jar of their own, which is fetched once.
 """
 
 from __future__ import annotations
@@ -37,8 +38,7 @@ from penstock.config.model import Input, KafkaOutput
 from penstock.kafka.access import Kafka
 from penstock.local.topics import create_topics, list_topics
 from penstock.spark.settings import SparkSettings
-from penstock.spark.sinks.avro_value import value_of
-from penstock.spark.sinks.kafka import records
+from penstock.spark.sinks.kafka import records, value_of
 from penstock.spark.sources import connection_options
 from tests.bench.report import broker_and_session, finish, say
 from tests.support.bench.kafka_rows import (
@@ -57,10 +57,12 @@ from tests.support.bench.kafka_rows import (
 from tests.support.bench.row_formats import (
     AVRO_SCHEMA,
     FRAME_BYTES,
+    PROTOBUF,
     add_spark_avro,
     avro_value,
     csv_value,
     framed_value,
+    protobuf_value,
     read_by_spark,
 )
 from tests.support.bench.secured import PartlySecuredKafka
@@ -75,11 +77,13 @@ INPUTS: dict[str, dict[str, Any]] = {
     "csv": {"format": "csv", "value_schema": SCHEMA},
     "avro": {"format": "avro", "value_schema": AVRO_SCHEMA},
     "avro_registry": {"format": "avro", "value_schema": AVRO_SCHEMA, "schema_registry": True},
+    "protobuf": {"format": "protobuf", **PROTOBUF},
 }
 OUTPUTS: dict[str, dict[str, Any]] = {
     "json": {},
     "avro": {"value_format": "avro"},
     "avro_registry": {"value_format": "avro", "schema_registry": True},
+    "protobuf": {"value_format": "protobuf", **PROTOBUF},
 }
 
 
@@ -126,10 +130,14 @@ class Client:
         """Writes values by Spark's sink."""
         return frame.write.format("kafka").options(**self.options).option("topic", topic).save
 
+    def values(self, frame: DataFrame, kind: str, topic: str = "values") -> DataFrame:
+        """The records of rows, as a job makes them."""
+        output = KafkaOutput(topic=topic, **OUTPUTS[kind])
+        return records(frame, output, value_of(frame, output, self.kafka, registers=True))
+
     def writing_rows(self, frame: DataFrame, topic: str, kind: str) -> Prepared:
         """Writes rows as a job does."""
-        output = KafkaOutput(topic=topic, **OUTPUTS[kind])
-        return self.writing(records(frame, output, value_of(frame, output, self.kafka, registers=True)), topic)
+        return self.writing(self.values(frame, kind, topic), topic)
 
 
 def main() -> None:
@@ -166,22 +174,27 @@ def read_in_each_format(bench: Bench, client: Client, registry: SmallRegistry) -
     schema = registry.add("events-value", AVRO_SCHEMA)
     values = {"json": json_value, "csv": csv_value, "avro": avro_value}
     values["avro_registry"] = partial(framed_value, schema=schema)
+    values["protobuf"] = protobuf_value
     peers, figures = read_by_spark(), {}
+    seen: set[Any] = set()
     for kind, value in values.items():
         topic = unique(kind)
         produce(client.kafka, topic, map(value, range(bench.rows)))
-        figures[f"{kind}_in"] = _read(bench, client, topic, kind, peers[kind])
+        figures[f"{kind}_in"] = _read(bench, client, topic, kind, peers.get(kind), seen)
     return figures
 
 
-def _read(bench: Bench, client: Client, topic: str, kind: str, peer: Column) -> Figures:
+def _read(bench: Bench, client: Client, topic: str, kind: str, peer: Column | None, seen: set[Any]) -> Figures:
+    """`peer`: None for the bytes alone. `seen`: what the other formats gave."""
+
     def bare() -> DataFrame:
-        found = records_of(bench.session, topic, client.options).select(peer.alias("row"))
-        return found.select("row.*")
+        found = records_of(bench.session, topic, client.options)
+        return found.select("value") if peer is None else found.select(peer.alias("row")).select("row.*")
 
     job = partial(client.rows, bench.session, topic, kind)
     count = whole_rows(job())
-    assert whole_rows(bare()) == count, f"{kind}: Penstock and Spark do not read the same rows"
+    seen |= {count} if peer is None else {count, whole_rows(bare())}
+    assert len(seen) == 1, f"{kind}: Penstock and Spark, or two formats, do not give the same rows"
     assert count.rows == bench.rows, f"{kind}: {count.rows} rows of {bench.rows} were read"
     rates = bench.rates(
         f"{kind}_in",
@@ -201,17 +214,21 @@ def written_in_each_format(bench: Bench, client: Client) -> dict[str, Figures]:
     constant = F.lit(bytes(FRAME_BYTES))
     peers = {"json": F.to_json(F.struct("*")), "avro": to_avro(F.struct("*"))}
     peers["avro_registry"] = F.concat(constant, peers["avro"])
+    made = {kind: frame.select(peer.alias("value")) for kind, peer in peers.items()}
+    made["protobuf"] = client.values(frame, "protobuf").persist()
+    assert made["protobuf"].count() == bench.rows
     figures = {}
-    for kind, peer in peers.items():
+    for kind, bare in made.items():
         ours, theirs = _new_topic(client), _new_topic(client)
         rates = bench.rates(
             f"{kind}_out",
             {
                 "penstock": partial(client.writing_rows, frame, ours, kind),
-                "spark": partial(client.writing, frame.select(peer.alias("value")), theirs),
+                "spark": partial(client.writing, bare, theirs),
             },
         )
         figures[f"{kind}_out"] = _against_spark(rates, _written(bench, client.kafka, ours, theirs))
+    made["protobuf"].unpersist()
     frame.unpersist()
     return figures
 

@@ -84,6 +84,7 @@ def main() -> None:
     parser.add_argument("--concurrent", type=int, metavar="JOBS")
     parser.add_argument("--busy", action="store_true")
     parser.add_argument("--no-copy", action="store_true")
+    parser.add_argument("--heap-gib", type=int, default=3, help="of the host's JVM; 5,000,000 keys on heap want 8")
     arguments = parser.parse_args()
     if arguments.concurrent:
         finish(concurrent(arguments.concurrent))
@@ -96,7 +97,7 @@ def main() -> None:
     figures: dict[str, Any] = {}
     try:
         with EmbeddedKafka(folder / "kafka") as kafka:
-            bench = Bench(_settings(folder, kafka.bootstrap), copies=not arguments.no_copy)
+            bench = Bench(_settings(folder, kafka.bootstrap, arguments.heap_gib), copies=not arguments.no_copy)
             cases, sizes = arguments.cases.split(","), [int(size) for size in arguments.sizes.split(",")]
             for name in [case for case in cases if case != SPARK_OWN]:
                 keys = arguments.small if name in ("small", "stateless") else int(arguments.keys * CASES[name].share)
@@ -273,8 +274,8 @@ def _fill(bootstrap: str, topic: str, keys: int) -> None:
         raise RuntimeError("kafka did not take the rows")
 
 
-def _settings(folder: Path, bootstrap: str) -> SparkSettings:
-    settings = settings_for(folder, bootstrap, heap_bytes=3 * 2**30, progress_interval_seconds=0.5)
+def _settings(folder: Path, bootstrap: str, heap_gib: int) -> SparkSettings:
+    settings = settings_for(folder, bootstrap, heap_bytes=heap_gib * 2**30, progress_interval_seconds=0.5)
     return settings.model_copy(update={"spark_conf": {}})
 
 

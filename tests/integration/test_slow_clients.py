@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import ssl
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from typing import Any
 from urllib.parse import urlsplit
 
 import httpx
 import pytest
+import uvicorn
 from fastapi import FastAPI, Request, Response
 from prometheus_client import REGISTRY
 from structlog.testing import capture_logs
@@ -25,7 +28,7 @@ from penstock.control.settings import HttpLimits
 from penstock.identity.process import ProcessIdentity
 from penstock.identity.roles import Caller, Role
 from penstock.wire import slow_clients
-from penstock.wire.app import create_app
+from penstock.wire.app import connections, create_app
 from penstock.wire.http import certificates, trusting
 from tests.support.control.serving import serving
 from tests.support.identity import make_cell
@@ -242,6 +245,13 @@ def test_clients_without_a_handshake_keep_nobody_out(cell: Path, tls: ssl.SSLCon
         silent[-1].settimeout(0.0)
         with pytest.raises(BlockingIOError):
             silent[-1].recv(1)
+
+
+def test_a_port_takes_no_loop_that_ends_no_handshake(tls: ssl.SSLContext, monkeypatch: pytest.MonkeyPatch) -> None:
+    """uvicorn takes uvloop where it is installed."""
+    monkeypatch.setitem(sys.modules, "uvloop", ModuleType("uvloop"))
+    factory = uvicorn.Config(_app(), **connections(tls, HttpLimits())).get_loop_factory()
+    assert factory is asyncio.SelectorEventLoop
 
 
 def test_a_server_with_tls_ends_while_clients_have_no_handshake(tls: ssl.SSLContext) -> None:

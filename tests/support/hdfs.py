@@ -11,6 +11,24 @@ from penstock.local.jars import fetch_store_jars, share_dir
 from penstock.spark.gateway import start_jvm
 from penstock.spark.settings import QUICK_JVM, driver_classpath
 
+_NAMED = """<configuration>
+  <property><name>dfs.nameservices</name><value>far</value></property>
+  <property><name>dfs.ha.namenodes.far</name><value>one</value></property>
+  <property><name>dfs.namenode.rpc-address.far.one</name><value>{host}</value></property>
+  <property>
+    <name>dfs.client.failover.proxy.provider.far</name>
+    <value>org.apache.hadoop.hdfs.server.namenode.ha.ConfiguredFailoverProxyProvider</value>
+  </property>
+</configuration>
+"""
+
+
+def name_service(folder: Path, address: str) -> dict[str, str]:
+    """The environment in which `hdfs://far` is the HDFS at `address`, by files as a cluster's administrators give."""
+    folder.mkdir()
+    (folder / "hdfs-site.xml").write_text(_NAMED.format(host=address.removeprefix("hdfs://")))
+    return {"HADOOP_CONF_DIR": str(folder)}
+
 
 @contextmanager
 def hdfs(folder: Path) -> Iterator[str]:

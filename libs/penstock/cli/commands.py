@@ -173,6 +173,11 @@ COMMANDS = (
         "cluster:fields",
         "List all fields of a job's configuration: default, layers that may set it, cost of a change.",
     ),
+    Command(
+        "descriptor",
+        "descriptor:descriptor",
+        "Print what an input or output of Protobuf has in its job: the message, and a descriptor set as base64.",
+    ),
     Command("decisions", "cluster:decisions", "List what the Auto Scaler decided about a job, newest first."),
     Command(
         "replay",

@@ -9,6 +9,7 @@ from penstock.config.model import FilesOutput, JobConfig
 from penstock.config.problems import Problem
 
 _SIGNS = ("delimiter", "quote", "escape", "comment")
+_SPARKS_NAMES = (r"\t", r"\r", r"\b", r"\f")
 _LAST_OF_SPARK = 0xFFFF
 
 
@@ -36,16 +37,30 @@ def _problems(owner: str, file_format: str, csv: CsvRecords | CsvOutput) -> Iter
         return
     signs = {name: sign for name in _SIGNS if (sign := getattr(csv, name, None))}
     yield from _characters(field, signs)
+    yield from _delimiter(field, csv)
     yield from _different(field, signs)
+    if isinstance(csv, CsvFiles) and csv.encoding not in ENCODINGS_OF_LINES and not csv.multi_line:
+        detail = f"{field}.encoding is {csv.encoding}, in which Spark finds no ends of lines: set {field}.multi_line"
+        yield Problem(f"{field}.encoding", "csv_encoding_of_lines", detail)
+
+
+def _delimiter(field: str, csv: CsvRecords | CsvOutput) -> Iterator[Problem]:
+    """Texts that Spark or a reader would take for something else than what they are."""
+    if csv.delimiter in _SPARKS_NAMES:
+        detail = (
+            f"{field}.delimiter is a backslash and the letter {csv.delimiter[1]}. Spark's own options name a tab so; "
+            r'give the character itself, "\t" in JSON'
+        )
+        yield Problem(f"{field}.delimiter", "csv_delimiter_named", detail)
+    if csv.delimiter in csv.null_value:
+        detail = f"{field}.null_value has the delimiter in it, {csv.delimiter}, which would divide it: choose another"
+        yield Problem(f"{field}.null_value", "csv_signs_differ", detail)
     if isinstance(csv, CsvOutput) and _overlaps_itself(csv.delimiter):
         detail = (
             f"{field}.delimiter is {csv.delimiter}, which ends as it begins: behind a value that ends so too, readers "
             "would find it too early. Choose another"
         )
         yield Problem(f"{field}.delimiter", "csv_delimiter_overlaps", detail)
-    if isinstance(csv, CsvFiles) and csv.encoding not in ENCODINGS_OF_LINES and not csv.multi_line:
-        detail = f"{field}.encoding is {csv.encoding}, in which Spark finds no ends of lines: set {field}.multi_line"
-        yield Problem(f"{field}.encoding", "csv_encoding_of_lines", detail)
 
 
 def _overlaps_itself(delimiter: str) -> bool:

@@ -9,11 +9,14 @@ from pydantic import Field
 
 from penstock.config.csv_options import CsvRecords, is_default
 from penstock.config.declare import DECLARED_BY_USER, ChangeKind, DeclaredModel, Identifier, Name, Topic, declare
+from penstock.config.protobuf_options import ProtobufRecords
 from penstock.config.starting import POSITION
 from penstock.config.topic_patterns import LONGEST_PATTERN, matches
 from penstock.config.topics import full_topic, topic_and_cluster
 
 NONE, LIVE, RESTART, RESCALE, FORBIDDEN = ChangeKind
+MOST_OF_A_SCHEMA = 100_000
+"""Characters."""
 KafkaColumn = Literal["key", "timestamp", "topic", "partition", "offset", "headers"]
 
 
@@ -46,14 +49,19 @@ class Input(DeclaredModel):
     key_groups: int = Field(..., ge=1, le=10_000, **declare(RESCALE, DECLARED_BY_USER, unit="key groups"))
     """Number of partitions of each topic. Input and state move between tasks in this unit, so it limits the number of
     tasks. When the topic has grown, set the new number; a job with state can do so only while it has one task."""
-    format: Literal["json", "csv", "avro", "raw"] = Field("json", **declare(RESTART, DECLARED_BY_USER))
+    format: Literal["json", "csv", "avro", "protobuf", "raw"] = Field("json", **declare(RESTART, DECLARED_BY_USER))
     """Encoding of the record value; `raw` gives Kafka's own columns."""
-    value_schema: str | None = Field(None, min_length=1, max_length=100_000, **declare(RESTART, DECLARED_BY_USER))
-    """Schema of the record value: Spark DDL for json and csv, Avro's JSON for avro. Not allowed for raw."""
+    value_schema: str | None = Field(
+        None, min_length=1, max_length=MOST_OF_A_SCHEMA, **declare(RESTART, DECLARED_BY_USER)
+    )
+    """Schema of the record value: Spark DDL for json and csv, Avro's JSON for avro, for protobuf the base64 of a
+    descriptor set (`penstock descriptor`). Not allowed for raw."""
     csv: CsvRecords = Field(default_factory=CsvRecords, exclude_if=is_default)
+    protobuf: ProtobufRecords = Field(default_factory=ProtobufRecords, exclude_if=is_default)
     schema_registry: bool = Field(False, exclude_if=operator.not_, **declare(RESTART, DECLARED_BY_USER))
-    """Of avro: each record begins with a zero byte and the id (4 bytes) of its writer's schema in the cell's schema
-    registry (PENSTOCK_SCHEMA_REGISTRY_URL). value_schema is the reader's schema."""
+    """Of avro and protobuf: each record begins with a zero byte and the id (4 bytes) of its writer's schema in the
+    cell's schema registry (PENSTOCK_SCHEMA_REGISTRY_URL), of protobuf also with the place of its message in the
+    schema's file. value_schema is the reader's schema."""
     key_function: Literal["spark", "kafka", "crc32", "none"] = Field("none", **declare(RESCALE, DECLARED_BY_USER))
     """How the writer chose the partition of a key: `spark` by Spark's hash of key_columns (as jobs do), `kafka` by
     murmur2 of the key bytes (as Java producers do), `crc32` as librdkafka does by default (Python, C, Go), `none`

@@ -18,7 +18,11 @@ from penstock.config.declare import DECLARED_BY_USER, OF_THE_PACKAGE, DeclaredMo
 from penstock.config.declare import Carried as Carried
 from penstock.config.declare import ChangeKind as ChangeKind
 from penstock.config.declare import Model as Model
+from penstock.config.kafka_input import MOST_OF_A_SCHEMA
 from penstock.config.kafka_input import Input as Input
+from penstock.config.protobuf_options import ProtobufOutput
+from penstock.config.resources import Resources as Resources
+from penstock.config.resources import Slo as Slo
 from penstock.config.spark_settings import ALLOWED_TEXT
 from penstock.config.stream import Stream
 from penstock.config.topics import full_topic
@@ -39,6 +43,11 @@ def _is_json(value: object) -> bool:
 def _is_own(cluster: object) -> bool:
     """The same of a cluster."""
     return cluster is None
+
+
+def _is_unset(value: object) -> bool:
+    """The same of what may be left out."""
+    return value is None
 
 
 class DesiredState(StrEnum):
@@ -79,7 +88,7 @@ class Table(DeclaredModel):
 
 
 class KafkaOutput(DeclaredModel):
-    """A topic of JSON or Avro records."""
+    """A topic of JSON, Avro or Protobuf records."""
 
     type: Literal["kafka"] = Field("kafka", **declare(FORBIDDEN, DECLARED_BY_USER))
     """Kind of output."""
@@ -92,12 +101,21 @@ class KafkaOutput(DeclaredModel):
     """Number of partitions of the topic. A row goes to partition pmod(hash(key_columns), n), by Spark's hash."""
     key_columns: tuple[Identifier, ...] = Field((), max_length=32, **declare(FORBIDDEN, DECLARED_BY_USER))
     """Columns that form the record key and decide the partition."""
-    value_format: Literal["json", "avro"] = Field("json", exclude_if=_is_json, **declare(RESTART, DECLARED_BY_USER))
+    value_format: Literal["json", "avro", "protobuf"] = Field(
+        "json", exclude_if=_is_json, **declare(RESTART, DECLARED_BY_USER)
+    )
     """Encoding of the record value: `avro` by a schema that the query's columns give. Columns that may be null have the
-    default null in it."""
+    default null in it. `protobuf` by the message `protobuf.message` of `value_schema`: each column is its field with
+    this name."""
+    value_schema: str | None = Field(
+        None, min_length=1, max_length=MOST_OF_A_SCHEMA, exclude_if=_is_unset, **declare(RESTART, DECLARED_BY_USER)
+    )
+    """Of protobuf: the base64 of a descriptor set (`penstock descriptor`)."""
+    protobuf: ProtobufOutput = Field(default_factory=ProtobufOutput, exclude_if=is_default)
     schema_registry: bool = Field(False, exclude_if=operator.not_, **declare(RESTART, DECLARED_BY_USER))
-    """Of avro: the schema is registered for the subject `<topic>-value` in the cell's schema registry
-    (PENSTOCK_SCHEMA_REGISTRY_URL) when a task starts, and each record begins with a zero byte and its id (4 bytes)."""
+    """Of avro and protobuf: the schema is registered for the subject `<topic>-value` in the cell's schema registry
+    (PENSTOCK_SCHEMA_REGISTRY_URL) when a task starts, and each record begins with a zero byte and its id (4 bytes), of
+    protobuf also with the place of its message in the schema's file."""
     delivery: Literal["exactly_once", "at_least_once"] = Field("exactly_once", **declare(RESTART, DECLARED_BY_USER))
     """`exactly_once` writes in Kafka transactions, for readers with read_committed. `at_least_once` is Spark's own
     sink, which writes the rows of a repeated batch twice."""
@@ -202,25 +220,6 @@ class Query(DeclaredModel):
     python: str | None = Field(None, max_length=500, pattern=FUNCTION, **declare(RESTART, OF_THE_PACKAGE))
     """`module:function` in the package; called as `function(session, inputs, args)`, and with `secrets=` when it has a
     parameter of this name. Returns a DataFrame."""
-
-
-class Resources(DeclaredModel):
-    """Reserved for each task."""
-
-    cpu_cores: float = Field(0.25, gt=0, le=256, **declare(LIVE, unit="cores"))
-    """CPU reserved for a task. Placement uses the measured load once it is known. Until then it uses that of the job's
-    other tasks, else the reservation; for isolated tasks always the reservation."""
-    memory_bytes: int = Field(400 * 2**20, ge=64 * 2**20, le=2**42, **declare(RESTART, unit="bytes"))
-    """Memory of a task. For an isolated task it is the limit of the process."""
-    disk_bytes: int = Field(2**30, ge=0, le=2**50, **declare(LIVE, unit="bytes"))
-    """Local disk of a task."""
-
-
-class Slo(DeclaredModel):
-    """Targets of the job."""
-
-    max_lag_seconds: float = Field(90.0, gt=0, le=604_800, **declare(NONE, DECLARED_BY_USER, unit="seconds"))
-    """The job is unhealthy when it lags behind by more than this."""
 
 
 class JobConfig(DeclaredModel):

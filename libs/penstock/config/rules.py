@@ -21,6 +21,7 @@ from penstock.config.model import (
 )
 from penstock.config.paths import PLACEHOLDER
 from penstock.config.problems import Problem
+from penstock.config.protobuf_rules import protobuf_problems
 from penstock.config.query_rules import query_problems
 from penstock.config.source_rules import starting_moment, watermark
 from penstock.config.spark_settings import ALLOWED_VALUES, is_allowed
@@ -145,9 +146,9 @@ def _inputs(config: JobConfig) -> Iterator[Problem]:
 
 
 def _schema_registry(field: str, is_used: bool, value_format: str) -> Iterator[Problem]:
-    if is_used and value_format != "avro":
-        detail = f"{field} is of avro only; the format is {value_format}"
-        yield Problem(field, "schema_registry_of_avro", detail)
+    if is_used and value_format not in ("avro", "protobuf"):
+        detail = f"{field} is of avro and protobuf only; the format is {value_format}"
+        yield Problem(field, "schema_registry_format", detail)
 
 
 def _metadata_columns(field: str, source: Input) -> Iterator[Problem]:
@@ -364,6 +365,7 @@ RULES: tuple[Rule, ...] = (
     topic_problems,
     _inputs,
     csv_problems,
+    protobuf_problems,
     *STREAM_RULES,
     _dead_letters,
     _foreign_outputs,

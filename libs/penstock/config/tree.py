@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from difflib import get_close_matches
-from functools import reduce
+from functools import partial, reduce
 from operator import or_
 from typing import Annotated, Any, NamedTuple, get_args, get_origin
 
@@ -155,13 +155,15 @@ class Entry(NamedTuple):
     is_set: bool
 
 
-def entries(config: Mapping[str, Any], fields: Iterable[str] | None = None) -> Iterator[Entry]:
+def entries(config: Mapping[str, Any], fields: Iterable[str] | None = None) -> list[Entry]:
     """All leaves of a configuration, given as JSON, also those that it does not set.
 
     `fields`: only leaves below these top-level fields, each of which the model or the configuration has.
     """
-    keys = dict.fromkeys((*ROOT.fields, *config)) if fields is None else fields
-    return _below(ROOT, config, keys, (), sink_of(config))
+    found: list[Entry] = []
+    keys = (*ROOT.fields, *config) if fields is None else fields
+    _add(found, (), {key: ROOT.fields.get(key) for key in keys}, config, sink_of(config))
+    return found
 
 
 def sink_of(config: Mapping[str, Any]) -> Any:
@@ -170,24 +172,28 @@ def sink_of(config: Mapping[str, Any]) -> Any:
     return output.get("type") if isinstance(output, dict) else None
 
 
-def _entries(node: Node | None, value: Any, path: Path, sink: Any, *, is_set: bool) -> Iterator[Entry]:
-    match node:
-        case Group() if isinstance(value, dict):
-            yield from _below(node, value, dict.fromkeys((*node.fields, *value)), path, sink)
-        case FreeMap() if isinstance(value, dict):
-            for key, element in value.items():
-                yield from _entries(node.element, element, (*path, key), sink, is_set=True)
-        case Leaf():
-            yield Entry(path, node, value, is_set)
-        case _:
-            yield Entry(path, None, value, is_set)
+# Every write walks through a whole configuration: one call for each map, and none for a leaf that is set.
+def _add(
+    found: list[Entry], path: Path, nodes: Mapping[str, Node | None], within: Mapping[str, Any], sink: Any
+) -> None:
+    """Adds the leaves at and below the nodes, by name, of the map `within` at a path."""
+    for key, node in nodes.items():
+        is_set = key in within
+        value = within[key] if is_set else default_of(node, sink)
+        below = (*path, key)
+        if type(node) is Leaf:
+            found.append(_make_entry((below, node, value, is_set)))
+        elif node is None or not isinstance(value, dict):
+            found.append(_make_entry((below, None, value, is_set)))
+        elif type(node) is Group:
+            unknown = {name: None for name in value if name not in node.fields}
+            _add(found, below, {**node.fields, **unknown} if unknown else node.fields, value, sink)
+        else:
+            assert type(node) is FreeMap
+            _add(found, below, dict.fromkeys(value, node.element), value, sink)
 
 
-def _below(group: Group, value: Mapping[str, Any], keys: Iterable[str], path: Path, sink: Any) -> Iterator[Entry]:
-    for key in keys:
-        node = group.fields.get(key)
-        found = value[key] if key in value else default_of(node, sink)
-        yield from _entries(node, found, (*path, key), sink, is_set=key in value)
+_make_entry = partial(tuple.__new__, Entry)
 
 
 def default_of(node: Node | None, sink: Any) -> Any:

@@ -14,6 +14,7 @@ from typing import Literal, NamedTuple
 from sqlglot import Dialect, Token, TokenType
 from sqlglot.errors import TokenError
 
+from penstock.config.descriptor_set import DescriptorSetError, UnknownMessage, field_names
 from penstock.config.model import Input
 
 KAFKA_COLUMNS = frozenset({"key", "value", "topic", "partition", "offset", "timestamp", "timestamptype", "headers"})
@@ -55,6 +56,8 @@ def column_names(source: Input) -> frozenset[str] | None:
         return None
     if source.format == "avro":
         return _avro_names(source.value_schema)
+    if source.format == "protobuf":
+        return _protobuf_names(source.value_schema, source.protobuf.message)
     names = ddl_names(source.value_schema)
     return None if names is None else frozenset(name.lower() for name in names)
 
@@ -93,6 +96,13 @@ def ddl_names(text: str) -> tuple[str, ...] | None:
     if reader.next is not _END:
         raise SchemaError("a > closes nothing")
     return names
+
+
+def _protobuf_names(text: str, message: str | None) -> frozenset[str] | None:
+    try:
+        return frozenset(name.lower() for name in field_names(text, message)) if message is not None else None
+    except (DescriptorSetError, UnknownMessage):
+        return None
 
 
 @lru_cache(maxsize=1024)

@@ -44,7 +44,7 @@ class KafkaSettings(BaseModel):
         None, description="further clusters by name, as JSON: of each `bootstrap` and the fields above without `kafka_`"
     )
     schema_registry_url: str | None = Field(
-        None, pattern=r"^https?://[^\s,@]+$", description="the schema registry of Avro records"
+        None, pattern=r"^https?://[^\s,@]+$", description="the schema registry of Avro and Protobuf records"
     )
     schema_registry_username: str | None = Field(None, description="who logs in there (basic authentication)")
     schema_registry_password_file: Path | None = Field(None, description="file with that password, in one line")

@@ -4,7 +4,7 @@
 pyspark ships Ivy, so no Maven is needed. Ivy is given exact revisions and no transitive dependencies, and each file
 must have the digest of `jars.sha256`: what runs is what was tested.
 
-    <share>/jars/spark      the Kafka connector and Delta, for Spark's class path
+    <share>/jars/spark      the Kafka connector, Delta and Protobuf, for Spark's class path
     <share>/jars/kafka      the embedded Kafka server (another client version than Spark's: kept apart)
     <share>/jars/junit      the runner of the Java unit tests
     <share>/jars/penstock   penstock.jar, compiled from `penstock/spark/jvm`

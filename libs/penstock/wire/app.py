@@ -273,7 +273,9 @@ def connections(tls: ssl.SSLContext | None, limits: HttpLimits) -> dict[str, Any
     """
     kept = allow_connections(limits)
     http = guarded(kept)
-    return {"http": http if tls is None else behind_tls(http, kept, tls), "timeout_keep_alive": kept.idle_seconds}
+    served = http if tls is None else behind_tls(http, kept, tls)
+    # uvicorn would take uvloop where it is installed, in which `tls_door` ends no handshake.
+    return {"loop": "asyncio", "http": served, "timeout_keep_alive": kept.idle_seconds}
 
 
 @contextmanager

@@ -100,7 +100,8 @@ def _summary(job: JobHealth) -> JobSummary:
 
 
 def _in_a_line(job: JobSummary) -> JobSummary:
-    return job.model_copy(update={"reason": job.reason.partition("\n")[0]})
+    line, more, _ = job.reason.partition("\n")
+    return job.model_copy(update={"reason": line}) if more else job
 
 
 def blocked(connection: Connection, names: Sequence[str]) -> set[str]:

@@ -111,6 +111,7 @@ def forget_last_commits(job: Job) -> None:
             path.unlink(missing_ok=True)
 
 
+@pytest.mark.long
 def test_two_clusters_are_read_and_one_is_written_exactly_once(
     both: Runtime, kafka: EmbeddedKafka, eu: EmbeddedKafka, keys: Keys
 ) -> None:

@@ -142,6 +142,7 @@ def test_an_earlier_savepoint_stands_in_for_a_broken_checkpoint(runtime: Runtime
     assert clone.last_rows("k") == clone.unsplit().last_rows("k")
 
 
+@pytest.mark.long
 def test_a_job_that_has_read_nothing_can_be_saved(runtime: Runtime, events: Events) -> None:
     events.add_range(0, 60)
     job = make_job(runtime, events)

@@ -148,11 +148,12 @@ class NeverBusy(set[str]):
 
 
 class TestRefused:
+    @pytest.mark.long
     @pytest.mark.parametrize(
         ("rows", "words"),
         [
             ([{"dest": "D", "delay": 1}, {"dest": "D", "delay": 1}], "two rows of one batch have the same key"),
-            pytest.param([{"delay": 1}], "dest is null in a row of the batch", marks=pytest.mark.long),
+            ([{"delay": 1}], "dest is null in a row of the batch"),
         ],
     )
     def test_rows_without_a_key_break_the_task(

@@ -10,6 +10,7 @@ from typing import Any
 import pandas as pd
 import pytest
 from confluent_kafka import Producer
+from google.protobuf.descriptor_pb2 import FileDescriptorProto
 
 from penstock.config.model import JobConfig
 from penstock.control.process import wait_until
@@ -17,6 +18,8 @@ from penstock.local.kafka import EmbeddedKafka
 from penstock.spark.channel import Live, Reply, Stop
 from penstock.spark.checkpoint import is_clean, last_commit, planned_batch
 from penstock.tasks.analysis import AnalysisReport, AnalysisRequest
+from tests.support.kafka.avro import record as avro_record
+from tests.support.kafka.protobuf import field, message, text, with_imports
 from tests.support.spark.hosts import (
     REPLY_SECONDS,
     Supervisor,
@@ -269,34 +272,29 @@ def test_rocksdb_keeps_state_behind_the_same_fence(
     host.stop(spec.task_id)
 
 
-FORMATS = {
-    "csv": ("n BIGINT, word STRING", b"5,five"),
-    "avro": (
-        json.dumps(
-            {
-                "type": "record",
-                "name": "event",
-                "fields": [{"name": "n", "type": "long"}, {"name": "word", "type": "string"}],
-            }
-        ),
-        b"\x0a\x08five",
-    ),
-    "json": ("n BIGINT, word STRING", b'{"n": 5, "word": "five"}'),
+EVENT = with_imports(
+    FileDescriptorProto(name="e.proto", message_type=[message("E", field(1, "n", "int64"), field(2, "word", "string"))])
+)
+FORMATS: dict[str, tuple[dict[str, Any], bytes]] = {
+    "csv": ({"value_schema": "n BIGINT, word STRING"}, b"5,five"),
+    "avro": ({"value_schema": avro_record(("n", "long"), ("word", "string"))}, b"\x0a\x08five"),
+    "json": ({"value_schema": "n BIGINT, word STRING"}, b'{"n": 5, "word": "five"}'),
+    "protobuf": ({"value_schema": text(EVENT), "protobuf": {"message": "E"}}, b"\x08\x05\x12\x04five"),
 }
 
 
-@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("name", ["csv", "avro", "json", pytest.param("protobuf", marks=pytest.mark.long)])
 def test_formats_and_records_that_do_not_parse(
     host: Supervisor, kafka: EmbeddedKafka, topic: str, folder: Path, name: str
 ) -> None:
     """With `malformed: null` they are rows of nulls. The report counts them, and says so."""
-    schema, record = FORMATS[name]
+    schema, value = FORMATS[name]
     producer = Producer({"bootstrap.servers": kafka.bootstrap})
-    producer.produce(topic, value=record, partition=0)
-    producer.produce(topic, value=b"\xff" if name == "avro" else b"{broken", partition=1)
+    producer.produce(topic, value=value, partition=0)
+    producer.produce(topic, value=b"\xff" if name in ("avro", "protobuf") else b"{broken", partition=1)
     producer.produce(topic, value=None, partition=2)
     assert producer.flush(30) == 0
-    source = {"format": name, "value_schema": schema, "malformed": "null"}
+    source = {"format": name, **schema, "malformed": "null"}
     spec = task_spec(name, files_job(topic, folder, name, source=source))
     started(host.start(spec))
     host.wait_for_records(spec.task_id, 3)

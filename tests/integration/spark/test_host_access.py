@@ -152,7 +152,9 @@ def start(host: Supervisor, settings: SparkSettings, spec: TaskSpec) -> Any:
     return host.host.send(command).result(REPLY_SECONDS)
 
 
-@pytest.mark.parametrize(("function", "secrets"), [("driver", {"api": "mine"}), ("worker", {})])
+@pytest.mark.parametrize(
+    ("function", "secrets"), [("driver", {"api": "mine"}), pytest.param("worker", {}, marks=pytest.mark.long)]
+)
 def test_code_of_a_job_sees_its_own_secrets_and_no_others(
     host: Supervisor,
     settings: SparkSettings,

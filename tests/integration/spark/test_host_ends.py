@@ -105,12 +105,10 @@ def test_after_a_stop_the_lease_comes_before_waiting_commands(kafka: EmbeddedKaf
         assert not (tmp_path / "checkpoints").exists()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "conf",
-    [
-        {"spark.driver.extraJavaOptions": "-Xmx1g"},
-        pytest.param({"spark.master": "no-such-master"}, marks=pytest.mark.long),
-    ],
+    [{"spark.driver.extraJavaOptions": "-Xmx1g"}, {"spark.master": "no-such-master"}],
     ids=["a jvm that does not start", "a session that does not start"],
 )
 def test_a_host_that_cannot_start_says_so(tmp_path: Path, conf: dict[str, str]) -> None:

@@ -17,11 +17,11 @@ from penstock.control.errors import BrokenTask, Unavailable
 from penstock.kafka.access import Kafka
 from penstock.kafka.registry import Registry
 from penstock.spark.failures import failure_of
-from penstock.spark.inputs.avro import avro_decoder, schemas_as_the_registry_has_them
+from penstock.spark.inputs.avro import avro_decoder
 from penstock.spark.inputs.malformed import DECODED, kind_of, reason_of
+from penstock.spark.inputs.subjects import schemas_as_the_registry_has_them
 from penstock.spark.settings import SparkSettings
-from penstock.spark.sinks.avro_value import value_of
-from penstock.spark.sinks.kafka import records
+from penstock.spark.sinks.kafka import records, value_of
 from tests.support.config.jobs import job
 from tests.support.kafka.avro import framed, number, record, text
 from tests.support.kafka.registry import PASSWORD, USERNAME, SmallRegistry, small_registry

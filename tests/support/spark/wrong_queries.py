@@ -3,6 +3,9 @@ task starts; and right jobs that are near them."""
 
 from __future__ import annotations
 
+from google.protobuf.descriptor_pb2 import FileDescriptorProto
+
+from tests.support.kafka.protobuf import field, message, text, with_imports
 from tests.support.spark.wrong_jobs import (
     AGGREGATED,
     BOTH,
@@ -16,6 +19,9 @@ from tests.support.spark.wrong_jobs import (
     sql,
 )
 from tests.support.spark.wrong_outputs import OUTPUTS
+
+NODE = message("Node", field(1, "id", "int64"), field(2, "next", ".Node"))
+NODES = text(with_imports(FileDescriptorProto(name="nodes.proto", message_type=[NODE])))
 
 SPARK = [
     WrongJob("an unknown column", sql("SELECT dset FROM flights"), "query.sql", "unresolved_column", "`dset`"),
@@ -140,6 +146,31 @@ SPARK = [
         "inputs.flights.value_schema",
         "can_run",
         "must be of a record",
+    ),
+    WrongJob(
+        "a message that contains itself",
+        {
+            "inputs": {
+                "flights": NO_TIME
+                | {
+                    "format": "protobuf",
+                    "value_schema": NODES,
+                    "protobuf": {"message": "Node"},
+                    "key_columns": [],
+                    "key_function": "none",
+                }
+            }
+        },
+        "inputs.flights.value_schema",
+        "can_run",
+        "the message Node contains itself (Node.next)",
+    ),
+    WrongJob(
+        "columns that a message does not have",
+        {"output": {"value_format": "protobuf", "value_schema": NODES, "protobuf": {"message": "Node"}}},
+        "output.value_format",
+        "columns_of_protobuf",
+        "the message Node has no field for the column dest",
     ),
     WrongJob("no input read", sql("SELECT 1"), "query.sql", "reads_an_input", "does not depend on any"),
     # ---- where rows are

@@ -124,7 +124,7 @@ BROKEN = [
         "output.topic",
         "loop",
     ),
-    (flights(schema_registry=True), "inputs.flights.schema_registry", "schema_registry_of_avro"),
+    (flights(schema_registry=True), "inputs.flights.schema_registry", "schema_registry_format"),
     (flights(format="raw"), "inputs.flights.value_schema", "value_schema_forbidden"),
     (flights(key_columns=None), "inputs.flights.key_columns", "key_columns_required"),
     (flights(key_columns=["origin"]), "inputs.flights.key_columns", "unknown_column"),

@@ -59,6 +59,8 @@ def test_options_of_another_format_are_refused(name: str) -> None:
         ({"delimiter": ";\n"}, "delimiter", "csv_sign", "line break"),
         ({"delimiter": "a;b", "quote": ";"}, "delimiter", "csv_signs_differ", "has the quote in it, ;"),
         ({"delimiter": "\\"}, "delimiter", "csv_signs_differ", "has the escape in it"),
+        ({"delimiter": r"\t"}, "delimiter", "csv_delimiter_named", "give the character itself"),
+        ({"delimiter": ";", "null_value": "a;b"}, "null_value", "csv_signs_differ", "has the delimiter in it, ;"),
         ({"quote": "''"}, "quote", "string_too_long", "1 character"),
         ({"quote": "\r"}, "quote", "csv_sign", "line break"),
         ({"quote": "\N{GRINNING FACE}"}, "quote", "csv_sign", "two characters"),

@@ -21,8 +21,8 @@ from penstock.kafka.settings import KNOWN_CLUSTER
 from penstock.spark.analysis.placement import placement
 from penstock.spark.analysis.problem_of import problem_of
 from penstock.spark.balance import limit_options
-from penstock.spark.inputs.avro import schemas_as_the_registry_has_them
 from penstock.spark.inputs.checks import check_inputs
+from penstock.spark.inputs.subjects import schemas_as_the_registry_has_them
 from penstock.spark.inputs.topic_checks import input_topics
 from penstock.spark.parts import login_problems, require_clusters
 from penstock.spark.paths import require_allowed_paths

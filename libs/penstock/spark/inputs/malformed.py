@@ -24,7 +24,8 @@ from penstock.control.errors import BrokenTask
 from penstock.kafka.access import Brokers
 from penstock.spark.columns import java_of
 from penstock.spark.csv_options import record_options
-from penstock.spark.inputs.avro import Avro, avro_decoder
+from penstock.spark.inputs.avro import avro_decoder
+from penstock.spark.inputs.decoder import Decoder
 from penstock.spark.inputs.event_time import as_written, event_time, event_time_name, is_unread, unread_words
 from penstock.spark.inputs.huge_numbers import TOLD, has_huge_number, without_decimals
 from penstock.spark.inputs.misread import (
@@ -39,6 +40,7 @@ from penstock.spark.inputs.misread import (
     texts,
 )
 from penstock.spark.inputs.plain import PLAIN, read_plainly
+from penstock.spark.inputs.protobuf import protobuf_decoder
 from penstock.tasks.dead_letters import dead_letter_topic
 
 DECODED = "decoded"
@@ -61,13 +63,14 @@ def decoded(session: SparkSession, source: Input, brokers: Brokers = "") -> Colu
     """The value of Kafka's record as a struct; null where nothing can be read. With a column that marks records of
     which only a part was read. `brokers`: how Kafka is reached, with the registry of its schemas.
 
-    Raises BrokenTask when the input needs a schema and has none, or for a bad one of Avro, or a bad event_time_format,
-    or where the cell has no registry.
+    Raises BrokenTask when the input needs a schema and has none, or for a bad one of Avro or Protobuf, or a bad
+    event_time_format, or where the cell has no registry.
     """
     if source.value_schema is None:
         raise BrokenTask(f"topic {source.full_topic}: the format {source.format} needs value_schema")
-    if source.format == "avro":
-        return avro_decoder(session, source, brokers).decoded()
+    decoder = decoder_of(session, source, brokers)
+    if decoder is not None:
+        return decoder.decoded()
     _require_readable_format(session, source)
     schema = StructType([*_fields(source).fields, StructField(_CORRUPT, StringType())])
     options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT}
@@ -79,6 +82,13 @@ def decoded(session: SparkSession, source: Input, brokers: Brokers = "") -> Colu
 
     by_spark = F.when(_is_huge(session, source), without_decimals(schema, parsed)).otherwise(parsed(schema))
     return read_plainly(session, source, schema, by_spark)
+
+
+def decoder_of(session: SparkSession, source: Input, brokers: Brokers) -> Decoder | None:
+    """What decodes the values of an input; None where Spark parses them. Raises BrokenTask as `decoded`."""
+    if source.format == "avro":
+        return avro_decoder(session, source, brokers)
+    return protobuf_decoder(session, source, brokers) if source.format == "protobuf" else None
 
 
 def _require_readable_format(session: SparkSession, source: Input) -> None:
@@ -135,7 +145,7 @@ def is_whole(session: SparkSession, source: Input) -> Column:
 
 def _is_malformed(session: SparkSession, source: Input) -> Column:
     unread = f"{DECODED} IS NULL"
-    if source.format == "avro":
+    if source.format in ("avro", "protobuf"):
         return F.expr(unread)
     found = F.expr(f"{DECODED}.{_CORRUPT} IS NOT NULL OR NOT is_valid_utf8({TEXT})") | _is_misread(session, source)
     if source.format == "json":
@@ -226,14 +236,14 @@ class MalformedRecords:
         filtered = jvm.io.penstock.sources.RecordFilter(
             context, name, source.full_topic, source.malformed, float(source.malformed_limit)
         )
-        avro = avro_decoder(self._session, source, self._brokers) if source.format == "avro" else None
-        value = decoded(self._session, source) if avro is None else avro.decoded()
-        kind, reason = kind_of(self._session, source), reason_of(self._session, source, avro)
+        decoder = decoder_of(self._session, source, self._brokers)
+        value = decoded(self._session, source) if decoder is None else decoder.decoded()
+        kind, reason = kind_of(self._session, source), reason_of(self._session, source, decoder)
         parts = (java_of(each) for each in (value, kind, reason))
-        decoder = None if avro is None else avro.java
+        java = None if decoder is None else decoder.java
         kafka = (self._kafka(source.cluster), self._kafka(None))
         topics = jvm.io.penstock.sources.InputTopics(names_of(source), source.cluster)
-        self.java.add(name, topics, filtered, *parts, decoder, *kafka, self._job, self._topic)
+        self.java.add(name, topics, filtered, *parts, java, *kafka, self._job, self._topic)
         if source.key_function in ("kafka", "crc32"):
             self._filters.append(filtered)
         if source.malformed != "null":
@@ -278,9 +288,9 @@ def _fields(source: Input) -> StructType:
     return as_written(source, _struct(str(source.value_schema)))
 
 
-def reason_of(session: SparkSession, source: Input, avro: Avro | None = None) -> Column:
-    """Why a record of such a kind is malformed, in words. `avro`: what decodes the input, where its format is avro."""
-    why = reason_of_text(session, source) if avro is None else avro.reasons()
+def reason_of(session: SparkSession, source: Input, decoder: Decoder | None = None) -> Column:
+    """Why a record of such a kind is malformed, in words. `decoder`: what decodes the input, where Spark does not."""
+    why = reason_of_text(session, source) if decoder is None else decoder.reasons()
     return F.when(F.expr(f"{_KIND} = {_NULL_KEY}"), _WHY_NULL_KEY).otherwise(why)
 
 

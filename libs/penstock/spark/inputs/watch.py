@@ -37,6 +37,7 @@ class _Keys(NamedTuple):
     format: str
     value_schema: str | None
     csv: str
+    protobuf: str
 
 
 class InputWatch:
@@ -116,5 +117,5 @@ def _is_topic_left_out(problem: Problem) -> bool:
 
 
 def _keys(name: str, source: Input, topic: str) -> _Keys:
-    read_as = (source.format, source.value_schema, source.csv.model_dump_json())
+    read_as = (source.format, source.value_schema, source.csv.model_dump_json(), source.protobuf.model_dump_json())
     return _Keys(name, topic, source.key_function, source.key_columns, source.key_groups, *read_as)

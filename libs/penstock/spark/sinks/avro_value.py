@@ -16,29 +16,25 @@ from pyspark.sql import functions as F
 from pyspark.sql.classic.column import Column as JvmColumn
 
 from penstock.config.model import KafkaOutput
-from penstock.control.errors import BrokenTask, Unavailable
+from penstock.control.errors import BrokenTask
 from penstock.kafka.access import Brokers
-from penstock.kafka.registry import IncompatibleSchema, subject_of
+from penstock.kafka.registry import Schema
 from penstock.spark.columns import java_of
-from penstock.spark.inputs.avro import required_registry
-
-_FIELD = "output.schema_registry"
+from penstock.spark.sinks.registered import SchemaFile, registered_id
 
 
-def value_of(frame: DataFrame, output: KafkaOutput, brokers: Brokers, *, registers: bool) -> Column | None:
-    """The value of a record as Avro; None for an output of JSON.
+def avro_value(frame: DataFrame, output: KafkaOutput, brokers: Brokers, *, registers: bool) -> Column:
+    """The value of a record as Avro.
 
     `registers`: the schema is registered; otherwise the registry is only asked whether it would take it. Raises
     BrokenTask when a column is none of Avro, the registry takes no such schema, or the cell has no registry;
     Unavailable when the registry gives no answer.
     """
-    if output.value_format != "avro":
-        return None
     session = frame.sparkSession
     jvm: Any = session._jvm
     kind = session._jsparkSession.parseDataType(frame.schema.json())
     schema = _schema(jvm, kind, output.topic)
-    number = _id(output, schema, brokers, registers=registers) if output.schema_registry else None
+    number = registered_id(output, SchemaFile(output.topic, Schema(schema)), brokers, registers=registers)
     row = java_of(F.struct("*"))
     return JvmColumn(jvm.io.penstock.sources.AvroEncoder(kind, schema, number).encoded(row))
 
@@ -75,17 +71,3 @@ def _schema(jvm: Any, kind: Any, topic: str) -> str:
         told = f"output.value_format: the columns of the query do not fit Avro: {error.java_exception.getMessage()}"
         raise BrokenTask(told, rule="columns_of_avro") from error
     return json.dumps(with_null_defaults(json.loads(str(text))))
-
-
-def _id(output: KafkaOutput, schema: str, brokers: Brokers, *, registers: bool) -> int | None:
-    registry, subject = required_registry(brokers, _FIELD), subject_of(output.topic)
-    try:
-        if registers:
-            return registry.registered(subject, schema)
-        registry.require_compatible(subject, schema)
-    except IncompatibleSchema as error:
-        told = f"{_FIELD}: the registry does not take the query's columns for the subject {subject}: {error}"
-        raise BrokenTask(told, rule="schema_compatible") from error
-    except Unavailable as error:
-        raise Unavailable(f"{_FIELD}: {error.detail}") from error
-    return None

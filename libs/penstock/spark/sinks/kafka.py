@@ -1,7 +1,8 @@
-"""Rows to a Kafka topic as JSON or Avro: exactly once by the sink `penstock-kafka` (its README:
+"""Rows to a Kafka topic as JSON, Avro or Protobuf: exactly once by the sink `penstock-kafka` (its README:
 `spark/jvm/.../kafka`), or at least once by Spark's own, which writes the rows of a replayed batch again.
 
-value      the row as a JSON object, nulls kept, or as an Avro record (`avro_value.py`)
+value      the row as a JSON object, nulls kept, as an Avro record (`avro_value.py`), or as a message of Protobuf
+           (`protobuf_value.py`)
 key        of one string column its text as it is (what other producers write); of any other key columns a JSON
            object; none without key columns
 partition  `pmod(hash(key columns), key_groups)` by Spark's hash, when both are configured. A job that reads the
@@ -28,8 +29,9 @@ from penstock.control.process import wait_until
 from penstock.kafka.access import Brokers, kafka_at
 from penstock.spark.delivery import CheckedProducer
 from penstock.spark.producers import ended, marks_topic, writer_options
-from penstock.spark.sinks.avro_value import value_of
+from penstock.spark.sinks.avro_value import avro_value
 from penstock.spark.sinks.context import column, json_text, require_columns
+from penstock.spark.sinks.protobuf_value import protobuf_value
 from penstock.spark.topics import DENIED, admin, described
 from penstock.tasks.spec import TaskSpec
 
@@ -77,6 +79,20 @@ def seal_series(session: SparkSession, bootstrap: Brokers, prefix: str) -> list[
     jvm: Any = session._jvm
     fenced = jvm.io.penstock.kafka.sink.SeriesFence.fence(kafka_at(bootstrap).java_settings(), prefix)
     return [str(name) for name in fenced]
+
+
+def value_of(frame: DataFrame, output: KafkaOutput, brokers: Brokers, *, registers: bool) -> Column | None:
+    """The value of a record in the output's format; None for JSON.
+
+    `registers`: its schema is registered; otherwise the registry is only asked whether it would take it. Raises
+    BrokenTask when a column does not fit the format, the registry takes no such schema, or the cell has no registry;
+    Unavailable when the registry gives no answer.
+    """
+    if output.value_format == "avro":
+        return avro_value(frame, output, brokers, registers=registers)
+    if output.value_format == "protobuf":
+        return protobuf_value(frame, output, brokers, registers=registers)
+    return None
 
 
 def records(frame: DataFrame, output: KafkaOutput, value: Column | None = None) -> DataFrame:

@@ -8,6 +8,7 @@ import com.sun.management.GarbageCollectorMXBean;
 import com.sun.management.GcInfo;
 import com.sun.management.OperatingSystemMXBean;
 import io.penstock.sources.MalformedRecords;
+import io.penstock.spark42.LoadedStores;
 import io.penstock.spark42.OldestJobFirst;
 import io.penstock.spark42.QuiesceOrders;
 import io.penstock.spark42.RunningQuery;
@@ -70,7 +71,7 @@ public final class QueryWatch {
     Watched gone = QUERIES.remove(task);
     if (gone != null) {
       if (!gone.query.isActive()) {
-        QuiesceOrders.release(gone.query.runId());
+        forgetRun(gone.query);
       }
       QueryUse.forget(gone.query.id().toString());
     }
@@ -247,8 +248,13 @@ public final class QueryWatch {
     } catch (TimeoutException late) {
       return false;
     }
-    QuiesceOrders.release(query.runId());
+    forgetRun(query);
     return true;
+  }
+
+  private static void forgetRun(StreamingQuery query) {
+    QuiesceOrders.release(query.runId());
+    LoadedStores.release(query.runId());
   }
 
   /** What the thread of a query does at present: its stack, the innermost call first. */

@@ -1,21 +1,16 @@
 package io.penstock.sources;
 
-import io.penstock.spark42.DirectCall;
 import java.io.IOException;
-import java.io.Serializable;
 import java.util.HashMap;
 import java.util.Map;
-import java.util.UUID;
 import org.apache.avro.AvroRuntimeException;
 import org.apache.avro.Schema;
 import org.apache.avro.generic.GenericDatumReader;
 import org.apache.avro.io.BinaryDecoder;
 import org.apache.avro.io.DecoderFactory;
-import org.apache.spark.sql.Column;
 import org.apache.spark.sql.avro.AvroDeserializer;
 import org.apache.spark.sql.avro.SchemaConverters;
 import org.apache.spark.sql.types.DataType;
-import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.unsafe.types.UTF8String;
 import scala.Option;
 
@@ -23,14 +18,12 @@ import scala.Option;
  * Converts one Avro datum to a row, and malformed bytes to null, as Spark's {@code from_avro} does in PERMISSIVE mode.
  * With a registry each record begins with the frame of Confluent: a zero byte and the id of its writer's schema.
  */
-public final class AvroDecoder implements Serializable {
+public final class AvroDecoder extends RecordDecoder {
   private static final String NO_PREFIX = "";
   private static final int NO_RECURSION = -1;
-  private static final int FRAME_BYTES = 5;
 
   private final String schemaText;
   private final Registry registry;
-  private final String run = UUID.randomUUID().toString();
   // Not serializable and not safe for use by several threads.
   private transient ThreadLocal<Reader> readers;
 
@@ -40,42 +33,27 @@ public final class AvroDecoder implements Serializable {
     this.registry = registry;
   }
 
-  /** Spark's type of the rows. Throws when the text is not an Avro schema. */
+  @Override
   public DataType dataType() {
     return SchemaConverters.toSqlType(schema()).dataType();
   }
 
-  /** The row of a column of bytes. */
-  public Column decoded(Column bytes) {
-    return DirectCall.of(this, "decode", dataType(), bytes);
-  }
-
-  /** Why bytes of a column are malformed, as text; null for others. */
-  public Column reasons(Column bytes) {
-    return DirectCall.of(this, "reason", DataTypes.StringType, bytes);
-  }
-
-  /** What the registry does not know may be known to it in the next batch. */
-  public void nextBatch() {
-    WriterSchemas.of(run).forgetUnknown();
-  }
-
-  /** For Spark's plan: a row, or null. Throws RegistryException when the registry does not tell a writer's schema. */
+  @Override
   public Object decode(byte[] bytes) {
     try {
       return reader().read(bytes);
-    } catch (IOException | AvroRuntimeException | IndexOutOfBoundsException | NegativeArraySizeException
-        | ArithmeticException | IllegalArgumentException | ClassCastException malformed) {
+    } catch (IOException | UnreadableValueException | AvroRuntimeException | IndexOutOfBoundsException
+        | NegativeArraySizeException | ArithmeticException | IllegalArgumentException | ClassCastException malformed) {
       return null;
     }
   }
 
-  /** For Spark's plan. */
+  @Override
   public UTF8String reason(byte[] bytes) {
     try {
       return reader().read(bytes) != null ? null : UTF8String.fromString("the datum is null");
-    } catch (IOException | AvroRuntimeException | IndexOutOfBoundsException | NegativeArraySizeException
-        | ArithmeticException | IllegalArgumentException | ClassCastException malformed) {
+    } catch (IOException | UnreadableValueException | AvroRuntimeException | IndexOutOfBoundsException
+        | NegativeArraySizeException | ArithmeticException | IllegalArgumentException | ClassCastException malformed) {
       return UTF8String.fromString(malformed.toString());
     }
   }
@@ -91,7 +69,7 @@ public final class AvroDecoder implements Serializable {
 
   private synchronized Reader reader() {
     if (readers == null) {
-      readers = ThreadLocal.withInitial(() -> new Reader(schema(), dataType(), registry, WriterSchemas.of(run)));
+      readers = ThreadLocal.withInitial(() -> new Reader(schema(), dataType(), registry, writers()));
     }
     return readers.get();
   }
@@ -99,13 +77,13 @@ public final class AvroDecoder implements Serializable {
   private static final class Reader {
     private final Schema schema;
     private final Registry registry;
-    private final WriterSchemas writers;
+    private final WriterSchemas<Schema> writers;
     private final GenericDatumReader<Object> bare;
     private final Map<Integer, GenericDatumReader<Object>> framed = new HashMap<>();
     private final AvroDeserializer deserializer;
     private BinaryDecoder reused;
 
-    Reader(Schema schema, DataType type, Registry registry, WriterSchemas writers) {
+    Reader(Schema schema, DataType type, Registry registry, WriterSchemas<Schema> writers) {
       this.schema = schema;
       this.registry = registry;
       this.writers = writers;
@@ -115,32 +93,21 @@ public final class AvroDecoder implements Serializable {
 
     Object read(byte[] bytes) throws IOException {
       GenericDatumReader<Object> datums = registry == null ? bare : readerOf(bytes);
-      int begin = registry == null ? 0 : FRAME_BYTES;
+      int begin = registry == null ? 0 : Frame.BYTES;
       reused = DecoderFactory.get().binaryDecoder(bytes, begin, bytes.length - begin, reused);
       Option<Object> row = deserializer.deserialize(datums.read(null, reused));
       return row.isDefined() ? row.get() : null;
     }
 
     private GenericDatumReader<Object> readerOf(byte[] bytes) {
-      int id = idOf(bytes);
+      int id = Frame.idOf(bytes);
       GenericDatumReader<Object> found = framed.get(id);
       if (found == null) {
-        Schema writer = writers.schema(id, registry).orElseThrow(
-            () -> new FrameException("the schema registry has no schema " + Integer.toUnsignedString(id)));
+        Schema writer = writers.schema(id, registry::avro);
         found = new GenericDatumReader<>(writer, schema);
         framed.put(id, found);
       }
       return found;
-    }
-
-    private static int idOf(byte[] bytes) {
-      if (bytes.length < FRAME_BYTES) {
-        throw new FrameException("the value has " + bytes.length + " bytes: too few for the frame of a schema registry");
-      }
-      if (bytes[0] != 0) {
-        throw new FrameException("the value begins with the byte " + (bytes[0] & 0xff) + ", not with 0 as a frame does");
-      }
-      return (bytes[1] & 0xff) << 24 | (bytes[2] & 0xff) << 16 | (bytes[3] & 0xff) << 8 | (bytes[4] & 0xff);
     }
   }
 }

@@ -4,7 +4,6 @@ import io.penstock.spark42.DirectCall;
 import java.io.ByteArrayOutputStream;
 import java.io.IOException;
 import java.io.Serializable;
-import java.nio.ByteBuffer;
 import org.apache.avro.Schema;
 import org.apache.avro.SchemaCompatibility;
 import org.apache.avro.generic.GenericDatumWriter;
@@ -19,8 +18,6 @@ import org.apache.spark.sql.types.DataTypes;
 
 /** Converts a row to an Avro datum, as Spark's {@code to_avro} does; with an id, after the frame of Confluent. */
 public final class AvroEncoder implements Serializable {
-  private static final int FRAME_BYTES = 5;
-
   private final DataType type;
   private final String schemaText;
   private final byte[] frame;
@@ -31,7 +28,7 @@ public final class AvroEncoder implements Serializable {
   public AvroEncoder(DataType type, String schemaText, Integer id) {
     this.type = type;
     this.schemaText = schemaText;
-    this.frame = id == null ? new byte[0] : ByteBuffer.allocate(FRAME_BYTES).put((byte) 0).putInt(id).array();
+    this.frame = id == null ? new byte[0] : Frame.of(id);
   }
 
   /** The schema of Avro for rows of a type. Throws where a type or a name of a column is none of Avro. */

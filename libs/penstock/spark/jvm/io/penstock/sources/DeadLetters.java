@@ -35,7 +35,7 @@ final class DeadLetters {
   private final Column decoded;
   private final Column kind;
   private final Column reason;
-  private final AvroDecoder decoder;
+  private final RecordDecoder decoder;
   private final Map<String, String> kafka;
   private final Map<String, String> lettersKafka;
   private final String job;
@@ -46,7 +46,7 @@ final class DeadLetters {
   private long malformedBefore;
 
   DeadLetters(
-      String input, InputTopics topics, RecordFilter filter, Column decoded, Column kind, Column reason, AvroDecoder decoder,
+      String input, InputTopics topics, RecordFilter filter, Column decoded, Column kind, Column reason, RecordDecoder decoder,
       Map<String, String> kafka, Map<String, String> lettersKafka, String job, String letters) {
     this.input = input;
     this.topics = topics;

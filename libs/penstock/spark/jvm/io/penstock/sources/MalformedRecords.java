@@ -27,12 +27,12 @@ public final class MalformedRecords implements BatchHook {
   /**
    * Adds an input. The columns are over Kafka's columns of a record; {@code kind} may use {@code decoded}.
    *
-   * @param decoder what decodes Avro; null for other formats
+   * @param decoder what decodes the values; null where Spark does
    * @param kafka how the input is read
    * @param lettersKafka how the Kafka of the dead letters is reached
    */
   public void add(
-      String input, InputTopics topics, RecordFilter filter, Column decoded, Column kind, Column reason, AvroDecoder decoder,
+      String input, InputTopics topics, RecordFilter filter, Column decoded, Column kind, Column reason, RecordDecoder decoder,
       Map<String, String> kafka, Map<String, String> lettersKafka, String job, String letters) {
     inputs.add(new DeadLetters(
         input, topics, filter, decoded, kind, reason, decoder, Map.copyOf(kafka), Map.copyOf(lettersKafka), job,

@@ -45,19 +45,31 @@ public record Registry(String url, String username, String password) implements 
    * The schema of Avro with this id; empty when the registry says that it has no such id.
    *
    * <p>Throws RegistryException when the registry gives no such answer: it is away, refuses the login, or something else
-   * answers. Throws FrameException for a schema of another kind.
+   * answers. Throws UnreadableValueException for a schema of another kind.
    */
-  Optional<Schema> schema(int id) {
-    HttpResponse<String> answer = get("/schemas/ids/" + Integer.toUnsignedString(id));
+  public Optional<Schema> avro(int id) {
+    return ofKind("AVRO", id, "").map(this::parsed);
+  }
+
+  /**
+   * The schema of Protobuf with this id: the base64 of a file's descriptor, or the text of the file where the registry
+   * does not give that. Otherwise as for Avro.
+   */
+  public Optional<String> protobuf(int id) {
+    return ofKind("PROTOBUF", id, "?format=serialized").map(found -> found.path("schema").asText());
+  }
+
+  private Optional<JsonNode> ofKind(String wanted, int id, String query) {
+    HttpResponse<String> answer = get("/schemas/ids/" + Integer.toUnsignedString(id) + query);
     if (answer.statusCode() == 404 && json(answer).path("error_code").asInt() == SCHEMA_NOT_FOUND) {
       return Optional.empty();
     }
     JsonNode found = json(requireOk(answer));
     String kind = found.path("schemaType").asText("AVRO");
-    if (!kind.equals("AVRO")) {
-      throw new FrameException("the schema " + Integer.toUnsignedString(id) + " of the registry is of " + kind);
+    if (!kind.equals(wanted)) {
+      throw new UnreadableValueException("the schema " + Integer.toUnsignedString(id) + " of the registry is of " + kind);
     }
-    return Optional.of(parsed(found));
+    return Optional.of(found);
   }
 
   private Schema parsed(JsonNode found) {

@@ -13,6 +13,15 @@ record SparkField(Class<?> owner, String name) {
     }
   }
 
+  /** The field of {@code target}. Raises IllegalStateException when Spark has no such field. */
+  Object get(Object target) {
+    try {
+      return found().get(target);
+    } catch (ReflectiveOperationException error) {
+      throw new IllegalStateException(owner.getName() + " of Spark has no " + name, error);
+    }
+  }
+
   Class<?> type() throws NoSuchFieldException {
     return found().getType();
   }

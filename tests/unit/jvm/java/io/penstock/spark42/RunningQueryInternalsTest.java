@@ -78,6 +78,13 @@ class RunningQueryInternalsTest {
     requireMethod(KAFKA + type, method, result, "io.penstock.kafka.source." + user);
   }
 
+  @Test
+  void theLoadedStoresCanBeGivenBack() throws NoSuchFieldException {
+    String stores = "org.apache.spark.sql.execution.streaming.state.StateStore$";
+    requireMethod(stores, "removeFromLoadedProvidersAndClose", "void", "LoadedStores");
+    assertEquals(scala.collection.mutable.HashMap.class, LoadedStores.LOADED.type());
+  }
+
   /** Spark takes any name of a setting: one that it has renamed would have no effect. */
   @Test
   void theInternalSettingsOfAHostHaveTheirNames() {

@@ -1,7 +1,7 @@
-"""A job with state whose checkpoints are on S3: rescaled, saved while it runs, and restored. A process of its own,
-since the Spark session of the tests has no jars for S3.
+"""A job with state whose checkpoints are on S3 or HDFS: rescaled, saved while it runs, and restored. A process of its
+own, since the Spark session of the tests has no jars for S3.
 
-    python -m tests.support.s3.story FOLDER KAFKA ROOT SPARK_CONF
+    python -m tests.support.spark.far_story FOLDER KAFKA ROOT SPARK_CONF [JARS...]
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from penstock.spark.savepoint.take import remove, take
 from penstock.spark.settings import SparkSettings, driver_classpath
 from penstock.tasks.redistribution import GenerationRemoval, RedistributionRequest, SavepointName
 from penstock.tasks.savepoint import SavepointRemoval, SavepointRequest
-from tests.support.s3.jars import s3_jars
 from tests.support.spark.hosts import make_topic
 from tests.support.spark.redistribution import KEY_GROUPS, Events, Job, Keys, job_config, output_topic, runtime_in
 from tests.support.spark.session import local_session
@@ -26,9 +25,9 @@ from tests.support.spark.session import local_session
 SUM = {"sql": "SELECT k, count(*) AS c, sum(v) AS s FROM events GROUP BY k"}
 
 
-def main(folder: str, bootstrap: str, root: str, spark_conf: str) -> None:
+def main(folder: str, bootstrap: str, root: str, spark_conf: str, *more_jars: str) -> None:
     """The story. Raises AssertionError when a result is not the one of the same job run in one piece."""
-    jars = {"spark.driver.extraClassPath": f"{driver_classpath(share_dir() / 'jars')}:{s3_jars()}/*"}
+    jars = {"spark.driver.extraClassPath": ":".join([driver_classpath(share_dir() / "jars"), *more_jars])}
     with local_session(Path(folder), {**json.loads(spark_conf), **jars}) as spark:
         runtime = runtime_in(spark, SparkSettings(checkpoint_root=root, kafka_bootstrap=bootstrap, path_roots=("/",)))
         events = Events(bootstrap, make_topic(bootstrap, KEY_GROUPS), Keys(spark, "spark"))
