@@ -17,12 +17,12 @@ from tests.simulation.faults import Mix
 from tests.simulation.world import Result, Size, simulate
 
 ROOT = Path(__file__).parents[2]
-SEEDS = range(3)
-MORE_SEEDS = range(3, 399)
-AT_ONCE = 3
+SEEDS = range(2)
+MORE_SEEDS = range(2, 398)
+AT_ONCE = 2
 """Seeds of a test: a few seconds of CPU, so that several processes share the tests evenly."""
 STORY_LINES = 60
-BRIEF = Size(faults_seconds=20.0)
+BRIEF = Size(faults_seconds=10.0)
 
 MIXES = {
     "machines stop": Mix(5.0, ("stop a machine", "stop"), "c"),

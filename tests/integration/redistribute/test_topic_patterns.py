@@ -131,6 +131,7 @@ def take_in(job: Job, index: int, *topics: str) -> None:
     task.run_until(has_read, _RUN_SECONDS)
 
 
+@pytest.mark.long
 def test_a_topic_that_appears_is_read_whole_and_once_though_its_host_is_killed(
     runtime: Runtime, kafka: EmbeddedKafka, keys: Keys, tmp_path: Path
 ) -> None:
@@ -169,8 +170,9 @@ def test_a_topic_that_appears_is_read_whole_and_once_though_its_host_is_killed(
     assert {dict(letter.headers() or [])["penstock.topic"] for letter in letters} == {third.topic.encode()}
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("copied", [True, False], ids=["copied", "moved after the stop"])
+@pytest.mark.parametrize(
+    "copied", [pytest.param(True, marks=pytest.mark.long), False], ids=["copied", "moved after the stop"]
+)
 def test_a_topic_that_only_one_task_has_seen_is_read_whole_and_once(
     runtime: Runtime, kafka: EmbeddedKafka, keys: Keys, copied: bool
 ) -> None:

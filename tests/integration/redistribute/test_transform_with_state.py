@@ -87,6 +87,7 @@ def test_variables_and_timers_move(
     assert told == told_in_the_end(len(sizes))
 
 
+@pytest.mark.long
 def test_on_the_heap_backend_spark_refuses_it(runtime: Runtime, kafka: EmbeddedKafka) -> None:
     job, events = make_job(runtime, kafka, f"{_ROWS}:with_ttl", "heap")
     events.add_range(0, 6)

@@ -207,6 +207,7 @@ def test_many_tasks_start_and_stop_at_once(host: Supervisor, kafka: EmbeddedKafk
     assert all(sorted(read(folder, spec.job)["n"]) == list(range(40)) for spec in specs)
 
 
+@pytest.mark.long
 def test_windows_with_a_watermark_a_table_and_arguments(
     host: Supervisor, kafka: EmbeddedKafka, topic: str, folder: Path
 ) -> None:
