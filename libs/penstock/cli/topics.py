@@ -15,7 +15,7 @@ import typer
 
 from penstock.cli.arguments import AsJson
 from penstock.cli.bar import opened
-from penstock.cli.connection import require_unused_topic
+from penstock.cli.connection import require_cluster_of_cell, require_unused_topic
 from penstock.cli.kafka_settings import CliKafkaSettings
 from penstock.cli.output import counted, note, say, show_data, table
 from penstock.cli.parse import duration_seconds
@@ -57,10 +57,16 @@ def delete(
     force: Annotated[bool, typer.Option("--force", help="do not ask the Job Service whether a job uses it")] = False,
     cluster: Cluster = None,
 ) -> None:
-    """Delete a topic and all its records. Refused while a job reads or writes it."""
+    """Delete a topic and all its records. Refused while a job reads or writes it.
+
+    With --cluster also when the cell knows no cluster by that name: its jobs may know the brokers by another one.
+    """
+    kafka = _kafka(cluster)
     if not force:
+        if cluster is not None:
+            require_cluster_of_cell(cluster, name)
         require_unused_topic(full_topic(name, cluster))
-    topics.delete_topic(_kafka(cluster), name)
+    topics.delete_topic(kafka, name)
     say(f"deleted {name}")
 
 

@@ -10,7 +10,8 @@ from types import FrameType
 import pytest
 
 from penstock.cli import topics
-from penstock.control.errors import UserError
+from penstock.cli.connection import require_named
+from penstock.control.errors import Conflict, UserError
 from penstock.local.records import Format
 from penstock.spark import delivery
 from tests.support.kafka.refusing import RefusingProducer
@@ -69,6 +70,13 @@ def test_a_signal_takes_the_records_back(
 def test_an_option_of_another_format_is_refused(form: Format, options: dict[str, str], told: str) -> None:
     with pytest.raises(UserError, match=told):
         topics.produce("rows", form=form, **options)
+
+
+def test_a_cluster_is_one_that_the_cell_names() -> None:
+    parts = ["store", "bus", "bus eu", "bus analytics"]
+    require_named("eu", parts)
+    with pytest.raises(Conflict, match="no Kafka cluster us; it has analytics, eu: its jobs may know"):
+        require_named("us", parts)
 
 
 def test_nohup_keeps_its_meaning(produce: Callable[[signal.Signals], None]) -> None:
