@@ -64,8 +64,8 @@ def require_unused_topic(name: str) -> None:
 
 
 def require_cluster_of_cell(cluster: str, topic: str) -> None:
-    """Raises Conflict when the cell has no Kafka cluster of this name, or cannot be asked: its jobs may use the topic by
-    another name of the brokers."""
+    """Raises Conflict when the cell has no Kafka cluster of this name, or cannot be asked: its jobs may know these
+    brokers by another one."""
     with asking_for_users("topic", full_topic(topic, cluster)):
         status = client().status()
     require_named(cluster, [line.part for line in status.parts])
