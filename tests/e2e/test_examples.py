@@ -28,6 +28,10 @@ def _newest_of_each_user(said: str) -> Rows:
     return list({row["user"]: row for row in _lines(said)}.values())
 
 
+def _newest_of_each_shop(said: str) -> Rows:
+    return list({row["shop"]: row for row in _lines(said)}.values())
+
+
 def _balances(said: str) -> Rows:
     columns = ("account", "bookings", "balance_cents")
     rows = [line.split() for line in said.splitlines()]
@@ -54,6 +58,7 @@ READ: dict[str, Callable[[str], Rows]] = {
     "latest": lambda _: _table("latest"),
     "intake": _lines,
     "shuffle": _newest_of_each_user,
+    "protobuf": _newest_of_each_shop,
     "import": _lines,
 }
 

@@ -266,6 +266,22 @@ def test_a_topic_is_deleted_unless_a_job_uses_it(
     assert deleted == ["other", used[0]]
 
 
+def test_a_topic_of_a_cluster_that_the_cell_does_not_name_is_not_deleted_unasked(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The cell's jobs may know these brokers by another name."""
+    deleted: list[str] = []
+    monkeypatch.setattr(topics, "delete_topic", lambda kafka, name: deleted.append(f"{name}@{kafka.cluster}"))
+    monkeypatch.setenv("PENSTOCK_KAFKA_CLUSTERS", '{"eu": {"bootstrap": "eu:9092"}}')
+    delete = ("topics", "delete", "orders", "--cluster")
+    told = shell(*delete, "eu").refusal()
+    assert "the cell has no Kafka cluster eu; it has none" in told
+    assert "(field cluster, rule known_cluster)" in told
+    assert "no Kafka cluster us in PENSTOCK_KAFKA_CLUSTERS, which names eu" in shell(*delete, "us", "--force").refusal()
+    shell(*delete, "eu", "--force").ok()
+    assert deleted == ["orders@eu"]
+
+
 def test_a_package_is_deleted_unless_a_job_uses_it(shell: Shell, tmp_path: Path) -> None:
     """1. Version 1 is a job's. 2. Version 2 is nobody's. 3. The job takes another: version 1 may go."""
     folder = tmp_path / "rules"

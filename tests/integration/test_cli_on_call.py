@@ -57,7 +57,7 @@ def test_a_change_is_watched_until_it_runs(shell: Shell, service: RunningJobServ
     assert lines[1:] == [
         "committed: runs revision 1 as generation 1",
         "tasks run it: 1 of 1 tasks",
-        "etl runs revision 1: 1 task, there are no rows to read yet",
+        "etl runs revision 1: 1 task, the first batch is done",
     ]
 
     shell("override", "etl", "task_count=2", "--reason", "more").ok()

@@ -65,6 +65,13 @@ def test_rows_go_into_a_topic_and_come_out(
     monkeypatch.setattr("sys.stdin", io.StringIO('{"k": "c", "n": 3}\n'))
     lone_shell("topics", "produce", topic, "--key", "k").ok()
     file.write_text('{"k": "d"}\n{"k": "e"\n')
+    raw = tmp_path / "rows.csv"
+    raw.write_text("a;1,x\n")
+    one = f"cli-{uuid.uuid4().hex[:8]}"
+    lone_shell("topics", "create", one, "--partitions", "4").ok()
+    lone_shell("topics", "produce", one, str(raw), "--format", "raw", "--separator", ";").ok()
+    (row,) = lone_shell("topics", "consume", one, "--from-beginning", "--count", "1", "--whole").ok().splitlines()
+    assert (json.loads(row)["key"], json.loads(row)["value"]) == ("a", "1,x")
     assert "line 2 is not JSON" in lone_shell("topics", "produce", topic, str(file)).refusal()
     assert "there is no file" in lone_shell("topics", "produce", topic, str(tmp_path / "rows.json")).refusal()
 

@@ -89,7 +89,10 @@ def test_who_is_let_in_has_the_rights_of_its_acls(broker: SecuredKafka, tokens: 
     several = job_config("x", 2, {"type": "files", "path": "/out"}, source=pattern)
     assert input_topics(several, settings.cluster).keys() == {"orders"}
 
-    assert records.produce(broker.by_administrator, "orders", 2, io.StringIO('{"n": 1}\n{"n": 2}\n')) == 2
+    assert (
+        records.produce(broker.by_administrator, "orders", 2, io.StringIO('{"n": 1}\n{"n": 2}\n'), records.json_lines())
+        == 2
+    )
     assert [(each.name, each.partitions) for each in topics.list_topics(bob)] == [("orders", 2)]
     assert Probes("", [bob], 60.0).buses()[None] == Probes("", [broker.by_administrator], 60.0).buses()[None]._replace(
         address=broker.bootstrap
@@ -137,7 +140,7 @@ def test_a_job_runs_with_only_the_rights_that_the_readme_names(
     given = settings_of(kafka, tmp_path)
     _grant(broker, account, login)
     rows = io.StringIO("".join(f'{{"n": {n}}}\n' for n in range(20)) + '{"n": "no number"}\n')
-    records.produce(broker.by_administrator, f"{login}-in", 2, rows)
+    records.produce(broker.by_administrator, f"{login}-in", 2, rows, records.json_lines())
     output = {"type": "kafka", "topic": f"{login}-out"}
     spec = task_spec(login, job_config(f"{login}-in", 2, output, source={"malformed_limit": 1.0}))
     with running_host(login, settings_for(tmp_path, kafka.bootstrap, **given), tmp_path) as host:

@@ -237,7 +237,7 @@ COMMANDS = (
     Command(
         "topics produce",
         "topics:produce",
-        "Send JSON lines to a topic, one record each: all of them in one transaction, or none.",
+        "Send lines to a topic, one record each: all of them in one transaction, or none.",
     ),
     Command("topics consume", "topics:consume", "Print the committed records of a topic as JSON lines."),
     Command(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -10,10 +10,14 @@ from penstock.cli.output import end, say
 from penstock.cli.parse import json_object
 from penstock.cli.reach import Explaining, connected
 from penstock.cli.settings import CliSettings
+from penstock.config.topics import full_topic
 from penstock.control.errors import Conflict, Unauthenticated, Unavailable
 from penstock.control.texts import first_few
 from penstock.wire.job_client import JobClient
 from penstock.wire.jobs import Written
+
+_BUS = "bus "
+"""Begins the parts of a cell's status that are its further Kafka clusters."""
 
 
 class _Client(Explaining, JobClient):
@@ -57,6 +61,27 @@ def require_unused_topic(name: str) -> None:
     with asking_for_users("topic", name):
         users = [job.job for job in client().list_jobs(topic=name)]
     require_no_users("topic", name, users)
+
+
+def require_cluster_of_cell(cluster: str, topic: str) -> None:
+    """Raises Conflict when the cell has no Kafka cluster of this name, or cannot be asked: its jobs may know these
+    brokers by another one."""
+    with asking_for_users("topic", full_topic(topic, cluster)):
+        status = client().status()
+    require_named(cluster, [line.part for line in status.parts])
+
+
+def require_named(cluster: str, parts: Iterable[str]) -> None:
+    """Raises Conflict unless the cluster is among the parts of a cell's status. Pure."""
+    names = sorted(part.removeprefix(_BUS) for part in parts if part.startswith(_BUS))
+    if cluster not in names:
+        raise Conflict(
+            f"the cell has no Kafka cluster {cluster}; it has {', '.join(names) or 'none'}: its jobs may know these "
+            "brokers by another name, and use the topic. Use the cell's name in PENSTOCK_KAFKA_CLUSTERS of this shell, "
+            "or add --force",
+            field="cluster",
+            rule="known_cluster",
+        )
 
 
 def require_no_users(field: str, name: str, users: Sequence[str]) -> None:

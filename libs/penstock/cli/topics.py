@@ -15,7 +15,7 @@ import typer
 
 from penstock.cli.arguments import AsJson
 from penstock.cli.bar import opened
-from penstock.cli.connection import require_unused_topic
+from penstock.cli.connection import require_cluster_of_cell, require_unused_topic
 from penstock.cli.kafka_settings import CliKafkaSettings
 from penstock.cli.output import counted, note, say, show_data, table
 from penstock.cli.parse import duration_seconds
@@ -57,36 +57,59 @@ def delete(
     force: Annotated[bool, typer.Option("--force", help="do not ask the Job Service whether a job uses it")] = False,
     cluster: Cluster = None,
 ) -> None:
-    """Delete a topic and all its records. Refused while a job reads or writes it."""
+    """Delete a topic and all its records. Refused while a job reads or writes it.
+
+    With --cluster also when the cell knows no cluster by that name: its jobs may know the brokers by another one.
+    """
+    kafka = _kafka(cluster)
     if not force:
+        if cluster is not None:
+            require_cluster_of_cell(cluster, name)
         require_unused_topic(full_topic(name, cluster))
-    topics.delete_topic(_kafka(cluster), name)
+    topics.delete_topic(kafka, name)
     say(f"deleted {name}")
 
 
 def produce(
     name: Name,
     file: Annotated[
-        Path | None, typer.Argument(help="a file with a JSON object in each line; default: the standard input")
+        Path | None, typer.Argument(help="a file with a record in each line; default: the standard input")
     ] = None,
-    key: Annotated[str, typer.Option("--key", help="column of the record's key, or several: carrier,dest")] = "",
+    form: Annotated[
+        records.Format,
+        typer.Option(
+            "--format",
+            help="what a line is: `json` an object; `raw` any text, such as CSV; `base64` bytes, such as a message of "
+            "Protobuf",
+        ),
+    ] = "json",
+    key: Annotated[
+        str, typer.Option("--key", help="of json: column of the record's key, or several: carrier,dest")
+    ] = "",
+    separator: Annotated[
+        str | None,
+        typer.Option(
+            help="of raw and base64: a line is the key's text, the first of these, and the value; without it the whole "
+            "line is the value. A tab is $'\\t' in a shell"
+        ),
+    ] = None,
     key_function: Annotated[
         records.KeyFunction,
         typer.Option(help="what decides a key's partition, as the job's input declares: `kafka` is murmur2"),
     ] = "kafka",
     cluster: Cluster = None,
 ) -> None:
-    """Send JSON lines to a topic, one record each: all of them in one transaction, or none.
+    """Send lines to a topic, one record each: all of them in one transaction, or none.
 
-    Nothing is sent before the last line is read. A record without a key goes to any partition. The key is the text of
-    its column, a number as it is written; several columns are a JSON array.
+    Nothing is sent before the last line is read. Empty lines are passed over. A record without a key goes to any
+    partition. The key of json is the text of its column, a number as it is written; several columns are a JSON array.
     """
-    columns = [each.strip() for each in key.split(",") if each.strip()]
+    read = _form(form, [each.strip() for each in key.split(",") if each.strip()], separator)
     kafka = _kafka(cluster)
     partitions = topics.partition_count(kafka, name)
     with _ended_by_signals(), _lines(file) as lines:
         try:
-            sent = records.produce(kafka, name, partitions, lines, columns, key_function)
+            sent = records.produce(kafka, name, partitions, lines, read, key_function)
         except KeyboardInterrupt:
             note("stopped: all of the records were sent, or none")
             raise
@@ -125,6 +148,19 @@ def consume(
         note("stopped")
 
 
+def _form(form: records.Format, columns: list[str], separator: str | None) -> records.Form:
+    """Raises UserError for an option of another format."""
+    if form == "json":
+        if separator is not None:
+            raise UserError("--separator is of raw and base64; of json, --key names columns", field="separator")
+        return records.json_lines(columns)
+    if columns:
+        raise UserError(f"--key names columns of json; of {form}, --separator divides key and value", field="key")
+    if separator == "":
+        raise UserError("--separator is empty: say what is between key and value", field="separator", rule="not_empty")
+    return records.plain_lines(separator, is_base64=form == "base64")
+
+
 @contextmanager
 def _ended_by_signals() -> Iterator[None]:
     """SIGTERM, and SIGHUP without `nohup`, end the body as Ctrl-C does: readers would wait for an open transaction."""
@@ -142,16 +178,14 @@ def _lines(file: Path | None) -> Iterator[IO[str]]:
     """The lines that are to be sent, in a file that can be read again."""
     if file is None:
         if sys.stdin.isatty():
-            note("type a JSON object in each line; Ctrl-D sends all of them, Ctrl-C none")
+            note("type a record in each line; Ctrl-D sends all of them, Ctrl-C none")
         with tempfile.SpooledTemporaryFile(_MOST_IN_MEMORY, "w+", encoding="utf-8") as kept:
             shutil.copyfileobj(sys.stdin, kept)
             kept.seek(0)
             yield kept
         return
     if not file.is_file():
-        raise UserError(
-            f"there is no file {file}: name one with a JSON object in each line", field="file", rule="known"
-        )
+        raise UserError(f"there is no file {file}: name one with a record in each line", field="file", rule="known")
     with opened(file) as stream:
         yield stream
 

@@ -12,7 +12,7 @@ from penstock.model.health import AGAIN, Health
 from penstock.model.jobs import JobState
 from penstock.model.reports import TaskState
 from penstock.wire.job_client import JobClient
-from penstock.wire.jobs import JobSummary
+from penstock.wire.jobs import JobSummary, JobView
 from penstock.wire.overview import SyncView, TaskView
 
 POLL_SECONDS = 0.3
@@ -64,7 +64,7 @@ def wait_until_gone(connection: JobClient, job: str, seconds: float) -> None:
     say(f"{job} is gone")
 
 
-def reached(job: JobSummary, sync: SyncView, tasks: Sequence[TaskView], revision: int) -> Reached:
+def reached(job: JobView, sync: SyncView, tasks: Sequence[TaskView], revision: int) -> Reached:
     """How far a job is on its way to `revision`, or a later one. Pure."""
     name = job.job
     if sync.state in GIVEN_UP and (sync.sync_revision or 0) >= revision:
@@ -88,17 +88,26 @@ def reached(job: JobSummary, sync: SyncView, tasks: Sequence[TaskView], revision
         return Reached(f"{_errors(broken)} (it is started again)")
     if not job.converged:
         return Reached(f"{name}: {_counts(expected)}")
-    working = [task.task for task in expected if not has_worked(task.progress)]
+    has_backlog = not job.config.get("streams")
+    working = [task.task for task in expected if not has_worked(task.progress, has_backlog=has_backlog)]
     if working:
         return Reached(f"{name} runs revision {job.running_revision}: {_names(working)} in the first batch")
     return Reached(f"{name} runs revision {job.running_revision}: {_result(expected)}", done=True)
 
 
-def has_worked(progress: Mapping[str, Any] | None) -> bool:
-    """Whether a task has finished a batch since its start, or has nothing to read."""
+def has_worked(progress: Mapping[str, Any] | None, *, has_backlog: bool = True) -> bool:
+    """Whether a task has finished a batch since its start, or has nothing to read. `has_backlog`: its sources say how
+    many rows are left; those of streams do not, so a task of one that has looked and found no row has nothing to read.
+    """
     if progress is None:
         return False
-    return bool(progress.get("batch_id") or progress.get("input_rows")) or progress.get("backlog_records") == 0
+    has_looked = not has_backlog and progress.get("input_rows") is not None
+    return _has_read(progress) or has_looked or progress.get("backlog_records") == 0
+
+
+def _has_read(progress: Mapping[str, Any]) -> bool:
+    """Whether there were rows for a batch: of a later one it is the number that says so."""
+    return bool(progress.get("batch_id") or progress.get("input_rows"))
 
 
 def _is_crashing(task: TaskView) -> bool:
@@ -135,7 +144,8 @@ def _names(tasks: Sequence[str]) -> str:
 
 def _result(tasks: Sequence[TaskView]) -> str:
     read = [offset for task in tasks for parts in _offsets(task) for offset in parts.values()]
-    batch = "the first batch is done" if any(read) else "there are no rows to read yet"
+    has_read = any(read) or any(_has_read(task.progress or {}) for task in tasks)
+    batch = "the first batch is done" if has_read else "there are no rows to read yet"
     return f"{len(tasks)} {'task' if len(tasks) == 1 else 'tasks'}, {batch}"
 
 

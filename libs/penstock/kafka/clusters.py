@@ -20,6 +20,7 @@ class Cluster(Login):
     """A cluster beside the cell's own: the same fields, without `PENSTOCK_KAFKA_`."""
 
     bootstrap: str = Field(min_length=1, description="its brokers: host:port, comma separated")
+    gone: bool = Field(False, description="an operator says that it will never be back: nothing waits for it")
 
     def as_kafka(self, name: str, registry: Registry | None) -> Kafka:
         """How it is reached. Raises Unavailable when a file cannot be read, or is not what it is for."""

@@ -77,8 +77,13 @@ class KafkaSettings(BaseModel):
 
     @property
     def cluster_names(self) -> tuple[str, ...]:
-        """The names of the further clusters."""
-        return tuple(sorted(self.kafka_clusters or {}))
+        """The names of the further clusters, without those that are gone."""
+        return tuple(sorted((self.kafka_clusters or {}).keys() - self.gone_clusters))
+
+    @property
+    def gone_clusters(self) -> frozenset[str]:
+        """The names of the clusters that an operator has declared gone for good."""
+        return frozenset(name for name, cluster in (self.kafka_clusters or {}).items() if cluster.gone)
 
     def kafka_of(self, bootstrap: str) -> Kafka:
         """How these brokers, of the cell's own Kafka, are reached, with the files as they are now. Raises Unavailable
@@ -86,15 +91,17 @@ class KafkaSettings(BaseModel):
         return self._own.to_kafka(bootstrap, _variable_of_kafka, self._registry())
 
     def further_cluster(self, name: str) -> Kafka:
-        """How a further cluster is reached. Raises UserError when there is none of this name, Unavailable when a file
-        cannot be read."""
+        """How a further cluster is reached. Raises UserError when there is none of this name, or it is gone,
+        Unavailable when a file cannot be read."""
         cluster = (self.kafka_clusters or {}).get(name)
-        if cluster is None:
+        if cluster is None or cluster.gone:
             raise UserError(self.unknown_cluster(name), field="cluster", rule=KNOWN_CLUSTER)
         return cluster.as_kafka(name, self._registry())
 
     def unknown_cluster(self, name: str) -> str:
-        """That there is no cluster of this name, for people."""
+        """That there is no cluster of this name, or no more, for people."""
+        if name in self.gone_clusters:
+            return f"the Kafka cluster {name} is gone for good: {CLUSTERS} says so (`gone`)"
         return f"there is no Kafka cluster {name} in {CLUSTERS}, which names {', '.join(self.cluster_names) or 'none'}"
 
     def require_own_brokers(self, bootstrap: str) -> None:

@@ -1,10 +1,11 @@
-"""Records of a topic, for people: JSON lines in, JSON lines out. A job's rows go another way (`penstock.spark`)."""
+"""Records of a topic, for people: lines in, JSON lines out. A job's rows go another way (`penstock.spark`)."""
 
 from __future__ import annotations
 
+import base64
 import json
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from itertools import islice
 from typing import IO, Any, Literal, NamedTuple
@@ -33,9 +34,13 @@ _AT_ONCE = 500
 class Record(NamedTuple):
     """A record to send."""
 
-    value: str
+    value: str | bytes
     key: bytes | None
-    partition: int
+
+
+Form = Callable[[str, int], Record]
+"""Makes a record of a line, which has no end, and its number. Raises UserError, which names the line."""
+Format = Literal["json", "raw", "base64"]
 
 
 def produce(
@@ -43,18 +48,17 @@ def produce(
     topic: str,
     partitions: int,
     lines: IO[str],
-    key: Sequence[str] = (),
+    form: Form,
     function: KeyFunction = "kafka",
 ) -> int:
-    """Sends each line, a JSON object, as a record, all in one transaction, and returns their number. Empty lines are
-    passed over. `lines` are read twice. `partitions`: those of the topic.
+    """Sends each line as a record, all in one transaction, and returns their number. Empty lines are passed over.
+    `lines` are read twice. `partitions`: those of the topic. `function` decides the partition of a key.
 
-    With `key` the record's key is these columns, and `function` decides its partition. Raises UserError for a line that
-    is no JSON object or has no such column, and Unavailable: then none of the records counts, unless its text says that
-    all may.
+    Raises UserError for a line that `form` refuses, and Unavailable: then none of the records counts, unless its text
+    says that all may.
     """
     count = characters = 0
-    for record in _to_send(lines, key, function, partitions):
+    for record in _to_send(lines, form):
         count, characters = count + 1, characters + len(record.value)
     if count:
         lines.seek(0)
@@ -63,8 +67,9 @@ def produce(
         settings = {**kafka_at(bootstrap).client_settings(), "linger.ms": 20, **own}
         producer = CheckedProducer(settings, _FLUSH_S, silent)
         with producer.transaction(f"kafka at {bootstrap}", f"`penstock topics consume {topic} --from-beginning`"):
-            for record in _to_send(lines, key, function, partitions):
-                producer.send(topic, record.value, key=record.key, partition=record.partition)
+            for record in _to_send(lines, form):
+                partition = partition_of(record.key, function, partitions)
+                producer.send(topic, record.value, key=record.key, partition=partition)
     return count
 
 
@@ -73,11 +78,40 @@ def transaction_seconds(characters: int) -> int:
     return min(_TRANSACTION_S + characters // _CHARACTERS_PER_S, _MOST_TRANSACTION_S)
 
 
-def _to_send(lines: Iterable[str], key: Sequence[str], function: KeyFunction, partitions: int) -> Iterator[Record]:
+def json_lines(key: Sequence[str] = ()) -> Form:
+    """Lines that are JSON objects. The record's key is these columns."""
+    return lambda line, number: Record(line.strip(), key_of(row_of(line, number), key, number))
+
+
+def plain_lines(separator: str | None, *, is_base64: bool = False) -> Form:
+    """Lines that are the value, as a text or in base64. With a separator, the key's text is before the first one in the
+    line, and nothing there is no key."""
+
+    def record(line: str, number: int) -> Record:
+        key, value = (None, line) if separator is None else _divided(line, separator, number)
+        return Record(_bytes_of(value, number) if is_base64 else value, key)
+
+    return record
+
+
+def _divided(line: str, separator: str, number: int) -> tuple[bytes | None, str]:
+    key, found, value = line.partition(separator)
+    if not found:
+        raise UserError(f"line {number} has no {separator!r} between key and value", field="rows", rule="separator")
+    return key.encode() or None, value
+
+
+def _bytes_of(text: str, number: int) -> bytes:
+    try:
+        return base64.b64decode(text.strip(), validate=True)
+    except ValueError as error:
+        raise UserError(f"line {number} is not base64: {error}", field="rows", rule="base64_lines") from error
+
+
+def _to_send(lines: Iterable[str], form: Form) -> Iterator[Record]:
     for number, line in enumerate(lines, 1):
         if line.strip():
-            found = key_of(row_of(line, number), key, number)
-            yield Record(line.strip(), found, partition_of(found, function, partitions))
+            yield form(line.removesuffix("\n"), number)
 
 
 def row_of(line: str, number: int) -> Mapping[str, Any]:

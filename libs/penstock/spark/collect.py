@@ -60,11 +60,13 @@ def collect(runtime: Runtime, request: GenerationRemoval) -> None:
 
 def _end_marks(runtime: Runtime, request: GenerationRemoval, names: Iterable[str]) -> None:
     """Readers of what a forgotten job wrote wait for it no more. Raises BrokenTask or Unavailable for a cluster that is
-    unknown or away, when those of all others have ended."""
+    unknown or away, when those of all others have ended. One that is gone for good has no readers."""
     failed: BrokenTask | Unavailable | None = None
     for name in names:
         if name.startswith(NOTED_MARKS):
             topic, cluster = topic_and_cluster(name.removeprefix(NOTED_MARKS))
+            if cluster in runtime.settings.gone_clusters:
+                continue
             try:
                 end_marks(runtime.settings.cluster(cluster), topic, request.job, request.generation)
             except (BrokenTask, Unavailable) as error:

@@ -85,6 +85,9 @@ _EMPTY_WORDS = re.compile(
 )
 # What Spark's Kafka source says where a partition ends before the offsets of the checkpoint.
 _SHORTER = re.compile(r"Partition (\S+)-(\d+) offset was changed from (\d+) to (\d+)")
+# What Spark says of a file that it reads for a stream or a table, and of a line there.
+_FILE = re.compile(r"\[FAILED_READ_FILE[.\w]*\] Encountered error while reading file (.+?)\.(?=\s|$)")
+_LINE = re.compile(r"\[MALFORMED_RECORD[.\w]*\] Malformed records are detected in record parsing: (.*?)\.?(?=\n|$)")
 TRACEBACK = "Traceback (most recent call last):"
 _FRAME = re.compile(r'  File "([^"]+)", line (\d+), in (.+)')
 _LIBRARY = re.compile(r"/(?:pyspark|py4j|site-packages|lib/python[\d.]+|penstock/spark)(?:\.zip)?/|^<")
@@ -206,9 +209,22 @@ def _text(causes: Sequence[Cause]) -> str:
     told = [cause for cause in causes if _plain(cause.message) not in ("", "None")] or list(causes[:1])
     outer, inner = _plain(told[0].message), _plain(told[-1].message)
     reason = inner if inner.startswith("[") else f"{inner} ({told[-1].name})"
+    file = next(filter(None, (_FILE.search(cause.message) for cause in causes)), None)
+    if file is not None:
+        return _of_file(file[1], reason, causes)[:_LONGEST_ERROR]
     if len(told) == 1 or _EMPTY_WORDS.search(outer):
         return reason[:_LONGEST_ERROR]
     return (outer if inner in outer else f"{reason}: {outer}")[:_LONGEST_ERROR]
+
+
+def _of_file(file: str, reason: str, causes: Sequence[Cause]) -> str:
+    """Why a file cannot be read; of a malformed line also what Spark made of it, by which it is found."""
+    line = next(filter(None, (_LINE.search(cause.message) for cause in causes)), None)
+    if line is None:
+        return reason if file in reason else f"{reason}: in the file {file}"
+    read = "" if _LINE.search(reason) else f": {reason}"
+    mend = 'Mend the file, or set `malformed` of the stream or table to the text "null"'
+    return f"a line of the file {file} is malformed, read as {line[1]}{read}. {mend}"
 
 
 def python_reason(trace: str) -> str:

@@ -29,7 +29,7 @@ _WORDS = {
     ),
     CauseKind.MALFORMED_INPUT: (
         "records do not fit the schema of the input",
-        "correct the producer or `value_schema`; `malformed` dead_letter keeps such records apart",
+        "correct the producer, the file or `value_schema`; on a topic, `malformed` dead_letter keeps them apart",
     ),
     CauseKind.BAD_CODE: (
         "the query, or the package of the job, fails",

@@ -19,6 +19,7 @@ _TABLE: tuple[tuple[CauseKind, str], ...] = (
     (
         CauseKind.MALFORMED_INPUT,
         r"does not fit value_schema|malformed_limit|are malformed|has no key, which several tasks|"
+        r"is malformed, read as|CSV header does not conform|"
         r"Malformed records? are detected|MALFORMED_RECORD|^value_schema:",
     ),
     (CauseKind.BAD_CODE, r"^(query|package|args|secrets|spark_settings)\b"),

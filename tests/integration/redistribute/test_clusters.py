@@ -6,6 +6,7 @@ import json
 import os
 import signal
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +14,17 @@ import pytest
 from confluent_kafka import Producer
 
 from penstock.config.model import JobConfig
+from penstock.control.errors import Unavailable
+from penstock.kafka.clusters import clusters_of
 from penstock.local.kafka import EmbeddedKafka
 from penstock.local.topics import create_topics
+from penstock.spark.collect import collect
+from penstock.spark.fence import FENCE
 from penstock.spark.redistribute.positions import task_specs
 from penstock.spark.redistribute.seal import seal
 from penstock.spark.task import Runtime
 from penstock.spark.topics import described
-from penstock.tasks.redistribution import SealRequest
+from penstock.tasks.redistribution import GenerationRemoval, SealRequest
 from tests.support.spark.hosts import REPLY_SECONDS, quick_start, running_host
 from tests.support.spark.redistribution import (
     KEY_GROUPS,
@@ -173,6 +178,47 @@ def test_an_output_moves_to_another_cluster_without_a_row_twice_or_lost(
     assert feeds.written() == before
     moved = Feeds.written(replace_output(feeds, kafka))
     assert before + moved == feeds.expected()
+
+
+@pytest.mark.long
+def test_an_output_leaves_a_cluster_that_does_not_answer_only_once_it_is_said_to_be_gone(
+    both: Runtime, kafka: EmbeddedKafka, eu: EmbeddedKafka, keys: Keys
+) -> None:
+    """1. A batch is pending on a cluster that dies. 2. The rescale is refused with the cluster, the reason and what to
+    do; no checkpoint is claimed, so the old tasks can go on, and a seal says the same. 3. The cluster is said to be
+    gone: the pending batch goes to the new output too, the rest is there once, and the old generation is collected."""
+    feeds = Feeds(kafka, eu, keys)
+    config = feeds.config(task_count=2, query={"sql": "SELECT 'here' AS src, k, v FROM here"})
+    job = Job(both, config.model_copy(update={"inputs": {"here": config.inputs["here"]}}))
+    feeds.add(0, 400)
+    job.run()
+    forget_last_commits(job)
+    fences = [(job.checkpoint(index) / FENCE).read_bytes() for index in range(2)]
+
+    moved = job.config.output.model_copy(update={"cluster": None})
+    dead = {"eu": {"bootstrap": "127.0.0.1:1"}}
+    job.runtime = knowing(both, dead)
+    waits = r"transactions on the Kafka eu \(127.0.0.1:1\): .* set eu.gone to true in PENSTOCK_KAFKA_CLUSTERS"
+    with pytest.raises(Unavailable, match=waits):
+        job.rescale(output=moved)
+    assert [(job.checkpoint(index) / FENCE).read_bytes() for index in range(2)] == fences
+
+    job.runtime = knowing(both, {"eu": {**dead["eu"], "gone": True}})
+    request = SealRequest(job=job.name, layout=job.layout)
+    assert job.rescale(output=moved).settled == 2
+    with pytest.raises(Unavailable, match=waits):
+        seal(knowing(both, dead), request)
+    seal(job.runtime, request)
+    collect(job.runtime, GenerationRemoval(job=job.name, generation=1, forgotten=True))
+    feeds.add(400, 500)
+    job.run()
+    written = [row["v"] for row in rows_of_topic(kafka.bootstrap, feeds.output)]
+    assert sorted(written) == list(range(0, 500, 2))
+
+
+def knowing(runtime: Runtime, clusters: dict[str, Any]) -> Runtime:
+    """A host with another setting of the further clusters."""
+    return replace(runtime, settings=runtime.settings.model_copy(update={"kafka_clusters": clusters_of(clusters)}))
 
 
 def replace_output(feeds: Feeds, kafka: EmbeddedKafka) -> Any:

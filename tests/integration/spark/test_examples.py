@@ -12,9 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from google.protobuf.descriptor_pb2 import FieldDescriptorProto
 from pyspark.cloudpickle import register_pickle_by_value
 from pyspark.sql import DataFrame, SparkSession
 
+from penstock.config.descriptor_set import files_of
 from penstock.config.model import JobConfig
 from penstock.config.validate import check_merged
 from tests.tidy.source import REPOSITORY
@@ -32,6 +34,7 @@ JOBS = {
     "latest": {"job.json": {"readings": "readings.jsonl"}},
     "intake": {"job.json": {"readings": "readings.jsonl"}},
     "shuffle": {"shuffle.json": {"views": "views.jsonl"}, "counts.json": {"views": "shuffle.json"}},
+    "protobuf": {"encode.json": {"orders": "orders.jsonl"}, "sales.json": {"orders": "encode.json"}},
     "alarms": {"job.json": {"readings": "readings.jsonl"}},
 }
 
@@ -76,6 +79,22 @@ def _imported(package: Path, name: str) -> Any:
     sys.modules[name] = module
     register_pickle_by_value(module)
     return module
+
+
+def test_the_jobs_of_protobuf_have_the_message_of_its_file() -> None:
+    """As `protoc` would describe it."""
+    text = (EXAMPLES / "protobuf" / "order.proto").read_text()
+    reads, writes = config_of("protobuf", "sales.json").inputs["orders"], config_of("protobuf", "encode.json").output
+    (file,) = files_of(str(reads.value_schema))
+    assert reads.value_schema == writes.value_schema  # type: ignore[union-attr]
+    (order,), (status,) = file.message_type, file.enum_type
+    kinds = {FieldDescriptorProto.Type.Value(f"TYPE_{kind.upper()}"): kind for kind in ("string", "int64", "uint32")}
+    fields = [f"  {kinds.get(field.type, status.name)} {field.name} = {field.number};" for field in order.field]
+    names = [f"  {value.name} = {value.number};" for value in status.value]
+    assert text.splitlines() == [
+        f'syntax = "{file.syntax}";', "", f"package {file.package};", "",
+        f"enum {status.name} {{", *names, "}", "", f"message {order.name} {{", *fields, "}",
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("example", JOBS)

@@ -10,6 +10,7 @@ from pyspark.sql import functions as F
 
 from penstock.control.errors import BrokenTask
 from penstock.spark.analysis.analyse import analyse
+from penstock.spark.failures import failure_of
 from penstock.spark.task import Runtime
 from tests.support.spark.session import forget_last_commit, unique
 from tests.support.spark.streams import StreamJob, add_file, stream_config
@@ -114,6 +115,20 @@ def test_an_analysis_names_what_is_wrong_with_a_stream(runtime: Runtime, tmp_pat
     assert "may not use" in problems("json", "in")
     (root / "in" / "0.json").unlink()
     assert problems("json", "in") == ""
+
+
+@pytest.mark.long
+def test_a_malformed_line_names_its_file(runtime: Runtime, tmp_path: Path) -> None:
+    """Also what Spark read of it, and the value that does not fit."""
+    add_file(tmp_path / "in", [{"k": "a", "v": 1}])
+    add_file(tmp_path / "in", [{"k": "b", "v": 2}, {"k": "c", "v": "two"}])
+    source = {"format": "json", "path": str(tmp_path / "in"), "value_schema": "k STRING, v INT"}
+    job = StreamJob(runtime, stream_config(source, "SELECT k, v FROM events", {"path": str(tmp_path / "out")}))
+    with pytest.raises(Exception, match="STREAM_FAILED") as failed:
+        job.run(until_batch=1)
+    error = failure_of(failed.value).error
+    assert error.startswith(f"a line of the file file://{tmp_path}/in/1.json is malformed, read as [c,null]: [CANNOT")
+    assert "the value two of the JSON token" in error
 
 
 @pytest.mark.long

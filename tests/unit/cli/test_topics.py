@@ -10,6 +10,9 @@ from types import FrameType
 import pytest
 
 from penstock.cli import topics
+from penstock.cli.connection import require_named
+from penstock.control.errors import Conflict, UserError
+from penstock.local.records import Format
 from penstock.spark import delivery
 from tests.support.kafka.refusing import RefusingProducer
 
@@ -54,6 +57,26 @@ def test_a_signal_takes_the_records_back(
     assert RefusingProducer.calls == ["init", "begin", "send", "abort"]
     assert "all of the records were sent, or none" in capsys.readouterr().err
     assert signal.getsignal(number) == mine
+
+
+@pytest.mark.parametrize(
+    ("form", "options", "told"),
+    [
+        ("json", {"separator": ";"}, "--separator is of raw and base64"),
+        ("raw", {"key": "k"}, "--key names columns of json; of raw, --separator"),
+        ("base64", {"separator": ""}, "--separator is empty"),
+    ],
+)
+def test_an_option_of_another_format_is_refused(form: Format, options: dict[str, str], told: str) -> None:
+    with pytest.raises(UserError, match=told):
+        topics.produce("rows", form=form, **options)
+
+
+def test_a_cluster_is_one_that_the_cell_names() -> None:
+    parts = ["store", "bus", "bus eu", "bus analytics"]
+    require_named("eu", parts)
+    with pytest.raises(Conflict, match="no Kafka cluster us; it has analytics, eu: its jobs may know"):
+        require_named("us", parts)
 
 
 def test_nohup_keeps_its_meaning(produce: Callable[[signal.Signals], None]) -> None:

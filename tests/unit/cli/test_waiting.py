@@ -7,16 +7,18 @@ from typing import Any
 import pytest
 
 from penstock.cli.waiting import Reached, has_worked, reached
-from penstock.wire.jobs import JobSummary
+from penstock.wire.jobs import JobView
 from penstock.wire.overview import SyncView, TaskView
 
 READ: dict[str, Any] = {"batch_id": 0, "input_rows": 7, "offsets": {"t": {"0": 7}}}
+OF_STREAM: dict[str, Any] = {"offsets": {}, "backlog_records": None}
 NOTHING_TO_READ: dict[str, Any] = {"input_rows": 0, "backlog_records": 0}
 
 
-def job(**facts: Any) -> JobSummary:
+def job(**facts: Any) -> JobView:
     usual = {"state": "synced", "revision": 5, "running_revision": 5, "generation": 1, "converged": True}
-    return JobSummary.model_validate({"job": "etl", "owner": "me", "restarts": 0, **usual, **facts})
+    whole = {"created_at": "2026-01-01T00:00:00Z", "config": {"inputs": {"t": {}}}, "layers": []}
+    return JobView.model_validate({"job": "etl", "owner": "me", "restarts": 0, **usual, **whole, **facts})
 
 
 def sync(**facts: Any) -> SyncView:
@@ -127,6 +129,19 @@ OLD = task(state="crashed", crashes=7, error="a typing error", revision=4, progr
             Reached("etl runs revision 5: 1 task, there are no rows to read yet", done=True),
             id="an empty topic",
         ),
+        *(
+            pytest.param(
+                (job(config={"streams": {"s": {}}}), sync(), [task(progress={**OF_STREAM, **progress})]),
+                Reached(f"etl runs revision 5: {told}", done="1 task, " in told),
+                id=f"a stream: {name}",
+            )
+            for name, progress, told in (
+                ("rows flow", {"batch_id": 0, "input_rows": 4}, "1 task, the first batch is done"),
+                ("rows flowed", {"batch_id": 1, "input_rows": 0}, "1 task, the first batch is done"),
+                ("an empty folder", {"batch_id": 0, "input_rows": 0}, "1 task, there are no rows to read yet"),
+                ("nothing is known", {}, "etl/0 in the first batch"),
+            )
+        ),
         pytest.param(
             (job(state="stopped", converged=False), sync(state="stopped"), [task(expected=False)]),
             Reached("etl stops: etl/0"),
@@ -137,7 +152,7 @@ OLD = task(state="crashed", crashes=7, error="a typing error", revision=4, progr
         ),
     ],
 )
-def test_how_far_a_job_is(seen: tuple[JobSummary, SyncView, list[TaskView]], expected: Reached) -> None:
+def test_how_far_a_job_is(seen: tuple[JobView, SyncView, list[TaskView]], expected: Reached) -> None:
     assert reached(*seen, revision=5) == expected
 
 
@@ -153,4 +168,4 @@ def test_how_far_a_job_is(seen: tuple[JobSummary, SyncView, list[TaskView]], exp
     ],
 )
 def test_the_first_batch_is_done_or_there_is_nothing_to_read(progress: Any, expected: bool) -> None:
-    assert has_worked(progress) is expected
+    assert has_worked(progress, has_backlog=True) is expected

@@ -78,6 +78,22 @@ def test_a_host_reaches_each_by_its_name(clusters: dict[str, Any]) -> None:
     assert [kafka.cluster for kafka in SparkSettings(checkpoint_root="").kafkas()] == [None, "analytics"]
 
 
+def test_a_cluster_that_is_gone_for_good_is_used_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """1. It is no cluster for jobs, probes and masks of secrets, and is told as gone. 2. Hosts get to know it."""
+    given = {"eu": {"bootstrap": "eu:9093", "gone": True}, "us": {"bootstrap": "us:9093", "gone": False}}
+    monkeypatch.setenv(SETTING, json.dumps(given))
+    settings = SparkSettings(checkpoint_root="")
+    assert (settings.cluster_names, settings.gone_clusters) == (("us",), {"eu"})
+    assert [kafka.cluster for kafka in settings.kafkas()] == [None, "us"]
+    told = f"the Kafka cluster eu is gone for good: {SETTING} says so"
+    with pytest.raises(BrokenTask, match=told) as refused:
+        settings.cluster("eu")
+    assert refused.value.extra["rule"] == "known_cluster"
+    with pytest.raises(UserError, match=told):
+        settings.further_cluster("eu")
+    assert json.loads(settings.to_environment()[SETTING])["eu"] == given["eu"]
+
+
 @pytest.mark.usefixtures("clusters")
 @pytest.mark.parametrize(
     ("given", "told"),

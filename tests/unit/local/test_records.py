@@ -10,7 +10,15 @@ import pytest
 from confluent_kafka import Message
 
 from penstock.control.errors import UserError
-from penstock.local.records import key_of, partition_of, row_of, transaction_seconds, value_line
+from penstock.local.records import (
+    json_lines,
+    key_of,
+    partition_of,
+    plain_lines,
+    row_of,
+    transaction_seconds,
+    value_line,
+)
 
 
 @pytest.mark.parametrize(
@@ -35,6 +43,16 @@ def test_numbers_stay_as_they_are_written(number: str) -> None:
     assert key_of(row, ["n", "n"], 1) == f"[{number},{number}]".encode()
     message = SimpleNamespace(value=lambda: f'{{"n":\n{number}}}'.encode())
     assert value_line(cast(Message, message)) == f'{{"n": {number}}}'
+
+
+def test_lines_are_texts_or_bytes_as_they_are() -> None:
+    """With the key before the first separator, which nothing makes no key. Of JSON the blanks around it go."""
+    assert json_lines(["k"])(' {"k": "a"} ', 1) == (' {"k": "a"} '.strip(), b"a")
+    assert plain_lines(None)(" 1,x\t2 ", 1) == (" 1,x\t2 ", None)
+    assert plain_lines("\t")("k\t1\t2", 1) == ("1\t2", b"k")
+    assert plain_lines("::")("::1", 1) == ("1", None)
+    assert plain_lines(None, is_base64=True)("AP8=", 1) == (b"\0\xff", None)
+    assert plain_lines(":", is_base64=True)("é:AP8= ", 1) == (b"\0\xff", "é".encode())
 
 
 def test_a_value_that_is_no_json_is_printed_as_a_text() -> None:
@@ -62,6 +80,8 @@ def test_a_transaction_that_was_left_ends_soon(characters: int, seconds: int) ->
     [
         (lambda: row_of("{", 3), "line 3 is not JSON", "rows"),
         (lambda: row_of("[1]", 4), "line 4 is not a JSON object", "rows"),
+        (lambda: plain_lines(";")("a,b", 6), "line 6 has no ';' between key and value", "rows"),
+        (lambda: plain_lines(None, is_base64=True)("a,b", 7), "line 7 is not base64", "rows"),
         (lambda: key_of({"a": 1, "b": 2}, ["c"], 5), "line 5 has no column c; it has a, b", "key"),
     ],
 )

@@ -29,7 +29,7 @@ def _refusing(monkeypatch: pytest.MonkeyPatch) -> None:
         lambda: class_archive._produce("here"),
         lambda: Feed("here", 1.0).start(),
         lambda: Feed("here", 1.0).close(),
-        lambda: records.produce("here", "rows", 1, io.StringIO("{}")),
+        lambda: records.produce("here", "rows", 1, io.StringIO("{}"), records.json_lines()),
     ],
     ids=["class archive", "demo", "end of the demo", "topics produce"],
 )
@@ -52,14 +52,14 @@ def test_lines_of_a_file_are_sent_all_or_none(
 ) -> None:
     monkeypatch.setattr(RefusingProducer, "code", None)
     with pytest.raises(error) if error else nullcontext():
-        records.produce("here", "rows", 1, io.StringIO(lines), ["n"])
+        records.produce("here", "rows", 1, io.StringIO(lines), records.json_lines(["n"]))
     assert RefusingProducer.calls == calls
     assert not calls or RefusingProducer.settings["transaction.timeout.ms"] == 60_000
 
 
 def test_a_refused_record_takes_back_those_before_it() -> None:
     with pytest.raises(Unavailable):
-        records.produce("here", "rows", 1, io.StringIO("{}\n{}\n"))
+        records.produce("here", "rows", 1, io.StringIO("{}\n{}\n"), records.json_lines())
     assert RefusingProducer.calls == ["init", "begin", "send", "send", "abort"]
 
 
@@ -68,7 +68,7 @@ def test_an_unconfirmed_transaction_says_where_to_look_before_it_is_repeated(mon
     monkeypatch.setattr(RefusingProducer, "unconfirmed", True)
     look = "All records were sent, or none. Look before you repeat it: `penstock topics consume rows --from-beginning`"
     with pytest.raises(Unavailable, match=look):
-        records.produce("here", "rows", 1, io.StringIO("{}\n"))
+        records.produce("here", "rows", 1, io.StringIO("{}\n"), records.json_lines())
     assert RefusingProducer.calls == ["init", "begin", "send", "commit"]
 
 

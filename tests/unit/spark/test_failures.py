@@ -230,6 +230,45 @@ def test_what_a_sink_in_python_passed_on_is_told_as_if_spark_had_thrown_it(endin
     assert (failure.error, failure.error_kind) == (error, kind)
 
 
+JSON = "file:///in/a b.1.json"
+READING = f"[FAILED_READ_FILE.NO_HINT] Encountered error while reading file {JSON}.  SQLSTATE: KD001"
+LINE = (
+    "[MALFORMED_RECORD_IN_PARSING.WITHOUT_SUGGESTION] Malformed records are detected in record parsing: [null,x.].\n"
+    "Parse Mode: FAILFAST. To process malformed records as null result, try setting 'mode'.  SQLSTATE: 22023"
+)
+MEND = 'Mend the file, or set `malformed` of the stream or table to the text "null"'
+
+
+@pytest.mark.parametrize(
+    ("inner", "error"),
+    [
+        (
+            [
+                Cause("SparkException", LINE),
+                Cause("SparkRuntimeException", "[CANNOT_PARSE] zz is no INT. SQLSTATE: 22018"),
+            ],
+            f"a line of the file {JSON} is malformed, read as [null,x.]: [CANNOT_PARSE] zz is no INT. {MEND}",
+        ),
+        (
+            [Cause("SparkException", LINE)],
+            f"a line of the file {JSON} is malformed, read as [null,x.]. {MEND}",
+        ),
+        (
+            [Cause("java.io.IOException", "bad magic")],
+            f"bad magic (IOException): in the file {JSON}",
+        ),
+        (
+            [Cause("x.SparkIllegalArgumentException", f"CSV header does not conform. CSV file: {JSON}")],
+            f"CSV header does not conform. CSV file: {JSON} (SparkIllegalArgumentException)",
+        ),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_named(inner: list[Cause], error: str) -> None:
+    """With what Spark made of a malformed line, also where a sink in Python passed the error on."""
+    spark = [Cause("org.apache.spark.SparkException", READING), *inner]
+    assert classify([Cause(STREAM_FAILED, f"[STREAM_FAILED] terminated: {READING}"), *spark]).error == error
+
+
 def test_the_place_in_the_query_is_kept() -> None:
     divided = (
         "[DIVIDE_BY_ZERO] Division by zero. Use `try_divide`. SQLSTATE: 22012\n"

@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from functools import partial
 from time import monotonic
 
+from penstock.config.model import KafkaOutput
 from penstock.control.logs import logger
 from penstock.spark.fence import Mark
 from penstock.spark.redistribute.bus import InputEnds
@@ -27,9 +28,10 @@ from penstock.spark.redistribute.new import NewGeneration
 from penstock.spark.redistribute.offsets import SourceOffsets, grown, merged, require_growth, sliced
 from penstock.spark.redistribute.old import OldGeneration
 from penstock.spark.redistribute.positions import Position, SavedGeneration, task_specs
+from penstock.spark.redistribute.seal import require_sealable
 from penstock.spark.redistribute.stores import metadata_for, operators_of
 from penstock.spark.task import Runtime
-from penstock.tasks.redistribution import RedistributionReport, RedistributionRequest
+from penstock.tasks.redistribution import Layout, RedistributionReport, RedistributionRequest
 from penstock.tasks.spec import key_group_count
 
 log = logger(__name__)
@@ -97,7 +99,8 @@ class _Redistribution:
             positions = saved.positions()
             # Unread rows of tasks whose watermark is below the greatest may be late.
             return positions, {"behind": len(saved.lagging(positions, lambda _: False))}
-        old = OldGeneration(self._runtime, self._request.job, layout, _mark_of(self._request))
+        require_sealable(self._runtime, layout)
+        old = OldGeneration(self._runtime, self._request.job, self._written_by(layout), _mark_of(self._request))
         with self._phase("finish"):
             old.take_over()
             settled = old.finish_pending()
@@ -106,6 +109,14 @@ class _Redistribution:
         # Tasks that read on may have taken topics in.
         self._notes = old.notes()
         return old.positions(), {"settled": settled, **levelled}
+
+    def _written_by(self, layout: Layout) -> Layout:
+        """The source, whose pending batches go to the new output where the Kafka cluster of the old one is gone."""
+        output = layout.config.output
+        if not isinstance(output, KafkaOutput) or output.cluster not in self._runtime.settings.gone_clusters:
+            return layout
+        config = layout.config.model_copy(update={"output": self._request.target.config.output})
+        return layout.model_copy(update={"config": config})
 
     def _begin(self, positions: Sequence[Position]) -> None:
         """No old task has finished a batch: all that there is are the offsets to begin with."""

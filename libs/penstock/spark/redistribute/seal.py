@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from py4j.protocol import Py4JJavaError
+
 from penstock.config.model import KafkaOutput
+from penstock.control.errors import Unavailable
 from penstock.control.logs import logger
+from penstock.kafka.access import CLUSTERS, Kafka
 from penstock.spark.checkpoint import METADATA, last_offset, new_id
+from penstock.spark.failures import failure_of
 from penstock.spark.files import Files
 from penstock.spark.hadoop import CheckpointWriter
 from penstock.spark.sinks.kafka import seal_series, transactional_id_prefix
 from penstock.spark.task import Runtime
-from penstock.tasks.redistribution import SealRequest
+from penstock.spark.topics import described
+from penstock.tasks.redistribution import Layout, SealRequest
 
 log = logger(__name__)
 
@@ -21,24 +27,63 @@ def seal(runtime: Runtime, request: SealRequest) -> None:
     """Ends all commits of the generation, to its checkpoints and to an exactly-once Kafka output.
 
     A task that still runs is fenced, and a task that is started again reads the seal and fails. Safe to repeat. Raises
-    Py4JJavaError when Kafka does not answer.
+    Unavailable when Kafka does not answer.
     """
     layout = request.layout
     for index in range(len(layout.ranges)):
         _seal_checkpoint(runtime, request, index)
-    output = layout.config.output
-    if isinstance(output, KafkaOutput) and output.delivery == "exactly_once":
-        kafka = runtime.settings.cluster(output.cluster)
-        for index in range(len(layout.ranges)):
-            prefix = transactional_id_prefix(request.job, index, layout.generation)
-            seal_series(runtime.spark, kafka, prefix)
+    _seal_output(runtime, request)
     log.info("generation sealed", job=request.job, generation=layout.generation)
+
+
+def require_sealable(runtime: Runtime, layout: Layout) -> None:
+    """Raises Unavailable when the Kafka of an exactly-once output does not answer: the generation could not be sealed,
+    and a job whose seal has begun cannot go back to it."""
+    output = _sealed_output(runtime, layout)
+    if output is None:
+        return
+    kafka = runtime.settings.cluster(output.cluster)
+    try:
+        described(kafka, [output.topic])
+    except Unavailable as error:
+        raise Unavailable(_waits_for(kafka, layout, error.detail)) from error
 
 
 def is_sealed(checkpoint: str, files: Files) -> bool:
     """Whether the newest entry of the offsets log is a seal."""
     newest = last_offset(checkpoint, files)
     return newest is not None and files.read(f"{checkpoint}/offsets/{newest}").startswith(SEAL)
+
+
+def _sealed_output(runtime: Runtime, layout: Layout) -> KafkaOutput | None:
+    """The output whose transactions end with the generation. None when it has none; with a warning when its cluster is
+    gone for good, which ended them."""
+    output = layout.config.output
+    if not isinstance(output, KafkaOutput) or output.delivery != "exactly_once":
+        return None
+    if output.cluster in runtime.settings.gone_clusters:
+        log.warning("kafka cluster is gone by the settings: nothing to end there", cluster=output.cluster)
+        return None
+    return output
+
+
+def _seal_output(runtime: Runtime, request: SealRequest) -> None:
+    output, layout = _sealed_output(runtime, request.layout), request.layout
+    if output is None:
+        return
+    kafka = runtime.settings.cluster(output.cluster)
+    try:
+        for index in range(len(layout.ranges)):
+            seal_series(runtime.spark, kafka, transactional_id_prefix(request.job, index, layout.generation))
+    except Py4JJavaError as error:
+        raise Unavailable(_waits_for(kafka, layout, failure_of(error).error)) from error
+
+
+def _waits_for(kafka: Kafka, layout: Layout, why: str) -> str:
+    told = f"generation {layout.generation} is to end its transactions on the Kafka {kafka}: {why}"
+    if kafka.cluster is None:
+        return told
+    return f"{told}. If this cluster will never be back, set {kafka.cluster}.gone to true in {CLUSTERS}"
 
 
 def _seal_checkpoint(runtime: Runtime, request: SealRequest, index: int) -> None:

@@ -31,7 +31,7 @@ from penstock.spark.delivery import CheckedProducer
 from penstock.spark.producers import ended, marks_topic, writer_options
 from penstock.spark.sinks.avro_value import avro_value
 from penstock.spark.sinks.context import column, json_text, require_columns
-from penstock.spark.sinks.protobuf_value import protobuf_value
+from penstock.spark.sinks.protobuf_value import keys_as_read, protobuf_value
 from penstock.spark.topics import DENIED, admin, described
 from penstock.tasks.spec import TaskSpec
 
@@ -100,10 +100,10 @@ def records(frame: DataFrame, output: KafkaOutput, value: Column | None = None) 
 
     `value`: that of a record; the row as JSON if it is None.
     """
-    keys = [column(name) for name in output.key_columns]
+    keys = _keys(frame, output)
     columns = [(json_text(F.struct("*")) if value is None else value).alias("value")]
     if keys:
-        columns.append(_key(frame, output.key_columns).alias("key"))
+        columns.append(_key(frame, output.key_columns, keys).alias("key"))
     if keys and output.key_groups is not None:
         columns.append(F.pmod(F.hash(*keys), F.lit(output.key_groups)).alias("partition"))
     return frame.select(*columns)
@@ -179,11 +179,16 @@ def is_marked(bootstrap: Brokers, topic: str) -> bool:
     return marks is not None and not described(bootstrap, [marks])[marks].is_missing
 
 
-def _key(frame: DataFrame, names: tuple[str, ...]) -> Column:
-    only = column(names[0])
+def _keys(frame: DataFrame, output: KafkaOutput) -> list[Column]:
+    if output.key_columns and output.value_format == "protobuf":
+        return keys_as_read(frame, output)
+    return [column(name) for name in output.key_columns]
+
+
+def _key(frame: DataFrame, names: tuple[str, ...], keys: list[Column]) -> Column:
     if len(names) == 1 and isinstance(frame.schema[names[0]].dataType, StringType):
-        return only
-    return json_text(F.struct(*[column(name) for name in names]))
+        return keys[0]
+    return json_text(F.struct(*keys))
 
 
 def _create(bootstrap: Brokers, topic: str, key_groups: int | None, settings: Mapping[str, str]) -> None:

@@ -23,6 +23,7 @@ from penstock.control.errors import BrokenTask
 from penstock.kafka.access import Brokers
 from penstock.kafka.registry import Schema
 from penstock.spark.columns import java_of
+from penstock.spark.sinks.context import column
 from penstock.spark.sinks.registered import SchemaFile, registered_id
 
 # What every registry has, as Confluent's clients know it.
@@ -33,23 +34,26 @@ def protobuf_value(frame: DataFrame, output: KafkaOutput, brokers: Brokers, *, r
     """The value of a record as a message of Protobuf.
 
     `registers`: the schema is registered; otherwise the registry is only asked whether it would take it. Raises
-    BrokenTask when a column does not fit the message, a key that decides the partition is read as another type, the
-    registry takes no such schema, or the cell has no registry; Unavailable when the registry gives no answer.
+    BrokenTask when a column does not fit the message, the registry takes no such schema, or the cell has no registry;
+    Unavailable when the registry gives no answer.
     """
-    _require_keys_as_read(output, _encoder(frame, output, None))
+    _encoder(frame, output, None)
     *others, own = schema_files(str(output.value_schema), str(output.protobuf.message))
     number = registered_id(output, own, brokers, others, registers=registers)
     return JvmColumn(_encoder(frame, output, number).encoded(java_of(F.struct("*"))))
 
 
-def _require_keys_as_read(output: KafkaOutput, encoder: Any) -> None:
-    """Raises BrokenTask for a key whose hash is not that of what readers have in its place."""
-    for name in output.key_columns if output.key_groups is not None else ():
-        try:
-            encoder.requireReadBack(name)
-        except (IllegalArgumentException, Py4JJavaError) as error:
-            told = f"output.key_columns: {_words(error)}. Readers would look for the row in another partition"
-            raise BrokenTask(f"{told}: cast the column to that type", rule="keys_as_read") from error
+def keys_as_read(frame: DataFrame, output: KafkaOutput) -> list[Column]:
+    """The key columns with the values that readers have in their place, such as zero for null.
+
+    Raises BrokenTask for a key that decides the partition, and whose hash is not that of what readers have.
+    """
+    encoder, is_hashed = _encoder(frame, output, None), output.key_groups is not None
+    try:
+        found = [encoder.keyAsRead(name, java_of(column(name)), is_hashed) for name in output.key_columns]
+    except (IllegalArgumentException, Py4JJavaError) as error:
+        raise BrokenTask(f"output.key_columns: {_words(error)}", rule="keys_as_read") from error
+    return [JvmColumn(each).alias(name) for each, name in zip(found, output.key_columns, strict=True)]
 
 
 def schema_files(text: str, message: str) -> tuple[SchemaFile, ...]:

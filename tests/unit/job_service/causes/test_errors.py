@@ -22,6 +22,11 @@ ERRORS = [
         "malformed_limit 0.5: does value_schema fit the topic, and have its records keys?",
         CauseKind.MALFORMED_INPUT,
     ),
+    (
+        "a line of the file file:///in/1.json is malformed, read as [null,x]: [CANNOT_PARSE_JSON_FIELD] Cannot parse",
+        CauseKind.MALFORMED_INPUT,
+    ),
+    ("CSV header does not conform to the schema. (SparkIllegalArgumentException)", CauseKind.MALFORMED_INPUT),
     ("Java heap space (OutOfMemoryError)", CauseKind.OUT_OF_MEMORY),
     ("its host was killed: out of memory", CauseKind.OUT_OF_MEMORY),
     ("host h7 ended: jvm died", CauseKind.HOST_ENDED),

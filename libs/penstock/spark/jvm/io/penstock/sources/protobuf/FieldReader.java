@@ -41,6 +41,11 @@ final class FieldReader {
     return field;
   }
 
+  /** The value of the column where a message does not have the field. */
+  Object absent() {
+    return absent;
+  }
+
   /** The value of the column. */
   Object value(Message message) {
     if (wide.isRepeated() || message.hasField(wide)) {

@@ -65,7 +65,7 @@ final class MessageWriter {
   }
 
   /** The field with this name, or else the only one whose name differs by case; null without. */
-  private static FieldDescriptor fieldOf(Descriptor message, String name) {
+  static FieldDescriptor fieldOf(Descriptor message, String name) {
     FieldDescriptor exact = message.findFieldByName(name);
     if (exact != null) {
       return exact;
@@ -73,17 +73,6 @@ final class MessageWriter {
     List<FieldDescriptor> others =
         message.getFields().stream().filter(field -> field.getName().equalsIgnoreCase(name)).toList();
     return others.size() == 1 ? others.get(0) : null;
-  }
-
-  /**
-   * The type with which readers have the field of a column; null when they have no column of it. Throws
-   * IllegalArgumentException when the field's message gives no columns.
-   */
-  static DataType readAs(Descriptor message, String column) {
-    FieldDescriptor field = fieldOf(message, column);
-    FieldDescriptor wide = WideMessages.of(message).findFieldByNumber(field.getNumber());
-    return FieldReader.of(field, wide, field.getName(), new Columns(false, message))
-        .map(reader -> reader.field().dataType()).orElse(null);
   }
 
   /** The message of a row. Throws IllegalArgumentException for a value that the message cannot hold. */

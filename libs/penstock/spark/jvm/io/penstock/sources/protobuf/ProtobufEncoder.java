@@ -42,17 +42,18 @@ public final class ProtobufEncoder implements Serializable {
   }
 
   /**
-   * Spark's hash is of a type, too: a row's partition is where readers look for it when its key has the type with which
-   * it is read back. Throws IllegalArgumentException for a key column that has another.
+   * The key column as readers have it, by whose hash they look for its row. Throws IllegalArgumentException for a column
+   * whose hash is another.
+   *
+   * @param isHashed whether the key decides the partition; otherwise a column that readers have with another type stays
    */
-  public void requireReadBack(String key) {
+  public Column keyAsRead(String key, Column column, boolean isHashed) {
+    KeyAsRead read = KeyAsRead.of(DescriptorSet.message(set, message), key);
     DataType written = type.apply(key).dataType();
-    DataType read = MessageWriter.readAs(DescriptorSet.message(set, message), key);
-    if (read == null || !read.catalogString().equalsIgnoreCase(written.catalogString())) {
-      String as = read == null ? "no column" : read.catalogString();
-      throw new IllegalArgumentException(
-          "the column " + key + " is " + written.catalogString() + ", and its field in " + message + " is read as " + as);
+    if (isHashed) {
+      read.require(written);
     }
+    return read.has(written) ? read.of(column) : column;
   }
 
   /** The bytes of a column of rows. */
