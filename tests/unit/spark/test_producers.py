@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from penstock.config.keygroups import KeyGroupRange
-from penstock.spark.producers import marks_of, marks_topic, reader_options, writer_options, writes_marks
+from penstock.spark.producers import marked_topics, marks_of, marks_topic, reader_options, writer_options
 from penstock.tasks.spec import TaskSpec
 from tests.support.spark.hosts import job_config
 
@@ -16,10 +16,10 @@ _TOPIC = {"type": "kafka", "topic": "mid"}
 
 
 @pytest.mark.parametrize(
-    ("output", "writes"), [(_FILES, False), (_TOPIC, True), (_TOPIC | {"delivery": "at_least_once"}, False)]
+    ("output", "topics"), [(_FILES, []), (_TOPIC, ["mid"]), (_TOPIC | {"delivery": "at_least_once"}, [])]
 )
-def test_only_an_exactly_once_topic_has_marks(output: dict[str, Any], writes: bool) -> None:
-    assert writes_marks(job_config("t", 4, output)) == writes
+def test_only_an_exactly_once_topic_has_marks(output: dict[str, Any], topics: list[str]) -> None:
+    assert marked_topics(job_config("t", 4, output)) == topics
 
 
 def test_a_reader_waits_for_ever_unless_the_job_drops_late_rows() -> None:

@@ -36,7 +36,7 @@ def record(**counts: Any) -> dict[str, Any]:
     ],
 )
 def test_bytes_that_nobody_counted_are_unknown(counts: dict[str, int], output: Output, expected: int | None) -> None:
-    assert use_of(record(**counts), output) == Use("r", 2.5, expected)
+    assert use_of(record(**counts), [output]) == Use("r", 2.5, expected)
 
 
 def test_a_load_is_what_was_used_between_two_looks() -> None:

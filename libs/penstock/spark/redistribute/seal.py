@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from penstock.config.model import KafkaOutput
 from penstock.control.logs import logger
 from penstock.spark.checkpoint import METADATA, last_offset, new_id
 from penstock.spark.files import Files
 from penstock.spark.hadoop import CheckpointWriter
+from penstock.spark.producers import series_outputs
 from penstock.spark.sinks.kafka import seal_series, transactional_id_prefix
 from penstock.spark.task import Runtime
 from penstock.tasks.redistribution import SealRequest
@@ -18,7 +18,7 @@ SEAL = b"FENCED: this generation was sealed: its job runs in a later one"
 
 
 def seal(runtime: Runtime, request: SealRequest) -> None:
-    """Ends all commits of the generation, to its checkpoints and to an exactly-once Kafka output.
+    """Ends all commits of the generation, to its checkpoints and to all exactly-once Kafka outputs.
 
     A task that still runs is fenced, and a task that is started again reads the seal and fails. Safe to repeat. Raises
     Py4JJavaError when Kafka does not answer.
@@ -26,11 +26,10 @@ def seal(runtime: Runtime, request: SealRequest) -> None:
     layout = request.layout
     for index in range(len(layout.ranges)):
         _seal_checkpoint(runtime, request, index)
-    output = layout.config.output
-    if isinstance(output, KafkaOutput) and output.delivery == "exactly_once":
+    for side, output in series_outputs(layout.config):
         kafka = runtime.settings.cluster(output.cluster)
         for index in range(len(layout.ranges)):
-            prefix = transactional_id_prefix(request.job, index, layout.generation)
+            prefix = transactional_id_prefix(request.job, index, layout.generation, side)
             seal_series(runtime.spark, kafka, prefix)
     log.info("generation sealed", job=request.job, generation=layout.generation)
 
