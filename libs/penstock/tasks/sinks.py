@@ -47,12 +47,17 @@ def prepared_part(config: Mapping[str, Any], *, started: bool) -> dict[str, Any]
     started is asked about only if a write without a host may have missed much: a Python query, or several inputs, whose
     keys may differ in type. `started`: the job has run, and a change that its tasks refuse would stop it.
     """
-    part = {name: config[name] for name in ("output", "side_outputs") if config.get(name)} if needs_sink(config) else {}
+    part = outputs_of(config) if needs_sink(config) else {}
     is_python = (config.get("query") or {}).get("python") is not None
     if config.get("task_count", 1) > 1 and (started or is_python or len(config.get("inputs") or {}) > 1):
         names = _DECIDES_PLACEMENT + (_DECIDES_IN_PYTHON if is_python else ())
         part |= {name: config.get(name) for name in names}
     return part
+
+
+def outputs_of(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The part of a complete configuration, as JSON, that says where rows go."""
+    return {name: config[name] for name in ("output", "side_outputs") if config.get(name)}
 
 
 def needs_sink(config: Mapping[str, Any]) -> bool:
