@@ -22,7 +22,7 @@ def each_output(config: JobConfig) -> Iterator[tuple[str, JobConfig]]:
         yield field, config.model_copy(update={MAIN: output, "side_outputs": {}})
 
 
-def told_of(text: str, field: str) -> str:
+def about_output(text: str, field: str) -> str:
     """A text about a job with one output, as one about the output that has this field."""
     return text if field == MAIN else _FIELDS.sub(field, text)
 
@@ -32,7 +32,7 @@ def of_each_output(rule: Callable[[JobConfig], Iterator[Problem]]) -> Callable[[
 
     def problems(config: JobConfig) -> Iterator[Problem]:
         yield from dict.fromkeys(
-            Problem(told_of(problem.field, field), problem.rule, told_of(problem.detail, field))
+            Problem(about_output(problem.field, field), problem.rule, about_output(problem.detail, field))
             for field, alone in each_output(config)
             for problem in rule(alone)
         )

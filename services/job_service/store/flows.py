@@ -269,4 +269,5 @@ def _flows(rows: Iterable[Sequence[object]]) -> list[Flow]:
 
 def of_row(job: str, reads: Sequence[str], *rest: Any) -> Flow:
     """A flow of the values of its columns, in their order."""
-    return Flow(job, tuple(reads), *(tuple(value) if isinstance(value, list) else value for value in rest))
+    values: list[Any] = [tuple(value) if isinstance(value, list) else value for value in rest]
+    return Flow(job, tuple(reads), *values)

@@ -122,8 +122,8 @@ def test_a_postgres_table_of_another_job_is_refused_unless_it_is_meant(
 
 
 def test_side_outputs_are_refused_as_outputs_are(client: JobClient, service: RunningJobService) -> None:
-    """1. A loop by a side output. 2. A table and a folder that a side output has, and the other way round, in a plan and
-    a write. 3. What a Job Service of the release before changes is known. 4. Who goes leaves the places free."""
+    """1. A loop by a side output. 2. A table or folder of another job, in a plan and a write, from both sides. 3. What
+    a Job Service of the release before changes is known. 4. Who goes leaves the places free."""
     side = {"type": "postgres", "table": "sums"}
     client.put_job("a", {**reading("t0", "t1"), "side_outputs": {"s": {"output": {"type": "kafka", "topic": "t2"}}}})
     with pytest.raises(InvalidConfig, match="b > t0 > a > t2 > b") as refused:

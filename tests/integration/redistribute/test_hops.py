@@ -66,7 +66,7 @@ def test_a_reader_of_a_side_output_waits_for_the_slowest_task(
     runtime: Runtime, kafka: EmbeddedKafka, tmp_path: Path
 ) -> None:
     """1. One of two tasks stands still, far beyond the delay, while the other and the reader run on. 2. It catches up:
-    no window of the reader lacks its rows. The job's own output is a table, and one side output gets nothing for long."""
+    no window of the reader lacks its rows. The job's own output is a table, and one side output never gets a row."""
     events = Events(kafka.bootstrap, make_topic(kafka.bootstrap, KEY_GROUPS), Keys(runtime.spark, "spark"))
     middle = {
         "type": "kafka",

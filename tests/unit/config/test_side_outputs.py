@@ -9,7 +9,7 @@ import pytest
 from penstock.config.classify import classify
 from penstock.config.declare import ChangeKind
 from penstock.config.model import JobConfig
-from penstock.config.outputs import each_output, told_of
+from penstock.config.outputs import each_output, about_output
 from penstock.config.validate import check_layer, check_merged
 from penstock.control.errors import InvalidConfig
 from tests.support.config.jobs import job
@@ -132,8 +132,8 @@ def test_the_text_of_a_problem_names_the_output() -> None:
         "side_outputs.a.output.topic is a topic of inputs.flights: the job would read its own output again, for ever. "
         "Choose another topic, or set side_outputs.a.output.allow_loop"
     )
-    assert told_of("output.topic: x", "output") == "output.topic: x"
-    assert told_of("its own output. side_outputs.b.output.topic", "side_outputs.a.output") == (
+    assert about_output("output.topic: x", "output") == "output.topic: x"
+    assert about_output("its own output. side_outputs.b.output.topic", "side_outputs.a.output") == (
         "its own output. side_outputs.b.output.topic"
     )
 

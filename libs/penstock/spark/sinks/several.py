@@ -26,7 +26,7 @@ from penstock.config.model import (
     PostgresOutput,
     SideOutput,
 )
-from penstock.config.outputs import each_output, told_of
+from penstock.config.outputs import each_output, about_output
 from penstock.control.errors import BrokenTask, Unavailable
 from penstock.spark.settings import SparkSettings
 from penstock.spark.sinks import delta, foreach_batch, kafka, postgres
@@ -60,7 +60,7 @@ def naming(field: str) -> Iterator[None]:
     try:
         yield
     except (BrokenTask, Unavailable) as error:
-        told = told_of(error.detail, field)
+        told = about_output(error.detail, field)
         if told == error.detail:
             raise
         raise type(error)(told, **error.extra) from error
