@@ -9,7 +9,7 @@ import pytest
 from penstock.config.classify import classify
 from penstock.config.declare import ChangeKind
 from penstock.config.model import JobConfig
-from penstock.config.outputs import each_output, about_output
+from penstock.config.outputs import about_output, each_output
 from penstock.config.validate import check_layer, check_merged
 from penstock.control.errors import InvalidConfig
 from tests.support.config.jobs import job

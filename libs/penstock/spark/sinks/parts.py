@@ -19,9 +19,8 @@ from penstock.config.model import MAIN, JobConfig, SideOutput
 from penstock.control.errors import BrokenTask
 from penstock.spark.failures import reason_of
 from penstock.spark.sinks.context import require_distinct_columns
-from penstock.spark.sql_guard import FILE_OPTIONS, FOREIGN_CODE, FOREIGN_FILES
+from penstock.spark.sql_guard import FILE_OPTIONS, FOREIGN_CODE, FOREIGN_FILES, classes_in
 
-_CLASS = re.compile(r'"class":"[\w.$]*?(\w+)\$?"')
 _OPERATOR = re.compile(r'"class":"[\w.$]*\.plans\.logical\.(\w+)"')
 _OF_ONE_ROW = {"Project", "Filter"}
 _SUBQUERIES = {"ScalarSubquery", "Exists", "ListQuery", "LateralSubquery", "FunctionTableSubqueryArgumentExpression"}
@@ -74,7 +73,11 @@ def _said_of(field: str) -> Iterator[None]:
 def _require_one_row(part: DataFrame, field: str) -> None:
     plan: Any = part._jdf.queryExecution().analyzed()
     text = str(plan.toJSON())
-    classes = set(_CLASS.findall(text))
+    classes = classes_in(text)
+    foreign = sorted(classes & (FOREIGN_CODE | FOREIGN_FILES)) + [name for name in FILE_OPTIONS if name in text.lower()]
+    if foreign:
+        told = f"{field}: it may run no code of its own and read no file: {', '.join(foreign)}"
+        raise BrokenTask(told, rule="foreign_code")
     above = set(_OPERATOR.findall(text)) - _OF_ONE_ROW - {"LocalRelation"}
     if above or classes & _SUBQUERIES:
         what = ", ".join(sorted(above)) or "a query"
@@ -83,8 +86,3 @@ def _require_one_row(part: DataFrame, field: str) -> None:
     if classes & _CLOCK or not plan.deterministic():
         told = f"{field}: it gives another value when a batch is repeated; let the query make it a column"
         raise BrokenTask(told, rule="repeatable")
-    foreign = sorted(classes & (FOREIGN_CODE | FOREIGN_FILES)) + [name for name in FILE_OPTIONS if name in text.lower()]
-    if foreign:
-        raise BrokenTask(
-            f"{field}: it may run no code of its own and read no file: {', '.join(foreign)}", rule="foreign_code"
-        )

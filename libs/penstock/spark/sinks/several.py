@@ -26,7 +26,7 @@ from penstock.config.model import (
     PostgresOutput,
     SideOutput,
 )
-from penstock.config.outputs import each_output, about_output
+from penstock.config.outputs import about_output, each_output
 from penstock.control.errors import BrokenTask, Unavailable
 from penstock.spark.settings import SparkSettings
 from penstock.spark.sinks import delta, foreach_batch, kafka, postgres
