@@ -63,6 +63,7 @@ def close_all(events: Events) -> None:
     events.add((key, -1, _FAR_S) for key in events.keys.one_of_each_group())
 
 
+@pytest.mark.long
 def test_each_place_has_its_rows_once_when_tasks_end_between_two_outputs(
     places: Places, events: Events, tmp_path: Path
 ) -> None:
@@ -76,24 +77,24 @@ def test_each_place_has_its_rows_once_when_tasks_end_between_two_outputs(
     assert places.found() == expected(windows_of(given))
 
 
+@pytest.mark.parametrize("kills", [1, pytest.param(3, marks=pytest.mark.long)])
 def test_each_place_has_its_rows_once_when_hosts_are_killed_between_two_outputs(
-    places: Places, events: Events, tmp_path: Path
+    places: Places, events: Events, tmp_path: Path, kills: int
 ) -> None:
-    """1. A host runs two tasks; a function that is their second output kills it. 2. So does the next host. 3. The tasks
-    come to the end."""
-    packed = pack_ends_of_hosts(tmp_path)
+    """1. A host runs two tasks with state; a function that is their second output kills it. So do the next hosts, if it
+    kills several. 2. The tasks come to the end."""
+    packed = pack_ends_of_hosts(tmp_path, kills)
     settings = places.runtime.settings.model_copy(update={"packages_root": tmp_path / "packages"})
     places = replace(places, runtime=replace(places.runtime, settings=settings))
-    given = rows(events, 0, 200)
+    given = rows(events, 0, 120)
     job = make_job(places, events, task_count=2, **packed)
     own = {"spark_local_dir": tmp_path / "spark", "heap_bytes": 600 * 2**20, "spark_conf": quick_start()}
-    for kill in range(packed["args"]["kills"]):
+    for kill in range(kills):
         with running_host(f"host-{kill}", settings.model_copy(update=own), tmp_path) as host:
             for spec in task_specs(job.name, job.layout):
-                host.send_start(spec, epoch=kill + 1)
+                host.send_start(spec)
             assert host.exit.result(120) is ExitReason.KILLED
         assert len(list(tmp_path.glob("ended-*"))) == kill + 1
-    given += rows(events, 200, 300)
     close_all(events)
     job.run()
     assert places.found() == expected(windows_of(given))

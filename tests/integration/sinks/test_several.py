@@ -81,7 +81,9 @@ def test_what_a_sink_finds_names_the_output(spark: SparkSession, tmp_path: Path)
     check(frame, fitting.job, fitting.config, NOWHERE, _FIELD)
 
 
-@pytest.mark.parametrize("kind", ["delta", "postgres", pytest.param("kafka", marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    "kind", ["postgres", *(pytest.param(kind, marks=pytest.mark.long) for kind in ("delta", "kafka"))]
+)
 def test_an_output_gets_company_and_loses_it_again(
     spark: SparkSession, settings: SparkSettings, tmp_path: Path, kind: str
 ) -> None:
@@ -106,6 +108,7 @@ def test_an_output_gets_company_and_loses_it_again(
     assert Counter(row.dest for row in few) == Counter({"B": 2, "C": 2})
 
 
+@pytest.mark.long
 def test_rows_by_key_are_in_each_place_as_of_the_last_batch(
     spark: SparkSession, settings: SparkSettings, tmp_path: Path
 ) -> None:

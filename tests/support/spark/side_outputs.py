@@ -101,13 +101,13 @@ def windows_of(rows: Iterable[tuple[str, int, float]]) -> list[tuple[str, int]]:
     return [(key, count) for (key, _), count in counts.items()]
 
 
-def pack_ends_of_hosts(folder: Path) -> dict[str, Any]:
+def pack_ends_of_hosts(folder: Path, kills: int) -> dict[str, Any]:
     """A function that kills its host so often, each time for another batch: the fields of a job that has it."""
     source = folder / "ends"
     source.mkdir()
     (source / "ends.py").write_text(_ENDS_HOSTS)
     pack(source, "ends", "1", folder / "packages")
-    args = {"folder": str(folder), "kills": 2}
+    args = {"folder": str(folder), "kills": kills}
     return {"function": "ends:ends", "package": {"name": "ends", "version": "1"}, "args": args}
 
 

@@ -10,6 +10,7 @@ from penstock.config.classify import classify
 from penstock.config.declare import ChangeKind
 from penstock.config.model import JobConfig
 from penstock.config.outputs import about_output, each_output
+from penstock.config.paths import path_problems
 from penstock.config.validate import check_layer, check_merged
 from penstock.control.errors import InvalidConfig
 from tests.support.config.jobs import job
@@ -144,6 +145,13 @@ def test_each_output_is_asked_as_if_it_were_the_only_one() -> None:
     assert [(field, alone.output, dict(alone.side_outputs)) for field, alone in each_output(config)] == [
         (field, output, {}) for field, output in config.outputs.items()
     ]
+
+
+def test_the_path_of_a_side_output_is_below_the_roots() -> None:
+    config = check_merged(with_sides({"output": DELTA}, {"output": POSTGRES}))
+    problems = [(problem.field, problem.rule) for problem in path_problems(config, ["/planes", "file:/data"])]
+    assert ("side_outputs.a.output.path", "below_path_roots") in problems
+    assert not [field for field, _ in problems if field.startswith("side_outputs.b")]
 
 
 def test_a_job_without_side_outputs_is_stored_as_before() -> None:
