@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Any
 
 from penstock.config.merge import LayerConfig, Said, merge, merge_with_provenance
-from penstock.config.tree import Path, default_of, dotted, entries, row_for, sink_of
+from penstock.config.tree import Path, default_of, dotted, entries, row_for
 from penstock.wire.jobs import ExplainedLeafView, HiddenValueView, HistoryEntry
 from services.job_service.origins import Origins
 
@@ -48,14 +48,13 @@ def why_ignored(merged: Mapping[str, Any]) -> str | None:
 def _defaults(merged: Mapping[str, Any]) -> dict[str, Any]:
     """All defaults of a configuration, as if a layer set them."""
     defaults: dict[str, Any] = {}
-    sink = sink_of(merged)
     for entry in entries(merged):
-        if entry.leaf is not None and entry.leaf.row.has_default(sink):
+        if entry.leaf is not None and entry.leaf.row.has_default(entry.sink):
             *groups, name = entry.path
             below = defaults
             for group in groups:
                 below = below.setdefault(group, {})
-            below[name] = default_of(entry.leaf, sink)
+            below[name] = default_of(entry.leaf, entry.sink)
     return defaults
 
 

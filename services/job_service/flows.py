@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import posixpath
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from penstock.config.model import PostgresOutput
+from penstock.config.model import MAIN, PostgresOutput, side_field
 from penstock.config.paths import with_arguments
 from penstock.config.topic_patterns import covers, is_pattern, name_for_people, pattern_name
 from penstock.config.topics import full_topic
@@ -24,7 +25,10 @@ class Flow(NamedTuple):
     `postgres:<connection>/<table>`. `reads` also has patterns of topics (`penstock.config.topic_patterns`), and the
     paths of its streams and tables; no topic has such a name (`is_pattern`, `is_path`). `may_loop`: the job says that
     its records may come back to it. `dead_letters`: the topic of its malformed records, on the cell's own Kafka; None:
-    it is not known."""
+    it is not known.
+
+    Of its side outputs: `side_topics`, those of them that `may_loop` is said of (`side_loops`), `side_stores`, and what
+    it takes of these (`side_folders`)."""
 
     job: str
     reads: tuple[str, ...]
@@ -32,21 +36,68 @@ class Flow(NamedTuple):
     folder: str | None = None
     may_loop: bool = False
     dead_letters: str | None = None
+    side_topics: tuple[str, ...] = ()
+    side_loops: tuple[str, ...] = ()
+    side_stores: tuple[str, ...] = ()
+    side_folders: tuple[str, ...] = ()
 
     @property
-    def passes_on(self) -> str | None:
-        """The topic that a loop could go on by."""
-        return None if self.may_loop else self.writes
+    def topics(self) -> frozenset[str]:
+        """The topics of all outputs."""
+        return frozenset(self.side_topics) | ({self.writes} if self.writes is not None else set())
+
+    @property
+    def folders(self) -> frozenset[str]:
+        """The folders and tables that it takes."""
+        return frozenset(self.side_folders) | ({self.folder} if self.folder is not None else set())
+
+    @property
+    def passes_on(self) -> frozenset[str]:
+        """The topics that a loop could go on by."""
+        own = {self.writes} if self.writes is not None and not self.may_loop else set()
+        return frozenset(self.side_topics).difference(self.side_loops) | own
 
 
 def flow_of(job: str, config: Mapping[str, Any]) -> Flow:
     """The flow of a complete configuration, given as JSON."""
-    output = config["output"]
+    output, sides = config["output"], _side_outputs(config)
     reads = tuple(sorted(set(topics_read_by(config)) | _paths_read(config)))
     dead_letters = topic_or_own(job, config.get("dead_letter_topic"))
-    may_loop = bool(output.get("allow_loop", False))
-    writes = None if output.get("topic") is None else full_topic(output["topic"], output.get("cluster"))
-    return Flow(job, reads, writes, _taken_by(output), may_loop, dead_letters)
+    return Flow(
+        job,
+        reads,
+        _topic_of(output),
+        _taken_by(output),
+        _may_loop(output),
+        dead_letters,
+        _in_order(_topic_of(side) for side in sides),
+        _in_order(_topic_of(side) for side in sides if _may_loop(side)),
+        _in_order(stored_at(side) for side in sides),
+        _in_order(_taken_by(side) for side in sides),
+    )
+
+
+def fields_of(config: Mapping[str, Any]) -> dict[str, str]:
+    """The fields of the side outputs of a configuration, by the topics, folders and tables where they go."""
+    sides = (config.get("side_outputs") or {}).items()
+    places = {_topic_of(side["output"]) or stored_at(side["output"]): side_field(name) for name, side in sides}
+    return {place: field for place, field in places.items() if place is not None}
+
+
+def _side_outputs(config: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    return [side["output"] for side in (config.get("side_outputs") or {}).values()]
+
+
+def _topic_of(output: Mapping[str, Any]) -> str | None:
+    return None if output.get("topic") is None else full_topic(output["topic"], output.get("cluster"))
+
+
+def _may_loop(output: Mapping[str, Any]) -> bool:
+    return bool(output.get("allow_loop", False))
+
+
+def _in_order(places: Iterable[str | None]) -> tuple[str, ...]:
+    return tuple(sorted(place for place in places if place is not None))
 
 
 def topics_read_by(config: Mapping[str, Any]) -> list[str]:
@@ -76,40 +127,41 @@ class Flows:
         for flow in known:
             self._put(flow)
 
-    def take(self, flow: Flow) -> None:
-        """From now on the job has this flow. Raises InvalidConfig, and changes nothing, when it must not."""
+    def take(self, flow: Flow, fields: Mapping[str, str] = MappingProxyType({})) -> None:
+        """From now on the job has this flow. Raises InvalidConfig, and changes nothing, when it must not. `fields`: of
+        the outputs beside `output`, as `fields_of` gives them."""
         before = self._flows.get(flow.job)
-        if before is None or before.folder != flow.folder:
-            self._require_free_folder(flow)
-        if before is None or before.writes != flow.writes:
-            self._require_output_apart(flow)
+        for folder in sorted(flow.folders - (before.folders if before is not None else set())):
+            self._require_free_folder(flow.job, folder, fields.get(folder, MAIN))
+        for topic in sorted(flow.topics - (before.topics if before is not None else set())):
+            self._require_output_apart(flow, topic, fields.get(topic, MAIN))
         if before is None or before.dead_letters not in (None, flow.dead_letters):
             self._require_dead_letters_apart(flow)
         if before is None or (before.reads, before.dead_letters) != (flow.reads, flow.dead_letters):
             _require_own_letters_unread(flow)
         if before is None or (before.reads, before.passes_on) != (flow.reads, flow.passes_on):
-            self._require_no_loop(flow)
+            self._require_no_loop(flow, fields)
         self._put(flow)
 
-    def _require_free_folder(self, flow: Flow) -> None:
-        owners = sorted(self._owners[flow.folder or ""] - {flow.job})
-        if owners and flow.folder is not None:
-            raise _taken(flow.folder, owners[0])
+    def _require_free_folder(self, job: str, folder: str, field: str) -> None:
+        owners = sorted(self._owners[folder] - {job})
+        if owners:
+            raise _taken(folder, owners[0], field)
 
-    def _require_output_apart(self, flow: Flow) -> None:
+    def _require_output_apart(self, flow: Flow, topic: str, field: str) -> None:
         """Raises InvalidConfig when its rows would go where malformed records go, its own or those of another."""
-        own = [flow.job] if flow.writes == flow.dead_letters else []
-        found = [*own, *sorted(self._dead_letters[flow.writes or ""] - {flow.job})]
-        if flow.writes is not None and found:
+        own = [flow.job] if topic == flow.dead_letters else []
+        found = [*own, *sorted(self._dead_letters[topic] - {flow.job})]
+        if found:
             raise InvalidConfig(
-                f"output.topic: the malformed records of the job {found[0]} go to {flow.writes}; choose another topic",
-                field="output.topic",
+                f"{field}.topic: the malformed records of the job {found[0]} go to {topic}; choose another topic",
+                field=f"{field}.topic",
                 rule="dead_letters",
             )
 
     def _require_dead_letters_apart(self, flow: Flow) -> None:
         """Raises InvalidConfig when its malformed records would go where rows go, its own or those of another."""
-        own = [flow.job] if flow.writes == flow.dead_letters else []
+        own = [flow.job] if flow.dead_letters in flow.topics else []
         found = [*own, *sorted(self._outputs[flow.dead_letters or ""] - {flow.job})]
         if found:
             raise InvalidConfig(
@@ -118,50 +170,53 @@ class Flows:
                 rule="output",
             )
 
-    def _require_no_loop(self, flow: Flow) -> None:
-        loop = self._loop_of(flow)
-        if loop:
+    def _require_no_loop(self, flow: Flow, fields: Mapping[str, str]) -> None:
+        found = self._loop_of(flow)
+        if found is not None:
+            topic, loop = found
+            field = fields.get(topic, MAIN)
             raise InvalidConfig(
-                f"output.topic: the job would read its own output again, for ever: {_told(loop)}. "
-                "Choose another topic, or set output.allow_loop",
-                field="output.topic",
+                f"{field}.topic: the job would read its own output again, for ever: {_told(loop)}. "
+                f"Choose another topic, or set {field}.allow_loop",
+                field=f"{field}.topic",
                 rule="loop",
             )
 
     def _put(self, flow: Flow) -> None:
         before = self._flows.get(flow.job)
         if before is not None:
-            self._writers[before.passes_on or ""].discard(flow.job)
-            self._outputs[before.writes or ""].discard(flow.job)
-            self._dead_letters[before.dead_letters or ""].discard(flow.job)
-            self._owners[before.folder or ""].discard(flow.job)
-        if flow.passes_on is not None:
-            self._writers[flow.passes_on].add(flow.job)
-        if flow.writes is not None:
-            self._outputs[flow.writes].add(flow.job)
-        if flow.dead_letters is not None:
-            self._dead_letters[flow.dead_letters].add(flow.job)
-        if flow.folder is not None:
-            self._owners[flow.folder].add(flow.job)
+            for index, name in self._entries(before):
+                index[name].discard(flow.job)
+        for index, name in self._entries(flow):
+            index[name].add(flow.job)
         self._flows[flow.job] = flow
 
-    def _loop_of(self, flow: Flow) -> list[str]:
-        """A shortest loop through the job: jobs and topics in turn. Empty without one.
+    def _entries(self, flow: Flow) -> Iterator[tuple[defaultdict[str, set[str]], str]]:
+        """Where a job is found, by which names."""
+        yield from ((self._writers, topic) for topic in flow.passes_on)
+        yield from ((self._outputs, topic) for topic in flow.topics)
+        yield from ((self._owners, folder) for folder in flow.folders)
+        if flow.dead_letters is not None:
+            yield self._dead_letters, flow.dead_letters
+
+    def _loop_of(self, flow: Flow) -> tuple[str, list[str]] | None:
+        """A shortest loop through the job: its own topic in it, then jobs and topics in turn. None without one.
 
         It is looked for against the stream: a topic may have thousands of readers, but rarely more than a few writers.
         """
-        if flow.passes_on is None:
-            return []
+        if not flow.passes_on:
+            return None
         goes_to: dict[str, tuple[str, str] | None] = dict.fromkeys(flow.reads)
         queue = list(flow.reads)
         for topic in queue:
-            if covers(topic, flow.passes_on):
-                return [flow.job, *_way(topic, goes_to), flow.job]
+            closing = sorted(own for own in flow.passes_on if covers(topic, own))
+            if closing:
+                return closing[0], [flow.job, *_way(topic, goes_to), flow.job]
             for job in sorted(self._writers_of(topic) - {flow.job}):
                 fresh = [each for each in self._flows[job].reads if each not in goes_to]
                 goes_to |= dict.fromkeys(fresh, (job, topic))
                 queue += fresh
-        return []
+        return None
 
     def _writers_of(self, topic: str) -> set[str]:
         if not is_pattern(topic):
@@ -225,19 +280,20 @@ def is_table(folder: str) -> bool:
     return folder.startswith(_POSTGRES)
 
 
-def _taken(folder: str, owner: str) -> InvalidConfig:
+def _taken(folder: str, owner: str, output: str) -> InvalidConfig:
+    shared = f"set {output}.allow_other_writers; with upsert_columns, in both jobs"
     if is_table(folder):
         connection, _, table = folder.removeprefix(_POSTGRES).partition("/")
         return InvalidConfig(
-            f"output.table: the job {owner} writes to the table {table} of the connection {connection}. Choose another "
-            "table. For one with the rows of both, set output.allow_other_writers; with upsert_columns, in both jobs",
-            field="output.table",
+            f"{output}.table: the job {owner} writes to the table {table} of the connection {connection}. Choose "
+            f"another table. For one with the rows of both, {shared}",
+            field=f"{output}.table",
             rule="table_taken",
         )
     return InvalidConfig(
-        f"output.path: the job {owner} writes to {folder}, and a folder takes the output of one job. "
-        "For a Delta table with the rows of both, set output.allow_other_writers; with upsert_columns, in both jobs",
-        field="output.path",
+        f"{output}.path: the job {owner} writes to {folder}, and a folder takes the output of one job. "
+        f"For a Delta table with the rows of both, {shared}",
+        field=f"{output}.path",
         rule="folder_taken",
     )
 

@@ -81,7 +81,12 @@ def topics_read(flows: Iterable[Flow]) -> set[str]:
 
 def topics_filled(flows: Iterable[Flow]) -> set[str]:
     """The topics and folders to which rows, or malformed records, of these jobs go."""
-    return {name for flow in flows for name in (flow.writes, flow.dead_letters, flow.folder) if name is not None}
+    return {
+        name
+        for flow in flows
+        for name in (*flow.topics, *flow.side_stores, flow.dead_letters, flow.folder)
+        if name is not None
+    }
 
 
 def shape(found: Sequence[Found], stores: Mapping[str, str]) -> Shape:
@@ -108,7 +113,7 @@ def shape(found: Sequence[Found], stores: Mapping[str, str]) -> Shape:
 def _matched(found: Iterable[Found]) -> set[str]:
     """The topics written by jobs of the graph that a pattern matches, of a job that shows what it reads."""
     patterns = {name for flow, distance in found if distance <= 0 for name in flow.reads if is_pattern(name)}
-    written = {flow.writes for flow, _ in found if flow.writes is not None}
+    written = {topic for flow, _ in found for topic in flow.topics}
     return {topic for topic in written if any(covers(name, topic) for name in patterns)}
 
 
@@ -117,11 +122,15 @@ def _shown(found: Found, stores: Mapping[str, str]) -> Iterator[tuple[str, Datas
     flow, distance = found
     if distance <= 0:
         yield from ((name, _kind_of(name)) for name in flow.reads)
-    if distance >= 0 and flow.writes is not None:
-        yield flow.writes, DatasetKind.TOPIC
-    store = stores.get(flow.job)
-    if distance >= 0 and store is not None:
-        yield store, DatasetKind.TABLE if is_table(store) else DatasetKind.FOLDER
+    if distance >= 0:
+        yield from ((topic, DatasetKind.TOPIC) for topic in flow.topics)
+        for store in _stores_of(flow, stores):
+            yield store, DatasetKind.TABLE if is_table(store) else DatasetKind.FOLDER
+
+
+def _stores_of(flow: Flow, stores: Mapping[str, str]) -> Iterator[str]:
+    yield from ([stores[flow.job]] if flow.job in stores else [])
+    yield from flow.side_stores
 
 
 def _kind_of(read: str) -> DatasetKind:
@@ -139,9 +148,7 @@ def _meant(name: str, kinds: Mapping[str, DatasetKind]) -> Iterator[str]:
 
 def _uses(flow: Flow, stores: Mapping[str, str]) -> Iterator[tuple[str, Use]]:
     yield from ((topic, Use.READS) for topic in flow.reads)
-    for written in (flow.writes, stores.get(flow.job)):
-        if written is not None:
-            yield written, Use.WRITES
+    yield from ((place, Use.WRITES) for place in (*sorted(flow.topics), *_stores_of(flow, stores)))
     if flow.dead_letters is not None:
         yield flow.dead_letters, Use.DEAD_LETTERS
 

@@ -50,6 +50,7 @@ def _windows(_: str) -> Rows:
 
 READ: dict[str, Callable[[str], Rows]] = {
     "filter": _lines,
+    "parts": lambda _: _table("parts"),
     "windows": _windows,
     "join": _lines,
     "alarms": _lines,

@@ -104,10 +104,8 @@ def _as_json(config: Config) -> Mapping[str, Any]:
     return config.model_dump(mode="json") if isinstance(config, JobConfig) else config
 
 
-def _unequal_fields(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str] | None:
-    """The top-level fields whose leaves are to be compared; None: all, for defaults depend on the output's type."""
-    if old.get("output") != new.get("output"):
-        return None
+def _unequal_fields(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
+    """The top-level fields whose leaves are to be compared."""
     both = dict.fromkeys((*old, *new))
     return [key for key in both if key == ARGS or key not in old or key not in new or old[key] != new[key]]
 
@@ -118,7 +116,8 @@ def _types(args: Any) -> Any:
 
 def _changes(before: Mapping[Path, Entry], after: Mapping[Path, Entry]) -> Iterator[FieldChange]:
     for path, entry in {**before, **after}.items():
-        default = entry.leaf.row.default if entry.leaf is not None else None
+        # A field of a sink has no default where there is no such output.
+        default = None if entry.leaf is None or entry.leaf.row.only_for else entry.leaf.row.default
         old, new = (side[path].value if path in side else default for side in (before, after))
         # Python holds 1, 1.0 and True equal; only in `args`, whose type is free, does that matter.
         if old != new or (path[0] == ARGS and type(old) is not type(new)):

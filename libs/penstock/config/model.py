@@ -33,6 +33,7 @@ FUNCTION = r"^[A-Za-z_][A-Za-z0-9_.]*:[A-Za-z_][A-Za-z0-9_]*$"
 ShortText = Annotated[str, Field(max_length=1000)]
 Bound = Annotated[int, Field(ge=1, le=9_999)]
 ArgumentText = Annotated[str, Field(max_length=100_000)]
+Expression = Annotated[str, Field(min_length=1, max_length=10_000)]
 
 
 def _is_json(value: object) -> bool:
@@ -201,6 +202,18 @@ Output = Annotated[
 ]
 
 
+class SideOutput(DeclaredModel):
+    """A further place for the rows of the job's result. Adding or removing one makes a new generation."""
+
+    where: str | None = Field(None, min_length=1, max_length=10_000, **declare(RESTART, DECLARED_BY_USER))
+    """SQL condition over the columns of the query's result: the rows for which it is true go there. Default: all. It
+    looks at one row, and gives the same answer for it again."""
+    columns: tuple[Expression, ...] = Field((), max_length=1000, **declare(RESTART, DECLARED_BY_USER))
+    """SQL expressions over the columns of the query's result, as in a SELECT list: `["user", "amount * 2 AS doubled"]`.
+    Default: all columns. Each looks at one row, and gives the same value for it again."""
+    output: Annotated[KafkaOutput | DeltaOutput | PostgresOutput | FunctionOutput, Field(discriminator="type")]
+
+
 class Package(DeclaredModel):
     """The code of a job. `builtin` has none: its jobs are SQL only."""
 
@@ -242,6 +255,8 @@ class JobConfig(DeclaredModel):
     with the first such record. Default: `<job>.dead-letters`."""
     tables: dict[Identifier, Table] = Field(default_factory=dict, max_length=100)
     output: Output
+    # Left out where it is empty: the release before does not know it.
+    side_outputs: dict[Identifier, SideOutput] = Field(default_factory=dict, max_length=20, exclude_if=operator.not_)
     output_mode: Literal["append", "update", "complete"] = Field("append", **declare(FORBIDDEN, DECLARED_BY_USER))
     """Spark's output mode."""
     task_count: int = Field(1, ge=1, le=10_000, **declare(RESCALE, unit="tasks"))
@@ -310,3 +325,18 @@ class JobConfig(DeclaredModel):
     """Person or team that is responsible for the job."""
     labels: dict[Name, ShortText] = Field(default_factory=dict, max_length=100, **declare(NONE))
     """Labels for your own use."""
+
+    @property
+    def outputs(self) -> dict[str, Output]:
+        """All outputs, by their fields: `output`, and `side_outputs.<name>.output` by name."""
+        sides = {side_field(name): self.side_outputs[name].output for name in sorted(self.side_outputs)}
+        return {MAIN: self.output, **sides}
+
+
+MAIN = "output"
+"""The field of the output that every job has."""
+
+
+def side_field(name: str) -> str:
+    """The field of the output of a side output."""
+    return f"side_outputs.{name}.output"

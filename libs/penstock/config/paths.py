@@ -65,8 +65,9 @@ def path_fields(config: JobConfig) -> Iterator[tuple[str, str]]:
             yield f"streams.{name}.path", stream.path
     for name, table in config.tables.items():
         yield f"tables.{name}.path", with_arguments(table.path, config.args)
-    if isinstance(config.output, DeltaOutput | FilesOutput):
-        yield "output.path", config.output.path
+    for field, output in config.outputs.items():
+        if isinstance(output, DeltaOutput | FilesOutput):
+            yield f"{field}.path", output.path
 
 
 def path_problems(

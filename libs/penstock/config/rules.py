@@ -19,10 +19,12 @@ from penstock.config.model import (
     KafkaOutput,
     PostgresOutput,
 )
+from penstock.config.outputs import of_each_output
 from penstock.config.paths import PLACEHOLDER
 from penstock.config.problems import Problem
 from penstock.config.protobuf_rules import protobuf_problems
 from penstock.config.query_rules import query_problems
+from penstock.config.side_rules import side_problems
 from penstock.config.source_rules import starting_moment, watermark
 from penstock.config.spark_settings import ALLOWED_VALUES, is_allowed
 from penstock.config.stream_rules import STREAM_RULES, streams_need_one_task
@@ -57,7 +59,9 @@ def _secrets_are_for_python(config: JobConfig) -> Iterator[Problem]:
 
 
 def _has_python(config: JobConfig) -> bool:
-    return config.query.python is not None or isinstance(config.output, FunctionOutput)
+    return config.query.python is not None or any(
+        isinstance(output, FunctionOutput) for output in config.outputs.values()
+    )
 
 
 def _max_task_count(config: JobConfig) -> Iterator[Problem]:
@@ -302,7 +306,8 @@ def _output_mode(config: JobConfig) -> Iterator[Problem]:
 
 
 def _complete_needs_one_task(config: JobConfig) -> Iterator[Problem]:
-    if isinstance(config.output, DeltaOutput) and config.output_mode == "complete" and config.task_count > 1:
+    is_delta = any(isinstance(output, DeltaOutput) for output in config.outputs.values())
+    if is_delta and config.output_mode == "complete" and config.task_count > 1:
         detail = "complete mode replaces the whole Delta table, so only one task can write it"
         yield Problem("task_count", "complete_needs_one_task", detail)
 
@@ -365,15 +370,16 @@ RULES: tuple[Rule, ...] = (
     topic_problems,
     _inputs,
     csv_problems,
-    protobuf_problems,
+    of_each_output(protobuf_problems),
     *STREAM_RULES,
     _dead_letters,
-    _foreign_outputs,
-    _output_mode,
+    of_each_output(_foreign_outputs),
+    of_each_output(_output_mode),
     _complete_needs_one_task,
-    _own_loop,
-    _topic_lengths,
-    _output_registry,
+    of_each_output(_own_loop),
+    of_each_output(_topic_lengths),
+    of_each_output(_output_registry),
+    side_problems,
     _spark_settings,
     query_problems,
 )

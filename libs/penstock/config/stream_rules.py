@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from penstock.config.model import DeltaOutput, FilesOutput, JobConfig
+from penstock.config.outputs import of_each_output
 from penstock.config.paths import place_of
 from penstock.config.problems import Problem
 from penstock.config.source_rules import starting_moment, watermark
@@ -110,5 +111,5 @@ STREAM_RULES: tuple[Callable[[JobConfig], Iterator[Problem]], ...] = (
     streams_need_one_task,
     _limits_of_topics,
     _streams,
-    _own_folder,
+    of_each_output(_own_folder),
 )

@@ -1,7 +1,7 @@
 """The shape of `JobConfig` as a tree of nodes, read from the model's declarations once, at import, and the field table.
 
 Three kinds of node: a `Leaf` has a row of the field table; a `Group` has the fields of a model; a `FreeMap` has
-keys that users choose (`inputs.*`, `labels.*`). The sinks of `output` share one group: a field that several sinks
+keys that users choose (`inputs.*`, `labels.*`). The sinks of an output share one group: a field that several sinks
 have is one leaf, and `only_for` says which sinks have it.
 
 `GET /v1/fields`, CLI help, layer checks and the classifier all read the field table, which has a row for each leaf.
@@ -57,7 +57,7 @@ class FieldRow:
         return layer in self.layers or (ANY_KEY in self.layers and f"!{layer}" not in self.layers)
 
     def has_default(self, sink: Any) -> bool:
-        """Whether a job with this `output.type` has the field when no layer sets it."""
+        """Whether an output of this type has the field when no layer sets it."""
         return not self.required and not self.path.endswith(ANY_KEY) and (not self.only_for or sink in self.only_for)
 
     def as_json(self) -> dict[str, Any]:
@@ -147,12 +147,14 @@ def dotted(path: Path) -> str:
 
 class Entry(NamedTuple):
     """A leaf of a configuration. `leaf` None: this version does not know the field. Where the configuration does not
-    set the leaf, `is_set` is False and `value` is the default."""
+    set the leaf, `is_set` is False and `value` is the default. `sink`: the type of the output that it is a field of;
+    None elsewhere."""
 
     path: Path
     leaf: Leaf | None
     value: Any
     is_set: bool
+    sink: Any = None
 
 
 def entries(config: Mapping[str, Any], fields: Iterable[str] | None = None) -> list[Entry]:
@@ -162,14 +164,8 @@ def entries(config: Mapping[str, Any], fields: Iterable[str] | None = None) -> l
     """
     found: list[Entry] = []
     keys = (*ROOT.fields, *config) if fields is None else fields
-    _add(found, (), {key: ROOT.fields.get(key) for key in keys}, config, sink_of(config))
+    _add(found, (), {key: ROOT.fields.get(key) for key in keys}, config, None)
     return found
-
-
-def sink_of(config: Mapping[str, Any]) -> Any:
-    """The type of the job's output, on which defaults depend."""
-    output = config.get("output")
-    return output.get("type") if isinstance(output, dict) else None
 
 
 # Every write walks through a whole configuration: one call for each map, and none for a leaf that is set.
@@ -182,12 +178,13 @@ def _add(
         value = within[key] if is_set else default_of(node, sink)
         below = (*path, key)
         if type(node) is Leaf:
-            found.append(_make_entry((below, node, value, is_set)))
+            found.append(_make_entry((below, node, value, is_set, sink)))
         elif node is None or not isinstance(value, dict):
-            found.append(_make_entry((below, None, value, is_set)))
+            found.append(_make_entry((below, None, value, is_set, sink)))
         elif type(node) is Group:
             unknown = {name: None for name in value if name not in node.fields}
-            _add(found, below, {**node.fields, **unknown} if unknown else node.fields, value, sink)
+            fields = {**node.fields, **unknown} if unknown else node.fields
+            _add(found, below, fields, value, sink if node.discriminator is None else value.get(node.discriminator))
         else:
             assert type(node) is FreeMap
             _add(found, below, dict.fromkeys(value, node.element), value, sink)
@@ -199,7 +196,7 @@ _make_entry = partial(tuple.__new__, Entry)
 def default_of(node: Node | None, sink: Any) -> Any:
     """The JSON value that an absent node stands for: a leaf's default, `{}` for maps and groups.
 
-    `sink` is the job's `output.type`: a leaf of other sinks has no default, nor has a field this version does not know.
+    `sink` is the type of the output: a leaf of other sinks has no default, nor has a field this version does not know.
     """
     if not isinstance(node, Leaf):
         return None if node is None else {}
@@ -288,9 +285,16 @@ def _leaf(info: FieldInfo, annotation: Any, metadata: list[Any], path: Path) -> 
         required=required and not in_free_map,
         documentation=" ".join((info.description or "").split()),
         layers=tuple(declared["layers"]),
-        change=ChangeKind[declared["change"].upper()],
+        change=_change_kind(declared, path),
     )
     return Leaf(row, constrained, adapter)
+
+
+def _change_kind(declared: Mapping[str, Any], path: Path) -> ChangeKind:
+    """What a job can never change of its output a side output can: it is as another one, and a new generation begins
+    as with any that is added."""
+    kind = ChangeKind[declared["change"].upper()]
+    return min(kind, ChangeKind.RESCALE) if path[0] == "side_outputs" else kind
 
 
 def _declaration(info: FieldInfo, path: Path) -> dict[str, Any]:

@@ -45,7 +45,8 @@ def with_access(command: Command, settings: SparkSettings) -> Command:
 def access_of(configs: Iterable[JobConfig], settings: SparkSettings) -> Access:
     """The connections and secrets that the configurations name, as far as the container has them."""
     configs = tuple(configs)
-    names = {config.output.connection for config in configs if isinstance(config.output, PostgresOutput)}
+    outputs = [output for config in configs for output in config.outputs.values()]
+    names = {output.connection for output in outputs if isinstance(output, PostgresOutput)}
     urls = {name: settings.connections[name] for name in sorted(names & settings.connections.keys())}
     wanted = {name for config in configs for name in config.secrets.values()}
     return Access(

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from penstock.config.model import JobConfig, KafkaOutput, PostgresOutput
+from penstock.config.model import MAIN, JobConfig, KafkaOutput, PostgresOutput
 from penstock.config.problems import Problem
 from penstock.control.errors import BrokenTask, Unavailable
 from penstock.kafka.refusals import LOGIN
@@ -20,12 +20,12 @@ from penstock.tasks.analysis import AnalysisReport
 _KAFKA_SECONDS = 1.0
 
 
-def connection_url(output: PostgresOutput, connections: Mapping[str, str]) -> str:
-    """The URL of an output's connection. Raises BrokenTask when the container does not have it."""
+def connection_url(output: PostgresOutput, connections: Mapping[str, str], field: str = MAIN) -> str:
+    """The URL of an output's connection. Raises BrokenTask when the container lacks it. `field`: the output's."""
     url = connections.get(output.connection)
     if url is None:
         raise BrokenTask(
-            f"output.connection: the container has no connection {output.connection} in its PENSTOCK_CONNECTIONS",
+            f"{field}.connection: the container has no connection {output.connection} in its PENSTOCK_CONNECTIONS",
             rule="known_connection",
         )
     return url
@@ -41,8 +41,9 @@ def require_secrets(config: JobConfig, values: Mapping[str, str]) -> None:
 def require_clusters(config: JobConfig, settings: SparkSettings) -> None:
     """Raises BrokenTask when the job names a Kafka cluster that the container does not know."""
     named = {f"inputs.{name}.cluster": source.cluster for name, source in config.inputs.items()}
-    if isinstance(config.output, KafkaOutput):
-        named["output.cluster"] = config.output.cluster
+    for field, output in config.outputs.items():
+        if isinstance(output, KafkaOutput):
+            named[f"{field}.cluster"] = output.cluster
     for field, cluster in named.items():
         if cluster is not None and cluster not in settings.cluster_names:
             raise BrokenTask(f"{field}: {settings.unknown_cluster(cluster)}", rule=KNOWN_CLUSTER)
@@ -87,8 +88,9 @@ def _package(config: JobConfig, settings: SparkSettings) -> None:
 
 
 def _connection(config: JobConfig, settings: SparkSettings) -> None:
-    if isinstance(config.output, PostgresOutput):
-        connection_url(config.output, settings.connections)
+    for field, output in config.outputs.items():
+        if isinstance(output, PostgresOutput):
+            connection_url(output, settings.connections, field)
 
 
 def _secrets(config: JobConfig, settings: SparkSettings) -> None:

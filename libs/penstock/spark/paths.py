@@ -17,7 +17,7 @@ from penstock.control.errors import BrokenTask
 
 
 def require_allowed_paths(config: JobConfig, roots: Sequence[str]) -> None:
-    """Raises BrokenTask when a table or the output of the job is, or leads, outside all roots. Before it is used."""
+    """Raises BrokenTask when a table or an output of the job is, or leads, outside all roots. Before it is used."""
     for field, path in path_fields(config):
         require_allowed(field, path, roots)
 

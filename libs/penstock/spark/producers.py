@@ -6,10 +6,11 @@ The producers of a topic record in its topic of marks how far they have come (`j
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 
 from penstock.config.declare import MARKS_SUFFIX
 from penstock.config.event_time import delay_millis
-from penstock.config.model import Input, JobConfig, KafkaOutput
+from penstock.config.model import Input, JobConfig, KafkaOutput, Output
 from penstock.config.topics import full_topic
 from penstock.tasks.spec import TaskSpec, key_group_ranges
 
@@ -33,7 +34,7 @@ def marks_of(source: Input) -> str | None:
 
 def reader_options(config: JobConfig, source: Input) -> dict[str, str]:
     """Options of a source that waits for the producers of its topic."""
-    announce = {"announce": str(writes_marks(config)).lower()}
+    announce = {"announce": str(bool(marked_topics(config))).lower()}
     if source.topic is None:
         return announce
     marks = marks_topic(source.topic)
@@ -60,12 +61,19 @@ def writer_options(spec: TaskSpec, topic: str) -> dict[str, str]:
     }
 
 
-def writes_marks(config: JobConfig) -> bool:
-    """Whether the job's tasks record how far they have come."""
-    output = config.output
-    return (
-        isinstance(output, KafkaOutput) and output.delivery == "exactly_once" and marks_topic(output.topic) is not None
-    )
+def series_outputs(config: JobConfig) -> Iterator[tuple[str | None, KafkaOutput]]:
+    """The outputs that are written in transactions, each by a series of its own, with the names of side outputs."""
+    outputs: list[tuple[str | None, Output]] = [(None, config.output)]
+    outputs += [(name, side.output) for name, side in sorted(config.side_outputs.items())]
+    for name, output in outputs:
+        if isinstance(output, KafkaOutput) and output.delivery == "exactly_once":
+            yield name, output
+
+
+def marked_topics(config: JobConfig) -> list[str]:
+    """The full names of the topics for which the job's tasks record how far they have come."""
+    outputs = (output for _, output in series_outputs(config))
+    return [output.full_topic for output in outputs if marks_topic(output.topic) is not None]
 
 
 def ended(job: str, generation: int) -> str:

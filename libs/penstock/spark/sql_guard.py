@@ -37,10 +37,15 @@ def without_files_by_name(session: SparkSession) -> Iterator[None]:
         session.conf.set(_FILES_BY_NAME, str(before))
 
 
+def classes_in(plan: str) -> set[str]:
+    """The names of the classes of Spark in a plan, given as JSON."""
+    return set(_CLASS.findall(plan))
+
+
 def require_plain(frame: DataFrame) -> None:
     """Raises BrokenTask when the plan of a SQL query runs foreign code or reads a file that the job does not name."""
     plan = str(frame._jdf.queryExecution().analyzed().toJSON())
-    classes = set(_CLASS.findall(plan))
+    classes = classes_in(plan)
     code, files = classes & FOREIGN_CODE, classes & FOREIGN_FILES
     if code:
         raise BrokenTask(f"query: SQL may not run code of its own: {', '.join(sorted(code))}", rule="foreign_code")

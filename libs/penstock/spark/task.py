@@ -37,7 +37,7 @@ from penstock.spark.measure.traffic import Samples
 from penstock.spark.parts import require_clusters
 from penstock.spark.paths import require_allowed_paths
 from penstock.spark.pools import SchedulerPools
-from penstock.spark.producers import NOTED_MARKS, writes_marks
+from penstock.spark.producers import NOTED_MARKS, marked_topics
 from penstock.spark.query import result_of
 from penstock.spark.session import detach_unused_listeners, task_session
 from penstock.spark.settings import SparkSettings
@@ -347,12 +347,12 @@ class RunningTask:
 
 
 def note_marks(runtime: Runtime, spec: TaskSpec, checkpoint: str) -> None:
-    """Notes in the folder of the generation to which topic the job writes marks, for the end of the job."""
-    if not writes_marks(spec.config):
+    """Notes in the folder of the generation to which topics the job writes marks, for the end of the job."""
+    topics = marked_topics(spec.config)
+    if not topics:
         return
     folder, _, _ = checkpoint.rpartition("/")
-    name = f"{NOTED_MARKS}{spec.config.output.full_topic}"  # type: ignore[union-attr]
-    if name not in runtime.files.names(folder):
+    for name in {f"{NOTED_MARKS}{topic}" for topic in topics}.difference(runtime.files.names(folder)):
         with suppress(FileExistsError):
             runtime.files.write(f"{folder}/{name}", b"")
 

@@ -73,6 +73,7 @@ _FILTERS = f"""starts_with(jobs.name, :prefix)
         WHERE (known.config->>'dead_letter_topic' = :topic AND CAST(:cluster AS text) IS NULL)
             OR EXISTS (
                 SELECT FROM (SELECT known.config->'output' AS used UNION ALL
+                    SELECT jsonb_path_query(known.config, '$.side_outputs.*.output') UNION ALL
                     SELECT jsonb_path_query(known.config, '$.inputs.*')) places
                 WHERE used->>'topic' = :topic AND used->>'cluster' IS NOT DISTINCT FROM CAST(:cluster AS text))))"""
 _PAGE = text(_JOBS.format(where=_FILTERS))

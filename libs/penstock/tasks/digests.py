@@ -48,7 +48,7 @@ def digests_of(config: Mapping[str, Any]) -> dict[str, str]:
 
 def _leaves(config: Mapping[str, Any]) -> Iterator[ChangedLeaf]:
     """The leaves that are not at their default."""
-    for path, leaf, value, _ in entries(config):
+    for path, leaf, value, *_ in entries(config):
         if leaf is None:
             # As `classify` has it: a field that this version does not know is removed by a restart.
             yield path, ChangeKind.RESTART, value

@@ -17,7 +17,7 @@ _DECIDES_IN_PYTHON = ("args", "package", "tables")
 
 
 class SinkRequest(HostRequest):
-    """Make what `config.output` names, unless it is there, and check that it takes the rows of the query.
+    """Make what the outputs of `config` name, unless it is there, and check that it takes the rows of the query.
 
     `revision` is that of the write which `config` comes from. `first_generation`: the first that the job ever had,
     above those of a deleted job of the same name.
@@ -47,7 +47,7 @@ def prepared_part(config: Mapping[str, Any], *, started: bool) -> dict[str, Any]
     started is asked about only if a write without a host may have missed much: a Python query, or several inputs, whose
     keys may differ in type. `started`: the job has run, and a change that its tasks refuse would stop it.
     """
-    part = {"output": config["output"]} if needs_sink(config) else {}
+    part = outputs_of(config) if needs_sink(config) else {}
     is_python = (config.get("query") or {}).get("python") is not None
     if config.get("task_count", 1) > 1 and (started or is_python or len(config.get("inputs") or {}) > 1):
         names = _DECIDES_PLACEMENT + (_DECIDES_IN_PYTHON if is_python else ())
@@ -55,14 +55,23 @@ def prepared_part(config: Mapping[str, Any], *, started: bool) -> dict[str, Any]
     return part
 
 
+def outputs_of(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The part of a complete configuration, as JSON, that says where rows go."""
+    return {name: config[name] for name in ("output", "side_outputs") if config.get(name)}
+
+
 def needs_sink(config: Mapping[str, Any]) -> bool:
-    """Whether the output of a complete configuration, as JSON, is one that tasks would have to make.
+    """Whether one of the outputs of a complete configuration, as JSON, is one that tasks would have to make.
 
     A Delta or Postgres table is; so is a folder, which takes the files of one job; so is a Kafka topic whose number of
     partitions the job says, and one on a further cluster, which may be out of reach. Others are as the broker makes
     them.
     """
-    output = config.get("output") or {}
+    sides = (config.get("side_outputs") or {}).values()
+    return any(_is_made(output or {}) for output in (config.get("output"), *(side.get("output") for side in sides)))
+
+
+def _is_made(output: Mapping[str, Any]) -> bool:
     if output.get("type") == "kafka":
         return output.get("key_groups") is not None or output.get("cluster") is not None
     return output.get("type") in ("delta", "files", "postgres")

@@ -41,7 +41,19 @@ _NEARLY = 0.8
 """A task that reads this share of what it may is held by the limit: batches never begin exactly in time."""
 _BUSY = 0.8
 _MORE_RECORDS = 10
-_CODE = ("query", "package", "args", "tables", "secrets", "spark_settings", "inputs", "streams", "output", "isolation")
+_CODE = (
+    "query",
+    "package",
+    "args",
+    "tables",
+    "secrets",
+    "spark_settings",
+    "inputs",
+    "streams",
+    "output",
+    "side_outputs",
+    "isolation",
+)
 _LESS = (
     "task_count",
     "resources.cpu_cores",

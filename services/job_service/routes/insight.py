@@ -27,7 +27,6 @@ from services.job_service import access, requests, views
 from services.job_service.analyses import PLAN_SECONDS, Verdict, must_be_asked
 from services.job_service.causes.rank import causes_of
 from services.job_service.explain import explain
-from services.job_service.flows import flow_of
 from services.job_service.origins import origins_in
 from services.job_service.path_rules import require_paths
 from services.job_service.plans import plan
@@ -80,7 +79,7 @@ def plan_write(job: JobName, body: PlanRequest, parts: PartsOf, principal: Princ
         after = merged_with(stored, layers, layer, content)
         require_paths(stored, layers, after, parts.path_roots)
         secrets.check(connection, job, after.secrets)
-        flows.check(connection, flow_of(job, after.model_dump(mode="json")))
+        flows.check(connection, job, after.model_dump(mode="json"))
     has_run = running is not None and running.started
     found = plan(
         job,

@@ -10,8 +10,10 @@ from penstock.tasks.selectors import meets, offered
 _LIVE = text("SELECT name, url, region, labels FROM containers WHERE state = 'live' ORDER BY name")
 _WRITTEN = text(
     """
-    SELECT DISTINCT config->'output'->>'topic' AS topic, config->'output'->>'cluster' AS cluster FROM expected_configs
-    WHERE job <> :job AND config->'output'->>'type' = 'kafka'
+    SELECT DISTINCT output->>'topic' AS topic, output->>'cluster' AS cluster
+    FROM expected_configs, LATERAL (
+        SELECT config->'output' UNION ALL SELECT jsonb_path_query(config, '$.side_outputs.*.output')) AS outputs(output)
+    WHERE job <> :job AND output->>'type' = 'kafka'
     """
 )
 

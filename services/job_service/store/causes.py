@@ -59,7 +59,13 @@ _CONTAINERS = text(
 _ELSEWHERE = text(
     f"SELECT count(*) AS tasks, count(*) FILTER (WHERE {_IS_BAD}) AS bad FROM tasks WHERE container <> ALL(:names)"
 )
-_WRITERS = text("SELECT job, writes FROM flows WHERE writes = ANY(:topics) AND job <> :job ORDER BY job LIMIT :limit")
+_WRITERS = text(
+    """
+    SELECT job, min(topic) AS writes FROM flows, unnest(array_append(side_topics, writes)) AS topic
+    WHERE (writes = ANY(:topics) OR side_topics && CAST(:topics AS text[])) AND topic = ANY(:topics) AND job <> :job
+    GROUP BY job ORDER BY job LIMIT :limit
+    """
+)
 
 
 class _Placed(NamedTuple):

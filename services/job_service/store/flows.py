@@ -13,17 +13,23 @@ from penstock.control.errors import UserError
 from penstock.model.jobs import Change
 from penstock.store.json import as_json
 from penstock.store.rows import columns
-from services.job_service.flows import Flow, Flows, flow_of
+from services.job_service.flows import Flow, Flows, fields_of, flow_of
 
 # Two jobs that are written at once may close a loop together. Any constant will do.
 _LOCK = text("SELECT pg_advisory_xact_lock(7311938841)")
 _COLUMNS = columns(Flow)
 _READ = text(f"SELECT {_COLUMNS} FROM flows WHERE job = ANY(:jobs)")
-_WRITERS = text(f"SELECT {_COLUMNS} FROM flows WHERE writes = ANY(:topics) AND NOT may_loop")
+_WRITERS = text(
+    f"""
+    SELECT {_COLUMNS} FROM flows
+    WHERE (writes = ANY(:topics) AND NOT may_loop) OR side_topics && CAST(:topics AS text[])
+    """
+)
 _SHARE = text(
     f"""
     SELECT {_COLUMNS} FROM flows
     WHERE dead_letters = ANY(:outputs) OR writes = ANY(:dead_letters) OR folder = ANY(:folders)
+        OR side_topics && CAST(:dead_letters AS text[]) OR side_stores && CAST(:folders AS text[])
     """
 )
 # Of a topic with thousands of readers only some are read, and of those the first by name returned.
@@ -35,11 +41,11 @@ _NEIGHBOURS = f"""
         LIMIT {_MOST_READ}) AS near
     ORDER BY job LIMIT :limit
 """
-_WRITTEN = text("SELECT DISTINCT writes FROM flows WHERE writes IS NOT NULL")
+_WRITTEN = text("SELECT writes FROM flows WHERE writes IS NOT NULL UNION SELECT unnest(side_topics) FROM flows")
 _FILLED = text(
     """
-    SELECT writes FROM flows WHERE writes IS NOT NULL UNION SELECT dead_letters FROM flows
-    WHERE dead_letters IS NOT NULL
+    SELECT writes FROM flows WHERE writes IS NOT NULL UNION SELECT unnest(side_topics) FROM flows
+    UNION SELECT dead_letters FROM flows WHERE dead_letters IS NOT NULL
     """
 )
 # Few jobs have one. Their names begin as those of `penstock.config.topic_patterns.pattern_name`.
@@ -48,7 +54,10 @@ _PATTERNS = text(
 )
 READERS = text(_NEIGHBOURS.format(meets="reads && CAST(:topics AS text[])"))
 FILLERS = text(
-    _NEIGHBOURS.format(meets="(writes = ANY(:topics) OR dead_letters = ANY(:topics) OR folder = ANY(:topics))")
+    _NEIGHBOURS.format(
+        meets="""(writes = ANY(:topics) OR dead_letters = ANY(:topics) OR folder = ANY(:topics)
+            OR side_topics && CAST(:topics AS text[]) OR side_stores && CAST(:topics AS text[]))"""
+    )
 )
 _OUTPUTS = text(
     """
@@ -61,8 +70,8 @@ _HAS_UNNOTED = text("SELECT EXISTS (SELECT FROM flows WHERE dead_letters IS NULL
 # Only what a flow follows from.
 _UNNOTED = """
     SELECT job, jsonb_build_object('inputs', config->'inputs', 'output', config->'output',
-        'dead_letter_topic', config->'dead_letter_topic', 'streams', config->'streams', 'tables', config->'tables',
-        'args', config->'args') AS config
+        'side_outputs', config->'side_outputs', 'dead_letter_topic', config->'dead_letter_topic',
+        'streams', config->'streams', 'tables', config->'tables', 'args', config->'args') AS config
     FROM flows JOIN expected_configs USING (job) WHERE dead_letters IS NULL
 """
 _ALL_UNNOTED = text(_UNNOTED)
@@ -81,9 +90,11 @@ _WRITE = text(
     f"""
     INSERT INTO flows ({_COLUMNS})
     SELECT {_COLUMNS} FROM jsonb_to_recordset(CAST(:rows AS jsonb)) AS new(
-        job text, reads text[], writes text, folder text, may_loop boolean, dead_letters text)
+        job text, reads text[], writes text, folder text, may_loop boolean, dead_letters text,
+        side_topics text[], side_loops text[], side_stores text[], side_folders text[])
     ON CONFLICT (job) DO UPDATE SET reads = excluded.reads, writes = excluded.writes, folder = excluded.folder,
-        may_loop = excluded.may_loop, dead_letters = excluded.dead_letters
+        may_loop = excluded.may_loop, dead_letters = excluded.dead_letters, side_topics = excluded.side_topics,
+        side_loops = excluded.side_loops, side_stores = excluded.side_stores, side_folders = excluded.side_folders
     """
 )
 
@@ -112,16 +123,17 @@ def take(connection: Connection, changes: Mapping[int, Change], stored: Mapping[
     refused: dict[int, UserError] = {}
     for position, flow in changed.items():
         try:
-            flows.take(flow)
+            flows.take(flow, fields_of(changes[position].merged or {}))
         except UserError as error:
             refused[position] = error
     _write(connection, [flow for position, flow in changed.items() if position not in refused])
     return refused
 
 
-def check(connection: Connection, flow: Flow) -> None:
-    """Raises InvalidConfig when a write of this flow would be refused now. Changes nothing."""
-    _around(connection, [flow]).take(flow)
+def check(connection: Connection, job: str, config: Mapping[str, Any]) -> None:
+    """Raises InvalidConfig when a write of this configuration would be refused now. Changes nothing."""
+    flow = flow_of(job, config)
+    _around(connection, [flow]).take(flow, fields_of(config))
 
 
 def note(connection: Connection, most: int) -> int:
@@ -175,7 +187,12 @@ def fillers(connection: Connection, topics: Collection[str], seen: Collection[st
     seen."""
     names = _expanded(connection, topics, _FILLED)
     return _neighbours(
-        connection, FILLERS, names, seen, limit, lambda flow: (flow.writes, flow.dead_letters, flow.folder)
+        connection,
+        FILLERS,
+        names,
+        seen,
+        limit,
+        lambda flow: (*flow.topics, *flow.side_stores, flow.dead_letters, flow.folder),
     )
 
 
@@ -225,15 +242,15 @@ def _unnoted(connection: Connection) -> list[Flow]:
 
 def _sharing(connection: Connection, flows: Sequence[Flow]) -> list[Flow]:
     """Jobs with rows or malformed records in a topic that these have for the other, and owners of their folders."""
-    outputs = [flow.writes for flow in flows if flow.writes is not None]
+    outputs = [topic for flow in flows for topic in flow.topics]
     dead_letters = [flow.dead_letters for flow in flows if flow.dead_letters is not None]
-    folders = [flow.folder for flow in flows if flow.folder is not None]
+    folders = [folder for flow in flows for folder in flow.folders]
     sought = {"outputs": outputs, "dead_letters": dead_letters, "folders": folders}
     return _flows(connection.execute(_SHARE, sought))
 
 
 def _upstream_of(flows: Iterable[Flow]) -> set[str]:
-    return {topic for flow in flows if flow.passes_on is not None for topic in flow.reads}
+    return {topic for flow in flows if flow.passes_on for topic in flow.reads}
 
 
 def _read(connection: Connection, jobs: Collection[str]) -> dict[str, Flow]:
@@ -252,4 +269,5 @@ def _flows(rows: Iterable[Sequence[object]]) -> list[Flow]:
 
 def of_row(job: str, reads: Sequence[str], *rest: Any) -> Flow:
     """A flow of the values of its columns, in their order."""
-    return Flow(job, tuple(reads), *rest)
+    values: list[Any] = [tuple(value) if isinstance(value, list) else value for value in rest]
+    return Flow(job, tuple(reads), *values)

@@ -22,6 +22,7 @@ from penstock.config.model import ChangeKind
 from penstock.tasks.host_task import INITIALIZE_SINK
 from penstock.tasks.redistribution import RedistributionReport
 from penstock.tasks.rollout import is_upgrade
+from penstock.tasks.sinks import outputs_of
 from services.state_syncer.decide.change import (
     awaits_sink,
     decide,
@@ -300,12 +301,12 @@ def _taken_back(view: JobView, plan: Plan, running: Running, commit: Commit) -> 
 
 def _has_other_output(view: JobView, plan: Plan, commit: Commit) -> bool:
     """Whether an output would have to be made that the plan's is not: a job does not stay stopped for that."""
-    return awaits_sink(view, commit) and bool(commit.config["output"] != plan.config["output"])
+    return awaits_sink(view, commit) and outputs_of(commit.config) != outputs_of(plan.config)
 
 
 def _same_target(running: Running, plan: Plan, fresh: Plan) -> bool:
     old, new = (classify(running.config, each.config).only(ChangeKind.RESCALE) for each in (plan, fresh))
-    same_output = plan.config["output"] == fresh.config["output"]
+    same_output = outputs_of(plan.config) == outputs_of(fresh.config)
     return old == new and plan.restore == fresh.restore and (same_output or plan.restore is None)
 
 

@@ -113,10 +113,16 @@ def request_of(
 
 
 def _target_config(running: Running, plan: Plan) -> Config:
-    """The running configuration with the rescaled fields of the plan. The commit brings the rest of the write."""
+    """The running configuration with the rescaled fields of the plan. The commit brings the rest of the write.
+
+    A side output comes or goes as a whole: with some of its fields only it would be none.
+    """
     config: Config = running.config
     for change in classify(running.config, plan.config).only(ChangeKind.RESCALE).fields:
-        config = _replaced(config, change.path, change.new)
+        path, value = change.path, change.new
+        if path[0] == "side_outputs":
+            path, value = path[:2], (plan.config.get("side_outputs") or {}).get(path[1])
+        config = _replaced(config, path, value)
     return config
 
 

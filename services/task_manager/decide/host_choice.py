@@ -40,7 +40,8 @@ def _shared_key(job: str, config: JobConfig) -> HostKey:
     package, settings = config.package, sorted(config.spark_settings.items())
     static = tuple((name, value) for name, value in settings if not name.startswith(_SESSION_PREFIX))
     runs_code = package.name != DEFAULT_KEY.package[0]
-    keeps = runs_code and (bool(config.secrets) or isinstance(config.output, PostgresOutput))
+    has_connection = any(isinstance(output, PostgresOutput) for output in config.outputs.values())
+    keeps = runs_code and (bool(config.secrets) or has_connection)
     return HostKey((package.name, package.version, package.digest or ""), static, job=job if keeps else "")
 
 

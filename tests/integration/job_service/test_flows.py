@@ -121,6 +121,31 @@ def test_a_postgres_table_of_another_job_is_refused_unless_it_is_meant(
     client.put_job("a", {**CONFIG, "output": table, "task_count": 2})
 
 
+def test_side_outputs_are_refused_as_outputs_are(client: JobClient, service: RunningJobService) -> None:
+    """1. A loop by a side output. 2. A table or folder of another job, in a plan and a write, from both sides. 3. What
+    a Job Service of the release before changes is known. 4. Who goes leaves the places free."""
+    side = {"type": "postgres", "table": "sums"}
+    client.put_job("a", {**reading("t0", "t1"), "side_outputs": {"s": {"output": {"type": "kafka", "topic": "t2"}}}})
+    with pytest.raises(InvalidConfig, match="b > t0 > a > t2 > b") as refused:
+        client.put_job(
+            "b", {**reading("t2", "t3"), "side_outputs": {"s": {"output": {"type": "kafka", "topic": "t0"}}}}
+        )
+    assert (refused.value.field, refused.value.rule) == ("side_outputs.s.output.topic", "loop")
+    client.put_job("b", {**CONFIG, "output": side, "side_outputs": {"d": {"output": TABLE["output"]}}})
+    for config, field, rule in (
+        ({**CONFIG, "side_outputs": {"p": {"output": side}}}, "side_outputs.p.output.table", "table_taken"),
+        (TABLE, "output.path", "folder_taken"),
+    ):
+        for ask in (client.plan, client.put_job):
+            with pytest.raises(InvalidConfig, match="the job b writes to") as refused:
+                ask("c", config)
+            assert (refused.value.field, refused.value.rule) == (field, rule)
+    write_layer(service.engine, "b", {**CONFIG, "output": side})
+    client.put_job("c", TABLE)
+    client.delete_job("a")
+    assert noted(service.engine)[-1].side_topics == ()
+
+
 def test_tables_that_an_earlier_release_noted_without_their_names_are_mended(
     client: JobClient, service: RunningJobService
 ) -> None:
@@ -175,7 +200,7 @@ def noted(engine: Engine) -> list[flows.Flow]:
         while flows.note(connection, 1):
             pass
         rows = connection.execute(text("SELECT * FROM flows WHERE dead_letters IS NOT NULL ORDER BY job"))
-        return [flows.Flow(**dict(row._mapping) | {"reads": tuple(row.reads)}) for row in rows]
+        return [flows.of_row(*(getattr(row, name) for name in flows.Flow._fields)) for row in rows]
 
 
 def test_jobs_of_the_release_before_can_be_written_whatever_newer_rule_they_break(

@@ -6,6 +6,7 @@ import random
 from collections import Counter
 from collections.abc import Sequence
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -58,6 +59,42 @@ def test_a_chain_is_exact_whatever_its_tasks_do(runtime: Runtime, kafka: Embedde
     for job in chain:
         job.run()
     assert _counts(kafka.bootstrap, chain[-1]) == _expected(rows)
+
+
+@pytest.mark.long
+def test_a_reader_of_a_side_output_waits_for_the_slowest_task(
+    runtime: Runtime, kafka: EmbeddedKafka, tmp_path: Path
+) -> None:
+    """1. One of two tasks stands still, far beyond the delay, while the other and the reader run on. 2. It catches up:
+    no window of the reader lacks its rows. The job's own output is a table, and one side output never gets a row."""
+    events = Events(kafka.bootstrap, make_topic(kafka.bootstrap, KEY_GROUPS), Keys(runtime.spark, "spark"))
+    middle = {
+        "type": "kafka",
+        "topic": make_topic(kafka.bootstrap, KEY_GROUPS),
+        "key_columns": ["v"],
+        "key_groups": KEY_GROUPS,
+    }
+    sides = {
+        "middle": {"output": middle},
+        "never": {"where": "v < 0", "output": {"type": "kafka", "topic": make_topic(kafka.bootstrap, 1)}},
+    }
+    table = {"type": "delta", "path": str(tmp_path / "table")}
+    config = job_config({"events": events.topic}, "spark", table, query=_SHUFFLE, task_count=2, side_outputs=sides)
+    first = Job(runtime, _keyed(config, "k"))
+    last = job_config({"events": middle["topic"]}, "spark", output_topic(kafka.bootstrap), query=_WINDOW, task_count=2)
+    reader = Job(runtime, _keyed(last, "v"))
+    dice, rows = random.Random(7), []
+    for step, tasks in enumerate(([1], [1], [0], [0, 1])):
+        fresh = [_row(events, dice, n) for n in range(step * _ROWS, (step + 1) * _ROWS)]
+        events.add(fresh)
+        rows += fresh
+        first.run(tasks)
+        reader.run()
+    events.add(_closing(events))
+    first.run()
+    reader.run()
+    assert _counts(kafka.bootstrap, reader) == _expected(rows)
+    assert runtime.spark.read.format("delta").load(str(tmp_path / "table")).count() == len(rows) + len(_closing(events))
 
 
 def _chain(runtime: Runtime, bootstrap: str, topic: str, hops: int) -> list[Job]:

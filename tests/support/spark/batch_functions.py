@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame
@@ -46,3 +47,11 @@ def endless(frame: DataFrame, batch_id: int) -> None:
 
 def alone(frame: DataFrame) -> None:
     """Takes no batch id."""
+
+
+def ends_once(frame: DataFrame, batch_id: int, series: str, args: Mapping[str, Any]) -> None:
+    """Fails when it gets a batch for the first time: between two outputs of a job."""
+    mark = Path(args["folder"]) / f"{series.replace('/', '-')}-{batch_id}"
+    if args.get("breaks") and not mark.exists():
+        mark.touch()
+        raise RuntimeError(f"batch {batch_id} of {series} ends here")

@@ -62,6 +62,17 @@ def test_defaults_of_other_outputs_are_not_listed() -> None:
     assert fields == {f"output.{name}" for name in own}
 
 
+def test_a_side_output_has_the_defaults_of_its_own_type() -> None:
+    sides = {"few": {"output": {"type": "delta", "path": "file:/few"}}}
+    layer = LayerConfig("base", 0, 3, {**job({}), "side_outputs": sides}, "ann", None, WRITTEN, None, 10)
+    leaves = {leaf.field: leaf.layer for leaf in explain([layer]) if leaf.field.startswith("side_outputs.")}
+    few = "side_outputs.few"
+    set_ones = dict.fromkeys([f"{few}.output.type", f"{few}.output.path"], "base")
+    own = ("partition_columns", "upsert_columns", "allow_other_writers")
+    defaults = [f"{few}.where", f"{few}.columns", *(f"{few}.output.{name}" for name in own)]
+    assert leaves == set_ones | dict.fromkeys(defaults, "default")
+
+
 def test_explained_values_are_the_merged_configuration_with_its_defaults() -> None:
     explained = {tuple(leaf.path): leaf.value for leaf in explain(LAYERS)}
     complete = dict(leaves(check_merged(merge(LAYERS)).model_dump(mode="json")))

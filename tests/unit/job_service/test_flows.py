@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
 
 from penstock.control.errors import InvalidConfig
-from services.job_service.flows import Flow, Flows, flow_of, topics_read_by
+from services.job_service.flows import Flow, Flows, fields_of, flow_of, topics_read_by
 from tests.support.config.jobs import job
 
 
@@ -237,3 +238,74 @@ def test_a_loop_that_was_there_is_no_reason_against_a_write() -> None:
     found.take(flow("a: t0 > t1")._replace(dead_letters="bad"))
     with pytest.raises(InvalidConfig, match="output again"):
         found.take(flow("a: t0 t5 > t1"))
+
+
+_SIDES: dict[str, Any] = {
+    "topic": {"output": {"type": "kafka", "topic": "u", "cluster": "eu"}},
+    "loop": {"output": {"type": "kafka", "topic": "v", "allow_loop": True}},
+    "delta": {"output": {"type": "delta", "path": "file:/d/"}},
+    "shared": {"output": {"type": "postgres", "table": "public.p", "allow_other_writers": True}},
+    "function": {"output": {"type": "foreach_batch", "python": "m:f"}},
+}
+
+
+def side(name: str, sides: dict[str, Any], **more: Any) -> tuple[Flow, dict[str, str]]:
+    config = job() | {"side_outputs": sides} | more
+    return flow_of(name, config), fields_of(config)
+
+
+def test_side_outputs_are_in_the_flow_of_their_job() -> None:
+    found, fields = side("a", _SIDES)
+    assert (found.side_topics, found.side_loops) == (("u@eu", "v"), ("v",))
+    assert (found.side_stores, found.side_folders) == (("/d", "postgres:default/p"), ("/d",))
+    assert found.passes_on == {"clean", "u@eu"}
+    assert fields["u@eu"] == "side_outputs.topic.output"
+    assert fields["/d"] == "side_outputs.delta.output"
+    assert flow_of("a", job())[6:] == ((), (), (), ())
+
+
+@pytest.mark.parametrize(
+    ("known", "sides", "field", "rule"),
+    [
+        (job() | {"output": {"type": "delta", "path": "/d"}}, _SIDES, "side_outputs.delta.output.path", "folder_taken"),
+        (
+            job() | {"output": {"type": "postgres", "table": "p"}},
+            {"s": {"output": {"type": "postgres", "table": "p"}}},
+            "side_outputs.s.output.table",
+            "table_taken",
+        ),
+        (
+            job() | {"dead_letter_topic": "bad"},
+            {"s": {"output": {"type": "kafka", "topic": "bad"}}},
+            "side_outputs.s.output.topic",
+            "dead_letters",
+        ),
+        (
+            job({"inputs": {"flights": {"topic": "w"}}, "output": {"topic": "flights"}}),
+            {"s": {"output": {"type": "kafka", "topic": "w"}}},
+            "side_outputs.s.output.topic",
+            "loop",
+        ),
+    ],
+)
+def test_what_is_refused_of_an_output_is_refused_of_a_side_output(
+    known: dict[str, Any], sides: dict[str, Any], field: str, rule: str
+) -> None:
+    """And where the side output is the first, of the other job's output."""
+    other = flow_of("other", known)
+    found = Flows([other])
+    with pytest.raises(InvalidConfig) as refused:
+        found.take(*side("a", sides))
+    assert (refused.value.field, refused.value.rule) == (field, rule)
+    found.take(flow_of("a", job()))
+    first = Flows([side("a", sides)[0]])
+    with pytest.raises(InvalidConfig):
+        first.take(other)
+
+
+def test_a_side_output_may_loop_by_its_own_leave() -> None:
+    found = Flows([flow_of("b", job({"inputs": {"flights": {"topic": "v"}}, "output": {"topic": "flights"}}))])
+    found.take(*side("a", {"loop": _SIDES["loop"]}))
+    with pytest.raises(InvalidConfig, match="a > v > b > flights > a") as refused:
+        found.take(*side("a", {"loop": {"output": {"type": "kafka", "topic": "v"}}}))
+    assert "set side_outputs.loop.output.allow_loop" in refused.value.detail

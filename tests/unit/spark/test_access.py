@@ -124,3 +124,12 @@ def test_a_link_that_leads_outside_the_roots_is_refused(tmp_path: Path) -> None:
         with pytest.raises(BrokenTask, match=r"output\.path: a job may not use"):
             require_allowed("output.path", str(path), (str(root),))
     assert os.path.exists(root / "link")
+
+
+def test_the_connections_of_side_outputs_travel_too() -> None:
+    sides = {"a": {"output": POSTGRES}, "b": {"output": {**POSTGRES, "connection": "absent"}}}
+    config = config_of(side_outputs=sides)
+    settings = SparkSettings(checkpoint_root="", kafka_bootstrap="", connections={"mine": "url", "other": "secret"})
+    sent = with_access(Start(id=1, spec=spec_of(config), epoch=1), settings)
+    assert isinstance(sent, Start)
+    assert dict(sent.access.connections) == {"mine": "url"}

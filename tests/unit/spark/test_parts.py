@@ -37,6 +37,16 @@ POSTGRES = {"type": "postgres", "topic": None, "key_groups": None, "key_columns"
             "package_digest",
         ),
         ({"output": POSTGRES | {"connection": "other"}}, "output.connection", "known_connection"),
+        (
+            {"side_outputs": {"a": {"output": {"type": "postgres", "table": "t", "connection": "other"}}}},
+            "side_outputs.a.output.connection",
+            "known_connection",
+        ),
+        (
+            {"side_outputs": {"a": {"output": {"type": "kafka", "topic": "t", "cluster": "moon"}}}},
+            "side_outputs.a.output.cluster",
+            "known_cluster",
+        ),
         (PYTHON | {"secrets": {"token": "absent"}}, "secrets.token", "known_secret"),
         ({"inputs": {"flights": {"cluster": "us"}}}, "inputs.flights.cluster", "known_cluster"),
     ],

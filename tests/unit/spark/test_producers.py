@@ -7,7 +7,15 @@ from typing import Any
 import pytest
 
 from penstock.config.keygroups import KeyGroupRange
-from penstock.spark.producers import marks_of, marks_topic, reader_options, writer_options, writes_marks
+from penstock.spark.producers import (
+    marked_topics,
+    marks_of,
+    marks_topic,
+    reader_options,
+    series_outputs,
+    writer_options,
+)
+from penstock.spark.sinks.kafka import transactional_id_prefix
 from penstock.tasks.spec import TaskSpec
 from tests.support.spark.hosts import job_config
 
@@ -16,10 +24,31 @@ _TOPIC = {"type": "kafka", "topic": "mid"}
 
 
 @pytest.mark.parametrize(
-    ("output", "writes"), [(_FILES, False), (_TOPIC, True), (_TOPIC | {"delivery": "at_least_once"}, False)]
+    ("output", "topics"), [(_FILES, []), (_TOPIC, ["mid"]), (_TOPIC | {"delivery": "at_least_once"}, [])]
 )
-def test_only_an_exactly_once_topic_has_marks(output: dict[str, Any], writes: bool) -> None:
-    assert writes_marks(job_config("t", 4, output)) == writes
+def test_only_an_exactly_once_topic_has_marks(output: dict[str, Any], topics: list[str]) -> None:
+    assert marked_topics(job_config("t", 4, output)) == topics
+
+
+def test_each_topic_that_is_written_in_transactions_has_a_series_and_marks() -> None:
+    """Beside topics at least once, and tables. A job announces if only a side output has marks."""
+    sides = {
+        "b": {"output": _TOPIC | {"topic": "b", "cluster": "eu"}},
+        "a": {"output": _TOPIC | {"topic": "a"}},
+        "c": {"output": _TOPIC | {"topic": "c", "delivery": "at_least_once"}},
+        "d": {"output": {"type": "delta", "path": "/d"}},
+    }
+    config = job_config("t", 4, _TOPIC, side_outputs=sides)
+    assert [(name, output.topic) for name, output in series_outputs(config)] == [(None, "mid"), ("a", "a"), ("b", "b")]
+    assert marked_topics(config) == ["mid", "a", "b@eu"]
+    (source,) = config.inputs.values()
+    beside_a_table = job_config("t", 4, {"type": "delta", "path": "/main"}, side_outputs={"a": sides["a"]})
+    assert reader_options(beside_a_table, source)["announce"] == "true"
+
+
+def test_the_series_of_a_side_output_is_none_of_the_main_one() -> None:
+    names = [transactional_id_prefix("j", 1, 7, side) for side in (None, "a", "b")]
+    assert names == ["penstock-j/1/7", "penstock-j/1/7/a", "penstock-j/1/7/b"]
 
 
 def test_a_reader_waits_for_ever_unless_the_job_drops_late_rows() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from penstock.config.model import JobConfig
 from penstock.tasks.redistribution import CopyRequest, RedistributionRequest, SealRequest
 from services.state_syncer.decide.progress import Plan, Step
 from services.state_syncer.decide.view import Running
@@ -58,6 +59,28 @@ def test_what_a_job_asks_for_may_come_and_go(before: dict[str, Any], after: dict
     request = request_of("j", plan, replace(RUNNING, config=ran))
     assert isinstance(request, RedistributionRequest)
     assert request.target.config.model_dump(mode="json") == make_config(task_count=4, **after)
+
+
+_TOPIC = {"output": {"type": "kafka", "topic": "side"}}
+_TABLE = {"where": "delay > 1", "output": {"type": "delta", "path": "file:/side"}}
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ({}, {"a": _TOPIC}),
+        ({"a": _TOPIC}, {}),
+        ({"a": _TOPIC, "b": _TABLE}, {"a": _TABLE}),
+        ({"a": _TABLE}, {"a": _TOPIC}),
+    ],
+)
+def test_a_side_output_comes_and_goes_as_a_whole(before: dict[str, Any], after: dict[str, Any]) -> None:
+    """Also its fields that a restart alone would change: a side output of some of them would be none."""
+    plan = PLAN.model_copy(update={"config": make_config(side_outputs=after)})
+    request = request_of("j", plan, replace(RUNNING, config=make_config(side_outputs=before)))
+    assert isinstance(request, RedistributionRequest)
+    assert request.source.config == JobConfig.model_validate(make_config(side_outputs=before))
+    assert request.target.config == JobConfig.model_validate(make_config(side_outputs=after))
 
 
 def test_a_copy_is_of_the_layouts_that_the_redistribution_will_have() -> None:

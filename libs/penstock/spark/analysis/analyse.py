@@ -160,7 +160,9 @@ def _query(
         require_supported(found.frame, config.output_mode)
     with found.catching("output"):
         require_allowed_paths(config, settings.path_roots)
-        check(found.frame, job, config, settings)
+        for output in config.outputs:
+            with found.catching(output):
+                check(found.frame, job, config, settings, output)
 
 
 def require_supported(frame: DataFrame, output_mode: str) -> None:

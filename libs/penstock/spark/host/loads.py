@@ -52,7 +52,7 @@ class LoadMeter:
         for record in records:
             task = running.get(str(record["task"]))
             if task is not None and task.run_id == record["run"]:
-                use = use_of(record, task.spec.config.output)
+                use = use_of(record, task.spec.config.outputs.values())
                 seen_at, seen = before.get(task.spec.task_id, (now, None))
                 rates[task.spec.task_id] = load_between(seen, use, now - seen_at)
                 self._seen[task.spec.task_id] = (now, use)

@@ -7,7 +7,7 @@ of Python processes is not counted. A load that is not known is absent.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
 from penstock.config.model import FunctionOutput, KafkaOutput, Output, PostgresOutput
@@ -24,9 +24,10 @@ class Use(NamedTuple):
     network_bytes: int | None
 
 
-def use_of(record: Mapping[str, Any], output: Output) -> Use:
-    """Parses a record of `QueryWatch.use`. Bytes are None when records were counted but their bytes were not."""
-    read, written = _counted(record["recordsRead"], record["bytesRead"]), _written(record, output)
+def use_of(record: Mapping[str, Any], outputs: Collection[Output]) -> Use:
+    """Parses a record of `QueryWatch.use`. Bytes are None when records were counted but their bytes were not, and where
+    one of the outputs counts none."""
+    read, written = _counted(record["recordsRead"], record["bytesRead"]), _written(record, outputs)
     network_bytes = None if read is None or written is None else read + written
     return Use(record["run"], record["cpuNanos"] / 1e9, network_bytes)
 
@@ -72,14 +73,22 @@ def memory_of(tasks: Mapping[str, Kept], heap_bytes: int | None) -> dict[str, di
     return {task_id: {MEMORY: share + kept.state_bytes} for task_id, kept in tasks.items()}
 
 
-def _written(record: Mapping[str, Any], output: Output) -> int | None:
+def _written(record: Mapping[str, Any], outputs: Collection[Output]) -> int | None:
     """Rows for Postgres leave Spark as task results. Spark's own Kafka sink counts no bytes, and a function may send
     rows in any way."""
-    if isinstance(output, PostgresOutput):
-        return int(record["resultBytes"])
-    if isinstance(output, FunctionOutput) or (isinstance(output, KafkaOutput) and output.delivery == "at_least_once"):
+    if any(map(_counts_nothing, outputs)):
         return None
-    return _counted(record["recordsWritten"], record["bytesWritten"])
+    to_postgres = sum(isinstance(output, PostgresOutput) for output in outputs)
+    results = int(record["resultBytes"]) if to_postgres else 0
+    if to_postgres == len(outputs):
+        return results
+    counted = _counted(record["recordsWritten"], record["bytesWritten"])
+    return None if counted is None else counted + results
+
+
+def _counts_nothing(output: Output) -> bool:
+    of_spark = isinstance(output, KafkaOutput) and output.delivery == "at_least_once"
+    return of_spark or isinstance(output, FunctionOutput)
 
 
 def _counted(records: int, count: int) -> int | None:

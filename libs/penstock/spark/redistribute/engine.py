@@ -17,11 +17,11 @@ from contextlib import contextmanager
 from functools import partial
 from time import monotonic
 
-from penstock.config.model import KafkaOutput
 from penstock.control.logs import logger
 from penstock.spark.fence import Mark
 from penstock.spark.redistribute.bus import InputEnds
 from penstock.spark.redistribute.copy import finish_copy
+from penstock.spark.redistribute.gone import pending_written_by
 from penstock.spark.redistribute.keys import state_keys
 from penstock.spark.redistribute.move import Moved, StateMover, rows
 from penstock.spark.redistribute.new import NewGeneration
@@ -111,11 +111,9 @@ class _Redistribution:
         return old.positions(), {"settled": settled, **levelled}
 
     def _written_by(self, layout: Layout) -> Layout:
-        """The source, whose pending batches go to the new output where the Kafka cluster of the old one is gone."""
-        output = layout.config.output
-        if not isinstance(output, KafkaOutput) or output.cluster not in self._runtime.settings.gone_clusters:
-            return layout
-        config = layout.config.model_copy(update={"output": self._request.target.config.output})
+        """The source, without outputs on Kafka clusters that are gone."""
+        gone = self._runtime.settings.gone_clusters
+        config = pending_written_by(layout.config, self._request.target.config, gone)
         return layout.model_copy(update={"config": config})
 
     def _begin(self, positions: Sequence[Position]) -> None:

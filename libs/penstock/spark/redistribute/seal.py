@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from py4j.protocol import Py4JJavaError
 
 from penstock.config.model import KafkaOutput
@@ -12,6 +14,7 @@ from penstock.spark.checkpoint import METADATA, last_offset, new_id
 from penstock.spark.failures import failure_of
 from penstock.spark.files import Files
 from penstock.spark.hadoop import CheckpointWriter
+from penstock.spark.producers import series_outputs
 from penstock.spark.sinks.kafka import seal_series, transactional_id_prefix
 from penstock.spark.task import Runtime
 from penstock.spark.topics import described
@@ -24,7 +27,7 @@ SEAL = b"FENCED: this generation was sealed: its job runs in a later one"
 
 
 def seal(runtime: Runtime, request: SealRequest) -> None:
-    """Ends all commits of the generation, to its checkpoints and to an exactly-once Kafka output.
+    """Ends all commits of the generation, to its checkpoints and to all exactly-once Kafka outputs.
 
     A task that still runs is fenced, and a task that is started again reads the seal and fails. Safe to repeat. Raises
     Unavailable when Kafka does not answer.
@@ -32,21 +35,20 @@ def seal(runtime: Runtime, request: SealRequest) -> None:
     layout = request.layout
     for index in range(len(layout.ranges)):
         _seal_checkpoint(runtime, request, index)
-    _seal_output(runtime, request)
+    for side, output in _sealed_outputs(runtime, layout):
+        _seal_output(runtime, request, side, output)
     log.info("generation sealed", job=request.job, generation=layout.generation)
 
 
 def require_sealable(runtime: Runtime, layout: Layout) -> None:
     """Raises Unavailable when the Kafka of an exactly-once output does not answer: the generation could not be sealed,
     and a job whose seal has begun cannot go back to it."""
-    output = _sealed_output(runtime, layout)
-    if output is None:
-        return
-    kafka = runtime.settings.cluster(output.cluster)
-    try:
-        described(kafka, [output.topic])
-    except Unavailable as error:
-        raise Unavailable(_waits_for(kafka, layout, error.detail)) from error
+    for _, output in _sealed_outputs(runtime, layout):
+        kafka = runtime.settings.cluster(output.cluster)
+        try:
+            described(kafka, [output.topic])
+        except Unavailable as error:
+            raise Unavailable(_waits_for(kafka, layout, error.detail)) from error
 
 
 def is_sealed(checkpoint: str, files: Files) -> bool:
@@ -55,26 +57,21 @@ def is_sealed(checkpoint: str, files: Files) -> bool:
     return newest is not None and files.read(f"{checkpoint}/offsets/{newest}").startswith(SEAL)
 
 
-def _sealed_output(runtime: Runtime, layout: Layout) -> KafkaOutput | None:
-    """The output whose transactions end with the generation. None when it has none; with a warning when its cluster is
-    gone for good, which ended them."""
-    output = layout.config.output
-    if not isinstance(output, KafkaOutput) or output.delivery != "exactly_once":
-        return None
-    if output.cluster in runtime.settings.gone_clusters:
-        log.warning("kafka cluster is gone by the settings: nothing to end there", cluster=output.cluster)
-        return None
-    return output
+def _sealed_outputs(runtime: Runtime, layout: Layout) -> Iterator[tuple[str | None, KafkaOutput]]:
+    """The outputs whose transactions end with the generation, with the names of side outputs. Left out with a warning
+    are those on clusters that are gone for good, which ended them."""
+    for side, output in series_outputs(layout.config):
+        if output.cluster in runtime.settings.gone_clusters:
+            log.warning("kafka cluster is gone by the settings: nothing to end there", cluster=output.cluster)
+        else:
+            yield side, output
 
 
-def _seal_output(runtime: Runtime, request: SealRequest) -> None:
-    output, layout = _sealed_output(runtime, request.layout), request.layout
-    if output is None:
-        return
-    kafka = runtime.settings.cluster(output.cluster)
+def _seal_output(runtime: Runtime, request: SealRequest, side: str | None, output: KafkaOutput) -> None:
+    layout, kafka = request.layout, runtime.settings.cluster(output.cluster)
     try:
         for index in range(len(layout.ranges)):
-            seal_series(runtime.spark, kafka, transactional_id_prefix(request.job, index, layout.generation))
+            seal_series(runtime.spark, kafka, transactional_id_prefix(request.job, index, layout.generation, side))
     except Py4JJavaError as error:
         raise Unavailable(_waits_for(kafka, layout, failure_of(error).error)) from error
 

@@ -59,13 +59,14 @@ def require_columns(frame: DataFrame, names: Iterable[str], field: str) -> None:
         )
 
 
-def require_distinct_columns(frame: DataFrame) -> None:
-    """Raises BrokenTask when two columns of the query's result have the same name, upper or lower case."""
+def require_distinct_columns(frame: DataFrame, field: str = "query") -> None:
+    """Raises BrokenTask when two columns of the query's result have the same name, upper or lower case. `field` gives
+    them."""
     counts = Counter(name.lower() for name in frame.columns)
     repeated = sorted(name for name, count in counts.items() if count > 1)
     if repeated:
         raise BrokenTask(
-            f"query: the column {', '.join(repeated)} is there more than once; give each its own alias",
+            f"{field}: the column {', '.join(repeated)} is there more than once; give each its own alias",
             rule="distinct_columns",
         )
 
@@ -87,7 +88,11 @@ def require_writable(session: SparkSession, path: str) -> None:
 
 @contextmanager
 def kept(frame: DataFrame) -> Iterator[DataFrame]:
-    """The frame, run once: its rows stay in the executors' memory or on their disks for the body."""
+    """The frame, run once: its rows stay in the executors' memory or on their disks for the body. Where they are kept
+    already, they stay so."""
+    if frame.is_cached:
+        yield frame
+        return
     rows = frame.persist()
     try:
         yield rows

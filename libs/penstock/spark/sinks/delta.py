@@ -7,6 +7,7 @@ query starts, so that the first batches of several tasks do not race to create i
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import takewhile
 
 from delta.tables import DeltaTable, DeltaTableBuilder
@@ -18,7 +19,7 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait
 
 from penstock.config.model import DeltaOutput, JobConfig
 from penstock.control.errors import BrokenTask, Unavailable
-from penstock.spark.sinks.context import require_columns, require_output_mode, require_writable
+from penstock.spark.sinks.context import query_id_of, require_columns, require_output_mode, require_writable
 from penstock.spark.sinks.delta_merge import DeltaMerge, require_key
 from penstock.spark.sinks.delta_writers import notes_of, require_free, take_table
 from penstock.tasks.spec import TaskSpec
@@ -36,11 +37,11 @@ def writer(frame: DataFrame, spec: TaskSpec, output: DeltaOutput) -> DataStreamW
 
     Raises BrokenTask when the table has other columns or partitions, or the output mode cannot be served.
     """
+    if output.upsert_columns:
+        write = batch_writer(frame, spec, output)
+        return frame.writeStream.outputMode(spec.config.output_mode).foreachBatch(write)
     _require_supported(frame, spec.config, output)
     ensure_table(frame, spec.job, spec.config, output)
-    if output.upsert_columns:
-        merge = DeltaMerge(spec.task_id, output)
-        return frame.writeStream.outputMode(spec.config.output_mode).foreachBatch(merge.write)
     stream = (
         frame.writeStream.outputMode(spec.config.output_mode)
         .format("delta")
@@ -48,6 +49,24 @@ def writer(frame: DataFrame, spec: TaskSpec, output: DeltaOutput) -> DataStreamW
         .option("mergeSchema", "false")
     )
     return stream.partitionBy(*output.partition_columns) if output.partition_columns else stream
+
+
+def batch_writer(frame: DataFrame, spec: TaskSpec, output: DeltaOutput) -> Callable[[DataFrame, int], None]:
+    """Writes batches of `frame` in `foreachBatch`, as `writer` does its stream: the same note in the table says that it
+    has a batch. Raises as `writer`."""
+    _require_supported(frame, spec.config, output)
+    ensure_table(frame, spec.job, spec.config, output)
+    if output.upsert_columns:
+        return DeltaMerge(spec.task_id, output).write
+    mode = "overwrite" if spec.config.output_mode == "complete" else "append"
+
+    def write(rows: DataFrame, batch_id: int) -> None:
+        into = (
+            rows.write.format("delta").mode(mode).option("mergeSchema", "false").partitionBy(*output.partition_columns)
+        )
+        into.option("txnAppId", query_id_of(rows)).option("txnVersion", str(batch_id)).save(output.path)
+
+    return write
 
 
 def ensure_table(frame: DataFrame, job: str, config: JobConfig, output: DeltaOutput) -> None:

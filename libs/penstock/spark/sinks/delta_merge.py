@@ -99,8 +99,13 @@ class DeltaMerge:
         conf.set(f"{_TXN}AppId", query_id)
         conf.set(f"{_TXN}Version", str(batch_id))
         condition = self._condition(rows)
-        with interruptible(self._task_id, stop.request):
-            retry_conflicts(self._output.path, lambda: self._statement(rows, condition).execute(), stop)
+        try:
+            with interruptible(self._task_id, stop.request):
+                retry_conflicts(self._output.path, lambda: self._statement(rows, condition).execute(), stop)
+        finally:
+            # What other outputs of the job write to Delta tables is not this batch of this table.
+            conf.unset(f"{_TXN}AppId")
+            conf.unset(f"{_TXN}Version")
 
     def _statement(self, rows: DataFrame, condition: Column) -> DeltaMergeBuilder:
         """Made for each attempt: it holds the version of the table that it reads."""

@@ -40,9 +40,17 @@ def check(frame: DataFrame, config: JobConfig, output: FunctionOutput, settings:
 
 def writer(frame: DataFrame, spec: TaskSpec, output: FunctionOutput, settings: SparkSettings) -> DataStreamWriter:
     """Gives each batch of `frame` to the function. Raises BrokenTask when it cannot be loaded or called."""
-    series = f"{spec.job}/{spec.generation}/{spec.index}"
-    batches = Batches(spec.task_id, _bound(frame, spec.config, output, settings, series))
-    return frame.writeStream.outputMode(spec.config.output_mode).foreachBatch(batches.write)
+    write = batch_writer(frame, spec, output, settings, None)
+    return frame.writeStream.outputMode(spec.config.output_mode).foreachBatch(write)
+
+
+def batch_writer(
+    frame: DataFrame, spec: TaskSpec, output: FunctionOutput, settings: SparkSettings, side: str | None
+) -> Callable[[DataFrame, int], None]:
+    """Gives batches of `frame` in `foreachBatch` to the function. `side`: the name of the side output. Raises as
+    `writer`."""
+    series = f"{spec.job}/{spec.generation}/{spec.index}" + ("" if side is None else f"/{side}")
+    return Batches(spec.task_id, _bound(frame, spec.config, output, settings, series)).write
 
 
 def _bound(

@@ -12,8 +12,8 @@ partition  `pmod(hash(key columns), key_groups)` by Spark's hash, when both are 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.cimpl import NewTopic
@@ -30,7 +30,7 @@ from penstock.kafka.access import Brokers, kafka_at
 from penstock.spark.delivery import CheckedProducer
 from penstock.spark.producers import ended, marks_topic, writer_options
 from penstock.spark.sinks.avro_value import avro_value
-from penstock.spark.sinks.context import column, json_text, require_columns
+from penstock.spark.sinks.context import column, json_text, query_id_of, require_columns
 from penstock.spark.sinks.protobuf_value import keys_as_read, protobuf_value
 from penstock.spark.topics import DENIED, admin, described
 from penstock.tasks.spec import TaskSpec
@@ -51,23 +51,50 @@ def writer(frame: DataFrame, spec: TaskSpec, output: KafkaOutput, bootstrap: Bro
 
     Raises BrokenTask for missing key columns or a topic of another size, Unavailable when no broker answers.
     """
+    made = _prepared(frame, spec, output, bootstrap, None)
+    stream = records(frame, output, made.value).writeStream.outputMode(spec.config.output_mode)
+    return stream.format(made.format).options(**made.options)
+
+
+def batch_writer(
+    frame: DataFrame, spec: TaskSpec, output: KafkaOutput, bootstrap: Brokers, side: str | None
+) -> Callable[[DataFrame, int], None]:
+    """Writes batches of `frame` in `foreachBatch`, as `writer` does its stream. `side`: the name of the side output."""
+    made = _prepared(frame, spec, output, bootstrap, side)
+
+    def write(rows: DataFrame, batch_id: int) -> None:
+        stream = records(rows, output, made.value).write.format(made.format).options(**made.options)
+        stream.option("ofQuery", query_id_of(rows)).mode("append").save()
+
+    return write
+
+
+class _Prepared(NamedTuple):
+    """What a topic gets: the value of its records, None for JSON, and how Spark writes them."""
+
+    value: Column | None
+    format: str
+    options: dict[str, str]
+
+
+def _prepared(frame: DataFrame, spec: TaskSpec, output: KafkaOutput, bootstrap: Brokers, side: str | None) -> _Prepared:
     require_columns(frame, output.key_columns, "output.key_columns")
     ensure_topic(bootstrap, output.topic, output.key_groups, has_markers=output.delivery != "at_least_once")
     value = value_of(frame, output, bootstrap, registers=True)
-    stream = records(frame, output, value).writeStream.outputMode(spec.config.output_mode)
-    stream = stream.options(**kafka_at(bootstrap).spark_options()).option("topic", output.topic)
+    options = {**kafka_at(bootstrap).spark_options(), "topic": output.topic}
     if output.delivery == "at_least_once":
-        return stream.format("kafka")
-    prefix = transactional_id_prefix(spec.job, spec.index, spec.generation)
+        return _Prepared(value, "kafka", options)
+    options["transactionalIdPrefix"] = transactional_id_prefix(spec.job, spec.index, spec.generation, side)
     marks = writer_options(spec, output.topic)
     if marks:
         ensure_marks(bootstrap, marks["marksTopic"])
-    return stream.format("penstock-kafka").option("transactionalIdPrefix", prefix).options(**marks)
+    return _Prepared(value, "penstock-kafka", options | marks)
 
 
-def transactional_id_prefix(job: str, index: int, generation: int) -> str:
-    """The name of a task's series in Kafka. Each generation has its own series; a rescale seals the old one."""
-    return f"penstock-{job}/{index}/{generation}"
+def transactional_id_prefix(job: str, index: int, generation: int, side: str | None = None) -> str:
+    """The name of a task's series in Kafka. Each generation has its own series; a rescale seals the old one. `side`:
+    the name of the side output, for each has a series."""
+    return f"penstock-{job}/{index}/{generation}" + ("" if side is None else f"/{side}")
 
 
 def seal_series(session: SparkSession, bootstrap: Brokers, prefix: str) -> list[str]:

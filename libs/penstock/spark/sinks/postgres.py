@@ -12,7 +12,7 @@ A batch, in the order of its steps:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from typing import IO
@@ -32,7 +32,7 @@ from penstock.spark.sinks.copy_text import copy_line, postgres_type
 from penstock.spark.sinks.interrupts import interruptible
 from penstock.spark.sinks.postgres_connections import ConnectionPool, Link, pool_of
 from penstock.spark.sinks.postgres_target import MarkerKey, Target, claim_marker, read_marker, write_marker
-from penstock.spark.sinks.postgres_writers import require_own, take_table
+from penstock.spark.sinks.postgres_writers import job_of, require_own, series_of, take_table
 from penstock.spark.sinks.spool import spooled
 from penstock.tasks.spec import TaskSpec, task_id
 
@@ -50,12 +50,21 @@ def writer(
     Raises BrokenTask when the connection is not configured, a column has no Postgres type or the table does not take
     the rows; Unavailable when the database cannot be reached.
     """
+    write = batch_writer(frame, spec, output, connections, None)
+    return frame.writeStream.outputMode(spec.config.output_mode).foreachBatch(write)
+
+
+def batch_writer(
+    frame: DataFrame, spec: TaskSpec, output: PostgresOutput, connections: Mapping[str, str], side: str | None
+) -> Callable[[DataFrame, int], None]:
+    """Writes batches of `frame` in `foreachBatch`. `side`: the name of the side output. Raises as `writer`."""
     pool, target = _pool_and_target(frame, spec.config, output, connections)
-    sink = PostgresSink(pool, target, MarkerKey(spec.job, spec.index, spec.generation), copy_line(frame.schema))
+    key = MarkerKey.of(spec.job, spec.index, spec.generation, side)
+    sink = PostgresSink(pool, target, key, copy_line(frame.schema))
     sink.prepare()
     with pool.link() as link:
-        _take_table(link, target, spec.job, output)
-    return frame.writeStream.outputMode(spec.config.output_mode).foreachBatch(sink.write)
+        _take_table(link, target, spec.job, output, side)
+    return sink.write
 
 
 def check(
@@ -67,16 +76,16 @@ def check(
         target.ensure(link, job)
         target.make_stage(link)
         target.check_insert(link)
-        _take_table(link, target, job, output)
+        _take_table(link, target, job, output, None)
 
 
-def _take_table(link: Link, target: Target, job: str, output: PostgresOutput) -> None:
+def _take_table(link: Link, target: Target, job: str, output: PostgresOutput, side: str | None) -> None:
     """Raises BrokenTask when the table is another job's, and this one does not say that both are meant."""
     table = target.quoted(link)
     if not output.allow_other_writers:
         require_own(link, table, job)
     if output.upsert_columns:
-        take_table(link, table, job, shared=output.allow_other_writers)
+        take_table(link, table, series_of(job, side), shared=output.allow_other_writers)
 
 
 def _pool_and_target(
@@ -100,7 +109,7 @@ class PostgresSink:
     def prepare(self) -> None:
         """Makes the tables where missing and has Postgres check the statements, before the first batch."""
         with self._pool.link() as link:
-            self._target.ensure(link, self._key.job)
+            self._target.ensure(link, job_of(self._key.job))
             self._ensure_stage(link)
             self._target.check_insert(link)
 
@@ -152,7 +161,7 @@ class PostgresSink:
     @contextmanager
     def _link(self) -> Iterator[Link]:
         """A connection whose statement a stop of the task cancels."""
-        task = task_id(self._key.job, self._key.task_index)
+        task = task_id(job_of(self._key.job), self._key.task_index)
         with self._pool.link() as link, interruptible(task, partial(_cancel, link)):
             yield link
 

@@ -12,7 +12,7 @@ from psycopg import sql
 from penstock.control.errors import BrokenTask
 from penstock.spark.sinks.batch_marker import Marker
 from penstock.spark.sinks.postgres_columns import require_column_type
-from penstock.spark.sinks.postgres_writers import note_maker
+from penstock.spark.sinks.postgres_writers import note_maker, series_of
 
 # Any constant will do, as long as all sinks use the same one.
 _DDL_LOCK = 0x70656E73746F636B
@@ -54,11 +54,17 @@ WHERE attrelid = %s::regclass AND attnum > 0 AND NOT attisdropped
 
 
 class MarkerKey(NamedTuple):
-    """The row of penstock_batches that belongs to a task's generation, by its primary key."""
+    """The row of penstock_batches that belongs to an output of a task's generation, by its primary key. `job`: as
+    `series_of` names the output."""
 
     job: str
     task_index: int
     generation: int
+
+    @classmethod
+    def of(cls, job: str, index: int, generation: int, side: str | None) -> MarkerKey:
+        """That of the job's `output`, or of the side output of this name."""
+        return cls(series_of(job, side), index, generation)
 
 
 def read_marker(connection: psycopg.Connection, key: MarkerKey) -> Marker | None:

@@ -33,7 +33,9 @@ SELECT EXISTS (SELECT FROM penstock_writers WHERE table_oid = %s::regclass AND j
     AND NOT EXISTS (SELECT FROM penstock_writers WHERE job = %s AND table_oid <> %s::regclass)
 """
 _OTHERS = """
-SELECT job FROM penstock_writers WHERE table_oid = %s::regclass AND job <> %s AND NOT (shared AND %s) ORDER BY job
+SELECT job FROM penstock_writers
+WHERE table_oid = %s::regclass AND split_part(job, '/', 1) <> split_part(%s, '/', 1) AND NOT (shared AND %s)
+ORDER BY job
 """
 _FORGET_OTHER_TABLES = "DELETE FROM penstock_writers WHERE job = %s AND table_oid <> %s::regclass"
 _NOTE = """
@@ -44,6 +46,16 @@ _COMMENT = "SELECT obj_description(%s::regclass, 'pg_class')"
 _APPENDED_BY = "Rows of the Penstock job "
 # What follows the name is no further part of it: a full stop may end a sentence.
 _MAKER = re.compile(rf"{_APPENDED_BY}({JOB_NAME.pattern})(?![A-Za-z0-9_-])")
+
+
+def series_of(job: str, side: str | None) -> str:
+    """The name of one output of a job in the notes of a database: the job's own, or with a side output's behind it."""
+    return job if side is None else f"{job}/{side}"
+
+
+def job_of(series: str) -> str:
+    """The job that an output of this name is of: no job has a slash in its name."""
+    return series.partition("/")[0]
 
 
 def note_maker(connection: psycopg.Connection, table: str, job: str) -> None:
@@ -74,7 +86,8 @@ def require_own(connection: psycopg.Connection, table: str, job: str) -> None:
 
 
 def take_table(connection: psycopg.Connection, table: str, job: str, *, shared: bool) -> None:
-    """Notes that a job writes an existing table by key; `table` is quoted as in SQL. Safe to repeat.
+    """Notes that an output of a job, as `series_of` names it, writes an existing table by key; `table` is quoted as in
+    SQL. Safe to repeat.
 
     Raises BrokenTask when another job does so and not both have set `allow_other_writers`.
     """

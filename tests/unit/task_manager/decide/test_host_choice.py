@@ -104,3 +104,16 @@ def test_nobody_waits_while_a_less_important_one_starts(priorities: list[int], l
 )
 def test_which_tasks_share_a_host(change: dict[str, object], shares: bool) -> None:
     assert (host_key(spec("a")) == host_key(spec("b", **change))) is shares
+
+
+@pytest.mark.parametrize(
+    ("fields", "shares"),
+    [
+        ({}, True),
+        ({"output": {"type": "postgres", "table": "t"}}, False),
+        ({"side_outputs": {"s": {"output": {"type": "postgres", "table": "t"}}}}, False),
+    ],
+)
+def test_code_of_other_jobs_does_not_see_a_connection(fields: dict[str, object], shares: bool) -> None:
+    code = {"package": {"name": "p", "version": "1"}, **fields}
+    assert (host_key(spec("a", **code)) == host_key(spec("b", **code))) is shares

@@ -54,6 +54,7 @@ public final class PenstockKafkaProvider implements TableProvider, DataSourceReg
       return EnumSet.of(
           TableCapability.BATCH_READ,
           TableCapability.MICRO_BATCH_READ,
+          TableCapability.BATCH_WRITE,
           TableCapability.STREAMING_WRITE,
           TableCapability.ACCEPT_ANY_SCHEMA);
     }

@@ -18,7 +18,9 @@ import java.util.Set;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
-/** The driver's side of one run of a query: the producer, which lives as long as the run, and the current batch. */
+/**
+ * The driver's side of one series in a run of a query: the producer, which lives as long as the run, and the current batch.
+ */
 public final class SinkRun {
   private static final Logger LOG = LoggerFactory.getLogger(SinkRun.class);
 
@@ -28,6 +30,7 @@ public final class SinkRun {
   private Marker driverMarker;
   private volatile BatchTransaction transaction;
   private volatile boolean writing;
+  private long lastBatchId = -1;
   private Map<String, Marker> newest = Map.of();
   private long committedNanos;
   private RuntimeException failure;
@@ -37,6 +40,14 @@ public final class SinkRun {
     this.options = options;
     marks = new RunMarks(options, query);
     driver = options.prefix();
+  }
+
+  /**
+   * Says nothing more until this batch is written. As soon as another sink of the query has it, the query's inputs count
+   * it as read, and a mark of this series could be ahead of its rows.
+   */
+  synchronized void await(Marker batch) {
+    writing |= lastBatchId < batch.batchId();
   }
 
   /** Begins a batch. Only the first batch of a run can be in Kafka already, so only then the markers are read. */
@@ -70,7 +81,7 @@ public final class SinkRun {
     } else if (marks.isFirst()) {
       marks.ofBatch(Map.of()).ifPresent(this::write);
     }
-    writing = false;
+    ended(batch);
   }
 
   /** Records that all partitions have committed their transactions of a batch, with these ends of the rows. */
@@ -81,12 +92,17 @@ public final class SinkRun {
     SeriesNames.ofPartitions(options.prefix(), batch.partitions()).forEach(group -> markers.put(group, batch));
     markers.put(driver, driverMarker);
     committed(markers);
-    writing = false;
+    ended(batch);
   }
 
   /** Ends a batch that was in Kafka already and was not written. */
-  public synchronized void skipped() {
+  public synchronized void skipped(Marker batch) {
     marks.batchEnded();
+    ended(batch);
+  }
+
+  private void ended(Marker batch) {
+    lastBatchId = batch.batchId();
     writing = false;
   }
 

@@ -14,13 +14,19 @@ import org.apache.spark.TaskContext;
 import org.apache.spark.executor.OutputMetrics;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.connector.write.DataWriter;
+import org.apache.spark.sql.connector.write.DataWriterFactory;
 import org.apache.spark.sql.connector.write.WriterCommitMessage;
 import org.apache.spark.sql.connector.write.streaming.StreamingDataWriterFactory;
 
 /** Creates the writers of a batch on the executors. Spark sends it there. */
 public record RowWriterFactory(
     SinkOptions options, RecordColumns columns, String runId, Marker batch, Decision decision)
-    implements StreamingDataWriterFactory {
+    implements StreamingDataWriterFactory, DataWriterFactory {
+  @Override
+  public DataWriter<InternalRow> createWriter(int partition, long attempt) {
+    return createWriter(partition, attempt, batch.batchId());
+  }
+
   @Override
   public DataWriter<InternalRow> createWriter(int partition, long attempt, long epoch) {
     if (decision == Decision.SKIP) {
@@ -32,7 +38,7 @@ public record RowWriterFactory(
     }
     return switch (options.scope()) {
       case PARTITION -> new PartitionWriter(partition, attempt);
-      case BATCH -> new BatchWriter(SinkRuns.get(runId).transaction(), partition, attempt);
+      case BATCH -> new BatchWriter(SinkRuns.get(runId, options.prefix()).transaction(), partition, attempt);
     };
   }
 

@@ -15,14 +15,19 @@ import java.util.Arrays;
 import java.util.List;
 import java.util.stream.Collectors;
 import org.apache.spark.sql.connector.read.streaming.SparkDataStream;
+import org.apache.spark.sql.connector.write.BatchWrite;
+import org.apache.spark.sql.connector.write.DataWriterFactory;
 import org.apache.spark.sql.connector.write.PhysicalWriteInfo;
 import org.apache.spark.sql.connector.write.WriterCommitMessage;
 import org.apache.spark.sql.connector.write.streaming.StreamingDataWriterFactory;
 import org.apache.spark.sql.connector.write.streaming.StreamingWrite;
 import org.apache.spark.sql.kafka010.KafkaMicroBatchStream;
 
-/** The write of one micro-batch, on the driver. Spark makes a new one for each batch. */
-final class KafkaStreamingWrite implements StreamingWrite {
+/**
+ * The write of one micro-batch, on the driver. Spark makes a new one for each batch. The query's own sink is written as a
+ * stream; a query with several sinks writes to each by a batch write of the rows of its micro-batch.
+ */
+final class KafkaWrite implements StreamingWrite, BatchWrite {
   private final SinkOptions options;
   private final RecordColumns columns;
   private final String queryId;
@@ -31,7 +36,7 @@ final class KafkaStreamingWrite implements StreamingWrite {
   private SinkRun run;
   private Decision decision;
 
-  KafkaStreamingWrite(SinkOptions options, RecordColumns columns, String queryId) {
+  KafkaWrite(SinkOptions options, RecordColumns columns, String queryId) {
     this.options = options;
     this.columns = columns;
     this.queryId = queryId;
@@ -39,6 +44,23 @@ final class KafkaStreamingWrite implements StreamingWrite {
 
   @Override
   public StreamingDataWriterFactory createStreamingWriterFactory(PhysicalWriteInfo info) {
+    return writers(info);
+  }
+
+  @Override
+  public DataWriterFactory createBatchWriterFactory(PhysicalWriteInfo info) {
+    return writers(info);
+  }
+
+  @Override
+  public boolean useCommitCoordinator() {
+    return true;
+  }
+
+  @Override
+  public void onDataWriterCommit(WriterCommitMessage message) {}
+
+  private RowWriterFactory writers(PhysicalWriteInfo info) {
     RunningQuery query = RunningQuery.withId(queryId)
         .orElseThrow(() -> new RetryableSinkException("the query " + queryId + " does not run any more"));
     boolean each = options.scope() == TransactionScope.PARTITION;
@@ -47,15 +69,20 @@ final class KafkaStreamingWrite implements StreamingWrite {
     }
     runId = query.runId();
     batch = Marker.ofBatch(queryId, query.batchId(), query.endOffsets(), each ? info.numPartitions() : 0);
-    run = SinkRuns.of(query, options);
+    run = SinkRuns.of(query, options, batch);
     decision = run.start(batch);
     return new RowWriterFactory(options, columns, runId, batch, decision);
   }
 
   @Override
   public void commit(long epoch, WriterCommitMessage[] messages) {
+    commit(messages);
+  }
+
+  @Override
+  public void commit(WriterCommitMessage[] messages) {
     if (decision == Decision.SKIP) {
-      run.skipped();
+      run.skipped(batch);
     } else if (options.scope() == TransactionScope.PARTITION) {
       run.partitionsCommitted(batch, RowWriterFactory.endsOf(messages));
     } else {
@@ -63,9 +90,14 @@ final class KafkaStreamingWrite implements StreamingWrite {
     }
   }
 
-  /** Ends the run, since the query ends after a failed batch. */
   @Override
   public void abort(long epoch, WriterCommitMessage[] messages) {
+    abort(messages);
+  }
+
+  /** Ends the runs of the query, since it ends after a failed batch. */
+  @Override
+  public void abort(WriterCommitMessage[] messages) {
     SinkRuns.end(runId);
   }
 

@@ -1,0 +1,120 @@
+"""Rules for side outputs: each has a place of its own, and takes rows one by one.
+
+A batch that is repeated must give each place the same rows again. So `where` and `columns` look at one row, and neither
+at the clock nor at chance. What the text shows is refused here, without Spark; the rest by `spark.sinks.parts`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import NamedTuple
+
+from sqlglot import exp
+
+from penstock.config.model import DeltaOutput, FilesOutput, JobConfig, KafkaOutput, Output, PostgresOutput
+from penstock.config.paths import place_of
+from penstock.config.problems import Problem
+from penstock.config.sql import SQL_FIELD, parse_query
+
+UNREPEATABLE = frozenset(
+    {
+        *("rand", "random", "randn", "randstr", "uniform", "uuid", "shuffle", "monotonically_increasing_id"),
+        *("current_date", "curdate", "current_time", "current_timestamp", "current_datetime", "now", "localtimestamp"),
+        *("localtime", "spark_partition_id", "input_file_name", "input_file_block_start", "input_file_block_length"),
+    }
+)
+"""Functions that give another value when the batch is repeated."""
+_PARTS = {"expressions", "from_", "where"}
+_TABLE = "result"
+
+
+class _Told(NamedTuple):
+    rule: str
+    text: str
+
+
+def side_problems(config: JobConfig) -> Iterator[Problem]:
+    """Of all side outputs."""
+    if config.side_outputs and isinstance(config.output, FilesOutput):
+        detail = (
+            "side_outputs: a job with an output of files has no others: make files of a topic, by a job of their own"
+        )
+        yield Problem("side_outputs", "files_alone", detail)
+    yield from _places(config)
+    for name in sorted(config.side_outputs):
+        side = config.side_outputs[name]
+        if side.where is not None:
+            yield from _expression(f"side_outputs.{name}.where", f"SELECT 1 FROM {_TABLE} WHERE {side.where}")
+        for text in side.columns:
+            yield from _expression(f"side_outputs.{name}.columns", f"SELECT {text}\nFROM {_TABLE}")
+
+
+def _places(config: JobConfig) -> Iterator[Problem]:
+    """Two outputs of a job in one place would be told apart by nothing there."""
+    taken: dict[tuple[object, ...], str] = {}
+    for field, output in config.outputs.items():
+        place = _place(output)
+        if place is None:
+            continue
+        leaf, *key = place
+        if tuple(key) in taken:
+            detail = f"{field}.{leaf}: {taken[tuple(key)]} goes there already; each output of a job needs another place"
+            yield Problem(f"{field}.{leaf}", "place_taken", detail)
+        taken.setdefault(tuple(key), field)
+
+
+def _place(output: Output) -> tuple[object, ...] | None:
+    """The field that says where an output goes, and what is equal where the place is the same."""
+    match output:
+        case KafkaOutput():
+            return "topic", output.full_topic
+        case DeltaOutput() | FilesOutput():
+            return "path", place_of(output.path) or output.path
+        case PostgresOutput():
+            return "table", output.connection, output.table.removeprefix("public.")
+    return None
+
+
+def _expression(field: str, sql: str) -> Iterator[Problem]:
+    told = _refused(sql)
+    if told is not None:
+        yield Problem(field, told.rule, field + told.text)
+
+
+@lru_cache(maxsize=1024)
+def _refused(sql: str) -> _Told | None:
+    try:
+        query = parse_query(sql)
+        if isinstance(query, Problem):
+            return _Told(query.rule, query.detail.removeprefix(SQL_FIELD))
+        return _why_not_one(query) or _why_not_of_a_row(query)
+    except RecursionError:
+        return _Told("sql_too_deep", " is nested too deeply")
+
+
+def _why_not_one(query: exp.Query) -> _Told | None:
+    given = {name for name, value in query.args.items() if value}
+    if not isinstance(query, exp.Select) or not given <= _PARTS or len(query.expressions) != 1:
+        return _Told("one_expression", " must be one expression of SQL each")
+    if len(list(query.find_all(exp.Table))) != 1 or any(found is not query for found in query.find_all(exp.Query)):
+        return _Told("per_row", " may have no query in it: it sees the columns of one row")
+    if query.find(exp.Placeholder) is not None:
+        return _Told("expression_argument", " may have no :name: the query can give the argument as a column")
+    return None
+
+
+def _why_not_of_a_row(query: exp.Query) -> _Told | None:
+    if query.find(exp.AggFunc, exp.Window) is not None:
+        return _Told("per_row", " may have no aggregate and no window function: it sees the columns of one row")
+    calls = {name for call in query.find_all(exp.Func) for name in _names(call)}
+    found = sorted(calls & UNREPEATABLE)
+    if found:
+        told = f": {found[0]} gives another value when a batch is repeated; let the query make it a column"
+        return _Told("repeatable", told)
+    return None
+
+
+def _names(call: exp.Func) -> set[str]:
+    names = [call.name] if isinstance(call, exp.Anonymous) else call.sql_names()
+    return {name.lower() for name in names}

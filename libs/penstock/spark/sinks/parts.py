@@ -1,0 +1,88 @@
+"""The part of a query's result that goes to a side output: rows by `where`, columns by `columns`, one row at a time.
+
+A repeated batch must give each place the same rows, so what Spark makes of the two may not look beyond a row, and not
+at what changes: `penstock.config.side_rules` refuses what the text shows, this module what Spark's analysis shows.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from penstock.config.model import MAIN, JobConfig, SideOutput
+from penstock.control.errors import BrokenTask
+from penstock.spark.failures import reason_of
+from penstock.spark.sinks.context import require_distinct_columns
+from penstock.spark.sql_guard import FILE_OPTIONS, FOREIGN_CODE, FOREIGN_FILES, classes_in
+
+_OPERATOR = re.compile(r'"class":"[\w.$]*\.plans\.logical\.(\w+)"')
+_OF_ONE_ROW = {"Project", "Filter"}
+_SUBQUERIES = {"ScalarSubquery", "Exists", "ListQuery", "LateralSubquery", "FunctionTableSubqueryArgumentExpression"}
+_CLOCK = {"CurrentTimestamp", "Now", "CurrentDate", "CurrentTime", "LocalTimestamp", "CurrentBatchTimestamp"}
+
+
+def part_of(frame: DataFrame, side: SideOutput | None) -> DataFrame:
+    """The rows and columns of a query's result, or of a batch of it, that go to an output. None: all, to `output`.
+
+    Raises Spark's errors.
+    """
+    if side is None:
+        return frame
+    rows = frame if side.where is None else frame.where(F.expr(side.where))
+    return rows.selectExpr(*side.columns) if side.columns else rows
+
+
+def checked_part(frame: DataFrame, config: JobConfig, field: str) -> DataFrame:
+    """`part_of` the output with this field. Raises BrokenTask when `where` or `columns` cannot be used."""
+    side = side_of(config, field)
+    if side is None:
+        return frame
+    owner = field.removesuffix(f".{MAIN}")
+    # Without rows and without a stream: all operators but one are those of the expressions.
+    empty = frame.sparkSession.createDataFrame([], frame.schema)
+    if side.where is not None:
+        with _said_of(f"{owner}.where"):
+            _require_one_row(part_of(empty, side.model_copy(update={"columns": ()})), f"{owner}.where")
+    if side.columns:
+        with _said_of(f"{owner}.columns"):
+            columns = part_of(empty, side.model_copy(update={"where": None}))
+            require_distinct_columns(columns, f"{owner}.columns")
+            _require_one_row(columns, f"{owner}.columns")
+    return part_of(frame, side)
+
+
+def side_of(config: JobConfig, field: str) -> SideOutput | None:
+    """The side output whose output has this field; None for `output`."""
+    return next((side for name, side in config.side_outputs.items() if field == f"side_outputs.{name}.{MAIN}"), None)
+
+
+@contextmanager
+def _said_of(field: str) -> Iterator[None]:
+    try:
+        yield
+    except PySparkException as error:
+        raise BrokenTask(f"{field}: {reason_of(error)}") from error
+
+
+def _require_one_row(part: DataFrame, field: str) -> None:
+    plan: Any = part._jdf.queryExecution().analyzed()
+    text = str(plan.toJSON())
+    classes = classes_in(text)
+    foreign = sorted(classes & (FOREIGN_CODE | FOREIGN_FILES)) + [name for name in FILE_OPTIONS if name in text.lower()]
+    if foreign:
+        told = f"{field}: it may run no code of its own and read no file: {', '.join(foreign)}"
+        raise BrokenTask(told, rule="foreign_code")
+    above = set(_OPERATOR.findall(text)) - _OF_ONE_ROW - {"LocalRelation"}
+    if above or classes & _SUBQUERIES:
+        what = ", ".join(sorted(above)) or "a query"
+        told = f"{field}: it must see the columns of one row and give one row, without {what}"
+        raise BrokenTask(told, rule="per_row")
+    if classes & _CLOCK or not plan.deterministic():
+        told = f"{field}: it gives another value when a batch is repeated; let the query make it a column"
+        raise BrokenTask(told, rule="repeatable")
