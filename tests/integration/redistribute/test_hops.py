@@ -110,7 +110,9 @@ def test_no_topic_says_that_a_batch_was_read_before_it_has_its_rows(
     """1. A task that passes rows on has written to both of its topics. 2. In the next batch the first has the rows, and
     a function holds up the second, which speaks of that batch only with its rows."""
     events = Events(kafka.bootstrap, make_topic(kafka.bootstrap, KEY_GROUPS), Keys(runtime.spark, "spark"))
+    # Of one task: a batch has all rows of the second step, or none.
     (first,) = _chain(runtime, kafka.bootstrap, events.topic, 2)[:1]
+    first.config = first.config.model_copy(update={"task_count": 1})
     topics = [make_topic(kafka.bootstrap, 1) for _ in range(2)]
     sides = {
         "a": {"output": {"type": "kafka", "topic": topics[0]}},
