@@ -12,6 +12,7 @@ from penstock.store.engine import transaction
 from penstock.wire.job_client import JobClient
 from penstock.wire.lineage import Lineage
 from services.job_service.store import flows
+from services.job_service.store.analyses import topics_written
 from tests.integration.job_service.test_flows import TABLE, reading
 from tests.integration.test_at_size import rows_read
 from tests.support.cli.shell import Shell
@@ -84,6 +85,29 @@ def test_flows_that_an_earlier_release_left_are_read_from_the_configuration(
     with transaction(service.engine) as connection:
         connection.execute(text("UPDATE flows SET dead_letters = NULL, folder = NULL"))
     assert client.lineage("count") == before
+
+
+def test_the_places_of_side_outputs_are_in_the_graph(client: JobClient, service: RunningJobService) -> None:
+    """1. Their topics lead to readers, and tables to jobs that read them, also one that is shared. 2. A list by topic
+    has the job, and an analysis knows that the job makes the topic."""
+    sides = {
+        "part": {"output": {"type": "kafka", "topic": "part"}},
+        "shared": {"output": {**TABLE["output"], "allow_other_writers": True}},
+    }
+    client.put_job("split", {**reading("raw", "rows"), "side_outputs": sides}, verify=False)
+    client.put_job("next", reading("part", "done"), verify=False)
+    table = {"path": "file:/out/hello", "format": "delta"}
+    client.put_job("join", {**reading("other", "joined"), "tables": {"t": table}}, verify=False)
+    found = client.lineage("split")
+    assert distances(found) == {"split": 0, "join": 1, "next": 1}
+    assert {use for use in uses(found) if use[:2] == ("split", "writes")} == {
+        ("split", "writes", place) for place in ("rows", "part", "/out/hello")
+    }
+    assert distances(client.lineage("next")) == {"split": -1, "next": 0}
+    assert distances(client.lineage("join")) == {"split": -1, "join": 0}
+    assert [job.job for job in client.list_jobs(topic="part")] == ["next", "split"]
+    with transaction(service.engine) as connection:
+        assert topics_written(connection, besides="next") == {"rows", "part", "joined"}
 
 
 def test_a_loop_that_is_allowed_ends(client: JobClient) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import random
+import time
 from collections import Counter
 from collections.abc import Sequence
 from datetime import timedelta
@@ -12,8 +14,12 @@ from typing import Any
 import pytest
 
 from penstock.config.model import JobConfig
+from penstock.control.process import wait_until
 from penstock.local.kafka import EmbeddedKafka
-from penstock.spark.task import Runtime
+from penstock.spark.redistribute.positions import task_specs
+from penstock.spark.task import RunningTask, Runtime
+from tests.support.kafka.sink import committed
+from tests.support.spark import batch_functions
 from tests.support.spark.hosts import make_topic
 from tests.support.spark.redistribution import (
     BEGIN,
@@ -95,6 +101,60 @@ def test_a_reader_of_a_side_output_waits_for_the_slowest_task(
     reader.run()
     assert _counts(kafka.bootstrap, reader) == _expected(rows)
     assert runtime.spark.read.format("delta").load(str(tmp_path / "table")).count() == len(rows) + len(_closing(events))
+
+
+@pytest.mark.long  # longer than an idle query is silent
+def test_no_topic_says_that_a_batch_was_read_before_it_has_its_rows(
+    runtime: Runtime, kafka: EmbeddedKafka, tmp_path: Path
+) -> None:
+    """1. A task that passes rows on has written to both of its topics. 2. In the next batch the first has the rows, and
+    a function holds up the second, which speaks of that batch only with its rows."""
+    events = Events(kafka.bootstrap, make_topic(kafka.bootstrap, KEY_GROUPS), Keys(runtime.spark, "spark"))
+    # Of one task: a batch has all rows of the second step, or none.
+    (first,) = _chain(runtime, kafka.bootstrap, events.topic, 2)[:1]
+    first.config = first.config.model_copy(update={"task_count": 1})
+    topics = [make_topic(kafka.bootstrap, 1) for _ in range(2)]
+    sides = {
+        "a": {"output": {"type": "kafka", "topic": topics[0]}},
+        "b": {"output": {"type": "foreach_batch", "python": f"{batch_functions.__name__}:waits"}},
+    }
+    middle = {"type": "kafka", "topic": topics[1]}
+    more = {"query": _SHUFFLE, "side_outputs": sides, "args": {"folder": str(tmp_path)}}
+    config = job_config({"events": first.config.output.topic}, "spark", middle, **more)
+    source = {"event_time_column": None, "watermark_delay": None, "key_columns": ("v",)}
+    inputs = {"events": config.inputs["events"].model_copy(update=source)}
+    job = Job(runtime, config.model_copy(update={"inputs": inputs}))
+    _pass_on(first, events, 0)
+    task = RunningTask(runtime, task_specs(job.name, job.layout)[0], epoch=1)
+    task.start()
+    try:
+        early = wait_until(lambda: _newest_marks(kafka.bootstrap, topics, 1), 60, "marks of both topics")
+        (tmp_path / "wait").touch()
+        _pass_on(first, events, 5000)
+        wait_until((tmp_path / "waits").exists, 60, "the function to wait")
+        time.sleep(5)
+        held = _newest_marks(kafka.bootstrap, topics, 1)
+        (tmp_path / "wait").unlink()
+        late = wait_until(lambda: _newest_marks(kafka.bootstrap, topics, early[1] + 1), 60, "the mark of the batch")
+    finally:
+        task.stop(finish_pending=False)
+    assert held[0] > early[0]
+    assert held[1] == early[1] < held[0]
+    assert late[1] == late[0]
+
+
+def _pass_on(first: Job, events: Events, seconds: float) -> None:
+    events.add((key, 1, seconds) for key in events.keys.one_of_each_group())
+    first.run()
+
+
+def _newest_marks(bootstrap: str, topics: Sequence[str], least: int) -> list[int]:
+    """The times of the newest marks of the topics; nothing while one is below `least`."""
+    found = []
+    for topic in topics:
+        marks = [json.loads(message.value() or b"{}") for message in committed(bootstrap, f"{topic}.penstock-marks")]
+        found.append(max((mark.get("t", 0) for mark in marks), default=0))
+    return found if min(found) >= least else []
 
 
 def _chain(runtime: Runtime, bootstrap: str, topic: str, hops: int) -> list[Job]:

@@ -113,14 +113,16 @@ def test_rows_by_key_are_in_each_place_as_of_the_last_batch(
     spark: SparkSession, settings: SparkSettings, tmp_path: Path
 ) -> None:
     """1. Sums of a query with state go by key into three tables, one of which has doubles. 2. The last batch comes
-    again, and then another one."""
+    again, and then another one: only the topic at least once has the rows of that batch twice."""
     sums = delays(tmp_path / "feed")
     double = SideOutput(
         columns=("dest", "2 * delay AS delay"), output=PostgresOutput(table="doubles", upsert_columns=("dest",))
     )
     few = SideOutput(where="dest > 'A'", output=DeltaOutput(path=str(tmp_path / "few"), upsert_columns=("dest",)))
     main = DeltaOutput(path=str(tmp_path / "all"), upsert_columns=("dest",))
-    spec = sink_task(main, side_outputs={"double": double, "few": few}, output_mode="update")
+    again = KafkaOutput(topic=make_topic(settings.kafka_bootstrap, 1), delivery="at_least_once")
+    sides = {"double": double, "few": few, "again": SideOutput(output=again)}
+    spec = sink_task(main, side_outputs=sides, output_mode="update")
 
     def run() -> None:
         frame = sums.frame(spark).groupBy("dest").sum("delay").withColumnRenamed("sum(delay)", "delay")
@@ -140,6 +142,8 @@ def test_rows_by_key_are_in_each_place_as_of_the_last_batch(
         noted = connection.execute("SELECT job, batch_id FROM penstock_batches").fetchall()
     assert found == {dest: 2 * delay for dest, delay in expected.items()}
     assert noted == [("job/double", 2)]
+    # Each of four batches, one of which came twice.
+    assert found_in(spark, settings, again) == Counter(dict.fromkeys("ABC", 4))
 
 
 def found_in(spark: SparkSession, settings: SparkSettings, output: Output) -> Counter[str]:

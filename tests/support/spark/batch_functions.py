@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -55,3 +56,11 @@ def ends_once(frame: DataFrame, batch_id: int, series: str, args: Mapping[str, A
     if args.get("breaks") and not mark.exists():
         mark.touch()
         raise RuntimeError(f"batch {batch_id} of {series} ends here")
+
+
+def waits(frame: DataFrame, batch_id: int, series: str, args: Mapping[str, Any]) -> None:
+    """Returns when the folder has no file `wait`; says that it waits."""
+    folder = Path(args["folder"])
+    while (folder / "wait").exists():
+        (folder / "waits").touch()
+        time.sleep(0.1)

@@ -103,12 +103,13 @@ def windows_of(rows: Iterable[tuple[str, int, float]]) -> list[tuple[str, int]]:
 
 def pack_ends_of_hosts(folder: Path, kills: int) -> dict[str, Any]:
     """A function that kills its host so often, each time for another batch: the fields of a job that has it."""
-    source = folder / "ends"
+    name = f"ends_{kills}"  # a process loads a module once
+    source = folder / name
     source.mkdir()
-    (source / "ends.py").write_text(_ENDS_HOSTS)
+    (source / f"{name}.py").write_text(_ENDS_HOSTS)
     pack(source, "ends", "1", folder / "packages")
     args = {"folder": str(folder), "kills": kills}
-    return {"function": "ends:ends", "package": {"name": "ends", "version": "1"}, "args": args}
+    return {"function": f"{name}:ends", "package": {"name": "ends", "version": "1"}, "args": args}
 
 
 def make_job(places: Places, events: Events, names: Collection[str] | None = None, **more: Any) -> Job:
