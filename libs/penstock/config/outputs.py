@@ -7,10 +7,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 
-from penstock.config.model import MAIN, JobConfig
+from penstock.config.model import MAIN, DeltaOutput, FunctionOutput, JobConfig, KafkaOutput, PostgresOutput
 from penstock.config.problems import Problem
 
-_FIELDS = re.compile(r"(?<![\w.])output(?=\.[a-z])")
+_NAMES = sorted(
+    {name for model in (KafkaOutput, DeltaOutput, PostgresOutput, FunctionOutput) for name in model.model_fields}
+)
+# Where a text names a field of the output: not in a path, nor in the name of a topic or table.
+_FIELDS = re.compile(rf"(?:^|(?<=[\s(]))output(?=\.(?:{'|'.join(_NAMES)})\b)|^output(?=: )")
 
 
 def each_output(config: JobConfig) -> Iterator[tuple[str, JobConfig]]:

@@ -6,6 +6,7 @@ at the clock nor at chance. What the text shows is refused here, without Spark; 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from functools import lru_cache
 from typing import NamedTuple
@@ -21,10 +22,19 @@ UNREPEATABLE = frozenset(
     {
         *("rand", "random", "randn", "randstr", "uniform", "uuid", "shuffle", "monotonically_increasing_id"),
         *("current_date", "curdate", "current_time", "current_timestamp", "current_datetime", "now", "localtimestamp"),
-        *("localtime", "spark_partition_id", "input_file_name", "input_file_block_start", "input_file_block_length"),
+        *(
+            "aes_encrypt",
+            "localtime",
+            "spark_partition_id",
+            "input_file_name",
+            "input_file_block_start",
+            "input_file_block_length",
+        ),
     }
 )
 """Functions that give another value when the batch is repeated."""
+SPECIAL_TIMES = re.compile(r"\s*(now|today|tomorrow|yesterday)\b", re.IGNORECASE)
+"""Texts that Spark takes for another time at each run, as a date or timestamp."""
 _PARTS = {"expressions", "from_", "where"}
 _TABLE = "result"
 
@@ -57,18 +67,27 @@ def _places(config: JobConfig) -> Iterator[Problem]:
         place = _place(output)
         if place is None:
             continue
-        leaf, *key = place
-        if tuple(key) in taken:
-            detail = f"{field}.{leaf}: {taken[tuple(key)]} goes there already; each output of a job needs another place"
-            yield Problem(f"{field}.{leaf}", "place_taken", detail)
-        taken.setdefault(tuple(key), field)
+        there = next((other for known, other in taken.items() if _meet(place, known)), None)
+        if there is not None:
+            leaf = f"{field}.{place[0]}"
+            detail = f"{leaf}: {there} goes there already; each output of a job needs another place"
+            yield Problem(leaf, "place_taken", detail)
+        taken.setdefault(place, field)
+
+
+def _meet(place: tuple[object, ...], other: tuple[object, ...]) -> bool:
+    """Whether two places are one, or a folder is in the other one."""
+    if place[0] != other[0] or place[0] != "path":
+        return place == other
+    one, two = (f"{path}/" for _, path in (place, other))
+    return one.startswith(two) or two.startswith(one)
 
 
 def _place(output: Output) -> tuple[object, ...] | None:
     """The field that says where an output goes, and what is equal where the place is the same."""
     match output:
         case KafkaOutput():
-            return "topic", output.full_topic
+            return "topic", output.cluster, output.topic
         case DeltaOutput() | FilesOutput():
             return "path", place_of(output.path) or output.path
         case PostgresOutput():
@@ -108,7 +127,8 @@ def _why_not_of_a_row(query: exp.Query) -> _Told | None:
     if query.find(exp.AggFunc, exp.Window) is not None:
         return _Told("per_row", " may have no aggregate and no window function: it sees the columns of one row")
     calls = {name for call in query.find_all(exp.Func) for name in _names(call)}
-    found = sorted(calls & UNREPEATABLE)
+    casts = [cast.this for cast in query.find_all(exp.Cast) if isinstance(cast.this, exp.Literal)]
+    found = sorted(calls & UNREPEATABLE) + [f"'{text.this}'" for text in casts if SPECIAL_TIMES.match(text.this)]
     if found:
         told = f": {found[0]} gives another value when a batch is repeated; let the query make it a column"
         return _Told("repeatable", told)

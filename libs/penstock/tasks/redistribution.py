@@ -128,11 +128,15 @@ class CopyRequest(LayoutChange):
 
 
 class SealRequest(HostRequest):
-    """Nothing of `layout` may ever commit again: neither to its checkpoints nor to what its sinks fence."""
+    """Nothing of `layout` may ever commit again: neither to its checkpoints nor to what its sinks fence.
+
+    `target`: what the job has instead, where its outputs are others: readers of topics that it left wait for it no more.
+    """
 
     kind: Literal["seal"] = "seal"
     job: Name
     layout: Layout
+    target: JobConfig | None = Field(None, exclude_if=lambda target: target is None)
 
     @property
     def key_number(self) -> int:

@@ -11,6 +11,7 @@ from penstock.config.model import ChangeKind, JobConfig
 from penstock.tasks.host_task import REDISTRIBUTE
 from penstock.tasks.redistribution import CopyRequest, Layout, RedistributionRequest, SealRequest
 from penstock.tasks.selectors import selector_of
+from penstock.tasks.sinks import outputs_of
 from penstock.tasks.spec import key_group_ranges
 from services.state_syncer.decide.progress import QUIESCED_STEPS, Plan, PlanRow, Step
 from services.state_syncer.decide.view import Config, JobView, Running
@@ -94,7 +95,8 @@ def request_of(
     """
     source = layout(running.generation, running.config)
     if plan.step is Step.SEAL:
-        return SealRequest(job=job, layout=source)
+        other = None if outputs_of(plan.config) == outputs_of(running.config) else JobConfig.model_validate(plan.config)
+        return SealRequest(job=job, layout=source, target=other)
     if plan.generation is None:
         raise ValueError(f"the plan of {job} has taken no generation")
     restore = plan.restore

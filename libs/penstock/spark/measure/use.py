@@ -25,8 +25,8 @@ class Use(NamedTuple):
 
 
 def use_of(record: Mapping[str, Any], outputs: Collection[Output]) -> Use:
-    """Parses a record of `QueryWatch.use`. Bytes are None when records were counted but their bytes were not, and where
-    one of the outputs counts none."""
+    """Parses a record of `QueryWatch.use`. Bytes are None when records were counted but their bytes were not, where the
+    output counts none, and with several outputs: Spark counts the kept rows again as read by each."""
     read, written = _counted(record["recordsRead"], record["bytesRead"]), _written(record, outputs)
     network_bytes = None if read is None or written is None else read + written
     return Use(record["run"], record["cpuNanos"] / 1e9, network_bytes)
@@ -76,14 +76,11 @@ def memory_of(tasks: Mapping[str, Kept], heap_bytes: int | None) -> dict[str, di
 def _written(record: Mapping[str, Any], outputs: Collection[Output]) -> int | None:
     """Rows for Postgres leave Spark as task results. Spark's own Kafka sink counts no bytes, and a function may send
     rows in any way."""
-    if any(map(_counts_nothing, outputs)):
+    if len(outputs) != 1 or any(map(_counts_nothing, outputs)):
         return None
-    to_postgres = sum(isinstance(output, PostgresOutput) for output in outputs)
-    results = int(record["resultBytes"]) if to_postgres else 0
-    if to_postgres == len(outputs):
-        return results
-    counted = _counted(record["recordsWritten"], record["bytesWritten"])
-    return None if counted is None else counted + results
+    if any(isinstance(output, PostgresOutput) for output in outputs):
+        return int(record["resultBytes"])
+    return _counted(record["recordsWritten"], record["bytesWritten"])
 
 
 def _counts_nothing(output: Output) -> bool:

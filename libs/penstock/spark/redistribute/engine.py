@@ -17,16 +17,21 @@ from contextlib import contextmanager
 from functools import partial
 from time import monotonic
 
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+
+from penstock.control.errors import BrokenTask, Unavailable
 from penstock.control.logs import logger
+from penstock.spark.failures import failure_of
 from penstock.spark.fence import Mark
 from penstock.spark.redistribute.bus import InputEnds
 from penstock.spark.redistribute.copy import finish_copy
-from penstock.spark.redistribute.gone import pending_written_by
 from penstock.spark.redistribute.keys import state_keys
 from penstock.spark.redistribute.move import Moved, StateMover, rows
 from penstock.spark.redistribute.new import NewGeneration
 from penstock.spark.redistribute.offsets import SourceOffsets, grown, merged, require_growth, sliced
 from penstock.spark.redistribute.old import OldGeneration
+from penstock.spark.redistribute.pending_outputs import pending_written_by, without_removed
 from penstock.spark.redistribute.positions import Position, SavedGeneration, task_specs
 from penstock.spark.redistribute.seal import require_sealable
 from penstock.spark.redistribute.stores import metadata_for, operators_of
@@ -100,15 +105,34 @@ class _Redistribution:
             # Unread rows of tasks whose watermark is below the greatest may be late.
             return positions, {"behind": len(saved.lagging(positions, lambda _: False))}
         require_sealable(self._runtime, layout)
-        old = OldGeneration(self._runtime, self._request.job, self._written_by(layout), _mark_of(self._request))
         with self._phase("finish"):
-            old.take_over()
-            settled = old.finish_pending()
+            old, settled = self._finished(layout)
         with self._phase("level"):
             levelled = old.level(layout.config.completeness)
         # Tasks that read on may have taken topics in.
         self._notes = old.notes()
         return old.positions(), {"settled": settled, **levelled}
+
+    def _finished(self, layout: Layout) -> tuple[OldGeneration, int]:
+        """The old generation without pending batches, and how many it had. Where one cannot end in all outputs, it ends
+        in those that stay: so a side output that fails can be removed."""
+        every = self._written_by(layout)
+        old = self._taken_over(every)
+        try:
+            return old, old.finish_pending()
+        except (BrokenTask, Unavailable, PySparkException, Py4JJavaError) as error:
+            staying = without_removed(every.config, self._request.target.config)
+            if staying == every.config:
+                raise
+            removed = sorted(every.config.side_outputs.keys() - staying.side_outputs.keys())
+            log.warning("a pending batch ends without removed outputs", removed=removed, error=failure_of(error).error)
+        old = self._taken_over(every.model_copy(update={"config": staying}))
+        return old, old.finish_pending()
+
+    def _taken_over(self, layout: Layout) -> OldGeneration:
+        old = OldGeneration(self._runtime, self._request.job, layout, _mark_of(self._request))
+        old.take_over()
+        return old
 
     def _written_by(self, layout: Layout) -> Layout:
         """The source, without outputs on Kafka clusters that are gone."""

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from py4j.protocol import Py4JJavaError
 
 from penstock.config.model import KafkaOutput
+from penstock.config.topics import topic_and_cluster
 from penstock.control.errors import Unavailable
 from penstock.control.logs import logger
 from penstock.kafka.access import CLUSTERS, Kafka
@@ -14,8 +15,8 @@ from penstock.spark.checkpoint import METADATA, last_offset, new_id
 from penstock.spark.failures import failure_of
 from penstock.spark.files import Files
 from penstock.spark.hadoop import CheckpointWriter
-from penstock.spark.producers import series_outputs
-from penstock.spark.sinks.kafka import seal_series, transactional_id_prefix
+from penstock.spark.producers import marked_topics, series_outputs
+from penstock.spark.sinks.kafka import end_marks, seal_series, transactional_id_prefix
 from penstock.spark.task import Runtime
 from penstock.spark.topics import described
 from penstock.tasks.redistribution import Layout, SealRequest
@@ -37,6 +38,7 @@ def seal(runtime: Runtime, request: SealRequest) -> None:
         _seal_checkpoint(runtime, request, index)
     for side, output in _sealed_outputs(runtime, layout):
         _seal_output(runtime, request, side, output)
+    _leave_topics(runtime, request)
     log.info("generation sealed", job=request.job, generation=layout.generation)
 
 
@@ -74,6 +76,17 @@ def _seal_output(runtime: Runtime, request: SealRequest, side: str | None, outpu
             seal_series(runtime.spark, kafka, transactional_id_prefix(request.job, index, layout.generation, side))
     except Py4JJavaError as error:
         raise Unavailable(_waits_for(kafka, layout, failure_of(error).error)) from error
+
+
+def _leave_topics(runtime: Runtime, request: SealRequest) -> None:
+    """The last mark of the job for each topic that it writes no more. None of its rows can come there: it is sealed."""
+    if request.target is None:
+        return
+    kept = marked_topics(request.target)
+    for topic in marked_topics(request.layout.config):
+        name, cluster = topic_and_cluster(topic)
+        if topic not in kept and cluster not in runtime.settings.gone_clusters:
+            end_marks(runtime.settings.cluster(cluster), name, request.job, request.layout.generation)
 
 
 def _waits_for(kafka: Kafka, layout: Layout, why: str) -> str:

@@ -82,7 +82,9 @@ class Batches:
         rows are computed, once, whatever the function does with them, or the next batch would not find its state.
         """
         with kept(frame) as rows:
-            call = _Call(lambda: self._function(rows, batch_id))
+            # A frame of its own: the function may keep it and let go of it, as is usual, and these rows stay.
+            own = rows.select("*")
+            call = _Call(lambda: self._function(own, batch_id))
             with interruptible(self._task_id, call.stop):
                 call.run()
             rows.count()

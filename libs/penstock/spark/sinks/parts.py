@@ -6,6 +6,7 @@ at what changes: `penstock.config.side_rules` refuses what the text shows, this 
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,6 +17,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from penstock.config.model import MAIN, JobConfig, SideOutput
+from penstock.config.side_rules import SPECIAL_TIMES
 from penstock.control.errors import BrokenTask
 from penstock.spark.failures import reason_of
 from penstock.spark.sinks.context import require_distinct_columns
@@ -25,6 +27,11 @@ _OPERATOR = re.compile(r'"class":"[\w.$]*\.plans\.logical\.(\w+)"')
 _OF_ONE_ROW = {"Project", "Filter"}
 _SUBQUERIES = {"ScalarSubquery", "Exists", "ListQuery", "LateralSubquery", "FunctionTableSubqueryArgumentExpression"}
 _CLOCK = {"CurrentTimestamp", "Now", "CurrentDate", "CurrentTime", "LocalTimestamp", "CurrentBatchTimestamp"}
+# Encrypts with a random vector, though Spark takes it for deterministic.
+_CHANCE = {"AesEncrypt"}
+# Of the session in which the query was made: the session of a batch has none.
+_OF_THE_SESSION = {"ScalaUDF", "VariableReference", "HiveSimpleUDF", "HiveGenericUDF"}
+_TIMES = ("date", "timestamp", "timestamp_ntz")
 
 
 def part_of(frame: DataFrame, side: SideOutput | None) -> DataFrame:
@@ -74,15 +81,48 @@ def _require_one_row(part: DataFrame, field: str) -> None:
     plan: Any = part._jdf.queryExecution().analyzed()
     text = str(plan.toJSON())
     classes = classes_in(text)
-    foreign = sorted(classes & (FOREIGN_CODE | FOREIGN_FILES)) + [name for name in FILE_OPTIONS if name in text.lower()]
+    foreign = sorted(classes & (FOREIGN_CODE | FOREIGN_FILES | _OF_THE_SESSION))
+    foreign += sorted(name for name in classes if name.startswith("PythonUD"))
+    foreign += [name for name in FILE_OPTIONS if name in text.lower()]
     if foreign:
-        told = f"{field}: it may run no code of its own and read no file: {', '.join(foreign)}"
+        told = f"{field}: it may run no code of its own, read no file and no variable: {', '.join(foreign)}"
         raise BrokenTask(told, rule="foreign_code")
     above = set(_OPERATOR.findall(text)) - _OF_ONE_ROW - {"LocalRelation"}
     if above or classes & _SUBQUERIES:
         what = ", ".join(sorted(above)) or "a query"
         told = f"{field}: it must see the columns of one row and give one row, without {what}"
         raise BrokenTask(told, rule="per_row")
-    if classes & _CLOCK or not plan.deterministic():
+    if classes & (_CLOCK | _CHANCE) or names_the_time(json.loads(text)) or not plan.deterministic():
         told = f"{field}: it gives another value when a batch is repeated; let the query make it a column"
         raise BrokenTask(told, rule="repeatable")
+
+
+def names_the_time(plan: Any) -> bool:
+    """Whether a plan, as Spark's JSON, makes a date or timestamp of a constant text that may be `now` and the like.
+
+    An expression is a list of nodes there, each followed by its children. Pure.
+    """
+    if isinstance(plan, dict):
+        return any(map(names_the_time, plan.values()))
+    if not isinstance(plan, list):
+        return False
+    casts = (place for place, node in enumerate(plan) if isinstance(node, dict) and node.get("dataType") in _TIMES)
+    return any(_may_be_now(_below(plan, place)) for place in casts) or any(map(names_the_time, plan))
+
+
+def _below(nodes: list[Any], place: int) -> list[dict[str, Any]]:
+    """The nodes below one in its list."""
+    left, end = int(nodes[place].get("num-children", 0)), place + 1
+    while left and end < len(nodes):
+        left += int(nodes[end].get("num-children", 0)) - 1
+        end += 1
+    return nodes[place + 1 : end]
+
+
+def _may_be_now(nodes: list[dict[str, Any]]) -> bool:
+    classes = {str(node.get("class", "")).rpartition(".")[2] for node in nodes}
+    if not nodes or "AttributeReference" in classes:
+        return False
+    if len(nodes) > 1:
+        return any(node.get("dataType") == "string" for node in nodes)
+    return nodes[0].get("dataType") == "string" and SPECIAL_TIMES.match(str(nodes[0].get("value"))) is not None

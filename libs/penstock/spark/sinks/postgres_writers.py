@@ -114,5 +114,5 @@ def _taken(table: str, others: list[str]) -> str:
     return (
         f"output.table: {first_few(others)} also writes to {table} by key, and each job would replace rows of the "
         "other. Choose another table. If this is meant, set output.allow_other_writers in all these jobs. If that job "
-        f"is deleted: DELETE FROM penstock_writers WHERE job = '{others[0]}'"
+        f"is deleted, or writes there no more: DELETE FROM penstock_writers WHERE job = '{others[0]}'"
     )

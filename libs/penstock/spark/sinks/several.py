@@ -64,6 +64,9 @@ def naming(field: str) -> Iterator[None]:
         if told == error.detail:
             raise
         raise type(error)(told, **error.extra) from error
+    except Exception as error:
+        error.add_note(f"in {field}")
+        raise
 
 
 class Several:

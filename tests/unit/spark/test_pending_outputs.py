@@ -1,11 +1,11 @@
-"""Where the pending batch of a job goes when the Kafka cluster of an output is gone for good."""
+"""Where the pending batch of a job goes when an output cannot take it."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from penstock.config.model import JobConfig
-from penstock.spark.redistribute.gone import pending_written_by
+from penstock.spark.redistribute.pending_outputs import pending_written_by, without_removed
 
 TABLE = {"type": "delta", "path": "/tables/a"}
 
@@ -39,3 +39,8 @@ def test_a_side_output_whose_cluster_is_gone_is_the_new_one_of_its_name_or_none(
     source = job(TABLE, b=topic("b", "us"), c=topic("c", "us"))
     target = job(topic("x"), c=topic("c"), d=topic("d"))
     assert pending_written_by(source, target, {"us"}) == job(TABLE, c=topic("c"))
+
+
+def test_a_removed_side_output_may_be_left_out():
+    source = job(TABLE, b=topic("b"), c=topic("c"))
+    assert without_removed(source, job(topic("x"), c=topic("d"))) == job(TABLE, c=topic("c"))

@@ -1,4 +1,4 @@
-"""Outputs on Kafka clusters that an operator has declared gone for good (kafka/CLUSTERS.md). Pure."""
+"""By which outputs the pending batches of an old generation end, when some of them cannot take any. Pure."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from penstock.config.model import JobConfig, KafkaOutput, Output
 
 
 def pending_written_by(source: JobConfig, target: JobConfig, gone: Collection[str]) -> JobConfig:
-    """The configuration by which the pending batches of `source` end: an output whose cluster is gone is that of
-    `target` in its place; a side output that `target` does not have is left out."""
+    """`source` without outputs on Kafka clusters that an operator has declared gone for good (kafka/CLUSTERS.md): in
+    their places are those of `target`, or none where it has none."""
     sides = {}
     for name, side in source.side_outputs.items():
         if not _is_gone(side.output, gone):
@@ -18,6 +18,12 @@ def pending_written_by(source: JobConfig, target: JobConfig, gone: Collection[st
             sides[name] = target.side_outputs[name]
     output = target.output if _is_gone(source.output, gone) else source.output
     return source.model_copy(update={"output": output, "side_outputs": sides})
+
+
+def without_removed(source: JobConfig, target: JobConfig) -> JobConfig:
+    """`source` without the side outputs that `target` does not have."""
+    sides = {name: side for name, side in source.side_outputs.items() if name in target.side_outputs}
+    return source.model_copy(update={"side_outputs": sides})
 
 
 def _is_gone(output: Output, gone: Collection[str]) -> bool:
