@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-import time
 from collections import Counter
 from collections.abc import Sequence
 from datetime import timedelta
@@ -14,6 +13,7 @@ from typing import Any
 import pytest
 
 from penstock.config.model import JobConfig
+from penstock.control.clock import SystemClock
 from penstock.control.process import wait_until
 from penstock.local.kafka import EmbeddedKafka
 from penstock.spark.redistribute.positions import task_specs
@@ -39,6 +39,7 @@ _WINDOW = {
     "sql": "SELECT window.end AS until, v, count(*) AS c FROM events GROUP BY window(at, '20 seconds'), v",
 }
 _FAR_S = 1_000_000
+_LONGER_THAN_SILENCE_S = 5.0
 
 
 @pytest.mark.long
@@ -132,7 +133,9 @@ def test_no_topic_says_that_a_batch_was_read_before_it_has_its_rows(
         (tmp_path / "wait").touch()
         _pass_on(first, events, 5000)
         wait_until((tmp_path / "waits").exists, 60, "the function to wait")
-        time.sleep(5)
+        clock = SystemClock()
+        over = clock.monotonic() + _LONGER_THAN_SILENCE_S
+        wait_until(lambda: clock.monotonic() > over, 60, "idle topics to say how far they are")
         held = _newest_marks(kafka.bootstrap, topics, 1)
         (tmp_path / "wait").unlink()
         late = wait_until(lambda: _newest_marks(kafka.bootstrap, topics, early[1] + 1), 60, "the mark of the batch")

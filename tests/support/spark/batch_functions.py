@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame
+
+from penstock.control.process import wait_until
 
 began = threading.Event()
 called: list[tuple[str, int]] = []
@@ -61,6 +62,6 @@ def ends_once(frame: DataFrame, batch_id: int, series: str, args: Mapping[str, A
 def waits(frame: DataFrame, batch_id: int, series: str, args: Mapping[str, Any]) -> None:
     """Returns when the folder has no file `wait`; says that it waits."""
     folder = Path(args["folder"])
-    while (folder / "wait").exists():
+    if (folder / "wait").exists():
         (folder / "waits").touch()
-        time.sleep(0.1)
+        wait_until(lambda: not (folder / "wait").exists(), 60, "the file to go")
