@@ -89,7 +89,8 @@ def _place(output: Output) -> tuple[object, ...] | None:
         case KafkaOutput():
             return "topic", output.cluster, output.topic
         case DeltaOutput() | FilesOutput():
-            return "path", place_of(output.path) or output.path
+            place = place_of(output.path)
+            return "path", output.path if place is None else "{}://{}{}".format(*place)
         case PostgresOutput():
             return "table", output.connection, output.table.removeprefix("public.")
     return None

@@ -130,7 +130,7 @@ class CopyRequest(LayoutChange):
 class SealRequest(HostRequest):
     """Nothing of `layout` may ever commit again: neither to its checkpoints nor to what its sinks fence.
 
-    `target`: what the job has instead, where its outputs are others: readers of topics that it left wait for it no more.
+    `target`: what the job has instead, where its outputs are others: readers of topics that it left do not wait for it.
     """
 
     kind: Literal["seal"] = "seal"

@@ -7,9 +7,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import psycopg
 import pytest
 from pyspark.errors import StreamingQueryException
 
+from penstock.control.errors import BrokenTask
 from penstock.local.kafka import EmbeddedKafka
 from penstock.spark.host.exits import ExitReason
 from penstock.spark.redistribute.engine import redistribute
@@ -188,3 +190,29 @@ def test_a_job_gets_its_first_side_output_and_loses_its_last(places: Places, eve
     job.run()
     assert places.topic(places.main) == expected(windows_of(given))["main"]
     assert places.topic(places.part) == Counter({row: times for row, times in second.items() if row[0] < "k3"})
+
+
+@pytest.mark.long
+def test_a_side_output_that_fails_can_be_removed(places: Places, events: Events, tmp_path: Path) -> None:
+    """1. A batch is pending, and one of the outputs takes nothing any more. 2. A rescale that keeps it is refused.
+    3. One that removes it ends the batch in the others, once."""
+    job = make_job(places, events, task_count=2, args={"folder": str(tmp_path)})
+    given = rows(events, 0, 200)
+    job.run()
+    forget_last_commit(job.checkpoint(0))
+    with psycopg.connect(places.url) as connection:
+        connection.execute(f"ALTER TABLE {places.table} RENAME COLUMN doubled TO other".encode())
+    with pytest.raises(BrokenTask, match=r"side_outputs\.late\.output"):
+        job.rescale(task_count=3)
+    staying = {name: side for name, side in job.config.side_outputs.items() if name != "late"}
+    job.config = job.config.model_copy(update={"task_count": 2})
+    assert job.rescale(side_outputs=staying, task_count=3).settled == 1
+    given += rows(events, 200, 400)
+    close_all(events)
+    job.run()
+    whole = expected(windows_of(given))
+    assert (places.topic(places.main), places.few(), places.topic(places.part)) == (
+        whole["main"],
+        whole["few"],
+        whole["part"],
+    )

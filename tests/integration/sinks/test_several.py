@@ -11,7 +11,8 @@ from typing import Any
 import psycopg
 import pytest
 from pydantic import TypeAdapter
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from penstock.config.model import DeltaOutput, KafkaOutput, Output, PostgresOutput, SideOutput
 from penstock.control.errors import BrokenTask
@@ -19,6 +20,8 @@ from penstock.local.kafka import EmbeddedKafka
 from penstock.spark.analysis.problem_of import problem_of
 from penstock.spark.settings import SparkSettings
 from penstock.spark.sinks import check, writer
+from penstock.spark.sinks.context import kept
+from penstock.spark.sinks.foreach_batch import Batches
 from penstock.spark.sinks.postgres_connections import pool_of
 from tests.support.kafka.sink import committed
 from tests.support.spark.hosts import make_topic
@@ -50,6 +53,12 @@ def settings(kafka: EmbeddedKafka, empty_database_url: str) -> Iterator[SparkSet
         ({"columns": ["explode(array(1, 2)) AS n"]}, "columns", "per_row"),
         ({"columns": ["dest", "upper(dest) AS DEST"]}, "columns", "distinct_columns"),
         ({"columns": ["unix_timestamp() AS at"]}, "columns", "repeatable"),
+        ({"columns": ["CAST(concat('n', 'ow') AS TIMESTAMP) AS at"]}, "columns", "repeatable"),
+        ({"columns": ["date('today') AS day"]}, "columns", "repeatable"),
+        ({"columns": ["to_timestamp('now') AS at"]}, "columns", "repeatable"),
+        ({"columns": ["aes_encrypt(dest, '0000111122223333') AS hidden"]}, "columns", "repeatable"),
+        ({"where": "registered(delay) > 1"}, "where", "foreign_code"),
+        ({"where": "delay > declared"}, "where", "foreign_code"),
         ({"columns": ["from_csv(dest, 'a INT', map('mode', 'FAILFAST')).b AS b"]}, "columns", "field_not_found"),
     ],
 )
@@ -60,11 +69,35 @@ def test_what_does_not_look_at_one_row_is_refused_by_what_spark_makes_of_it(
     side = SideOutput(output=DeltaOutput(path=str(tmp_path / "few")), **fields)
     spec = sink_task(DeltaOutput(path=str(tmp_path / "all")), side_outputs={"few": side})
     frame = delays(tmp_path / "feed").frame(spark)
+    spark.udf.register("registered", lambda value: value, "bigint")
+    spark.sql("DECLARE OR REPLACE VARIABLE declared BIGINT DEFAULT 1")
     check(frame, spec.job, spec.config, NOWHERE)
     with pytest.raises(BrokenTask) as refused:
         check(frame, spec.job, spec.config, NOWHERE, _FIELD)
     problem = problem_of(refused.value, _FIELD, "can_run", "query.sql")
     assert (problem.field, problem.rule) == (f"side_outputs.few.{field}", rule)
+
+
+def test_a_time_that_is_written_as_a_text_is_the_same_for_each_batch(spark: SparkSession, tmp_path: Path) -> None:
+    times = ("CAST('2026-01-01' AS DATE) AS day", "to_timestamp('2026-01-01 10:00') AS at", "to_date(dest) AS of_text")
+    side = SideOutput(where="dest <> 'now'", columns=times, output=DeltaOutput(path=str(tmp_path / "few")))
+    spec = sink_task(DeltaOutput(path=str(tmp_path / "all")), side_outputs={"few": side})
+    check(delays(tmp_path / "feed").frame(spark), spec.job, spec.config, NOWHERE, _FIELD)
+
+
+def test_a_function_that_lets_go_of_its_rows_leaves_them_to_the_other_outputs(spark: SparkSession) -> None:
+    """Spark's own pages have `persist` and `unpersist` in such functions."""
+    counts: list[int] = []
+
+    def lets_go(frame: DataFrame, batch_id: int) -> None:
+        frame.persist()
+        counts.append(frame.count())
+        frame.unpersist()
+
+    with kept(spark.range(3).select("id", F.rand().alias("chance"))) as rows:
+        before = rows.collect()
+        Batches("t", lets_go).write(rows, 0)
+        assert (counts, rows.collect()) == ([3], before)
 
 
 def test_what_a_sink_finds_names_the_output(spark: SparkSession, tmp_path: Path) -> None:

@@ -109,6 +109,11 @@ _A = "side_outputs.a.output"
             "place_taken",
         ),
         (
+            with_sides({"output": {**DELTA, "path": "/side/a"}}, {"output": DELTA}),
+            "side_outputs.b.output.path",
+            "place_taken",
+        ),
+        (
             with_sides({"output": POSTGRES}, {"output": {**POSTGRES, "table": "public.side"}}),
             "side_outputs.b.output.table",
             "place_taken",
@@ -140,6 +145,9 @@ def test_the_text_of_a_problem_names_the_output() -> None:
         "Choose another topic, or set side_outputs.a.output.allow_loop"
     )
     assert about_output("output.topic: x", "output") == "output.topic: x"
+    assert about_output("output: no path", "side_outputs.a.output") == "side_outputs.a.output: no path"
+    alike = "output.path: file:/data/output.delta/x, topic output.clean: COMMENT ON TABLE output.path_of_all IS NULL"
+    assert about_output(alike, "side_outputs.a.output") == f"side_outputs.a.{alike}"
     assert about_output("its own output. side_outputs.b.output.topic", "side_outputs.a.output") == (
         "its own output. side_outputs.b.output.topic"
     )

@@ -41,3 +41,21 @@ def test_the_series_of_all_outputs_are_sealed_but_on_clusters_that_are_gone(
     layout = Layout(generation=7, config=config, ranges=key_group_ranges(config))
     seal.seal(runtime, SealRequest(job="j", layout=layout))
     assert found == sealed
+
+
+def test_readers_of_topics_that_the_job_writes_no_more_do_not_wait_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All but those on a cluster that is gone."""
+    ended: list[tuple[object, ...]] = []
+    monkeypatch.setattr(seal, "_seal_checkpoint", lambda runtime, request, index: None)
+    monkeypatch.setattr(seal, "seal_series", lambda session, kafka, prefix: None)
+    monkeypatch.setattr(seal, "end_marks", lambda *given: ended.append(given))
+    settings = SimpleNamespace(cluster=lambda name: name or "own", gone_clusters={"us"})
+    runtime = cast(Runtime, SimpleNamespace(settings=settings, spark=None))
+    gone = {"output": {"type": "kafka", "topic": "gone", "cluster": "us"}}
+    config = job_config("t", 4, {"type": "kafka", "topic": "mid"}, task_count=2, side_outputs={**_SIDES, "gone": gone})
+    layout = Layout(generation=7, config=config, ranges=key_group_ranges(config))
+    seal.seal(runtime, SealRequest(job="j", layout=layout))
+    assert ended == []
+    other = job_config("t", 4, {"type": "kafka", "topic": "mid"}, task_count=3)
+    seal.seal(runtime, SealRequest(job="j", layout=layout, target=other))
+    assert ended == [("eu", "far", "j", 7)]

@@ -95,6 +95,14 @@ def test_the_generation_that_ran_is_sealed() -> None:
     request = request_of("j", PLAN.at(Step.SEAL, NOW, "a", 7), RUNNING)
     assert isinstance(request, SealRequest)
     assert (request.job, request.layout.generation, len(request.layout.ranges)) == ("j", 3, 2)
+    assert request.target is None
+
+
+def test_the_seal_knows_the_outputs_that_come_instead() -> None:
+    plan = PLAN.model_copy(update={"config": make_config(side_outputs={"a": _TOPIC})})
+    request = request_of("j", plan.at(Step.SEAL, NOW, "a", 7), RUNNING)
+    assert isinstance(request, SealRequest)
+    assert request.target == JobConfig.model_validate(make_config(side_outputs={"a": _TOPIC}))
 
 
 def test_a_configuration_that_cannot_be_read_is_a_value_error() -> None:
