@@ -65,7 +65,6 @@ def close_all(events: Events) -> None:
     events.add((key, -1, _FAR_S) for key in events.keys.one_of_each_group())
 
 
-@pytest.mark.long
 def test_each_place_has_its_rows_once_when_tasks_end_between_two_outputs(
     places: Places, events: Events, tmp_path: Path
 ) -> None:
@@ -79,7 +78,8 @@ def test_each_place_has_its_rows_once_when_tasks_end_between_two_outputs(
     assert places.found() == expected(windows_of(given))
 
 
-@pytest.mark.parametrize("kills", [1, pytest.param(3, marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("kills", [1, 3])
 def test_each_place_has_its_rows_once_when_hosts_are_killed_between_two_outputs(
     places: Places, events: Events, tmp_path: Path, kills: int
 ) -> None:
