@@ -35,14 +35,17 @@ class Input(DeclaredModel):
     )
     """A regular expression in the place of topic: the input has the rows of all topics whose whole name it matches,
     such as `orders-.*` or `orders|payments`. Each topic has key_groups partitions. Topics that are made later are read
-    from their beginning. It may have letters, digits, `_ - . [] () | * + ? {}`, `\\.`, `\\d` and `\\w`. Topics that
-    begin with two underscores, and those of marks, match nothing. The account needs DESCRIBE to see a topic at all."""
+    from their beginning. It may have letters, digits, `_ - . [] () | * + ? {}`, `\\.`, `\\d` and `\\w`, with `^` at its
+    beginning and `$` at its end. A group may have `?` behind it, and no `*`, `+` or `{}`. At most two of `*`, `+` and
+    `{n,m}` may follow each other in a pattern, and only one beside alternatives or `?`. Topics that begin with
+    two underscores, and names that end with `.penstock-marks`, match nothing. The account needs DESCRIBE to see a topic
+    at all."""
     excluded_topics: tuple[Topic, ...] = Field(
         (), max_length=1000, exclude_if=operator.not_, **declare(RESTART, DECLARED_BY_USER)
     )
     """Topics that topic_pattern matches, and that are not read. To go on after a topic was deleted, name it here. What
-    the job knows of these topics, their offsets, is forgotten: one that is taken out again is read from its beginning,
-    so rows that were read before are read again."""
+    the job knows of these topics, their offsets, is forgotten: a topic that is removed from this list is read from its
+    beginning, so rows that were read before are read again."""
     cluster: Name | None = Field(None, exclude_if=_is_absent, **declare(FORBIDDEN, DECLARED_BY_USER))
     """The Kafka cluster of the topic: a name in the setting PENSTOCK_KAFKA_CLUSTERS of the containers. Default: the
     cell's own."""
@@ -78,8 +81,8 @@ class Input(DeclaredModel):
     starting_position: str = Field("earliest", pattern=POSITION, **declare(NONE, DECLARED_BY_USER))
     """Where a task without a checkpoint starts to read: `earliest`, `latest`, or a moment with its offset from UTC such
     as `2026-11-26T08:00:00Z`: at the first record with this time of Kafka or a later one, in partitions without one at
-    the end. It is looked up once for each partition: the checkpoint keeps what was found. With topic_pattern it counts
-    for the topics that are there at the first start of a task."""
+    the end. It is looked up once for each partition: the checkpoint keeps what was found. With topic_pattern it is for
+    the topics that are there at the first start of a task."""
     event_time_column: str | None = Field(None, min_length=1, max_length=200, **declare(RESTART, DECLARED_BY_USER))
     """Timestamp column with the event time. Needs watermark_delay."""
     event_time_format: str | None = Field(

@@ -97,7 +97,8 @@ class KafkaOutput(DeclaredModel):
     """Topic to write to."""
     cluster: Name | None = Field(None, exclude_if=_is_own, **declare(RESCALE, DECLARED_BY_USER))
     """The Kafka cluster of the topic: a name in the setting PENSTOCK_KAFKA_CLUSTERS of the containers. Default: the
-    cell's own. A change ends the series in the cluster before, so that no row is in both."""
+    cell's own. A change ends the series in the cluster before, so that no row is in both, unless that cluster is
+    declared `gone`: then both may have the last batch."""
     key_groups: int | None = Field(None, ge=1, le=10_000, **declare(FORBIDDEN, DECLARED_BY_USER, unit="key groups"))
     """Number of partitions of the topic. A row goes to partition pmod(hash(key_columns), n), by Spark's hash."""
     key_columns: tuple[Identifier, ...] = Field((), max_length=32, **declare(FORBIDDEN, DECLARED_BY_USER))
@@ -194,7 +195,8 @@ class FunctionOutput(DeclaredModel):
     python: str = Field(..., max_length=500, pattern=FUNCTION, **declare(RESTART, DECLARED_BY_USER))
     """`module:function` in the package; called as `function(frame, batch_id)` for each batch, and again for the last
     one after a crash. It also gets `series=`, `args=` and `secrets=` when it has parameters of these names: a series
-    and a batch id together name the same rows for ever."""
+    and a batch id together name the same batch for ever. Its rows are the same again, unless the job was changed in
+    between."""
 
 
 Output = Annotated[
@@ -207,10 +209,11 @@ class SideOutput(DeclaredModel):
 
     where: str | None = Field(None, min_length=1, max_length=10_000, **declare(RESTART, DECLARED_BY_USER))
     """SQL condition over the columns of the query's result: the rows for which it is true go there. Default: all. It
-    looks at one row, and gives the same answer for it again."""
+    looks at one row. It must be deterministic: no now(), no rand(). It may have no `:name`."""
     columns: tuple[Expression, ...] = Field((), max_length=1000, **declare(RESTART, DECLARED_BY_USER))
     """SQL expressions over the columns of the query's result, as in a SELECT list: `["user", "amount * 2 AS doubled"]`.
-    Default: all columns. Each looks at one row, and gives the same value for it again."""
+    Default: all columns. Each looks at one row. It must be deterministic: no now(), no rand(). It may have no
+    `:name`."""
     output: Annotated[KafkaOutput | DeltaOutput | PostgresOutput | FunctionOutput, Field(discriminator="type")]
 
 
