@@ -18,6 +18,7 @@ from rich.table import Table
 from rich.text import Text
 
 from penstock.cli.tables import drawn
+from penstock.control.texts import shown
 
 _COLUMNS_OF_NO_TERMINAL = 120
 _LONGEST_LINE = 160
@@ -68,12 +69,12 @@ class Whole(str):
 
 def say(text: str, style: str = "") -> None:
     """A line for people; nothing in it is markup, and it is never broken."""
-    out.print(Text(text, style=style), soft_wrap=True)
+    out.print(Text(shown(text), style=style), soft_wrap=True)
 
 
 def note(text: str) -> None:
     """A line for people on the error stream, beside output that a program reads."""
-    err.print(Text(text), soft_wrap=True)
+    err.print(Text(shown(text)), soft_wrap=True)
 
 
 def show_json(answer: BaseModel) -> None:
@@ -125,7 +126,7 @@ def rich_table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
 
 def cell(value: Any) -> str:
     """A value as text: times by their age, lists joined, maps as JSON; long ones that are not `Whole` are cut short."""
-    return value if isinstance(value, Whole) else _short(_cell(value))
+    return Whole(shown(value)) if isinstance(value, Whole) else _short(shown(_cell(value)))
 
 
 def _cell(value: Any) -> str:

@@ -107,16 +107,18 @@ def files_for(files: Iterable[FileDescriptorProto], message: str) -> list[FileDe
 
 def _in_order(home: FileDescriptorProto, by_name: Mapping[str, FileDescriptorProto]) -> list[FileDescriptorProto]:
     found: dict[str, FileDescriptorProto] = {}
-    begun: set[str] = set()
-
-    def add(file: FileDescriptorProto) -> None:
-        begun.add(file.name)
-        for name in file.dependency:
-            if name in by_name and name not in begun:
-                add(by_name[name])
-        found[file.name] = file
-
-    add(home)
+    begun = {home.name}
+    # Files whose imports are being gone through: a set may have a chain of thousands.
+    open_files = [(home, iter(home.dependency))]
+    while open_files:
+        file, imports = open_files[-1]
+        name = next((name for name in imports if name in by_name and name not in begun), None)
+        if name is None:
+            found[file.name] = file
+            open_files.pop()
+        else:
+            begun.add(name)
+            open_files.append((by_name[name], iter(by_name[name].dependency)))
     return list(found.values())
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from functools import lru_cache
 from typing import NamedTuple
 
 from sqlglot import exp
@@ -16,7 +15,7 @@ from sqlglot import exp
 from penstock.config.model import DeltaOutput, FilesOutput, JobConfig, KafkaOutput, Output, PostgresOutput
 from penstock.config.paths import place_of
 from penstock.config.problems import Problem
-from penstock.config.sql import SQL_FIELD, parse_query
+from penstock.config.sql import SQL_FIELD, Steps, function_names, parse_query
 
 UNREPEATABLE = frozenset(
     {
@@ -37,6 +36,9 @@ SPECIAL_TIMES = re.compile(r"\s*(now|today|tomorrow|yesterday)\b", re.IGNORECASE
 """Texts that Spark takes for another time at each run, as a date or timestamp."""
 _PARTS = {"expressions", "from_", "where"}
 _TABLE = "result"
+_MOST_CHARACTERS = 100_000
+_STEPS = 100_000
+"""For all texts of a job together: a second or less."""
 
 
 class _Told(NamedTuple):
@@ -52,12 +54,34 @@ def side_problems(config: JobConfig) -> Iterator[Problem]:
         )
         yield Problem("side_outputs", "files_alone", detail)
     yield from _places(config)
-    for name in sorted(config.side_outputs):
-        side = config.side_outputs[name]
-        if side.where is not None:
-            yield from _expression(f"side_outputs.{name}.where", f"SELECT 1 FROM {_TABLE} WHERE {side.where}")
-        for text in side.columns:
-            yield from _expression(f"side_outputs.{name}.columns", f"SELECT {text}\nFROM {_TABLE}")
+    yield from _expressions(config)
+
+
+def _expressions(config: JobConfig) -> Iterator[Problem]:
+    texts = [
+        (f"side_outputs.{name}.{leaf}", sql)
+        for name in sorted(config.side_outputs)
+        for leaf, sql in _texts(config, name)
+    ]
+    if sum(len(sql) for _, sql in texts) > _MOST_CHARACTERS:
+        detail = f"side_outputs: where and columns may have {_MOST_CHARACTERS} characters together"
+        yield Problem("side_outputs", "sql_too_long", detail)
+        return
+    steps = Steps(_STEPS)
+    for field, sql in texts:
+        told = _refused(sql, steps)
+        if told is not None:
+            yield Problem(field, told.rule, field + told.text)
+        if steps.left < 0:
+            return
+
+
+def _texts(config: JobConfig, name: str) -> Iterator[tuple[str, str]]:
+    side = config.side_outputs[name]
+    if side.where is not None:
+        yield "where", f"SELECT 1 FROM {_TABLE} WHERE {side.where}"
+    for text in side.columns:
+        yield "columns", f"SELECT {text}\nFROM {_TABLE}"
 
 
 def _places(config: JobConfig) -> Iterator[Problem]:
@@ -96,16 +120,9 @@ def _place(output: Output) -> tuple[object, ...] | None:
     return None
 
 
-def _expression(field: str, sql: str) -> Iterator[Problem]:
-    told = _refused(sql)
-    if told is not None:
-        yield Problem(field, told.rule, field + told.text)
-
-
-@lru_cache(maxsize=1024)
-def _refused(sql: str) -> _Told | None:
+def _refused(sql: str, steps: Steps) -> _Told | None:
     try:
-        query = parse_query(sql)
+        query = parse_query(sql, steps)
         if isinstance(query, Problem):
             return _Told(query.rule, query.detail.removeprefix(SQL_FIELD))
         return _why_not_one(query) or _why_not_of_a_row(query)
@@ -127,15 +144,10 @@ def _why_not_one(query: exp.Query) -> _Told | None:
 def _why_not_of_a_row(query: exp.Query) -> _Told | None:
     if query.find(exp.AggFunc, exp.Window) is not None:
         return _Told("per_row", " may have no aggregate and no window function: it sees the columns of one row")
-    calls = {name for call in query.find_all(exp.Func) for name in _names(call)}
+    calls = {name for call in query.find_all(exp.Func) for name in function_names(call)}
     casts = [cast.this for cast in query.find_all(exp.Cast) if isinstance(cast.this, exp.Literal)]
     found = sorted(calls & UNREPEATABLE) + [f"'{text.this}'" for text in casts if SPECIAL_TIMES.match(text.this)]
     if found:
         told = f": {found[0]} gives another value when a batch is repeated; let the query make it a column"
         return _Told("repeatable", told)
     return None
-
-
-def _names(call: exp.Func) -> set[str]:
-    names = [call.name] if isinstance(call, exp.Anonymous) else call.sql_names()
-    return {name.lower() for name in names}

@@ -6,6 +6,7 @@ that Penstock cannot see through could read any file and keep any state. Such a 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import zip_longest
 
@@ -28,10 +29,21 @@ _TOO_COMPLEX = (
 )
 # They run any method of the JVM; a job that needs other code names a package.
 FOREIGN_CODE = frozenset({"reflect", "java_method", "try_reflect"})
+# Their arguments can name a file or an address. Spark calls some of them while it still reads the text.
+FOREIGN_FILES = frozenset(
+    {"from_xml", "schema_of_xml", "from_protobuf", "to_protobuf", "from_avro", "to_avro", "schema_of_avro"}
+)
 
 
 class _TooManySteps(Exception):
     """The parser tries too many readings of a text."""
+
+
+@dataclass
+class Steps:
+    """What the parser may still do for several texts together."""
+
+    left: int
 
 
 class _BoundedParser(SPARK.parser_class):  # type: ignore[misc, name-defined]
@@ -41,10 +53,13 @@ class _BoundedParser(SPARK.parser_class):  # type: ignore[misc, name-defined]
     """
 
     steps_left = 0
+    shared: Steps | None = None
 
     def _advance(self, times: int = 1) -> None:
         self.steps_left -= 1
-        if self.steps_left < 0:
+        if self.shared is not None:
+            self.shared.left -= 1
+        if self.steps_left < 0 or (self.shared is not None and self.shared.left < 0):
             raise _TooManySteps
         super()._advance(times)
 
@@ -59,8 +74,9 @@ def sql_problem(rule: str, text: str) -> Problem:
     return Problem(SQL_FIELD, rule, SQL_FIELD + text)
 
 
-def parse_query(sql: str) -> exp.Query | Problem:
-    """The syntax tree of a text that is one SELECT (with CTEs and set operations); otherwise the problem.
+def parse_query(sql: str, steps: Steps | None = None) -> exp.Query | Problem:
+    """The syntax tree of a text that is one SELECT (with CTEs and set operations); otherwise the problem. `steps`: what
+    is left for this text and others, beside a limit of its own.
 
     Raises RecursionError when the text nests too deeply, as the walks over the tree may too.
     """
@@ -71,11 +87,18 @@ def parse_query(sql: str) -> exp.Query | Problem:
         tokens = _tokens(sql)
         if len(tokens) > MOST_TOKENS:
             return sql_problem("sql_too_long", f" may have at most {MOST_TOKENS} words and signs, not {len(tokens)}")
-        statements = _BoundedParser(dialect=SPARK).read(tokens, sql)
+        if any(_is_read_otherwise(comment) for token in tokens for comment in token.comments):
+            return sql_problem("sql_comment", ": a comment may have no /* in it, and no backslash at its end")
+        parser = _BoundedParser(dialect=SPARK)
+        parser.shared = steps
+        statements = parser.read(tokens, sql)
     except _TooManySteps:
         return sql_problem("sql_too_complex", _TOO_COMPLEX)
     except SqlglotError as error:
         return sql_problem("sql_syntax", f": {_plain(str(error))}")
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+        # A call with too few arguments, for instance.
+        return sql_problem("sql_syntax", f": it cannot be read ({type(error).__name__}: {_plain(str(error))})")
     if len(statements) != 1:
         return sql_problem("one_select", f" must be one statement, not {len(statements)}")
     statement = statements[0]
@@ -107,18 +130,34 @@ def _tokens(sql: str) -> list[Token]:
     return tokens
 
 
+def _is_read_otherwise(comment: str) -> bool:
+    """Whether Spark ends a comment elsewhere than sqlglot, so that other text would run than was checked: for Spark a
+    line goes on after a backslash, and `/*+` within a comment begins none."""
+    return "/*" in comment or comment.rstrip("\r\n").endswith("\\")
+
+
 def _plain(message: str) -> str:
     """Parser errors underline the place with terminal codes."""
     return " ".join(message.replace("\x1b[4m", "").replace("\x1b[0m", "").split())
 
 
 def _foreign_code(statement: exp.Query) -> Problem | None:
-    names = {call.name.lower() for call in statement.find_all(exp.Anonymous)} & FOREIGN_CODE
+    names = {name for call in statement.find_all(exp.Func) for name in function_names(call)}
+    code = names & FOREIGN_CODE
     if statement.find(exp.QueryTransform):
-        names = names | {"transform ... using"}
-    if not names:
-        return None
-    return sql_problem("foreign_code", f" may not run code of its own: {', '.join(sorted(names))}")
+        code = code | {"transform ... using"}
+    if code:
+        return sql_problem("foreign_code", f" may not run code of its own: {', '.join(sorted(code))}")
+    if names & FOREIGN_FILES:
+        found = ", ".join(sorted(names & FOREIGN_FILES))
+        return sql_problem("foreign_files", f" may not read files that the job does not name: {found}")
+    return None
+
+
+def function_names(call: exp.Func) -> set[str]:
+    """The names, in lower case, by which a function may have been called."""
+    names = [call.name] if isinstance(call, exp.Anonymous) else call.sql_names()
+    return {name.lower() for name in names}
 
 
 def argument_names(query: exp.Query) -> frozenset[str]:

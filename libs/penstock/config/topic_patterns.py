@@ -18,6 +18,8 @@ LONGEST_PATTERN = 4_000
 # Neither a topic nor a pattern has it. A path that begins so has a slash.
 _MARK = "~"
 _MOST_WAYS = 250**2
+# Of all ways together: each may look at as many characters as the name, or the pattern, has. Some 10 ms.
+_MOST_STEPS = 20 * _MOST_WAYS
 _DEEPEST = 5
 # As many as a name has characters.
 _WAYS_OF_REPETITION = 250
@@ -25,7 +27,7 @@ _CLASS = r"\[\^?-?(?:[A-Za-z0-9](?:-[A-Za-z0-9])?|[._]|\\[.dw-])+-?\]"
 _TOKEN = re.compile(
     r"(?P<open>\((?:\?:)?)|(?P<close>\))|(?P<or>\|)"
     rf"|(?P<atom>[A-Za-z0-9_.-]|\\[.dw-]|{_CLASS})"
-    r"|(?P<optional>\?)|(?P<exact>\{\d{1,3}\})|(?P<repeated>[*+]|\{\d{1,3},(?:\d{1,3})?\})"
+    r"|(?P<optional>\?)|(?P<exact>\{[0-9]{1,3}\})|(?P<repeated>[*+]|\{[0-9]{1,3},(?:[0-9]{1,3})?\})"
 )
 _ALLOWED = r"letters, digits, _ - . [] () | * + ? {}, \. \d and \w"
 
@@ -37,11 +39,12 @@ class _NoPatternError(ValueError):
 def problem_of(pattern: str) -> str | None:
     """Why a text is no pattern of topics; None if it is one."""
     body = pattern.removeprefix("^").removesuffix("$")
+    reader = _Reader(body)
     try:
-        ways = _Reader(body).ways()
+        ways = reader.ways()
     except _NoPatternError as error:
         return str(error)
-    if ways > _MOST_WAYS:
+    if ways > _MOST_WAYS or (ways > 1 and ways * min(reader.characters, _WAYS_OF_REPETITION) > _MOST_STEPS):
         return (
             "it can match a name in too many ways, which takes too long with many topics: write at most two of * + "
             "{n,m} one after the other, and fewer with groups of alternatives or ? between them"
@@ -67,7 +70,9 @@ def regex_of_names(names: Sequence[str]) -> str:
 def matches(pattern: str, topic: str, excluded: Sequence[str] = ()) -> bool:
     """Whether an input of this pattern reads a topic, by its name on its cluster. A text that is no pattern matches
     nothing."""
-    expression = _expression(pattern, tuple(excluded))
+    if topic in excluded:
+        return False
+    expression = _expression(pattern)
     return expression is not None and expression.fullmatch(topic) is not None
 
 
@@ -104,8 +109,8 @@ def _parts(name: str) -> tuple[list[str], str | None]:
 
 
 @lru_cache(maxsize=256)
-def _expression(pattern: str, excluded: tuple[str, ...]) -> re.Pattern[str] | None:
-    return None if problem_of(pattern) else re.compile(regex_of(pattern, excluded), re.ASCII)
+def _expression(pattern: str) -> re.Pattern[str] | None:
+    return None if problem_of(pattern) else re.compile(regex_of(pattern), re.ASCII)
 
 
 class _Reader:
@@ -116,6 +121,8 @@ class _Reader:
         self._pattern = pattern
         self._place = 0
         self._depth = 0
+        self.characters = 0
+        """How many the pattern names one by one, in all its alternatives."""
 
     def ways(self) -> int:
         """Raises _NoPatternError."""
@@ -142,6 +149,8 @@ class _Reader:
         return ways
 
     def _atom(self) -> int:
+        token = self._next()
+        self.characters += int(token.group()[1:-1]) if token is not None and token.lastgroup == "exact" else 1
         if self._take("repeated"):
             return _WAYS_OF_REPETITION
         if self._take("optional"):

@@ -12,6 +12,7 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator
 
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _REPLACEMENT = "\ufffd"
 _MOST_NAMED = 5
 
@@ -19,6 +20,11 @@ _MOST_NAMED = 5
 def clean(text: str) -> str:
     """The text with U+FFFD in place of each NUL and lone surrogate: neither is text for Postgres."""
     return _UNSTORABLE.sub(_REPLACEMENT, text)
+
+
+def shown(text: str) -> str:
+    """The text with U+FFFD in place of what a terminal would obey: control characters but tabs and ends of lines."""
+    return _CONTROL.sub(_REPLACEMENT, text)
 
 
 def cleaned(value: Any) -> Any:

@@ -13,7 +13,7 @@ from penstock.control.errors import BrokenTask, PenstockError
 from penstock.spark.failures import reason_of
 from penstock.spark.functions import asked_for, error_text, failure, function_of, secrets_of
 from penstock.spark.settings import SparkSettings
-from penstock.spark.sql_guard import require_plain, without_files_by_name
+from penstock.spark.sql_guard import require_plain, require_query, without_files_by_name
 from penstock.spark.tables import read_table
 
 
@@ -50,6 +50,7 @@ def _frame(
 ) -> DataFrame:
     if config.query.sql is not None:
         with without_files_by_name(session):
+            require_query(session, config.query.sql)
             # `:name` in the text is the argument of that name, as a literal.
             result = session.sql(config.query.sql, args=dict(config.args) or None)
         require_plain(result)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -35,6 +36,13 @@ def without_files_by_name(session: SparkSession) -> Iterator[None]:
         yield
     finally:
         session.conf.set(_FILES_BY_NAME, str(before))
+
+
+def require_query(session: SparkSession, text: str) -> None:
+    """Raises Spark's ParseException for a text that is no query: Spark would run a command at once, before anybody
+    could see what it made of it."""
+    java: Any = session._jsparkSession
+    java.sessionState().sqlParser().parseQuery(text)
 
 
 def classes_in(plan: str) -> set[str]:

@@ -57,6 +57,13 @@ def test_no_option_that_names_a_file(spark: SparkSession, call: str) -> None:
         run(spark, f"SELECT {call} AS stolen FROM flights")
 
 
+def test_a_command_is_refused_before_spark_runs_it(spark: SparkSession, tmp_path: Path) -> None:
+    into = tmp_path / "out"
+    with pytest.raises(BrokenTask, match="query: "):
+        run(spark, f"INSERT OVERWRITE LOCAL DIRECTORY '{into}' USING text SELECT word FROM VALUES ('a') AS t(word)")
+    assert not into.exists()
+
+
 @pytest.mark.parametrize(
     "name", ["text.`{path}`", "delta.`{path}`", "IDENTIFIER('text.`{path}`')", "csv.`file:{path}`"]
 )

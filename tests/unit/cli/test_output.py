@@ -9,7 +9,7 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 from rich.console import Console
 
-from penstock.cli import errors
+from penstock.cli import errors, output
 from penstock.cli.output import Whole, age, cell, changes, counted, end, figure, moment, rich_table, span
 from penstock.config.problems import Problem, refusal
 from penstock.control.errors import InvalidConfig, PenstockError, TerminalError, Unavailable
@@ -88,6 +88,16 @@ def test_a_cell_is_text(value: Any, text: str) -> None:
 
 def test_an_unknown_figure_is_not_zero() -> None:
     assert [figure(value) for value in (None, 0, 1234567.8)] == ["unknown", "0", "1,234,568"]
+
+
+def test_no_text_of_a_job_commands_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    text = "\x1b]0;pwned\x07 read as \x1b[2Jall\u009b ok"
+    output.say(text)
+    output.note(text)
+    output.table(["why"], [[text], [output.Whole(text)]])
+    shown = "".join(capsys.readouterr())
+    assert not set("\x1b\x07\u009b") & set(shown)
+    assert shown.count("read as") == 4
 
 
 def test_what_looks_like_markup_is_shown_as_it_is() -> None:

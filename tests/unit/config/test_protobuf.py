@@ -212,3 +212,12 @@ def test_a_registry_gets_files_with_what_they_import_but_for_those_that_it_has()
     assert (base.name, base.imports, base.schema.kind) == ("base.proto", (), "PROTOBUF")
     assert (own.name, own.imports) == ("shop.proto", ("base.proto",))
     assert FileDescriptorProto.FromString(base64.b64decode(own.schema.text)) == FILE
+
+
+def test_a_chain_of_imports_may_be_long() -> None:
+    """Whoever sends a plan chooses it."""
+    files = [FileDescriptorProto(name=str(n), dependency=[str(n + 1)]) for n in range(5_000)]
+    files[0].message_type.add(name="M")
+    files.append(FileDescriptorProto(name="5000"))
+    found = files_of(text_for(files, "M"))
+    assert [file.name for file in found] == [str(n) for n in reversed(range(5_001))]

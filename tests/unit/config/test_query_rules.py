@@ -56,6 +56,13 @@ REFUSED_TEXTS = [
     ("WITH RECURSIVE r AS (SELECT 1) SELECT * FROM r, flights", "unsupported_sql"),
     ("SELECT reflect('java.lang.System', 'exit', 1) FROM flights", "foreign_code"),
     ("SELECT TRANSFORM (dest) USING 'cat' FROM flights", "foreign_code"),
+    # To Spark a comment ends elsewhere: what sqlglot skips would run.
+    ("-- \\\nSELECT * FROM flights \\\nINSERT OVERWRITE LOCAL DIRECTORY '/out' SELECT 1 -- \\\n", "sql_comment"),
+    ("SELECT 1 FROM flights /* /*+ */ UNION ALL SELECT * FROM hidden -- */", "sql_comment"),
+    ("SELECT map(dest) FROM flights", "sql_syntax"),
+    ("SELECT from_xml(dest, 'a INT', map('rowValidationXSDPath', '/x')) FROM flights", "foreign_files"),
+    ("SELECT from_json(dest, `schema_of_xml`('<a/>')) FROM flights", "foreign_files"),
+    ("SELECT system.builtin.from_protobuf(dest, 'M', '/x') FROM flights", "foreign_files"),
     ("SELECT '${env:SECRET}' FROM flights", "sql_variable"),
     ("SELECT dest FROM flights WHERE delay > ?", "unknown_argument"),
     (
@@ -78,6 +85,7 @@ def test_refused_text(sql: str, rule: str) -> None:
     "sql",
     [
         "select * from FLIGHTS;",
+        "SELECT * -- all of it\nFROM flights /* by day */",
         "FROM flights SELECT dest",
         "(SELECT dest FROM flights)",
         "SELECT /*+ BROADCAST(p) */ * FROM flights f LEFT JOIN planes p ON f.carrier = p.carrier",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from time import process_time
 from typing import Any
 
 import pytest
@@ -210,3 +211,16 @@ def test_a_layer_may_set_parts_of_a_side_output_and_no_unknown_ones() -> None:
 def test_a_whole_configuration_comes_back_from_its_json() -> None:
     config = check_merged(with_sides(side(where="delay > 1"), {"columns": ["dest"], "output": POSTGRES}))
     assert JobConfig.model_validate_json(config.model_dump_json()) == config
+
+
+def test_the_texts_of_all_side_outputs_have_one_limit_of_work() -> None:
+    """The parser takes a fifth of a second for each of these, so they are not read all."""
+    slow = "struct(" * 10 + "delay" + ")" * 10
+    sides = [side(columns=[f"{slow} AS c{n}{number}" for number in range(200)]) for n in range(3)]
+    for n, each in enumerate(sides):
+        each["output"] = {**TOPIC, "topic": f"t{n}"}
+    began = process_time()
+    assert ("side_outputs.a.columns", "sql_too_complex") in problems_of(with_sides(*sides))
+    assert process_time() - began < 20
+    long = [f"'{'x' * 9_000}' AS c{number}" for number in range(12)]
+    assert problems_of(with_sides(side(columns=long))) == [("side_outputs", "sql_too_long")]

@@ -19,6 +19,8 @@ GOOD = [
     r"[^\d]\w*",
     "(a|b)?c",
     "()|a",
+    r".*-.*-\d{4}",
+    "[a-z]{240}",
     "|".join(f"tenant-{number}" for number in range(300)),
 ]
 BAD = [
@@ -43,6 +45,8 @@ BAD = [
     ("a)", "not opened"),
     ("((((((a))))))", "deep"),
     (".*-.*-.*", "too many ways"),
+    ("a?" * 15 + "[a-z]{230}1", "too many ways"),
+    ("a{\u0661}", "not allowed"),
     ("a?" * 30, "too many ways"),
     ("(a|a)" * 30, "too many ways"),
     ("(a?a?a?)?" * 10, "too many ways"),

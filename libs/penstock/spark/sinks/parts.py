@@ -21,7 +21,7 @@ from penstock.config.side_rules import SPECIAL_TIMES
 from penstock.control.errors import BrokenTask
 from penstock.spark.failures import reason_of
 from penstock.spark.sinks.context import require_distinct_columns
-from penstock.spark.sql_guard import FILE_OPTIONS, FOREIGN_CODE, FOREIGN_FILES, classes_in
+from penstock.spark.sql_guard import FILE_OPTIONS, FOREIGN_CODE, FOREIGN_FILES, classes_in, without_files_by_name
 
 _OPERATOR = re.compile(r'"class":"[\w.$]*\.plans\.logical\.(\w+)"')
 _OF_ONE_ROW = {"Project", "Filter"}
@@ -50,7 +50,12 @@ def checked_part(frame: DataFrame, config: JobConfig, field: str) -> DataFrame:
     side = side_of(config, field)
     if side is None:
         return frame
-    owner = field.removesuffix(f".{MAIN}")
+    with without_files_by_name(frame.sparkSession):
+        _check(frame, side, field.removesuffix(f".{MAIN}"))
+        return part_of(frame, side)
+
+
+def _check(frame: DataFrame, side: SideOutput, owner: str) -> None:
     # Without rows and without a stream: all operators but one are those of the expressions.
     empty = frame.sparkSession.createDataFrame([], frame.schema)
     if side.where is not None:
@@ -61,7 +66,6 @@ def checked_part(frame: DataFrame, config: JobConfig, field: str) -> DataFrame:
             columns = part_of(empty, side.model_copy(update={"where": None}))
             require_distinct_columns(columns, f"{owner}.columns")
             _require_one_row(columns, f"{owner}.columns")
-    return part_of(frame, side)
 
 
 def side_of(config: JobConfig, field: str) -> SideOutput | None:
