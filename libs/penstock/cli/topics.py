@@ -129,15 +129,23 @@ def consume(
     whole: Annotated[
         bool, typer.Option("--whole", help="also print partition, offset, timestamp, key and headers")
     ] = False,
+    as_base64: Annotated[
+        bool, typer.Option("--base64", help="print values as base64, with --whole keys too: all of their bytes")
+    ] = False,
     cluster: Cluster = None,
 ) -> None:
-    """Print the committed records of a topic as JSON lines.
+    """Print the committed records of a topic as JSON lines, or as base64 for `topics produce --format base64`.
 
     Records of one partition come in their order. The time of --idle begins when the end of the topic is reached.
     """
     seconds = None if idle is None else duration_seconds(idle, field="idle")
     found = records.consume(_kafka(cluster), name, from_beginning=from_beginning, count=count, idle_seconds=seconds)
-    line = records.record_line if whole else records.value_line
+    line = {
+        (False, False): records.value_line,
+        (True, False): records.record_line,
+        (False, True): records.base64_line,
+        (True, True): records.base64_record_line,
+    }[whole, as_base64]
     try:
         for message in found:
             print(line(message), flush=True)

@@ -200,6 +200,23 @@ def record_line(message: Message) -> str:
     ).decode()
 
 
+def base64_line(message: Message) -> str:
+    """The value of a record as base64, which `produce` takes as a line; empty without a value."""
+    return _base64(message.value()) or ""
+
+
+def base64_record_line(message: Message) -> str:
+    """All of a record as a line of JSON, its key and value as base64."""
+    whole: dict[str, Any] = orjson.loads(record_line(message))
+    return orjson.dumps({**whole, "key": _base64(message.key()), "value": _base64(message.value())}).decode()
+
+
+def _base64(value: str | bytes | None) -> str | None:
+    if value is None:
+        return None
+    return base64.b64encode(value.encode() if isinstance(value, str) else value).decode()
+
+
 def _json(value: str | bytes | None) -> Any:
     text = _text(value)
     try:

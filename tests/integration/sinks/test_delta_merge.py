@@ -170,7 +170,7 @@ class TestRefused:
     def test_plans_and_starts_refuse_what_is_no_key(self, spark: SparkSession, feed: Feed, output: DeltaOutput) -> None:
         frame = feed.frame(spark).selectExpr("*", "map(dest, delay) AS delays")
         cases: list[tuple[dict[str, Any], dict[str, Any], str]] = [
-            ({"upsert_columns": ("origin",)}, {}, "the query has no column origin"),
+            ({"upsert_columns": ("origin",)}, {}, "the rows have no column origin"),
             ({"upsert_columns": ("delays",)}, {}, "column delays is of type map<string,bigint>"),
             ({}, {"output_mode": "complete"}, "takes append or update, not complete"),
         ]

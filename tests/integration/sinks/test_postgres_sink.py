@@ -260,7 +260,7 @@ class TestChecksAtTheStart:
         ("table", "output", "config", "words"),
         [
             ("", {"connection": "other"}, {}, "no connection other in its PENSTOCK_CONNECTIONS"),
-            ("", {"upsert_columns": ("origin",)}, {}, "the query has no column origin"),
+            ("", {"upsert_columns": ("origin",)}, {}, "the rows have no column origin"),
             ("", {}, {"output_mode": "complete"}, "so output.upsert_columns is needed"),
             ("CREATE TABLE flights (dest text)", {}, {}, "the table flights has no column delay"),
             (

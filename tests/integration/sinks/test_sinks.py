@@ -22,7 +22,7 @@ from penstock.config.model import DeltaOutput, FilesOutput, KafkaOutput
 from penstock.control.errors import BrokenTask, NotFound, Unavailable
 from penstock.local.kafka import EmbeddedKafka
 from penstock.spark.settings import SparkSettings
-from penstock.spark.sinks import writer
+from penstock.spark.sinks import check, writer
 from penstock.spark.sinks.files import read_all
 from penstock.spark.sinks.kafka import seal_series, transactional_id_prefix
 from tests.support.kafka.sink import committed
@@ -126,12 +126,21 @@ class TestDelta:
         cases: list[tuple[Any, Any, str]] = [
             ({}, {"output_mode": "update"}, "the delta sink takes append or complete, not update"),
             ({}, {"output_mode": "complete", "task_count": 2}, "the job must have one task"),
-            ({"partition_columns": ("origin",)}, {}, "the query has no column origin"),
+            ({"partition_columns": ("origin",)}, {}, "the rows have no column origin"),
             ({"partition_columns": ("dest",)}, {}, r"partitioned by \[\], the job by \['dest'\]"),
         ]
         for output, config, words in cases:
             with pytest.raises(BrokenTask, match=words):
                 writer(feed.frame(spark), sink_task(DeltaOutput(path=path, **output), **config), NOWHERE)
+
+    @pytest.mark.parametrize(("column", "rule"), [("delay * 2", "column_name"), ("NULL AS nothing", "column_type")])
+    def test_a_plan_tells_of_columns_that_no_table_takes(
+        self, spark: SparkSession, feed: Feed, tmp_path: Path, column: str, rule: str
+    ) -> None:
+        spec = sink_task(DeltaOutput(path=str(tmp_path / "table")))
+        with pytest.raises(BrokenTask) as refused:
+            check(feed.frame(spark).selectExpr("dest", column), spec.job, spec.config, NOWHERE)
+        assert refused.value.extra["rule"] == rule
 
 
 class TestFiles:

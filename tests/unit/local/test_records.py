@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import cast
@@ -11,6 +12,8 @@ from confluent_kafka import Message
 
 from penstock.control.errors import UserError
 from penstock.local.records import (
+    base64_line,
+    base64_record_line,
     json_lines,
     key_of,
     partition_of,
@@ -53,6 +56,19 @@ def test_lines_are_texts_or_bytes_as_they_are() -> None:
     assert plain_lines("::")("::1", 1) == ("1", None)
     assert plain_lines(None, is_base64=True)("AP8=", 1) == (b"\0\xff", None)
     assert plain_lines(":", is_base64=True)("é:AP8= ", 1) == (b"\0\xff", "é".encode())
+
+
+def test_base64_has_all_bytes() -> None:
+    message = SimpleNamespace(
+        value=lambda: b"\0\xff", key=lambda: b"\xfe", headers=lambda: [("h", b"x")], partition=lambda: 1
+    )
+    message.offset, message.timestamp = lambda: 2, lambda: (1, 3)
+    line = base64_line(cast(Message, message))
+    assert plain_lines(None, is_base64=True)(line, 1) == (b"\0\xff", None)
+    whole = json.loads(base64_record_line(cast(Message, message)))
+    assert (whole["key"], whole["value"], whole["headers"]) == ("/g==", "AP8=", {"h": "x"})
+    message.value = lambda: None
+    assert base64_line(cast(Message, message)) == ""
 
 
 def test_a_value_that_is_no_json_is_printed_as_a_text() -> None:

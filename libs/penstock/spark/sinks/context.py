@@ -54,7 +54,7 @@ def require_columns(frame: DataFrame, names: Iterable[str], field: str) -> None:
     missing = [name for name in names if name not in frame.columns]
     if missing:
         raise BrokenTask(
-            f"{field}: the query has no column {', '.join(missing)}; it has {', '.join(frame.columns)}",
+            f"{field}: the rows have no column {', '.join(missing)}; they have {', '.join(frame.columns)}",
             rule="known_column",
         )
 

@@ -7,6 +7,7 @@ query starts, so that the first batches of several tasks do not race to create i
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from itertools import takewhile
 
@@ -14,7 +15,7 @@ from delta.tables import DeltaTable, DeltaTableBuilder
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamWriter
-from pyspark.sql.types import StructType
+from pyspark.sql.types import NullType, StructType
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_exponential_jitter
 
 from penstock.config.model import DeltaOutput, JobConfig
@@ -24,6 +25,7 @@ from penstock.spark.sinks.delta_merge import DeltaMerge, require_key
 from penstock.spark.sinks.delta_writers import notes_of, require_free, take_table
 from penstock.tasks.spec import TaskSpec
 
+_NO_NAME = re.compile(r"[ ,;{}()\n\t=]")
 _PARTITION_HEADING = "# Partition Information"
 _ATTEMPTS = 6
 # What Delta says, depending on the moment, of a folder in which another task has begun a table whose first commit is
@@ -77,6 +79,7 @@ def ensure_table(frame: DataFrame, job: str, config: JobConfig, output: DeltaOut
     """
     session = frame.sparkSession
     if not DeltaTable.isDeltaTable(session, output.path):
+        _require_storable(frame)
         _create(session, frame.schema.toNullable(), output, notes_of(job, config, output))
     _require_fit(frame, output)
     take_table(session, job, config, output)
@@ -89,6 +92,8 @@ def check(frame: DataFrame, job: str, config: JobConfig, output: DeltaOutput) ->
     if DeltaTable.isDeltaTable(frame.sparkSession, output.path):
         _require_fit(frame, output)
         require_free(frame.sparkSession, job, config, output)
+    else:
+        _require_storable(frame)
 
 
 def _require_fit(frame: DataFrame, output: DeltaOutput) -> None:
@@ -123,6 +128,19 @@ def _require_supported(frame: DataFrame, config: JobConfig, output: DeltaOutput)
     require_key(frame, output)
     if config.output_mode == "complete" and config.task_count > 1:
         raise BrokenTask("output_mode: complete replaces the whole Delta table, so the job must have one task")
+
+
+def _require_storable(frame: DataFrame) -> None:
+    """Raises BrokenTask for columns that no new table takes. Delta says so when the table is made, and then speaks of
+    its column mapping."""
+    unnamed = [name for name in frame.columns if _NO_NAME.search(name)]
+    if unnamed:
+        told = f"output.path: a Delta table takes no column called {', '.join(unnamed)}: give it an alias (AS name)"
+        raise BrokenTask(told, rule="column_name")
+    untyped = [field.name for field in frame.schema.fields if isinstance(field.dataType, NullType)]
+    if untyped:
+        told = f"output.path: {', '.join(untyped)} has no type in a Delta table: cast it, such as CAST(NULL AS STRING)"
+        raise BrokenTask(told, rule="column_type")
 
 
 def _create(session: SparkSession, schema: StructType, output: DeltaOutput, notes: dict[str, str]) -> None:
