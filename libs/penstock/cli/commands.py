@@ -239,7 +239,11 @@ COMMANDS = (
         "topics:produce",
         "Send lines to a topic, one record each: all of them in one transaction, or none.",
     ),
-    Command("topics consume", "topics:consume", "Print the committed records of a topic as JSON lines."),
+    Command(
+        "topics consume",
+        "topics:consume",
+        "Print the committed records of a topic as JSON lines, or as base64 for `topics produce --format base64`.",
+    ),
     Command(
         "topics delete", "topics:delete", "Delete a topic and all its records. Refused while a job reads or writes it."
     ),

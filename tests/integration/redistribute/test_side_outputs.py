@@ -65,16 +65,18 @@ def close_all(events: Events) -> None:
     events.add((key, -1, _FAR_S) for key in events.keys.one_of_each_group())
 
 
+@pytest.mark.parametrize("tasks", [1, pytest.param(2, marks=pytest.mark.long)])
 def test_each_place_has_its_rows_once_when_tasks_end_between_two_outputs(
-    places: Places, events: Events, tmp_path: Path
+    places: Places, events: Events, tmp_path: Path, tasks: int
 ) -> None:
-    """1. Each batch of two tasks with state fails when some outputs have it and others do not. 2. It is repeated."""
-    job = make_job(places, events, task_count=2, args={"folder": str(tmp_path), "breaks": True})
-    given = rows(events, 0, 200)
-    assert [run_through_failures(job, index) > 0 for index in range(2)] == [True, True]
-    given += rows(events, 200, 400)
-    close_all(events)
-    assert [run_through_failures(job, index) > 0 for index in range(2)] == [True, True]
+    """1. Each batch of tasks with state fails when some outputs have it and others do not. 2. It is repeated."""
+    job = make_job(places, events, task_count=tasks, args={"folder": str(tmp_path), "breaks": True})
+    given: list[tuple[str, int, float]] = []
+    for _ in range(tasks):
+        given += rows(events, len(given), len(given) + 200)
+        if len(given) == 200 * tasks:
+            close_all(events)
+        assert all(run_through_failures(job, index) > 0 for index in range(tasks))
     assert places.found() == expected(windows_of(given))
 
 

@@ -42,9 +42,9 @@ def version_of(session: SparkSession, output: DeltaOutput) -> int:
 
 
 class TestReplay:
-    @pytest.mark.parametrize("goes_on", [False, pytest.param(True, marks=pytest.mark.long)])
+    @pytest.mark.long
     def test_a_batch_is_merged_once_and_state_goes_on(
-        self, spark: SparkSession, output: DeltaOutput, tmp_path: Path, *, goes_on: bool
+        self, spark: SparkSession, output: DeltaOutput, tmp_path: Path
     ) -> None:
         """1. A batch. 2. It comes again, its state and its commit are gone: the table does not change. 3. The next one
         finds the state. 4. A batch without rows changes nothing."""
@@ -59,8 +59,6 @@ class TestReplay:
             version.unlink()
         run_to_end(writer(sums(feed, spark), spec, NOWHERE), checkpoint)
         assert version_of(spark, output) == before
-        if not goes_on:
-            return
         feed.add(DELAYS)
         run_to_end(writer(sums(feed, spark), spec, NOWHERE), checkpoint)
         assert rows_of(spark, output) == [("A", 4), ("B", 2), ("C", 6)]

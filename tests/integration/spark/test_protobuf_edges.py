@@ -116,6 +116,7 @@ def test_a_key_is_one_value_of_the_type_with_which_it_is_read(
     assert records(frame, to.model_copy(update={"key_groups": None})).columns == ["value", "key"]
 
 
+@pytest.mark.long
 def test_a_row_is_in_the_partition_of_the_key_that_is_read_back(spark: SparkSession) -> None:
     """For a null that readers have as zero, or as a default of proto2, and for a second name of an enum's number."""
     assert misplaced(spark, output(), [f"CAST(NULL AS {COLUMNS[name]}) AS {name}" for name in ONES]) == []
