@@ -140,15 +140,10 @@ def consume(
     """
     seconds = None if idle is None else duration_seconds(idle, field="idle")
     found = records.consume(_kafka(cluster), name, from_beginning=from_beginning, count=count, idle_seconds=seconds)
-    line = {
-        (False, False): records.value_line,
-        (True, False): records.record_line,
-        (False, True): records.base64_line,
-        (True, True): records.base64_record_line,
-    }[whole, as_base64]
+    line = records.record_line if whole else records.value_line
     try:
         for message in found:
-            print(line(message), flush=True)
+            print(line(message, as_base64=as_base64), flush=True)
     except TimeoutError:
         if count is not None:
             raise

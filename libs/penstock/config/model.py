@@ -343,3 +343,8 @@ MAIN = "output"
 def side_field(name: str) -> str:
     """The field of the output of a side output."""
     return f"side_outputs.{name}.output"
+
+
+def side_name(field: str) -> str | None:
+    """The name of the side output whose output has this field; None for `output`."""
+    return None if field == MAIN else field.split(".")[1]

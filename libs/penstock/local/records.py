@@ -186,29 +186,22 @@ def _records(
             raise TimeoutError(f"no record of {topic} has come for {idle_seconds:g} s")
 
 
-def value_line(message: Message) -> str:
-    """The value of a record as a line of JSON: as it is written if it is JSON, else as a text."""
+def value_line(message: Message, *, as_base64: bool = False) -> str:
+    """The value of a record as a line: of JSON, as it is written if it is JSON, else as a text; or as base64, which
+    `produce` takes, empty without a value."""
+    if as_base64:
+        return _base64(message.value()) or ""
     return orjson.dumps(_json(message.value())).decode()
 
 
-def record_line(message: Message) -> str:
-    """All of a record as a line of JSON."""
+def record_line(message: Message, *, as_base64: bool = False) -> str:
+    """All of a record as a line of JSON; its key and value as texts, or as base64."""
     headers = {name: _text(value) for name, value in list(message.headers() or ())}
     facts = {"partition": message.partition(), "offset": message.offset(), "timestamp": message.timestamp()[1]}
+    key, value = (_base64, _base64) if as_base64 else (_text, _json)
     return orjson.dumps(
-        {**facts, "key": _text(message.key()), "headers": headers, "value": _json(message.value())}
+        {**facts, "key": key(message.key()), "headers": headers, "value": value(message.value())}
     ).decode()
-
-
-def base64_line(message: Message) -> str:
-    """The value of a record as base64, which `produce` takes as a line; empty without a value."""
-    return _base64(message.value()) or ""
-
-
-def base64_record_line(message: Message) -> str:
-    """All of a record as a line of JSON, its key and value as base64."""
-    whole: dict[str, Any] = orjson.loads(record_line(message))
-    return orjson.dumps({**whole, "key": _base64(message.key()), "value": _base64(message.value())}).decode()
 
 
 def _base64(value: str | bytes | None) -> str | None:

@@ -12,12 +12,11 @@ from confluent_kafka import Message
 
 from penstock.control.errors import UserError
 from penstock.local.records import (
-    base64_line,
-    base64_record_line,
     json_lines,
     key_of,
     partition_of,
     plain_lines,
+    record_line,
     row_of,
     transaction_seconds,
     value_line,
@@ -63,12 +62,12 @@ def test_base64_has_all_bytes() -> None:
         value=lambda: b"\0\xff", key=lambda: b"\xfe", headers=lambda: [("h", b"x")], partition=lambda: 1
     )
     message.offset, message.timestamp = lambda: 2, lambda: (1, 3)
-    line = base64_line(cast(Message, message))
+    line = value_line(cast(Message, message), as_base64=True)
     assert plain_lines(None, is_base64=True)(line, 1) == (b"\0\xff", None)
-    whole = json.loads(base64_record_line(cast(Message, message)))
+    whole = json.loads(record_line(cast(Message, message), as_base64=True))
     assert (whole["key"], whole["value"], whole["headers"]) == ("/g==", "AP8=", {"h": "x"})
     message.value = lambda: None
-    assert base64_line(cast(Message, message)) == ""
+    assert value_line(cast(Message, message), as_base64=True) == ""
 
 
 def test_a_value_that_is_no_json_is_printed_as_a_text() -> None:

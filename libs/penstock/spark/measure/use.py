@@ -76,9 +76,12 @@ def memory_of(tasks: Mapping[str, Kept], heap_bytes: int | None) -> dict[str, di
 def _written(record: Mapping[str, Any], outputs: Collection[Output]) -> int | None:
     """Rows for Postgres leave Spark as task results. Spark's own Kafka sink counts no bytes, and a function may send
     rows in any way."""
-    if len(outputs) != 1 or any(map(_counts_nothing, outputs)):
+    if len(outputs) != 1:
         return None
-    if any(isinstance(output, PostgresOutput) for output in outputs):
+    (output,) = outputs
+    if _counts_nothing(output):
+        return None
+    if isinstance(output, PostgresOutput):
         return int(record["resultBytes"])
     return _counted(record["recordsWritten"], record["bytesWritten"])
 

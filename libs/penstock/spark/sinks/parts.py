@@ -16,7 +16,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from penstock.config.model import MAIN, JobConfig, SideOutput
+from penstock.config.model import MAIN, JobConfig, SideOutput, side_name
 from penstock.config.side_rules import SPECIAL_TIMES
 from penstock.control.errors import BrokenTask
 from penstock.spark.failures import reason_of
@@ -70,7 +70,8 @@ def _check(frame: DataFrame, side: SideOutput, owner: str) -> None:
 
 def side_of(config: JobConfig, field: str) -> SideOutput | None:
     """The side output whose output has this field; None for `output`."""
-    return next((side for name, side in config.side_outputs.items() if field == f"side_outputs.{name}.{MAIN}"), None)
+    name = side_name(field)
+    return None if name is None else config.side_outputs[name]
 
 
 @contextmanager

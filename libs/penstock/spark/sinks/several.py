@@ -25,6 +25,7 @@ from penstock.config.model import (
     KafkaOutput,
     PostgresOutput,
     SideOutput,
+    side_name,
 )
 from penstock.config.outputs import about_output, each_output
 from penstock.control.errors import BrokenTask, Unavailable
@@ -90,9 +91,8 @@ class Several:
 
 def _part(frame: DataFrame, spec: TaskSpec, settings: SparkSettings, field: str, alone: JobConfig) -> Part:
     rows = checked_part(frame, spec.config, field)
-    name = None if field == MAIN else field.split(".")[1]
     with naming(field):
-        write = _batch_writer(rows, spec.model_copy(update={"config": alone}), settings, name)
+        write = _batch_writer(rows, spec.model_copy(update={"config": alone}), settings, side_name(field))
     return Part(field, side_of(spec.config, field), write)
 
 
