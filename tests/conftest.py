@@ -39,6 +39,7 @@ _OF_ONE_SESSION = {
     for folder in group
 }
 _YOUNG_OBJECTS = 20_000
+_LONG_SECONDS = 3 * 3600
 _MEMORY = Path("/dev/shm")
 _ROOM_BYTES = 6 * 2**30
 
@@ -109,7 +110,10 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run the folders in the order of `_ORDER`, the longest groups first; else nothing changes."""
+    """Run the folders in the order of `_ORDER`, the longest groups first. A test that is marked long may take hours."""
+    for item in items:
+        if item.get_closest_marker("long"):
+            item.add_marker(pytest.mark.timeout(_LONG_SECONDS))
     items.sort(key=_rank)
 
 

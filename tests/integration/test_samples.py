@@ -200,14 +200,14 @@ def test_the_sampler_does_what_is_due(engine: Engine) -> None:
 
 @pytest.fixture
 def former(empty_database_url: str) -> Engine:
-    """A store of the release before, with a sample of three days ago and one of this minute."""
+    """A store of the release before, with a sample of three days ago and one that is not before the upgrade's minute."""
     engine = connect(empty_database_url)
     with engine.begin() as connection:
         config = migrate._config()
         config.attributes["connection"] = connection
         command.upgrade(config, "0007")
     run(engine, _INSERT.format(minute="date_trunc('minute', now()) - interval '3 days'", backlog=1))
-    run(engine, _INSERT.format(minute="date_trunc('minute', now())", backlog=2))
+    run(engine, _INSERT.format(minute="date_trunc('minute', now()) + interval '9 minutes'", backlog=2))
     return engine
 
 

@@ -38,7 +38,7 @@ OUTPUTS = [
         {"output": {"key_columns": ["to"], "key_groups": 4}},
         "output.key_columns",
         "known_column",
-        "no column to; it has dest",
+        "no column to; they have dest",
     ),
     WrongJob(
         "a topic of another size",
