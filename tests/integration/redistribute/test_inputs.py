@@ -238,6 +238,7 @@ def test_malformed_json_goes_to_the_dead_letters_once_and_the_query_gets_the_res
     assert sum(job.rows().values()) == 30
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("source", "values", "good"),
     [

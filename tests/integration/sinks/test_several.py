@@ -114,9 +114,8 @@ def test_what_a_sink_finds_names_the_output(spark: SparkSession, tmp_path: Path)
     check(frame, fitting.job, fitting.config, NOWHERE, _FIELD)
 
 
-@pytest.mark.parametrize(
-    "kind", ["postgres", *(pytest.param(kind, marks=pytest.mark.long) for kind in ("delta", "kafka"))]
-)
+@pytest.mark.long
+@pytest.mark.parametrize("kind", ["postgres", "delta", "kafka"])
 def test_an_output_gets_company_and_loses_it_again(
     spark: SparkSession, settings: SparkSettings, tmp_path: Path, kind: str
 ) -> None:
