@@ -200,7 +200,7 @@ def test_the_sampler_does_what_is_due(engine: Engine) -> None:
 
 @pytest.fixture
 def former(empty_database_url: str) -> Engine:
-    """A store of the release before, with a sample of three days ago and one that is not before the upgrade's minute."""
+    """A store of the release before, with a sample of three days ago and one of the upgrade's minute or later."""
     engine = connect(empty_database_url)
     with engine.begin() as connection:
         config = migrate._config()

@@ -50,7 +50,7 @@ def _frame(
 ) -> DataFrame:
     if config.query.sql is not None:
         with without_files_by_name(session):
-            require_query(session, config.query.sql)
+            require_query(session, config.query.sql, [*config.inputs, *config.streams, *config.tables])
             # `:name` in the text is the argument of that name, as a literal.
             result = session.sql(config.query.sql, args=dict(config.args) or None)
         require_plain(result)

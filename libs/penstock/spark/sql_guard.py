@@ -6,12 +6,14 @@ The rules of a write (`penstock.config.sql`) see the text. Spark has other ways 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
+from penstock.config.sql import FOREIGN_CODE as CODE_BY_NAME
+from penstock.config.sql import FOREIGN_FILES as FILES_BY_NAME
 from penstock.control.errors import BrokenTask
 
 _FILES_BY_NAME = "spark.sql.runSQLOnFiles"
@@ -38,11 +40,47 @@ def without_files_by_name(session: SparkSession) -> Iterator[None]:
         session.conf.set(_FILES_BY_NAME, str(before))
 
 
-def require_query(session: SparkSession, text: str) -> None:
-    """Raises Spark's ParseException for a text that is no query: Spark would run a command at once, before anybody
-    could see what it made of it."""
-    java: Any = session._jsparkSession
-    java.sessionState().sqlParser().parseQuery(text)
+def require_query(session: SparkSession, text: str, names: Collection[str]) -> None:
+    """Refuses a text that may run code or read a file while Spark resolves it: by what Spark's own parser finds in it,
+    which may be something else than the rules of a write have seen.
+
+    `names`: the relations that it may read. Raises Spark's ParseException for a text that is no query: Spark would run
+    a command at once. Raises BrokenTask with the rules `unknown_relation`, `foreign_code`, `foreign_files` and
+    `computed_name`.
+    """
+    parsed = _parsed(session).of(session._jsparkSession, text)
+    unknown = set(parsed.relations()) - {name.lower() for name in names}
+    if unknown:
+        told = f"query: SQL reads {', '.join(sorted(unknown))}: neither an input, a table of the job nor a CTE"
+        raise BrokenTask(told, rule="unknown_relation")
+    _require_known_functions("query", parsed)
+
+
+def require_expression(session: SparkSession, text: str, field: str) -> None:
+    """The same for an expression, which is a field of the configuration and may read no relation."""
+    parsed = _parsed(session).ofExpression(session._jsparkSession, text)
+    if list(parsed.relations()):
+        raise BrokenTask(f"{field}: it must see the columns of one row, without a query", rule="per_row")
+    _require_known_functions(field, parsed)
+
+
+def _parsed(session: SparkSession) -> Any:
+    jvm: Any = session._jvm
+    return jvm.io.penstock.spark42.ParsedQuery
+
+
+def _require_known_functions(field: str, parsed: Any) -> None:
+    functions = set(parsed.functions())
+    code, files = functions & CODE_BY_NAME, functions & FILES_BY_NAME
+    if parsed.runsPrograms():
+        code = code | {"transform ... using"}
+    if code:
+        raise BrokenTask(f"{field}: SQL may not run code of its own: {', '.join(sorted(code))}", rule="foreign_code")
+    if files:
+        told = f"{field}: SQL may not read files that the job does not name: {', '.join(sorted(files))}"
+        raise BrokenTask(told, rule="foreign_files")
+    if parsed.computesNames():
+        raise BrokenTask(f"{field}: write the name itself in place of IDENTIFIER(...)", rule="computed_name")
 
 
 def classes_in(plan: str) -> set[str]:

@@ -15,7 +15,7 @@ from penstock.config.model import JobConfig
 from penstock.control.errors import BrokenTask
 from penstock.spark.query import result_of
 from penstock.spark.settings import SparkSettings
-from penstock.spark.sql_guard import without_files_by_name
+from penstock.spark.sql_guard import require_expression, require_query, without_files_by_name
 from tests.support.config.jobs import job
 
 SECRET = "bytes-of-the-admin-token"
@@ -35,7 +35,6 @@ def run(spark: SparkSession, sql: str) -> object:
         "reflect('java.lang.System', 'getenv', 'HOME')",
         "`java_method`('java.lang.System', 'getenv', 'HOME')",
         "system.builtin.try_reflect('java.lang.System', 'getenv', 'HOME')",
-        "IDENTIFIER('ref' || 'lect')('java.lang.System', 'getenv', 'HOME')",
         "(SELECT reflect('java.lang.System', 'getenv', 'HOME'))",
     ],
 )
@@ -55,6 +54,52 @@ def test_no_code_but_sparks_own(spark: SparkSession, call: str) -> None:
 def test_no_option_that_names_a_file(spark: SparkSession, call: str) -> None:
     with pytest.raises(BrokenTask):
         run(spark, f"SELECT {call} AS stolen FROM flights")
+
+
+@pytest.mark.parametrize(
+    ("sql", "rule"),
+    [
+        ("SELECT word FROM flights JOIN default.other USING (word)", "unknown_relation"),
+        ("WITH a AS (SELECT * FROM other) SELECT word FROM flights JOIN a USING (word)", "unknown_relation"),
+        (
+            "SELECT word, (SELECT max(x) FROM (SELECT 1 AS x UNION ALL SELECT y FROM other)) FROM flights",
+            "unknown_relation",
+        ),
+        ("SELECT word FROM flights WHERE EXISTS (SELECT 1 FROM `text.` WHERE true)", "unknown_relation"),
+        ("SELECT word, IDENTIFIER('ref' || 'lect')(word) FROM flights", "computed_name"),
+        ("SELECT IDENTIFIER('word') FROM flights", "computed_name"),
+        ("SELECT word FROM IDENTIFIER(lower('flights'))", "computed_name"),
+        ("SELECT word, transform(array(1), x -> `schema_of_xml`('a')) FROM flights", "foreign_files"),
+        ("SELECT TRANSFORM(word) USING 'cat' AS (word) FROM flights", "foreign_code"),
+        ("SELECT word FROM flights ORDER BY system.builtin.reflect('a', 'b')", "foreign_code"),
+    ],
+)
+def test_what_sparks_own_parser_finds_is_refused_before_it_is_resolved(
+    spark: SparkSession, sql: str, rule: str
+) -> None:
+    with pytest.raises(BrokenTask) as refused:
+        require_query(spark, sql, ["flights"])
+    assert refused.value.extra["rule"] == rule
+
+
+def test_names_that_a_query_defines_or_is_given_are_known(spark: SparkSession) -> None:
+    sql = "WITH A AS (SELECT * FROM Flights) SELECT word FROM a JOIN planes USING (word) WHERE upper(word) > ''"
+    require_query(spark, sql, ["flights", "Planes"])
+
+
+@pytest.mark.parametrize(
+    ("text", "rule"),
+    [
+        ("word = (SELECT max(x) FROM other)", "per_row"),
+        ("from_xml(word, 'a STRING')", "foreign_files"),
+        ("try_reflect('a', 'b') AS a", "foreign_code"),
+        ("IDENTIFIER(lower('WORD'))", "computed_name"),
+    ],
+)
+def test_an_expression_is_refused_in_the_same_way(spark: SparkSession, text: str, rule: str) -> None:
+    with pytest.raises(BrokenTask, match=r"side_outputs\.late\.where: ") as refused:
+        require_expression(spark, text, "side_outputs.late.where")
+    assert refused.value.extra["rule"] == rule
 
 
 def test_a_command_is_refused_before_spark_runs_it(spark: SparkSession, tmp_path: Path) -> None:

@@ -21,7 +21,14 @@ from penstock.config.side_rules import SPECIAL_TIMES
 from penstock.control.errors import BrokenTask
 from penstock.spark.failures import reason_of
 from penstock.spark.sinks.context import require_distinct_columns
-from penstock.spark.sql_guard import FILE_OPTIONS, FOREIGN_CODE, FOREIGN_FILES, classes_in, without_files_by_name
+from penstock.spark.sql_guard import (
+    FILE_OPTIONS,
+    FOREIGN_CODE,
+    FOREIGN_FILES,
+    classes_in,
+    require_expression,
+    without_files_by_name,
+)
 
 _OPERATOR = re.compile(r'"class":"[\w.$]*\.plans\.logical\.(\w+)"')
 _OF_ONE_ROW = {"Project", "Filter"}
@@ -60,9 +67,12 @@ def _check(frame: DataFrame, side: SideOutput, owner: str) -> None:
     empty = frame.sparkSession.createDataFrame([], frame.schema)
     if side.where is not None:
         with _said_of(f"{owner}.where"):
+            require_expression(frame.sparkSession, side.where, f"{owner}.where")
             _require_one_row(part_of(empty, side.model_copy(update={"columns": ()})), f"{owner}.where")
     if side.columns:
         with _said_of(f"{owner}.columns"):
+            for column in side.columns:
+                require_expression(frame.sparkSession, column, f"{owner}.columns")
             columns = part_of(empty, side.model_copy(update={"where": None}))
             require_distinct_columns(columns, f"{owner}.columns")
             _require_one_row(columns, f"{owner}.columns")
