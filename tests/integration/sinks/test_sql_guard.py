@@ -82,11 +82,6 @@ def test_what_sparks_own_parser_finds_is_refused_before_it_is_resolved(
     assert refused.value.extra["rule"] == rule
 
 
-def test_names_that_a_query_defines_or_is_given_are_known(spark: SparkSession) -> None:
-    sql = "WITH A AS (SELECT * FROM Flights) SELECT word FROM a JOIN planes USING (word) WHERE upper(word) > ''"
-    require_query(spark, sql, ["flights", "Planes"])
-
-
 @pytest.mark.parametrize(
     ("text", "rule"),
     [
@@ -130,5 +125,12 @@ def test_penstocks_own_statements_read_files_by_name_afterwards(spark: SparkSess
     assert spark.sql(f"SELECT * FROM text.`{path}`").count() == 1
 
 
-def test_an_ordinary_query_is_plain(spark: SparkSession) -> None:
-    assert run(spark, "SELECT upper(word) AS word FROM flights WHERE word IN (SELECT explode(array('1', '2')))")
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT upper(word) AS word FROM flights WHERE word IN (SELECT explode(array('1', '2')))",
+        "WITH A AS (SELECT * FROM Flights), b AS (SELECT * FROM a) SELECT b.word FROM B b WHERE upper(b.word) > ''",
+    ],
+)
+def test_an_ordinary_query_is_plain(spark: SparkSession, sql: str) -> None:
+    assert run(spark, sql)
