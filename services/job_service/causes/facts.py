@@ -12,7 +12,7 @@ from penstock.model.health import Heard, JobFacts, Moment, Verdict, heard, runs_
 from penstock.model.loops import LoopRound
 from penstock.model.reports import TaskState
 from penstock.model.states import Health
-from penstock.tasks.lag import Lag, lag_of
+from penstock.tasks.lag import MEASURED, Lag, lag_of
 from penstock.tasks.rollout import Rejected
 from penstock.wire.jobs import ExplainedLeafView, HistoryEntry
 from penstock.wire.overview import AlertView, DecisionView
@@ -143,8 +143,7 @@ def lag_now(task: ReportedTask) -> Lag:
     progress = task.progress
     if progress is None or task.state != TaskState.RUNNING:
         return Lag(None, None)
-    names = ("backlog_records", "processed_rows_per_second", "oldest_unread_seconds")
-    return lag_of(*(progress.get(name) for name in names))
+    return lag_of(*(progress.get(name) for name in MEASURED))
 
 
 def is_lagging(facts: Facts, task: ReportedTask) -> bool:

@@ -78,7 +78,8 @@ def test_each_task_reads_exactly_its_key_groups(
         started(host.start(task_spec("split", config, index)))
     for index in range(2):
         progress = host.wait_for_records(f"split/{index}", 200)
-        assert min(progress.input_rows_per_second, progress.processed_rows_per_second) > 0
+        assert progress.input_rows_per_second > 0
+        assert progress.processed_rows_per_second is None, "the first batches do not say how fast the task works"
         assert progress.offsets[topic] == {str(2 * index): 100, str(2 * index + 1): 100}
         host.stop(f"split/{index}")
         expected = [n for n in range(400) if n % KEY_GROUPS // 2 == index]
