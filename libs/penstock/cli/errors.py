@@ -27,6 +27,7 @@ class Exit(IntEnum):
     OPTIONS = 2
     LATE = 3
     DRIFT = 4
+    UNVERIFIED = 5
     FAULT = 70
     INTERRUPTED = 130
 
