@@ -16,6 +16,7 @@ from penstock.config.model import DeltaOutput, FilesOutput, JobConfig, KafkaOutp
 from penstock.config.paths import place_of
 from penstock.config.problems import Problem
 from penstock.config.sql import SQL_FIELD, Steps, function_names, parse_query
+from penstock.config.sql_errors import Frame
 
 UNREPEATABLE = frozenset(
     {
@@ -63,7 +64,7 @@ def _expressions(config: JobConfig) -> Iterator[Problem]:
         for name in sorted(config.side_outputs)
         for leaf, sql in _texts(config, name)
     ]
-    if sum(len(sql) for _, sql in texts) > _MOST_CHARACTERS:
+    if sum(len(sql.own) for _, sql in texts) > _MOST_CHARACTERS:
         detail = f"side_outputs: where and columns may have {_MOST_CHARACTERS} characters together"
         yield Problem("side_outputs", "sql_too_long", detail)
         return
@@ -76,12 +77,12 @@ def _expressions(config: JobConfig) -> Iterator[Problem]:
             return
 
 
-def _texts(config: JobConfig, name: str) -> Iterator[tuple[str, str]]:
+def _texts(config: JobConfig, name: str) -> Iterator[tuple[str, Frame]]:
     side = config.side_outputs[name]
     if side.where is not None:
-        yield "where", f"SELECT 1 FROM {_TABLE} WHERE {side.where}"
+        yield "where", Frame(f"SELECT 1 FROM {_TABLE} WHERE ", side.where)
     for text in side.columns:
-        yield "columns", f"SELECT {text}\nFROM {_TABLE}"
+        yield "columns", Frame("SELECT ", text, f"\nFROM {_TABLE}")
 
 
 def _places(config: JobConfig) -> Iterator[Problem]:
@@ -120,7 +121,7 @@ def _place(output: Output) -> tuple[object, ...] | None:
     return None
 
 
-def _refused(sql: str, steps: Steps) -> _Told | None:
+def _refused(sql: Frame, steps: Steps) -> _Told | None:
     try:
         query = parse_query(sql, steps)
         if isinstance(query, Problem):
