@@ -94,8 +94,9 @@ def _places(config: JobConfig) -> Iterator[Problem]:
             continue
         there = next((other for known, other in taken.items() if _meet(place, known)), None)
         if there is not None:
-            leaf = f"{field}.{place[0]}"
-            detail = f"{leaf}: {there} goes there already; each output of a job needs another place"
+            leaf, named = f"{field}.{place[0]}", f"{there}.{place[0]}"
+            what = "are one place" if place in taken else "are a folder and one in it"
+            detail = f"{leaf} and {named} {what}: each output of a job needs a place of its own"
             yield Problem(leaf, "place_taken", detail)
         taken.setdefault(place, field)
 
