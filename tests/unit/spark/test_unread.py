@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from penstock.spark.measure.unread import Seen, oldest_at_most, with_newest, with_open_newest
+from penstock.model.reports import TaskProgress
+from penstock.spark.measure.unread import Seen, oldest_at_most, unread_since, with_newest, with_open_newest
 
 START = 1_000_000.0
 Offsets = dict[str, dict[str, int]]
@@ -34,7 +35,8 @@ def after(*records: dict[str, Any]) -> Seen:
 
 
 def at_most(*records: dict[str, Any], now: float) -> float | None:
-    return oldest_at_most(after(*records), records[-1], START + now)
+    since = unread_since(after(*records), records[-1])
+    return oldest_at_most(TaskProgress(backlog_records=9), since, START + now).oldest_unread_at_most_seconds
 
 
 def test_records_beyond_the_newest_offset_of_a_moment_came_after_it() -> None:
@@ -46,7 +48,7 @@ def test_records_beyond_the_newest_offset_of_a_moment_came_after_it() -> None:
 
 def test_what_came_before_the_first_sample_has_no_known_age() -> None:
     assert at_most(of_one(0, 100, 5000), of_one(10, 200, 5000), now=11) is None
-    assert oldest_at_most((), of_one(0, 100, 100), START) is None
+    assert unread_since((), of_one(0, 100, 100)) is None
     assert at_most(record(0, {"t": {"0": 5}}, None), now=1) is None
 
 
@@ -71,7 +73,7 @@ def test_a_batch_that_lasts_has_read_up_to_its_begin() -> None:
     for now, millis in ((13.0, 3_000), (14.0, 4_010)):
         opened = {"millis": millis, "sources": [text]}
         seen = with_open_newest(seen, opened, START + now)
-        assert oldest_at_most(seen, opened, START + now, read="startOffset") == now
+        assert unread_since(seen, opened, read="startOffset") == START
     seen = with_newest(seen, of_one(10.0, 1050, 1050))
     assert [each.at - START for each in seen] == [0.0, pytest.approx(10.0, abs=0.1)]
 
@@ -89,6 +91,17 @@ def test_a_day_of_samples_is_few_and_a_quarter_off_at_most() -> None:
     assert len(seen) < 60
     end = 2 * 86_400 - 10
     for unread in (15, 60, 600, 7_000, 50_000):
-        found = oldest_at_most(seen, of_one(end, end - unread, end), START + end)
-        assert found is not None
-        assert unread <= found <= 1.25 * unread + 10
+        since = unread_since(seen, of_one(end, end - unread, end))
+        assert since is not None
+        assert unread <= START + end - since <= 1.25 * unread + 10
+
+
+def test_what_waits_for_the_next_batch_grows_older_and_nothing_else_changes() -> None:
+    """The next batch is minutes away. What has nothing to read is told once: reports are many."""
+    told = TaskProgress(backlog_records=900, oldest_unread_at_most_seconds=5.0)
+    assert oldest_at_most(told, START, START + 300.0).oldest_unread_at_most_seconds == 300.0
+    assert oldest_at_most(told, None, START + 300.0).oldest_unread_at_most_seconds is None
+    idle = TaskProgress(backlog_records=0, oldest_unread_at_most_seconds=5.0)
+    assert oldest_at_most(idle, START, START + 300.0) is idle
+    unknown = TaskProgress(backlog_records=900)
+    assert oldest_at_most(unknown, None, START) is unknown

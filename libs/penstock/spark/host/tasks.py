@@ -111,6 +111,8 @@ class TaskTable:
                 _take_in(task, record["progress"], record.get("malformed"), self._warm_from)
             if "open" in record:
                 _take_in_open(task, record["open"])
+            if task.progress is not None:
+                task.progress = unread.oldest_at_most(task.progress, task.unread_since, time())
             can_be_cut = self._levels.can_be_cut(task)
             quiet = None if can_be_cut is None else record.get("quiet")
             task.progress = with_quiet(task.progress, task.spec, quiet, says_watermark=can_be_cut is True)
@@ -157,7 +159,7 @@ def _take_in(task: RunningTask, progress: dict[str, Any], malformed: int | None,
     task.rows_per_offset = rows_per_offset(progress)
     more: dict[str, Any] = {"key_group_rates": traffic.rates(task.traffic), "malformed_records": malformed}
     more |= rates(task.batches, now)._asdict() | work(task.batches, now)._asdict()
-    more["oldest_unread_at_most_seconds"] = unread.oldest_at_most(task.newest, progress, now)
+    task.unread_since = unread.unread_since(task.newest, progress)
     problems = dict(task.input_problems)
     if malformed is not None:
         task.malformed = with_count(task.malformed, Count(monotonic(), malformed))
@@ -166,11 +168,9 @@ def _take_in(task: RunningTask, progress: dict[str, Any], malformed: int | None,
 
 
 def _take_in_open(task: RunningTask, opened: dict[str, Any]) -> None:
-    now = time()
-    task.newest = unread.with_open_newest(task.newest, opened, now)
-    at_most = unread.oldest_at_most(task.newest, opened, now, read="startOffset")
-    progress = with_open_batch(task.progress or TaskProgress(), opened, task.rows_per_offset)
-    task.progress = progress.model_copy(update={"oldest_unread_at_most_seconds": at_most})
+    task.newest = unread.with_open_newest(task.newest, opened, time())
+    task.unread_since = unread.unread_since(task.newest, opened, read="startOffset")
+    task.progress = with_open_batch(task.progress or TaskProgress(), opened, task.rows_per_offset)
 
 
 def _describe(task: RunningTask) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from datetime import datetime
 from itertools import pairwise
 from typing import Any, NamedTuple
 
+from penstock.model.reports import TaskProgress
 from penstock.spark.measure.progress import Offsets, newest_offsets, read_offsets
 
 _KEPT_SECONDS = 86_400.0
@@ -41,15 +42,25 @@ def with_open_newest(seen: Seen, opened: Mapping[str, Any], now: float) -> Seen:
     return _with(seen, opened, now - float(opened["millis"]) / 1000)
 
 
-def oldest_at_most(seen: Seen, record: Mapping[str, Any], now: float, *, read: str = "endOffset") -> float | None:
-    """Seconds that no unread record is older than; None when that is unknown. `read`: the name of the offsets up to
-    which the sources of the record have been read, `startOffset` of a batch that lasts."""
+def unread_since(seen: Seen, record: Mapping[str, Any], *, read: str = "endOffset") -> float | None:
+    """The time, in seconds, after which all unread records came; None when that is unknown. `read`: the name of the
+    offsets up to which the sources of the record have been read, `startOffset` of a batch that lasts."""
     done = read_offsets(record, read)
     if done is None:
         return None
     known = (newest.at for newest in reversed(seen) if _is_beyond(done, newest.offsets))
-    at = next(known, None)
-    return None if at is None else round(max(0.0, now - at), 3)
+    return next(known, None)
+
+
+def oldest_at_most(progress: TaskProgress, since: float | None, now: float) -> TaskProgress:
+    """The progress with the greatest age of an unread record, which grows until the next batch; it is the same object
+    where that is told already, or nothing is unread."""
+    if since is None and progress.oldest_unread_at_most_seconds is None:
+        return progress
+    if progress.oldest_unread_at_most_seconds is not None and progress.backlog_records == 0:
+        return progress
+    age = None if since is None else round(max(0.0, now - since), 3)
+    return progress.model_copy(update={"oldest_unread_at_most_seconds": age})
 
 
 def _with(seen: Seen, record: Mapping[str, Any], at: float) -> Seen:
