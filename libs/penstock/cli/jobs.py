@@ -86,7 +86,8 @@ def release(job: Job, reason: Reason = "") -> None:
 def tasks(job: Job, as_json: AsJson = False) -> None:
     """List the tasks of a job, and below the table the error of each task that does not run well.
 
-    `lag s`: the backlog divided by the rate at which the task works, and no less than the age of an unfinished batch.
+    `lag s`: the backlog divided by the rate at which the task works, no less than the age of an unfinished batch,
+    and no more than the age of the oldest unread row; unknown in the first batches after a start.
     `rows/s`: rows read in the last minute. Tasks whose last windows wait for newer rows are named, too.
     """
     answer = client().tasks(job)
