@@ -130,18 +130,11 @@ def _lag(
     pairs = [(backlog(sample), rate(sample)) for sample in samples]
     if not pairs or any(waits is None for waits, _ in pairs):
         return None
-    each = [_capped(sample, lag_seconds(*pair)) for sample, pair in zip(samples, pairs, strict=True)]
+    each = [lag_seconds(waits, speed) for waits, speed in pairs]
     if all(lag is not None for lag in each):
         return max(lag for lag in each if lag is not None)
     together = lag_seconds(_total([waits for waits, _ in pairs]), _total([speed for _, speed in pairs]))
     return None if together is None else max(together, *(lag for lag in each if lag is not None))
-
-
-def _capped(sample: TaskSample, lag: float | None) -> float | None:
-    """The lag, no more than the age of the oldest unread record, which a sampled lag below that by records is."""
-    by_records, sampled = lag_seconds(sample.backlog_records, sample.processed_rows_per_second), sample.lag_seconds
-    is_cap = by_records is not None and sampled is not None and sampled < by_records
-    return min(lag, sampled) if is_cap and lag is not None and sampled is not None else lag
 
 
 def processed_bytes_per_second(sample: TaskSample) -> float | None:

@@ -62,12 +62,6 @@ LAGS = {
         3.0,
         "age",
     ),
-    "records that have just come": ([task(backlog_records=149_200, lag_seconds=40.0)], 40.0, "records"),
-    "bytes of records that have just come": (
-        [task(backlog_records=149_200, backlog_bytes=9_000_000, lag_seconds=40.0)],
-        40.0,
-        "bytes",
-    ),
     "one task's backlog is unknown": ([task(0, backlog_records=1000), task(1)], None, None),
     "nothing is known": ([TaskSample(index=0)], None, None),
     "no task": ([], None, None),
