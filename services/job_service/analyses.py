@@ -40,10 +40,11 @@ _UNRELATED = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """`report` None: nobody could be asked; `why` then says it."""
+    """`report` None: nobody has answered; `why` then says it. `late`: for as long as was waited."""
 
     report: AnalysisReport | None
     why: str = ""
+    late: bool = False
 
     @property
     def verified(self) -> bool:
@@ -131,7 +132,8 @@ class Analyses:
         if kept is not None:
             return Verdict(self._later_made(job, config, kept))
         log.info("job not analysed", job=job, why=why)
-        return Verdict(None, "; ".join(dict.fromkeys(why)) or "no container answered in time")
+        told = "; ".join(dict.fromkeys(why)) or "no container answered in time"
+        return Verdict(None, told, late=monotonic() >= until)
 
     def _later_made(self, job: str, config: JobConfig, report: AnalysisReport) -> AnalysisReport:
         """The report without missing topics, and subjects of their schemas, that another job writes."""

@@ -11,7 +11,7 @@ from penstock.model.health import Heard, Moment, heard, host_is_silent, runs_wel
 from penstock.model.jobs import JobState
 from penstock.model.reports import TaskState
 from penstock.tasks.host_task import COPY_STATE
-from penstock.tasks.lag import lag_of
+from penstock.tasks.lag import MEASURED, lag_of
 from penstock.tasks.loads import TaskLoad
 from penstock.tasks.ownership import Avoidance
 from penstock.tasks.selectors import selector_of
@@ -210,8 +210,7 @@ def _lag_seconds(report: ReportedTask) -> float | None:
     """Unknown of a task that does not run: its progress is old."""
     if report.progress is None or report.state != TaskState.RUNNING:
         return None
-    measured = ("backlog_records", "processed_rows_per_second", "oldest_unread_seconds")
-    return lag_of(*(report.progress.get(name) for name in measured)).seconds
+    return lag_of(*(report.progress.get(name) for name in MEASURED)).seconds
 
 
 def _task_count(running: RunningRow | None) -> int:

@@ -12,7 +12,7 @@ from random import Random
 from typing import Any, NamedTuple
 
 from penstock.model.reports import TaskProgress, TaskReport, TaskReportBatch, TaskReportChanges
-from penstock.tasks.lag import lag_of
+from penstock.tasks.lag import MEASURED, lag_of
 from penstock.tasks.spec import task_id as name_of
 
 _MOST_FAILURES = 3
@@ -145,7 +145,7 @@ def is_news(told: TaskReport, task: TaskReport) -> bool:
 
 def _facts(task: TaskReport) -> tuple[Any, ...]:
     progress = _progress(task)
-    lag = lag_of(progress.backlog_records, progress.processed_rows_per_second, progress.oldest_unread_seconds)
+    lag = lag_of(*(getattr(progress, name) for name in MEASURED))
     answer = (progress.level_ms, progress.watermark_ms, progress.caught_up) if progress.quiesced else None
     known = (progress.batch_id is None, progress.silent_seconds is None, lag.seconds is None)
     return (

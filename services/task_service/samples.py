@@ -12,7 +12,7 @@ from dataclasses import fields
 from pydantic import ValidationError
 
 from penstock.model.reports import ErrorClass, TaskProgress, TaskState
-from penstock.tasks.lag import lag_of
+from penstock.tasks.lag import MEASURED, lag_of
 from services.task_service.store.rows import ReportedTask, TaskSample
 
 _UNKNOWN = TaskProgress()
@@ -22,7 +22,7 @@ _MOST_TASKS = 2**31 - 1
 
 def least_lag_seconds(progress: TaskProgress) -> float | None:
     """How far a task is behind its input, in seconds, or what it is at least; None when nothing is known of it."""
-    lag = lag_of(progress.backlog_records, progress.processed_rows_per_second, progress.oldest_unread_seconds)
+    lag = lag_of(*(getattr(progress, name) for name in MEASURED))
     return lag.at_least
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
+from penstock.cli.errors import Exit
 from penstock.local import topics
 from penstock.local.ports import free_port
 from penstock.model.alerts import AlertKind
@@ -125,11 +126,12 @@ def test_a_refusal_is_one_line_with_field_and_rule_and_changes_nothing(shell: Sh
 
 
 def test_a_plan_says_what_a_change_would_do_and_does_nothing(shell: Shell, etl: str) -> None:
-    said = shell("plan", etl, "oncall", '{"task_count": 4}').ok()
-    assert "task_count" in said
-    assert "1. " in said
-    assert "touches" in said
-    planned = json.loads(shell("plan", etl, "oncall", '{"task_count": 4}', "--json").ok())
+    """Nothing runs that could check it, and the exit code says so."""
+    said = shell("plan", etl, "oncall", '{"task_count": 4}')
+    assert said.code == Exit.UNVERIFIED
+    for part in ("task_count", "1. ", "touches", "not verified by Spark: no container is live"):
+        assert part in said.out
+    planned = json.loads(shell("plan", etl, "oncall", '{"task_count": 4}', "--json", "--no-verify").ok())
     assert [change["field"] for change in planned["fields"]] == ["task_count"]
     assert json.loads(shell("layers", "show", etl, "oncall").ok())["version"] == 0
 

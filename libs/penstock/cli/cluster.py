@@ -70,9 +70,11 @@ def fields(
 
 
 def _named(name: str) -> list[FieldRow]:
-    """The rows of a field such as `task_count`, of all below `inputs`, or of all with such a part, as `csv`. Raises
-    NotFound."""
-    node = find(tuple(name.split(".")))
+    """The rows of a field such as `task_count` or `side_outputs.late.output.table`, of all below `inputs`, or of all
+    with such a part, as `csv`. Of a field that there is not, those of what it would be in. Raises NotFound."""
+    path = tuple(name.split("."))
+    above = (find(path[:length]) for length in range(len(path), 0, -1))
+    node = next((each for each in above if each is not None), None)
     found = [row for row in FIELD_TABLE if name in row.path.split(".")] if node is None else list(field_rows(node))
     if not found:
         raise unknown_field(name)

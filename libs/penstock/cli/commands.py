@@ -69,7 +69,11 @@ COMMANDS = (
         "layers:explain",
         "Show for each field its value, who set it, when and why, and which values it hides.",
     ),
-    Command("plan", "layers:plan", "Show what a change would do, without making it. Exit code 1: it would be refused."),
+    Command(
+        "plan",
+        "layers:plan",
+        "Show what a change would do, without making it. Exit code 1: it would be refused; 5: nobody has checked it.",
+    ),
     Command(
         "history",
         "layers:history",

@@ -20,6 +20,22 @@ from penstock.config.descriptor_set import (
 from penstock.config.kafka_input import MOST_OF_A_SCHEMA
 from penstock.control.errors import UserError
 
+_SOURCE = ".proto"
+
+
+def _content_of(file: Path) -> bytes:
+    if not file.is_file():
+        raise UserError(f"there is no file {file}: {_made_by(file)}", field="file", rule="exists")
+    return file.read_bytes()
+
+
+def _made_by(file: Path) -> str:
+    """How to make what is needed of a source."""
+    source = file.name if file.suffix == _SOURCE else f"{file.stem}{_SOURCE}"
+    made = f"{file.stem or 'shop'}.desc"
+    told = f"protoc writes one from its source, `protoc --include_imports --descriptor_set_out={made} {source}`"
+    return f"{told}; then `penstock descriptor {made}`"
+
 
 def descriptor(
     file: Annotated[Path, typer.Argument(help="written by protoc --include_imports --descriptor_set_out=FILE")],
@@ -33,14 +49,16 @@ def descriptor(
     output. Without a message, those of the file are listed.
     """
     try:
-        files = files_in(file.read_bytes())
+        files = files_in(_content_of(file))
         if message is None:
             for name in message_names(files):
                 say(name)
             return
         schema = text_for(files, message)
     except DescriptorSetError as error:
-        raise UserError(f"{file} is no descriptor set: {error}", field="file", rule="descriptor_set") from error
+        raise UserError(
+            f"{file} is no descriptor set: {_made_by(file)}", field="file", rule="descriptor_set"
+        ) from error
     except UnknownMessage as error:
         told = f"{file} has no message {message}: `penstock descriptor {file}` lists those that it has"
         raise UserError(told, field="message", rule="unknown_message") from error

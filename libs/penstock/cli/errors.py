@@ -16,6 +16,7 @@ from pydantic import ValidationError
 
 from penstock.cli.hints import next_command
 from penstock.cli.output import err
+from penstock.config.pattern_words import message_of
 from penstock.control.errors import PenstockError, TerminalError, UserError
 
 
@@ -27,6 +28,7 @@ class Exit(IntEnum):
     OPTIONS = 2
     LATE = 3
     DRIFT = 4
+    UNVERIFIED = 5
     FAULT = 70
     INTERRUPTED = 130
 
@@ -74,7 +76,7 @@ def line(error: PenstockError | ValidationError | OSError) -> str:
             field, rule, detail = getattr(error, "field", None), getattr(error, "rule", None), error.detail
         case ValidationError():
             first = error.errors(include_url=False)[0]
-            field, rule, detail = ".".join(str(part) for part in first["loc"]), first["type"], first["msg"]
+            field, rule, detail = ".".join(str(part) for part in first["loc"]), first["type"], message_of(first)
         case _:
             field, rule, detail = None, None, str(error)
     where = ", ".join(f"{what} {value}" for what, value in (("field", field), ("rule", rule)) if value)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from itertools import takewhile
 
 from penstock.cli.commands import COMMANDS
 from penstock.control.errors import (
@@ -31,6 +33,7 @@ _OTHERS = ("topics", "packages", "tokens", "secrets", "silences", "certificates"
 _CONTAINERS = ("containers", "cordon", "drain", "uncordon", "forget")
 
 
+_PLAIN = re.compile(r"[A-Za-z0-9_-]+")
 _ARGUMENTS = ("checkpoint", "requirements")
 
 
@@ -49,7 +52,7 @@ def next_command(error: Exception, words: Sequence[str]) -> str:
             return _help(command)
         case InvalidConfig() if error.field:
             known = error.rule != "unknown_field" and error.field != "config"
-            return f"penstock fields {error.field.split('.')[0]}" if known else "penstock fields"
+            return f"penstock fields {_typed(error.field)}" if known else "penstock fields"
         case VersionConflict():
             return f"penstock history {job}" if job else "penstock history"
         case NotFound():
@@ -65,6 +68,11 @@ def next_command(error: Exception, words: Sequence[str]) -> str:
         case OSError():
             return _help(command)
     return _DOCTOR
+
+
+def _typed(field: str) -> str:
+    """A field as it can be typed: up to the first key that is no plain word."""
+    return ".".join(takewhile(_PLAIN.fullmatch, field.split("."))) or field.split(".")[0]
 
 
 def _is_argument(field: str, command: str) -> bool:

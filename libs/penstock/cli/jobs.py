@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Annotated, Any
+from collections.abc import Callable, Iterable, Iterator
+from typing import Annotated
 
 import typer
 
@@ -12,10 +12,11 @@ from penstock.cli.connection import client, definition, say_written
 from penstock.cli.layers import say_plan
 from penstock.cli.output import say, show_json, table
 from penstock.cli.parse import duration_seconds
+from penstock.cli.spark_answer import asked_until_answered, exit_of
 from penstock.cli.task_rows import FIGURES, by_error, figures_of, state_of
 from penstock.cli.waiting import wait_for, wait_until_gone
 from penstock.control.texts import first_few
-from penstock.wire.job_client import JobClient
+from penstock.wire.jobs import PlanView
 from penstock.wire.overview import TaskView
 
 
@@ -39,23 +40,24 @@ def apply(
 
     In a file, `${data_dir}` is replaced by the data folder of `penstock up`, and `${job}` by the job's name.
 
-    Exit codes: 0 done; 1 refused, or the job cannot run; 2 wrong options; 3 still not done after --timeout.
+    Exit codes: 0 done; 1 refused, or the job cannot run; 2 wrong options; 3 still not done after --timeout; 5 of
+    --dry-run: no host has checked the job in that time.
     """
     content, seconds, connection = definition(job, config), duration_seconds(timeout, field="timeout"), client()
     if dry_run:
-        return _try(connection, job, content, verify)
+        return _try(lambda: connection.plan(job, content, layer="base", action="put", verify=verify), seconds)
     written = connection.put_job(job, content, reason=reason, verify=verify)
     say_written(written)
     return wait_for(connection, job, written.revision, seconds) if wait else None
 
 
-def _try(connection: JobClient, job: str, content: dict[str, Any], verify: bool) -> None:
-    """Says what the write would do. Ends with exit code 1 when it would be refused."""
-    answer = connection.plan(job, content, layer="base", action="put", verify=verify)
+def _try(ask: Callable[[], PlanView], seconds: float) -> None:
+    """Says what the write would do. Ends with exit code 1 when it would be refused, 5 when nobody has checked it."""
+    answer = asked_until_answered(ask, seconds)
     say_plan(answer)
     say("dry run: nothing was written")
-    if not answer.allowed:
-        raise typer.Exit(1)
+    if exit_of(answer):
+        raise typer.Exit(exit_of(answer))
 
 
 def delete(
@@ -84,7 +86,8 @@ def release(job: Job, reason: Reason = "") -> None:
 def tasks(job: Job, as_json: AsJson = False) -> None:
     """List the tasks of a job, and below the table the error of each task that does not run well.
 
-    `lag s`: the backlog divided by the rate at which the task works, and no less than the age of an unfinished batch.
+    `lag s`: the backlog divided by the rate at which the task works, no less than the age of an unfinished batch,
+    and no more than the age of the oldest unread row; unknown in the first batches after a start.
     `rows/s`: rows read in the last minute. Tasks whose last windows wait for newer rows are named, too.
     """
     answer = client().tasks(job)

@@ -26,7 +26,8 @@ from penstock.cli.cell import cell_history
 from penstock.cli.connection import client, definition, names_in_files, say_more, say_written
 from penstock.cli.errors import required
 from penstock.cli.output import age, cell, changes, counted, end, leaf, moment, say, show_json, table
-from penstock.cli.parse import expiry_seconds, name_of
+from penstock.cli.parse import duration_seconds, expiry_seconds, name_of
+from penstock.cli.spark_answer import WITHIN, asked_until_answered, exit_of, unverified_outcome
 from penstock.control.errors import UserError
 from penstock.wire.job_client import Expiring, JobClient
 from penstock.wire.jobs import AnalysisView, ExplainedLeafView, FieldChangeView, HiddenValueView, PlanView
@@ -209,21 +210,31 @@ def _hidden(values: list[HiddenValueView]) -> str:
 
 
 def plan(
-    job: Job, layer: LayerOrNone = None, config: ChangeOrNone = None, as_json: AsJson = False, verify: Verify = True
+    job: Job,
+    layer: LayerOrNone = None,
+    config: ChangeOrNone = None,
+    as_json: AsJson = False,
+    verify: Verify = True,
+    within: Annotated[
+        str, typer.Option("--within", help="how long to ask again while no host has analysed the job: 30s, 10m")
+    ] = WITHIN,
 ) -> None:
-    """Show what a change would do, without making it. Exit code 1: it would be refused.
+    """Show what a change would do, without making it. Exit code 1: it would be refused; 5: nobody has checked it.
 
     The job need not exist: `plan JOB base FILE`. Prints the fields that change, the steps, the tasks that restart, for
     how long they are down, and what Spark finds. `plan JOB` alone says what Spark finds in the job as it is.
+
+    A cold host may need minutes for its first analysis. Until --within the command asks again; then it ends with 5.
     """
     content = change_of(config or ["{}"], names=names_in_files(job))
-    answer = client().plan(job, content, layer=layer, verify=verify)
+    seconds, connection = duration_seconds(within, field="within"), client()
+    answer = asked_until_answered(lambda: connection.plan(job, content, layer=layer, verify=verify), seconds)
     if as_json:
         show_json(answer)
     else:
         say_plan(answer)
-    if not answer.allowed:
-        raise typer.Exit(1)
+    if exit_of(answer):
+        raise typer.Exit(exit_of(answer))
 
 
 def say_plan(answer: PlanView) -> None:
@@ -299,4 +310,4 @@ def analysis_outcome(analysis: AnalysisView | None) -> Iterator[str]:
     if analysis.columns is not None:
         yield f"result: {', '.join(f'{name} {kind}' for name, kind in analysis.columns.items())}"
     if not analysis.verified and (analysis.why or not analysis.problems):
-        yield f"not verified by Spark: {analysis.why or 'no host could be asked'}"
+        yield from unverified_outcome(analysis)

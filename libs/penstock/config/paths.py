@@ -80,7 +80,10 @@ def path_problems(
 
 
 def outside(field: str, path: str, roots: Sequence[str]) -> Problem:
-    """The problem with a path that is below no root."""
+    """The problem with a path that is below no root, or may leave it."""
+    if ".." in unquote(path).split("/"):
+        told = "a path may have no .. in it, since behind a link it may lead to another folder than it seems"
+        return Problem(field, RULE, f"{field}: a job may not use {path}: {told}. Write the path that is meant")
     allowed = f"allowed are paths below {', '.join(roots)}" if roots else "this cell allows none"
     return Problem(field, RULE, f"{field}: a job may not use {path}: {allowed} ({ROOTS_SETTING})")
 

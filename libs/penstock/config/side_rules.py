@@ -16,6 +16,7 @@ from penstock.config.model import DeltaOutput, FilesOutput, JobConfig, KafkaOutp
 from penstock.config.paths import place_of
 from penstock.config.problems import Problem
 from penstock.config.sql import SQL_FIELD, Steps, function_names, parse_query
+from penstock.config.sql_errors import Frame
 
 UNREPEATABLE = frozenset(
     {
@@ -63,7 +64,7 @@ def _expressions(config: JobConfig) -> Iterator[Problem]:
         for name in sorted(config.side_outputs)
         for leaf, sql in _texts(config, name)
     ]
-    if sum(len(sql) for _, sql in texts) > _MOST_CHARACTERS:
+    if sum(len(sql.own) for _, sql in texts) > _MOST_CHARACTERS:
         detail = f"side_outputs: where and columns may have {_MOST_CHARACTERS} characters together"
         yield Problem("side_outputs", "sql_too_long", detail)
         return
@@ -76,12 +77,12 @@ def _expressions(config: JobConfig) -> Iterator[Problem]:
             return
 
 
-def _texts(config: JobConfig, name: str) -> Iterator[tuple[str, str]]:
+def _texts(config: JobConfig, name: str) -> Iterator[tuple[str, Frame]]:
     side = config.side_outputs[name]
     if side.where is not None:
-        yield "where", f"SELECT 1 FROM {_TABLE} WHERE {side.where}"
+        yield "where", Frame(f"SELECT 1 FROM {_TABLE} WHERE ", side.where)
     for text in side.columns:
-        yield "columns", f"SELECT {text}\nFROM {_TABLE}"
+        yield "columns", Frame("SELECT ", text, f"\nFROM {_TABLE}")
 
 
 def _places(config: JobConfig) -> Iterator[Problem]:
@@ -93,8 +94,9 @@ def _places(config: JobConfig) -> Iterator[Problem]:
             continue
         there = next((other for known, other in taken.items() if _meet(place, known)), None)
         if there is not None:
-            leaf = f"{field}.{place[0]}"
-            detail = f"{leaf}: {there} goes there already; each output of a job needs another place"
+            leaf, named = f"{field}.{place[0]}", f"{there}.{place[0]}"
+            what = "are one place" if place in taken else "are a folder and one in it"
+            detail = f"{leaf} and {named} {what}: each output of a job needs a place of its own"
             yield Problem(leaf, "place_taken", detail)
         taken.setdefault(place, field)
 
@@ -120,7 +122,7 @@ def _place(output: Output) -> tuple[object, ...] | None:
     return None
 
 
-def _refused(sql: str, steps: Steps) -> _Told | None:
+def _refused(sql: Frame, steps: Steps) -> _Told | None:
     try:
         query = parse_query(sql, steps)
         if isinstance(query, Problem):

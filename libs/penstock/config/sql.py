@@ -14,6 +14,7 @@ from sqlglot import Dialect, Token, TokenType, exp
 from sqlglot.errors import SqlglotError
 
 from penstock.config.problems import Problem
+from penstock.config.sql_errors import Frame, in_words
 
 SQL_FIELD = "query.sql"
 SPARK = Dialect.get_or_raise("spark")
@@ -74,31 +75,32 @@ def sql_problem(rule: str, text: str) -> Problem:
     return Problem(SQL_FIELD, rule, SQL_FIELD + text)
 
 
-def parse_query(sql: str, steps: Steps | None = None) -> exp.Query | Problem:
-    """The syntax tree of a text that is one SELECT (with CTEs and set operations); otherwise the problem. `steps`: what
-    is left for this text and others, beside a limit of its own.
+def parse_query(sql: str | Frame, steps: Steps | None = None) -> exp.Query | Problem:
+    """The syntax tree of a text that is one SELECT (with CTEs and set operations); otherwise the problem, whose place
+    is that in what somebody wrote. `steps`: what is left for this text and others, beside a limit of its own.
 
     Raises RecursionError when the text nests too deeply, as the walks over the tree may too.
     """
-    if "${" in sql:
+    frame = sql if isinstance(sql, Frame) else Frame("", sql)
+    text = frame.whole
+    if "${" in text:
         # Spark would put session settings and environment variables here, even inside a string.
         return sql_problem("sql_variable", " may not have ${...}: write :name for an argument")
     try:
-        tokens = _tokens(sql)
+        tokens = _tokens(text)
         if len(tokens) > MOST_TOKENS:
             return sql_problem("sql_too_long", f" may have at most {MOST_TOKENS} words and signs, not {len(tokens)}")
         if any(_is_read_otherwise(comment) for token in tokens for comment in token.comments):
             return sql_problem("sql_comment", ": a comment may have no /* in it, and no backslash at its end")
         parser = _BoundedParser(dialect=SPARK)
         parser.shared = steps
-        statements = parser.read(tokens, sql)
+        statements = parser.read(tokens, text)
     except _TooManySteps:
         return sql_problem("sql_too_complex", _TOO_COMPLEX)
     except SqlglotError as error:
-        return sql_problem("sql_syntax", f": {_plain(str(error))}")
-    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
-        # A call with too few arguments, for instance.
-        return sql_problem("sql_syntax", f": it cannot be read ({type(error).__name__}: {_plain(str(error))})")
+        return sql_problem("sql_syntax", f": {in_words(error, frame)}")
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError):
+        return sql_problem("sql_syntax", ": it cannot be read: a call of a function may have too few arguments")
     if len(statements) != 1:
         return sql_problem("one_select", f" must be one statement, not {len(statements)}")
     statement = statements[0]
@@ -134,11 +136,6 @@ def _is_read_otherwise(comment: str) -> bool:
     """Whether Spark ends a comment elsewhere than sqlglot, so that other text would run than was checked: for Spark a
     line goes on after a backslash, and `/*+` within a comment begins none."""
     return "/*" in comment or comment.rstrip("\r\n").endswith("\\")
-
-
-def _plain(message: str) -> str:
-    """Parser errors underline the place with terminal codes."""
-    return " ".join(message.replace("\x1b[4m", "").replace("\x1b[0m", "").split())
 
 
 def _foreign_code(statement: exp.Query) -> Problem | None:

@@ -29,6 +29,8 @@ _TOKEN = re.compile(
     rf"|(?P<atom>[A-Za-z0-9_.-]|\\[.dw-]|{_CLASS})"
     r"|(?P<optional>\?)|(?P<exact>\{[0-9]{1,3}\})|(?P<repeated>[*+]|\{[0-9]{1,3},(?:[0-9]{1,3})?\})"
 )
+_SPECIAL_GROUP = re.compile(r"\(\?(?!:)")
+_EXCLUDED = "Topics that are not to be read are named in excluded_topics"
 _ALLOWED = r"letters, digits, _ - . [] () | * + ? {}, \. \d and \w"
 
 
@@ -184,6 +186,10 @@ class _Reader:
         """None at the end. Raises _NoPatternError where something stands that may not."""
         if self._place == len(self._pattern):
             return None
+        if _SPECIAL_GROUP.match(self._pattern, self._place):
+            special = self._pattern[self._place : self._place + 4]
+            told = "a group is ( ) or (?: ), with alternatives, and looks neither ahead nor back"
+            raise _NoPatternError(f"{special} at character {self._place + 1}: {told}. {_EXCLUDED}")
         token = _TOKEN.match(self._pattern, self._place)
         if token is None:
             rest = self._pattern[self._place : self._place + 10]

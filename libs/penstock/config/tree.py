@@ -21,6 +21,7 @@ from pydantic.fields import FieldInfo
 
 from penstock.config.declare import ChangeKind
 from penstock.config.model import JobConfig
+from penstock.config.pattern_words import words_of
 
 Path = tuple[str, ...]
 ANY_KEY = "*"
@@ -333,7 +334,8 @@ def _choices(schema: Mapping[str, Any]) -> list[str]:
 
 def _limits(schema: Mapping[str, Any]) -> str:
     if "pattern" in schema:
-        return f" matching {schema['pattern']}"
+        words = words_of(schema["pattern"])
+        return f" matching {schema['pattern']}" if words is None else f": {words}"
     if "maxLength" in schema:
         return _length(schema.get("minLength", 0), schema["maxLength"])
     if "exclusiveMinimum" in schema:

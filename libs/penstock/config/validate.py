@@ -21,6 +21,7 @@ from pydantic_core import ErrorDetails
 from penstock.config.declare import NAME_RULE, ROLLBACK_LAYER
 from penstock.config.keygroups import bounds_in_force, key_group_count
 from penstock.config.model import JobConfig
+from penstock.config.pattern_words import message_of
 from penstock.config.problems import PYDANTIC_RULES, Problem, refusal
 from penstock.config.rules import broken_rules
 from penstock.config.tree import ROOT, FreeMap, Group, Leaf, Node, Path, child, dotted, find, similar
@@ -193,7 +194,7 @@ def _mismatches(adapter: TypeAdapter[Any], value: Any) -> list[tuple[str, str]]:
     try:
         adapter.validate_json(json.dumps(value), strict=True)
     except ValidationError as error:
-        return [(found["type"], found["msg"]) for found in error.errors(include_url=False, include_context=False)]
+        return [(found["type"], message_of(found)) for found in error.errors(include_url=False)]
     except RecursionError:
         return [("too_deep", "Input is nested too deeply")]
     return []
@@ -201,7 +202,7 @@ def _mismatches(adapter: TypeAdapter[Any], value: Any) -> list[tuple[str, str]]:
 
 def _shape_problems(error: ValidationError) -> tuple[Problem, ...]:
     """Pydantic's errors, one a field: it reports each member of a union (`args.x`) by itself."""
-    found = [_shape_problem(detail) for detail in error.errors(include_url=False, include_context=False)]
+    found = [_shape_problem(detail) for detail in error.errors(include_url=False)]
     return tuple({problem.field: problem for problem in reversed(found)}.values())[::-1]
 
 
@@ -224,7 +225,7 @@ def _shape_problem(detail: ErrorDetails) -> Problem:
         leaf = find(tuple(_field_path(detail["loc"])))
         if isinstance(leaf, Leaf):
             return Problem(field, rule, _not_allowed(leaf, field, detail["input"]))
-    return Problem(field, rule, f"{field}: {detail['msg']}")
+    return Problem(field, rule, f"{field}: {message_of(detail)}")
 
 
 def _field_path(location: tuple[int | str, ...]) -> Iterator[str]:

@@ -26,12 +26,13 @@ class CauseKind(StrEnum):
     BAD_CODE = "bad_code"
     OUTPUT_ERROR = "output_error"
     INPUT_ERROR = "input_error"
+    OTHER_ERROR = "other_error"
     HOT_KEY_GROUP = "hot_key_group"
     AT_LIMIT = "at_limit"
     TOO_SMALL = "too_small"
     MANY_JOBS = "many_jobs"
     CATCHING_UP = "catching_up"
-    OTHER_ERROR = "other_error"
+    WARMING_UP = "warming_up"
 
 
 class Certainty(StrEnum):

@@ -19,7 +19,7 @@ from typing import NamedTuple, Protocol
 from penstock.model.reports import TaskState
 from penstock.model.states import Health as Health
 from penstock.model.states import JobState
-from penstock.tasks.lag import lag_of
+from penstock.tasks.lag import MEASURED, lag_of
 
 SILENT = timedelta(seconds=12)
 """Twice the longest time between two reports of a container where nothing is new."""
@@ -124,6 +124,7 @@ class TaskFacts:
     backlog_records: int | None = None
     processed_rows_per_second: float | None = None
     oldest_unread_seconds: float | None = None
+    oldest_unread_at_most_seconds: float | None = None
     held_back_by: str | None = None
     held_back_seconds: float | None = None
     silent_seconds: float | None = None
@@ -278,13 +279,14 @@ def _silence(task: TaskFacts, moment: Moment) -> tuple[float, float]:
 
 
 def _of_running(job: JobFacts, task: TaskFacts) -> _TaskHealth:
-    lag = lag_of(task.backlog_records, task.processed_rows_per_second, task.oldest_unread_seconds)
+    lag = lag_of(*(getattr(task, name) for name in MEASURED))
     if task.state == TaskState.RUNNING and lag.at_least is not None and lag.at_least > job.max_lag_seconds:
         why = f"is {lag.at_least:,.0f} s behind; its SLO is {job.max_lag_seconds:,.0f} s"
         return _TaskHealth(Health.LAGGING, why, (0, lag.at_least))
     if not runs_well(task.state, task.batch_id):
         return _TaskHealth(Health.STARTING, _why_not_yet(task), (task.crashes, 0))
-    if lag.seconds is None:
+    is_sure = lag.seconds is not None or (lag.at_most is not None and lag.at_most <= job.max_lag_seconds)
+    if not is_sure:
         return _TaskHealth(Health.UNKNOWN, "runs, and how far it is behind is unknown")
     return _TaskHealth(Health.HEALTHY)
 

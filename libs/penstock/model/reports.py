@@ -78,6 +78,7 @@ _NEW_FIELDS = frozenset(
     [
         *("quiesced", "level_ms", "watermark_ms", "caught_up", "silent_seconds"),
         *("busy_share", "late_rows_per_second", "phase_seconds", "key_group_backlogs"),
+        "oldest_unread_at_most_seconds",
     ]
 )
 
@@ -88,6 +89,8 @@ class TaskProgress(Carried):
     Rates are those of the last minute: `input_rows_per_second` by the clock, `processed_rows_per_second` while batches
     ran. `busy_share`: of that minute, the share in which batches ran. `late_rows_per_second`: by the clock; None for a
     query that drops no late rows.
+    `processed_rows_per_second` is unknown while the query or its host warms up. The oldest record that is not read has
+    waited for `oldest_unread_seconds` at least, and for `oldest_unread_at_most_seconds` at most.
     `malformed_records`: since the task's start. `input_problems`: what is wrong with the inputs now, by kind of alert
     (`penstock.model.alerts.INPUT_ALERTS`).
     `held_back_by`: the producer (`job/index/generation`) of an input that the watermark waits for, and since when it
@@ -134,6 +137,7 @@ class TaskProgress(Carried):
     """Of the last batch, the phases that took a good part of it, by Spark's names (`addBatch`: the work itself)."""
     key_group_backlogs: Annotated[dict[Text, int] | None, OrUnknown] = None
     """Rows that are not read yet by the number of their key group. Key groups that are not named have none."""
+    oldest_unread_at_most_seconds: Real = None
 
     @model_serializer(mode="wrap")
     def _without_defaults(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:

@@ -34,6 +34,7 @@ from penstock.spark.measure.malformed import Counts
 from penstock.spark.measure.quiet import order_of
 from penstock.spark.measure.rates import Batches
 from penstock.spark.measure.traffic import Samples
+from penstock.spark.measure.unread import Seen
 from penstock.spark.parts import require_clusters
 from penstock.spark.paths import require_allowed_paths
 from penstock.spark.pools import SchedulerPools
@@ -134,8 +135,8 @@ class RunningTask:
     """A task from its start to its end. Its methods are called by one thread at a time.
 
     Without an epoch it goes on in the epoch that its checkpoint is in (`penstock.spark.files.LocalFiles.claim`).
-    `mark`: the commit that asks for this. `state`, `progress`, `traffic`, `batches`, `rows_per_offset`, `malformed` and
-    `input_problems` are what the host last saw of it.
+    `mark`: the commit that asks for this. `state`, `progress`, `traffic`, `batches`, `newest`, `unread_since`,
+    `rows_per_offset`, `malformed` and `input_problems` are what the host last saw of it.
     """
 
     def __init__(self, runtime: Runtime, spec: TaskSpec, epoch: int | None, mark: Mark | None = None) -> None:
@@ -149,6 +150,8 @@ class RunningTask:
         self.progress: TaskProgress | None = None
         self.traffic: Samples = ()
         self.batches: Batches | None = None
+        self.newest: Seen = ()
+        self.unread_since: float | None = None
         self.rows_per_offset: tuple[float, ...] = ()
         self.malformed: Counts = ()
         self.input_problems: Mapping[str, str] = {}

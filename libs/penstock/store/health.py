@@ -96,6 +96,7 @@ _TASKS = text(
         (progress->>'backlog_records')::bigint AS backlog_records,
         (progress->>'processed_rows_per_second')::float AS processed_rows_per_second,
         (progress->>'oldest_unread_seconds')::float AS oldest_unread_seconds,
+        (progress->>'oldest_unread_at_most_seconds')::float AS oldest_unread_at_most_seconds,
         progress->>'held_back_by' AS held_back_by,
         (progress->>'held_back_seconds')::float AS held_back_seconds,
         (progress->>'silent_seconds')::float AS silent_seconds,

@@ -8,12 +8,13 @@ from typing import NamedTuple
 
 class Flow(NamedTuple):
     """What a task measured: unread records, the rate at which it works while it works, the rate of the last minute, in
-    records per second, and the age of a batch that is not finished."""
+    records per second, the age of a batch that is not finished, and the greatest age that an unread record can have."""
 
     backlog_records: float | None = None
     processed_per_second: float | None = None
     read_per_second: float | None = None
     oldest_unread_seconds: float | None = None
+    oldest_unread_at_most_seconds: float | None = None
 
 
 class JobFlow(NamedTuple):
@@ -25,11 +26,21 @@ class JobFlow(NamedTuple):
 
 
 class Lag(NamedTuple):
-    """How far a task is behind its input. `seconds`: None when it is unknown. `at_least`: what is sure; None without
-    anything sure."""
+    """How far a task is behind its input. `seconds`: None when it is unknown. `at_least`, `at_most`: what is sure; None
+    without anything sure."""
 
     seconds: float | None
     at_least: float | None
+    at_most: float | None = None
+
+
+MEASURED = (
+    "backlog_records",
+    "processed_rows_per_second",
+    "oldest_unread_seconds",
+    "oldest_unread_at_most_seconds",
+)
+"""Of a task's progress, what `lag_of` takes, in its order."""
 
 
 def lag_seconds(backlog: float | None, rate: float | None) -> float | None:
@@ -46,18 +57,25 @@ def lag_seconds(backlog: float | None, rate: float | None) -> float | None:
 
 
 def lag_of(
-    backlog_records: float | None, processed_rows_per_second: float | None, oldest_unread_seconds: float | None
+    backlog_records: float | None,
+    processed_rows_per_second: float | None,
+    oldest_unread_seconds: float | None,
+    oldest_unread_at_most_seconds: float | None,
 ) -> Lag:
-    """The lag of a task: the time to process its backlog at the present rate.
+    """The lag of a task: the time to process its backlog at the present rate, within the age of its oldest record.
 
     The rate is that of finished batches. Meanwhile the records of a batch that is not finished grow older: the lag is
-    no less than their age.
+    no less than their age. And no task is further behind than its oldest unread record is old: small batches show a
+    small rate, and many records that have just come would be a lag of hours.
     """
     by_rate = lag_seconds(backlog_records, processed_rows_per_second)
     if by_rate is None:
-        return Lag(None, oldest_unread_seconds)
-    seconds = max(by_rate, oldest_unread_seconds or 0.0) if backlog_records else 0.0
-    return Lag(seconds, seconds)
+        return Lag(None, oldest_unread_seconds, oldest_unread_at_most_seconds)
+    if not backlog_records:
+        return Lag(0.0, 0.0, 0.0)
+    at_most = by_rate if oldest_unread_at_most_seconds is None else min(by_rate, oldest_unread_at_most_seconds)
+    seconds = max(at_most, oldest_unread_seconds or 0.0)
+    return Lag(seconds, seconds, seconds)
 
 
 def job_flow(flows: Iterable[Flow | None], task_count: int) -> JobFlow:
@@ -80,7 +98,8 @@ def job_flow(flows: Iterable[Flow | None], task_count: int) -> JobFlow:
 
 
 def _lag(flow: Flow) -> Lag:
-    return lag_of(flow.backlog_records, flow.processed_per_second, flow.oldest_unread_seconds)
+    ages = (flow.oldest_unread_seconds, flow.oldest_unread_at_most_seconds)
+    return lag_of(flow.backlog_records, flow.processed_per_second, *ages)
 
 
 def _all(values: list[float | None]) -> list[float] | None:

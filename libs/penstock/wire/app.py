@@ -23,6 +23,7 @@ from prometheus_client import CONTENT_TYPE_LATEST, Counter, generate_latest
 from starlette.exceptions import HTTPException
 from starlette.routing import compile_path
 
+from penstock.config.pattern_words import message_of
 from penstock.control.errors import PenstockError
 from penstock.control.logs import logger
 from penstock.control.settings import CommonSettings, HttpLimits
@@ -170,7 +171,7 @@ def _invalid_request(_: Request, error: RequestValidationError) -> JSONResponse:
         return problem(422, "InvalidRequest", f"body: {first['ctx']['error']}", field="body", rule="json_invalid")
     where = first["loc"][1:] if first["loc"][0] == "path" else first["loc"]
     field = ".".join(str(part) for part in where)
-    return problem(422, "InvalidRequest", f"{field}: {first['msg']}", field=field, rule=first["type"])
+    return problem(422, "InvalidRequest", f"{field}: {message_of(first)}", field=field, rule=first["type"])
 
 
 def _http_error(request: Request, error: HTTPException) -> JSONResponse:

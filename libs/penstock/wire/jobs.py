@@ -251,7 +251,8 @@ class FieldChangeView(View):
 class AnalysisView(View):
     """What Spark finds in the job as it would be, asked of a container's host.
 
-    `verified`: every check was made and found nothing. `why`: what could not be checked.
+    `verified`: every check was made and found nothing. `why`: what could not be checked. `made`: some host has looked
+    at the job. `late`: none has within the time that the Job Service waits; it may be starting, so ask again.
 
     `columns`: the types of the query's result. `operators`: what brings rows together, by which columns, and whether
     such rows are sure to be in one task.
@@ -259,6 +260,8 @@ class AnalysisView(View):
 
     verified: bool
     why: str = ""
+    made: bool = True
+    late: bool = False
     problems: list[JsonObject] = Field(default_factory=list)
     columns: dict[str, str] | None = None
     operators: list[JsonObject] = Field(default_factory=list)

@@ -169,10 +169,11 @@ def tasks_needed(work: float, rate: float, key_groups: int) -> int:
     """
     if work <= 0:
         return 1
-    most_key_groups = math.floor(key_groups * rate / work)
+    # Before it is made whole: next to no work would be infinitely many.
+    most_key_groups = math.floor(min(key_groups * rate / work, key_groups))
     if most_key_groups < 1:
         return max(key_groups + 1, math.ceil(work / rate))
-    return math.ceil(key_groups / min(most_key_groups, key_groups))
+    return math.ceil(key_groups / most_key_groups)
 
 
 def fewest_alike(tasks: int, key_groups: int) -> int:

@@ -22,7 +22,8 @@ _LEAST_COMPARED = 2
 class TaskSample(Model):
     """The newest measurements of one task; `processed_*` is what it gets through in a second of work.
 
-    `lag_seconds`: as it was sampled, by records, and no less than the age of a batch that has not finished.
+    `lag_seconds`: as it was sampled, by records, no less than the age of a batch that has not finished, and no more
+    than the age of the oldest unread record.
     """
 
     index: int

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from penstock.config.model import DesiredState
 from penstock.config.tree import row_for
+from penstock.control.texts import first_few
 from penstock.model.causes import CauseKind, Certainty
 from penstock.model.health import CRASHES_KEPT
 from penstock.model.jobs import Action
@@ -22,6 +23,7 @@ from penstock.wire.jobs import ExplainedLeafView, HistoryEntry
 from services.job_service.causes.crashes import failed_tasks
 from services.job_service.causes.facts import (
     OF_OPERATORS,
+    Attempts,
     Cause,
     Crashes,
     Facts,
@@ -165,15 +167,34 @@ def _instead(leaf: ExplainedLeafView, value: str) -> str:
 
 
 def causes_of_failed_changes(facts: Facts) -> Iterator[Cause]:
-    """A change that the State Syncer cannot carry out."""
-    if facts.job.state not in (JobState.QUARANTINED, JobState.FAILED):
+    """A change that the State Syncer cannot carry out, also while it tries again."""
+    failed, attempts = facts.job.state in (JobState.QUARANTINED, JobState.FAILED), facts.attempts
+    if not failed and attempts is None:
         return
     newest = next((entry for entry in facts.changes if entry.action in _WRITES or entry.action == Action.CREATE), None)
     by = () if newest is None else (_told(newest, _changed(facts, newest)),)
     gave_up = facts.job.state is JobState.QUARANTINED
-    summary = "a change failed five times and is not tried again" if gave_up else "a change failed, and is tried again"
+    what = f" of {first_few(attempts.fields)}" if attempts is not None and attempts.fields else ""
+    ends = "and is not tried again" if gave_up else "and is tried again"
+    summary = f"the last change{what} could not be made, {ends}"
     advice = "mend what the message names and write the job again, or `penstock release JOB`"
-    yield Cause(CauseKind.CHANGE_FAILED, Certainty.CERTAIN, summary, (facts.job.detail, *by), advice)
+    # A crash that goes on may be why the change fails, and is nearer.
+    certainty = Certainty.LIKELY if facts.has(Health.CRASHING) and not gave_up else Certainty.CERTAIN
+    told = [*_failures(facts, attempts, gave_up=gave_up), *by]
+    yield Cause(CauseKind.CHANGE_FAILED, certainty, summary, tuple(told), advice)
+
+
+def _failures(facts: Facts, attempts: Attempts | None, *, gave_up: bool) -> Iterator[str]:
+    """How often it failed and why, and when it is tried next."""
+    if attempts is None:
+        yield facts.job.detail
+        return
+    times = "one attempt" if attempts.failures == 1 else f"{attempts.failures} attempts"
+    yield f"{times} failed" + (f"; the last one: {attempts.reason}" if attempts.reason else "")
+    if attempts.next_at is not None:
+        yield f"the next attempt is at {attempts.next_at:%H:%M:%S} UTC"
+    elif not gave_up:
+        yield f"it is tried now: {facts.job.detail or facts.job.state}"
 
 
 def causes_of_present_changes(facts: Facts) -> Iterator[Cause]:

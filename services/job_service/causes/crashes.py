@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import timedelta
 
 from penstock.model.alerts import AlertKind
 from penstock.model.causes import CauseKind, Certainty
+from penstock.model.reports import TaskState
 from penstock.model.states import Health
 from services.job_service.causes.errors import first_line, kind_of
 from services.job_service.causes.facts import Cause, Facts, has_failed, numbers
 
+JUST_NOW = timedelta(minutes=5)
 _WORDS = {
     CauseKind.OUT_OF_MEMORY: (
         "tasks end because they lack memory",
@@ -81,14 +84,24 @@ def causes_of_errors(facts: Facts) -> Iterator[Cause]:
         of_kind = [each for each in failed if each.kind is kind]
         summary, advice = _WORDS[kind]
         yield Cause(
-            kind, _certainty(facts, kind, is_most=2 * count >= len(failed)), summary, _evidence(of_kind), advice
+            kind, _certainty(facts, of_kind, is_most=2 * count >= len(failed)), summary, _evidence(of_kind), advice
         )
 
 
-def _certainty(facts: Facts, kind: CauseKind, *, is_most: bool) -> Certainty:
-    if kind is CauseKind.OTHER_ERROR:
+def _certainty(facts: Facts, of_kind: list[Failed], *, is_most: bool) -> Certainty:
+    """A task that crashes now is what is wrong, whatever its error says. An error of no known kind that is over, as far
+    as is known, may have had any cause."""
+    if of_kind[0].kind is CauseKind.OTHER_ERROR and not _goes_on(facts, of_kind):
         return Certainty.POSSIBLE
     return Certainty.CERTAIN if facts.has(Health.CRASHING) and is_most else Certainty.LIKELY
+
+
+def _goes_on(facts: Facts, failed: list[Failed]) -> bool:
+    """Whether one of these tasks crashes again and again, waits for its start after a crash, or crashed just now."""
+    indices = {each.index for each in failed}
+    waits = any(task.index in indices and task.state == TaskState.CRASHED for task in facts.tasks)
+    newest = [max(each.crashed_at) for each in facts.crashes if each.index in indices and each.crashed_at]
+    return facts.has(Health.CRASHING) or waits or any(facts.moment.now - at <= JUST_NOW for at in newest)
 
 
 def _evidence(failed: list[Failed]) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from penstock.model.health import Heard, JobFacts, Moment, Verdict, heard, runs_
 from penstock.model.loops import LoopRound
 from penstock.model.reports import TaskState
 from penstock.model.states import Health
-from penstock.tasks.lag import Lag, lag_of
+from penstock.tasks.lag import MEASURED, Lag, lag_of
 from penstock.tasks.rollout import Rejected
 from penstock.wire.jobs import ExplainedLeafView, HistoryEntry
 from penstock.wire.overview import AlertView, DecisionView
@@ -77,6 +77,16 @@ class Upstream(NamedTuple):
     reason: str
 
 
+class Attempts(NamedTuple):
+    """How often the State Syncer has failed to make the change that is asked for. `reason`: of the newest failure;
+    empty when it is not known any more. `next_at`: None when it is tried now, or not again."""
+
+    failures: int
+    fields: tuple[str, ...]
+    reason: str
+    next_at: datetime | None
+
+
 class Minute(NamedTuple):
     """What the job measured in a minute. `crashes`: of tasks that were not healthy again."""
 
@@ -92,9 +102,9 @@ class Facts:
     """All that is known of a job, read at one moment.
 
     `config`: the running configuration, else the expected one. `settings`: each leaf of the expected configuration that
-    a layer sets. `changes`: the newest writes to the job, newest first. `owners`: by task, the container that owns its
-    shard; None: nobody. `key_group_rates`: records per second, by key group. `is_open`: whether any live container
-    takes shards. `is_alive`: whether any container sends heartbeats.
+    a layer sets. `attempts`: None without one that failed. `changes`: the newest writes to the job, newest first.
+    `owners`: by task, the container that owns its shard; None: nobody. `key_group_rates`: records per second, by key
+    group. `is_open`: whether any live container takes shards. `is_alive`: whether any container sends heartbeats.
     """
 
     job: JobFacts
@@ -102,6 +112,7 @@ class Facts:
     moment: Moment
     config: Mapping[str, Any] = field(default_factory=dict)
     settings: Sequence[ExplainedLeafView] = ()
+    attempts: Attempts | None = None
     rejected: Rejected | None = None
     changes: Sequence[HistoryEntry] = ()
     tasks: Sequence[ReportedTask] = ()
@@ -143,8 +154,7 @@ def lag_now(task: ReportedTask) -> Lag:
     progress = task.progress
     if progress is None or task.state != TaskState.RUNNING:
         return Lag(None, None)
-    names = ("backlog_records", "processed_rows_per_second", "oldest_unread_seconds")
-    return lag_of(*(progress.get(name) for name in names))
+    return lag_of(*(progress.get(name) for name in MEASURED))
 
 
 def is_lagging(facts: Facts, task: ReportedTask) -> bool:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from penstock.config.keygroups import ranges
 from penstock.model.alerts import AlertKind
 from penstock.model.causes import CauseKind, Certainty
-from penstock.model.health import HELD_BACK_SECONDS
+from penstock.model.health import HELD_BACK_SECONDS, START
 from penstock.model.states import Health
 from penstock.tasks import balance
 from services.job_service.causes.facts import (
@@ -22,6 +22,9 @@ from services.job_service.causes.facts import (
     numbers,
     said_by,
 )
+
+if TYPE_CHECKING:
+    from services.job_service.store.overview import ReportedTask
 
 UNEVEN = 1.5
 """The busiest task gets so many times the mean."""
@@ -42,7 +45,9 @@ def causes_of_upstream(facts: Facts) -> Iterator[Cause]:
         told += [_of_writer(each) for each in facts.upstream if each.job == job]
         summary = f"it waits for {job}, which writes to its input"
         advice = f"`penstock why {job}`; or `completeness` drop_late, which loses late rows"
-        yield Cause(CauseKind.UPSTREAM, Certainty.CERTAIN, summary, tuple(told), advice)
+        # A task that crashes is wrong in itself.
+        certainty = Certainty.LIKELY if facts.has(Health.CRASHING) else Certainty.CERTAIN
+        yield Cause(CauseKind.UPSTREAM, certainty, summary, tuple(told), advice)
     known = {str((task.progress or {})["held_back_by"]).split("/")[0] for task in waiting}
     for writer in facts.upstream:
         if writer.job not in known and writer.health not in _FINE and not facts.has(Health.STOPPED):
@@ -73,6 +78,7 @@ def causes_of_lag(facts: Facts) -> Iterator[Cause]:
         yield hot
     stuck = _stuck(facts)
     yield from stuck
+    yield from _warming_up(facts)
     if hot is None and not stuck:
         yield from _too_small(facts)
 
@@ -119,7 +125,7 @@ def _stuck(facts: Facts) -> list[Cause]:
     for task in facts.tasks:
         progress = task.progress or {}
         oldest, busy = progress.get("oldest_unread_seconds"), progress.get("busy_share")
-        if not is_lagging(facts, task):
+        if not is_lagging(facts, task) or _is_cold(task):
             continue
         by_rate = lag_now(task).seconds
         if oldest is not None and oldest > facts.job.max_lag_seconds and (by_rate is None or oldest >= by_rate):
@@ -136,6 +142,25 @@ def _stuck(facts: Facts) -> list[Cause]:
         summary = "tasks read little although rows wait: what they read from is slow or does not answer"
         return [Cause(CauseKind.INPUT_ERROR, Certainty.LIKELY, summary, told, "look at Kafka: `penstock status`")]
     return []
+
+
+def _is_cold(task: ReportedTask) -> bool:
+    """Whether a task may only be starting: a rate is known once it is warm (`penstock.spark.measure.rates`)."""
+    progress = task.progress or {}
+    oldest = progress.get("oldest_unread_seconds") or 0.0
+    return progress.get("processed_rows_per_second") is None and oldest <= START.total_seconds()
+
+
+def _warming_up(facts: Facts) -> Iterator[Cause]:
+    """Tasks that lag in their first batches."""
+    cold = [task.index for task in facts.tasks if is_lagging(facts, task) and _is_cold(task)]
+    if cold:
+        told = f"task {numbers(cold)} has finished no batch since its start that shows how fast it works"
+        summary = (
+            "it has just started: the first batches load state and compile code, and what waited is read meanwhile"
+        )
+        advice = "wait a few minutes, then ask again"
+        yield Cause(CauseKind.WARMING_UP, Certainty.LIKELY, summary, (told,), advice)
 
 
 def _phase(progress: Any) -> str:

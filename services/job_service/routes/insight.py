@@ -103,7 +103,7 @@ def plan_write(job: JobName, body: PlanRequest, parts: PartsOf, principal: Princ
 def _view_of(verdict: Verdict) -> AnalysisView:
     """What Spark found, with the logins that are refused: these are told, and refuse no write."""
     if verdict.report is None:
-        return AnalysisView(verified=False, why=verdict.unverified_why)
+        return AnalysisView(verified=False, why=verdict.unverified_why, made=False, late=verdict.late)
     report = verdict.report
     return AnalysisView(
         verified=verdict.verified and not report.problems,

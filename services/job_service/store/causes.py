@@ -15,7 +15,7 @@ from penstock.config.model import JobConfig
 from penstock.model.alerts import AlertKind
 from penstock.model.health import SILENT, Moment
 from penstock.model.job_metrics import METRICS_BY_NAME, MINUTE
-from penstock.model.jobs import StoredJob, layer_configs
+from penstock.model.jobs import JobState, StoredJob, layer_configs
 from penstock.model.traffic import measured
 from penstock.store import cluster
 from penstock.store.health import read_moment, read_named
@@ -23,7 +23,7 @@ from penstock.store.job_minutes import read_job_minutes
 from penstock.store.rows import columns, read_all
 from penstock.tasks.rollout import Rejected
 from services.job_service import views
-from services.job_service.causes.facts import ContainerEvidence, Crashes, Elsewhere, Facts, Minute, Upstream
+from services.job_service.causes.facts import Attempts, ContainerEvidence, Crashes, Elsewhere, Facts, Minute, Upstream
 from services.job_service.explain import DEFAULT_LAYER, explain
 from services.job_service.flows import topics_read_by
 from services.job_service.store import history, overview
@@ -38,6 +38,7 @@ _LOOKED_BACK = timedelta(hours=3)
 _MIN_MEASURED_SECONDS = 30.0
 _OF_CELL = (AlertKind.UNPLACEABLE.value, AlertKind.SCALING_FROZEN.value)
 _ALIVE_SECONDS = 3 * SILENT.total_seconds()
+_FAILED = (JobState.FAILED.value, JobState.QUARANTINED.value)
 _METRICS = ("lag_seconds", "input_rows_per_second", "busy_share", "crashes")
 
 _CRASHES = text(f"SELECT {columns(Crashes)} FROM task_crashes WHERE job = :job ORDER BY index")
@@ -103,6 +104,7 @@ def read_facts(connection: Connection, stored: StoredJob) -> Facts:
         judged,
         config=config,
         settings=[leaf for leaf in leaves if leaf.layer != DEFAULT_LAYER],
+        attempts=None if sync is None else _attempts(sync, stored),
         rejected=None if sync is None or sync.rejected is None else Rejected.model_validate(sync.rejected),
         changes=history.page(connection, job, limit=_MOST_CHANGES).rows,
         tasks=placed.tasks,
@@ -121,6 +123,15 @@ def read_facts(connection: Connection, stored: StoredJob) -> Facts:
         minutes=_minutes(connection, job, moment),
         decision=next(iter(decisions), None),
     )
+
+
+def _attempts(sync: overview.SyncRow, stored: StoredJob) -> Attempts | None:
+    """A newer write has not been tried yet."""
+    if not sync.failures or sync.revision < stored.revision:
+        return None
+    plan = sync.plan if isinstance(sync.plan, dict) else {}
+    reason = sync.detail if sync.state in _FAILED else str(plan.get("failed_before") or "")
+    return Attempts(sync.failures, tuple(sync.changed_fields or ()), reason, sync.next_attempt_at)
 
 
 def _elsewhere(connection: Connection, containers: Sequence[ContainerEvidence]) -> Elsewhere:

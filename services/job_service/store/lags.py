@@ -19,7 +19,8 @@ _FLOWS = text(
         CAST(min(tasks.progress->>'backlog_records') AS double precision) AS backlog,
         CAST(min(tasks.progress->>'processed_rows_per_second') AS double precision) AS processed,
         CAST(min(tasks.progress->>'input_rows_per_second') AS double precision) AS read,
-        CAST(min(tasks.progress->>'oldest_unread_seconds') AS double precision) AS oldest
+        CAST(min(tasks.progress->>'oldest_unread_seconds') AS double precision) AS oldest,
+        CAST(min(tasks.progress->>'oldest_unread_at_most_seconds') AS double precision) AS oldest_at_most
     FROM running JOIN tasks ON tasks.job = running.job
         AND tasks.index < coalesce((running.config->>'task_count')::integer, 1)
     WHERE running.job = ANY(:jobs)
@@ -34,7 +35,7 @@ def with_lags(connection: Connection, jobs: Sequence[Summary]) -> list[Summary]:
     found: dict[str, list[Flow]] = {}
     counts: dict[str, int] = {}
     for row in connection.execute(_FLOWS, {"jobs": [job.job for job in jobs]}):
-        found.setdefault(row.job, []).append(Flow(row.backlog, row.processed, row.read, row.oldest))
+        found.setdefault(row.job, []).append(Flow(row.backlog, row.processed, row.read, row.oldest, row.oldest_at_most))
         counts[row.job] = row.task_count
     flows = {job: job_flow(each, counts[job]) for job, each in found.items()}
     return [_with(job, flows[job.job]) if job.job in flows else job for job in jobs]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -92,6 +93,8 @@ class Plan(Carried):
     """How long each step took that is over."""
     uncopied: str = ""
     """Why the state was not copied while the tasks ran, or the copy was of no use."""
+    failed_before: str = Field("", exclude_if=operator.not_)
+    """How the attempt before this one failed; empty when it is the first, or that is not known any more."""
 
     @field_serializer("step")
     def _recorded(self, step: Step) -> str:

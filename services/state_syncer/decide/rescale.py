@@ -19,6 +19,7 @@ from enum import StrEnum
 
 from penstock.config.classify import classify
 from penstock.config.model import ChangeKind
+from penstock.model.states import JobState
 from penstock.tasks.host_task import INITIALIZE_SINK
 from penstock.tasks.redistribution import RedistributionReport
 from penstock.tasks.rollout import is_upgrade
@@ -122,9 +123,14 @@ def begin_rescale(view: JobView, start: StartRescale, now: datetime, ran_on: Col
     """The first step of a rescale that may begin now. `ran_on`: the containers that have tasks of the job."""
     if view.running is None:
         raise IllegalMove(f"{view.job} has nothing to stop")
-    if start.copies:
-        return Record(_new_plan(start, now, ran_on, Step.COPY))
-    return Record(_new_plan(start, now, ran_on, Step.AWAIT_STOPPED), replace(_resumed(view.running), stopping=True))
+    plan = _new_plan(start, now, ran_on, Step.COPY if start.copies else Step.AWAIT_STOPPED)
+    plan = plan.model_copy(update={"failed_before": _failed_before(view)})
+    return Record(plan) if start.copies else Record(plan, replace(_resumed(view.running), stopping=True))
+
+
+def _failed_before(view: JobView) -> str:
+    is_again = view.sync is not None and view.sync.state is JobState.FAILED and view.failures_since(view.revision)
+    return view.sync.detail if is_again and view.sync is not None else ""
 
 
 def continue_rescale(view: JobView, running: Running, progress: Progress, now: datetime) -> RescaleStep | BackingOff:

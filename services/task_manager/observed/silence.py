@@ -18,6 +18,7 @@ _OF_A_MOMENT = (
     "backlog_records",
     "backlog_bytes",
     "oldest_unread_seconds",
+    "oldest_unread_at_most_seconds",
     "event_time_skew_seconds",
     "busy_share",
     "late_rows_per_second",

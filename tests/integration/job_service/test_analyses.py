@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,6 +19,7 @@ from penstock.wire.analyses import AnalysisCall
 from penstock.wire.app import create_app
 from penstock.wire.job_client import JobClient
 from penstock.wire.jobs import PlanView
+from services.job_service import analyses
 from tests.support.cli.shell import Shell
 from tests.support.control.serving import serving
 from tests.support.job_service.service import CONFIG, RunningJobService
@@ -50,6 +52,16 @@ class Container:
             return self.report
 
         return app
+
+
+@dataclass
+class Clock:
+    """That of the Job Service while it asks."""
+
+    now: float = 0.0
+
+    def pass_a_minute(self) -> None:
+        self.now += 60.0
 
 
 @pytest.fixture
@@ -99,6 +111,41 @@ def test_a_plan_without_a_host_says_why_nothing_is_verified(client: JobClient, c
     assert planned.allowed
     assert planned.analysis is not None
     assert (planned.analysis.verified, "no host" in planned.analysis.why) == (False, True)
+    assert (planned.analysis.made, planned.analysis.late) == (False, False), (
+        "it was told at once: nobody need ask again"
+    )
+
+
+def test_a_plan_that_no_host_answers_in_time_is_asked_again_and_has_its_own_exit_code(
+    client: JobClient, container: Container, shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """1. The host starts, for longer than the Job Service waits. 2. The command asks a second time, and it is ready.
+    3. One that is never ready: the plan is allowed, and the exit code is not 0. 4. Nobody answers at all."""
+    clock = Clock()
+    monkeypatch.setattr(analyses, "monotonic", lambda: clock.now)
+    container.report, container.meanwhile = None, clock.pass_a_minute
+    late = client.plan("etl", CONFIG).analysis
+    assert late is not None
+    assert (late.verified, late.made, late.late) == (False, False, True)
+    asked = len(container.asked)
+
+    def soon_ready() -> None:
+        clock.pass_a_minute()
+        container.report = RIGHT if len(container.asked) > asked + 1 else None
+
+    container.meanwhile = soon_ready
+    said = shell("plan", "etl", "base", json.dumps(CONFIG), "--within", "1m")
+    assert (said.code, "result: dest string" in said.out) == (0, True)
+    assert "Asking again for up to 1m" in said.err
+    container.report, container.meanwhile = None, clock.pass_a_minute
+    never = shell("plan", "etl", "base", json.dumps(CONFIG), "--within", "1s")
+    assert never.code == 5
+    assert "not verified by Spark" in never.out
+    assert "cold host" in never.out
+    assert shell("jobs", "apply", "etl", json.dumps(CONFIG), "--dry-run", "--timeout", "1s").code == 5
+    container.meanwhile = bool
+    nobody = shell("plan", "etl", "base", json.dumps(CONFIG))
+    assert (nobody.code, "`penstock status`" in nobody.out, "sking again" in nobody.err) == (5, True, False)
 
 
 def test_a_plan_of_an_unknown_job_still_obeys_the_rules(client: JobClient, container: Container) -> None:

@@ -159,6 +159,36 @@ def quarantined(world: World) -> None:
     )
 
 
+def rescale_that_failed_twice(world: World) -> None:
+    """A rescale is written. Two plans were taken back, and the third begins; all tasks run well."""
+    world.begin(task_count=2)
+    world.report("c1", world.task(), world.task(1))
+    world.client.patch_layer("etl", "base", {"task_count": 4}, if_match=1, reason="more flights", verify=False)
+    revision = world.client.get_job("etl").revision
+    world.do(
+        f"""
+        UPDATE sync_state SET state = 'rescaling', revision = {revision}, failures = 2,
+            changed_fields = ARRAY['task_count'], detail = 'copy_state: c1 copies the state',
+            plan = '{{"kind": "rescale", "failed_before": "step quiesce: late"}}'
+        """
+    )
+
+
+def unknown_crash(world: World) -> None:
+    """The job up, which writes the input, is late. The job itself crashes with an error that nobody knows."""
+    inputs = {"flights": CONFIG["inputs"]["flights"] | {"topic": "raw"}}
+    world.put("up", inputs=inputs, output={"type": "kafka", "topic": "flights"})
+    world.begin()
+    world.report("c2", world.task(job="up", progress=TaskProgress(**BEHIND)))
+    world.report("c1", world.crashed("Failed to delete the folder"))
+
+
+def first_batches(world: World) -> None:
+    """The first batch since the start has lasted for two minutes."""
+    world.begin()
+    world.report("c1", world.task(progress=TaskProgress(oldest_unread_seconds=120.0)))
+
+
 def worse_query(world: World) -> None:
     """It ran well. Then the provisioner wrote another query, which divides by zero."""
     world.begin()
@@ -235,6 +265,9 @@ INJECTED: list[tuple[Callable[[World], None], CauseKind]] = [
     (stopped_by_oncall, CauseKind.HELD_BY_LAYER),
     (pinned_by_oncall, CauseKind.HELD_BY_LAYER),
     (quarantined, CauseKind.CHANGE_FAILED),
+    (rescale_that_failed_twice, CauseKind.CHANGE_FAILED),
+    (unknown_crash, CauseKind.OTHER_ERROR),
+    (first_batches, CauseKind.WARMING_UP),
     (worse_query, CauseKind.RECENT_CHANGE),
     (less_memory, CauseKind.RECENT_CHANGE),
     (silent_producer, CauseKind.UPSTREAM),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 import pandas as pd
@@ -78,11 +79,39 @@ def test_each_task_reads_exactly_its_key_groups(
         started(host.start(task_spec("split", config, index)))
     for index in range(2):
         progress = host.wait_for_records(f"split/{index}", 200)
-        assert min(progress.input_rows_per_second, progress.processed_rows_per_second) > 0
+        assert progress.input_rows_per_second > 0
+        assert progress.processed_rows_per_second is None, "the first batches do not say how fast the task works"
         assert progress.offsets[topic] == {str(2 * index): 100, str(2 * index + 1): 100}
         host.stop(f"split/{index}")
         expected = [n for n in range(400) if n % KEY_GROUPS // 2 == index]
         assert sorted(read(folder, "split", index)["n"]) == expected
+
+
+@pytest.mark.long
+def test_a_rate_is_known_once_the_query_and_the_host_are_warm(
+    host: Supervisor, kafka: EmbeddedKafka, topic: str, folder: Path
+) -> None:
+    """1. The first rows are read: no rate, and nothing is unread. 2. Rows come and are read bit by bit. What waits came
+    after the first rows were read. 3. There is a rate, and not before the third batch with rows."""
+    config = files_job(topic, folder, "warm", max_records_per_trigger=10, trigger_interval_seconds=1.0)
+    produce(kafka.bootstrap, topic, numbers(0, 8), KEY_GROUPS)
+    began = monotonic()
+    started(host.start(task_spec("warm", config)))
+    first = host.wait_for_records("warm/0", 8)
+    assert (first.processed_rows_per_second, first.backlog_records) == (None, 0)
+    produce(kafka.bootstrap, topic, numbers(8, 1000), KEY_GROUPS)
+    told: list[Any] = []
+
+    def is_known() -> Any:
+        told.append(host.progress["warm/0"])
+        return told[-1].processed_rows_per_second
+
+    assert wait_until(is_known, 90.0, "a rate") > 0
+    assert told[-1].batch_id >= 2
+    waiting = [each.oldest_unread_at_most_seconds for each in told if each.backlog_records]
+    assert waiting, "rows waited"
+    assert all(0 < seconds <= monotonic() - began for seconds in waiting)
+    host.stop("warm/0")
 
 
 def test_a_task_goes_on_where_it_was_stopped(host: Supervisor, kafka: EmbeddedKafka, topic: str, folder: Path) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 from penstock.model.health import JobFacts, Moment, TaskFacts, verdict
 from penstock.model.jobs import JobState
+from penstock.tasks.lag import MEASURED
 from penstock.wire.jobs import ExplainedLeafView, HistoryEntry
 from penstock.wire.overview import AlertView
 from services.job_service.causes.facts import Crashes, Facts
@@ -129,7 +130,7 @@ def facts(tasks: Sequence[ReportedTask] = (), *, job: Mapping[str, Any] | None =
 
 def _judged(task: ReportedTask, crashes: Crashes | None) -> TaskFacts:
     progress = task.progress or {}
-    names = ("batch_id", "backlog_records", "processed_rows_per_second", "oldest_unread_seconds")
+    names = ("batch_id", *MEASURED)
     names += ("held_back_by", "held_back_seconds", "silent_seconds")
     same = ("index", "container", "state", "revision", "generation", "epoch", "crashes", "error")
     same += ("reported_at", "alive_at", "failed_over")

@@ -58,7 +58,7 @@ def python(function: str, **more: Any) -> dict[str, Any]:
 
 
 RULES = [
-    WrongJob("a SQL typo", sql("SELEC * FROM flights"), "query.sql", "sql_syntax", "Line 1, Col: 12"),
+    WrongJob("a SQL typo", sql("SELEC * FROM flights"), "query.sql", "sql_syntax", 'line 1, column 9, at "FROM"'),
     WrongJob(
         "too many arguments", sql("SELECT lower(dest, 1) FROM flights"), "query.sql", "sql_syntax", "number of provided"
     ),

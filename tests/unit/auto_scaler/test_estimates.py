@@ -204,6 +204,7 @@ TASKS = {
     "a short time": (350.0, 90_000.0, 90.0, 100.0, 1000, 14),
     "five days of backlog": (90.0, 43_200_000.0, 86_400.0, 100.0, 1000, 6),
     "nothing to do": (0.0, 0.0, 900.0, 100.0, 8, 1),
+    "next to nothing": (1e-308, 0.0, 900.0, 100.0, 8, 1),
     "whole key groups: 3 + 3 + 2": (250.0, 0.0, 900.0, 100.0, 8, 3),
     "whole key groups: 5 tasks would have 2 each": (450.0, 0.0, 900.0, 100.0, 8, 8),
     "whole key groups: 5 tasks of 10": (450.0, 0.0, 900.0, 100.0, 10, 5),

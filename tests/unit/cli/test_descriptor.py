@@ -44,5 +44,13 @@ def test_a_set_becomes_a_part_of_a_job(shell: Shell, tmp_path: Path) -> None:
     )
     assert "characters, and value_schema may have at most 100000" in shell("descriptor", str(file), "Wide").refusal()
     (tmp_path / "shop.proto").write_text('syntax = "proto3";')
-    assert "shop.proto is no descriptor set" in shell("descriptor", str(tmp_path / "shop.proto")).refusal()
-    assert "No such file" in shell("descriptor", str(tmp_path / "none")).refusal()
+    needed = (
+        "`protoc --include_imports --descriptor_set_out=shop.desc shop.proto`; then `penstock descriptor shop.desc`"
+    )
+    source = shell("descriptor", str(tmp_path / "shop.proto")).refusal()
+    assert source.startswith(f"UserError: {tmp_path}/shop.proto is no descriptor set: protoc writes one")
+    file.unlink()
+    missing = shell("descriptor", str(file)).refusal()
+    assert missing.startswith(f"UserError: there is no file {file}: protoc writes one")
+    assert needed in source
+    assert needed in missing

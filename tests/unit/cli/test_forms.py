@@ -53,3 +53,13 @@ def test_each_list_and_each_document_has_the_option(row: Command) -> None:
     lists = path.endswith((" list", " show")) or path in ("tasks", "alerts", "containers", "shards", "leaders", "sync")
     assert not lists or {"--output", "-o"} <= names
     assert ("--json" not in names) or "-o" in names
+
+
+def test_a_field_that_an_error_names_is_found_with_the_key_of_the_job_in_it(shell: Shell) -> None:
+    """Of one that there is not, those of what it would be in are shown; a first word that is none is refused."""
+    (found,) = json.loads(shell("fields", "side_outputs.late.output.table", "--json").ok())["fields"]
+    assert found["path"] == "side_outputs.*.output.table"
+    around = json.loads(shell("fields", "side_outputs.late.output.nonsense", "--json").ok())["fields"]
+    assert around
+    assert all(row["path"].startswith("side_outputs.*.output.") for row in around)
+    assert "there is no field nonsense.x" in shell("fields", "nonsense.x").refusal()

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from penstock.config.model import JobConfig
-from penstock.config.paths import RULE, is_below, path_problems
+from penstock.config.paths import RULE, is_below, outside, path_problems
 from tests.support.config.jobs import job
 
 ROOTS = ("/cell/outputs", "s3a://lake/jobs/", "file:///mnt/shared")
@@ -65,6 +65,12 @@ def test_without_roots_nothing_is_allowed_and_the_root_of_all_allows_all() -> No
     assert not is_below("s3a://a", ("s3a://a",))
 
 
+@pytest.mark.parametrize("path", ["/cell/outputs/a/../b", "file:/cell/outputs/%2e%2e/a", "../a"])
+def test_a_path_with_dots_is_told_why(path: str) -> None:
+    assert "may have no .. in it, since behind a link" in outside("output.path", path, ROOTS).detail
+    assert "allowed are paths below" in outside("output.path", "/other..s/a", ROOTS).detail
+
+
 def test_each_path_of_a_job_is_named_with_its_arguments_put_in() -> None:
     tables: dict[str, Any] = {
         "good": {"path": "/cell/outputs/${day}"},
@@ -75,5 +81,5 @@ def test_each_path_of_a_job_is_named_with_its_arguments_put_in() -> None:
     config = JobConfig.model_validate(job(changes) | {"output": {"type": "files", "path": "/etc/x"}})
     problems = list(path_problems(config, ROOTS))
     assert [(each.field, each.rule) for each in problems] == [("tables.bad.path", RULE), ("output.path", RULE)]
-    assert "/cell/outputs/../../admin.token" in problems[0].detail
+    assert "/cell/outputs/../../admin.token: a path may have no .. in it" in problems[0].detail
     assert "PENSTOCK_PATH_ROOTS" in problems[1].detail

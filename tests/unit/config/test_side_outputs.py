@@ -224,3 +224,16 @@ def test_the_texts_of_all_side_outputs_have_one_limit_of_work() -> None:
     assert process_time() - began < 20
     long = [f"'{'x' * 9_000}' AS c{number}" for number in range(12)]
     assert problems_of(with_sides(side(columns=long))) == [("side_outputs", "sql_too_long")]
+
+
+@pytest.mark.parametrize(
+    ("other", "told"),
+    [
+        ("/side", "side_outputs.b.output.path and side_outputs.a.output.path are one place: each output"),
+        ("/side/b", "side_outputs.b.output.path and side_outputs.a.output.path are a folder and one in it: each"),
+    ],
+)
+def test_two_outputs_in_one_place_are_both_named(other: str, told: str) -> None:
+    with pytest.raises(InvalidConfig) as refused:
+        check_merged(with_sides({"output": DELTA}, {"output": {**DELTA, "path": other}}))
+    assert refused.value.detail.startswith(told)

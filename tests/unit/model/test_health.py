@@ -89,6 +89,18 @@ OF_ONE_TASK = [
     ({"backlog_records": None}, Health.UNKNOWN, "task 0: runs, and how far it is behind is unknown"),
     ({"backlog_records": 5, "processed_rows_per_second": 0.0}, Health.UNKNOWN, "task 0: runs, and how far"),
     ({"backlog_records": None, "oldest_unread_seconds": 5.0}, Health.UNKNOWN, "task 0: runs, and how far"),
+    (
+        {"backlog_records": 9, "processed_rows_per_second": None, "oldest_unread_at_most_seconds": 5.0},
+        Health.HEALTHY,
+        "",
+    ),
+    (
+        {"backlog_records": 9, "processed_rows_per_second": None, "oldest_unread_at_most_seconds": 91.0},
+        Health.UNKNOWN,
+        "task 0: runs, and",
+    ),
+    ({"backlog_records": 9_000, "oldest_unread_at_most_seconds": 89.0}, Health.HEALTHY, ""),
+    ({"backlog_records": 9_000, "oldest_unread_at_most_seconds": 95.0}, Health.LAGGING, "task 0: is 95 s behind"),
     ({"silent_seconds": 12.0}, Health.UNKNOWN, "task 0: its Spark host has said nothing for 12 s"),
     ({"silent_seconds": 12.0, "batch_id": None}, Health.UNKNOWN, "task 0: its Spark host has said nothing for 12 s"),
     ({"state": "held", "error": "its region is eu"}, Health.HELD, "task 0: its region is eu"),

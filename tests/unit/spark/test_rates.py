@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from penstock.spark.measure.rates import Batches, Rates, Work, rates, with_batch, work
+from penstock.spark.measure.rates import Batches, Rates, Work, rates, warm_from, with_batch, work
 
 START = 1_000_000.0
 
@@ -47,12 +47,29 @@ def test_rows_of_more_than_a_minute_ago_do_not_count() -> None:
     assert rates(burst, START + 95.1) == approx(2.0, 100.0)
 
 
-def test_the_first_batch_of_a_run_is_no_measure_once_there_is_another() -> None:
-    """It took 8 s for 10 rows, as its state was loaded and its code compiled. Its rows have come all the same."""
-    cold = (0.0, 4, 10, 8.0)
-    assert rates(after(cold), START + 8.0) == approx(1.25, 1.25)
-    assert rates(after(cold, (8.0, 5, 0, 0.1)), START + 10.0) == approx(1.0, 1.25)
-    assert rates(after(cold, (8.0, 5, 1000, 1.0)), START + 10.0) == approx(101.0, 1000.0)
+def test_the_first_batches_of_a_run_are_no_measure() -> None:
+    """They took 8 s and 3 s for 10 rows, as state was loaded and code compiled. Their rows have come all the same, and
+    one without rows is not among them."""
+    cold = (0.0, 4, 10, 8.0), (8.0, 5, 10, 3.0)
+    assert rates(after(cold[0]), START + 8.0) == (1.25, None)
+    assert rates(after(*cold), START + 11.0) == (pytest.approx(20 / 11), None)
+    assert rates(after(cold[0], (8.0, 5, 0, 0.1), (9.0, 6, 1000, 1.0)), START + 10.0) == (101.0, None)
+    assert rates(after(*cold, (11.0, 6, 1000, 1.0)), START + 12.0) == approx(85.0, 1000.0)
+
+
+def test_batches_of_a_host_that_warms_up_are_no_measure() -> None:
+    """1. The host's first batch with rows, of any task, begins at 10 s. 2. Another task begins at 20 s; its batches
+    count from 40 s on. 3. On a host that is warm they count at once."""
+    first = warm_from(warm_from(None, record(5.0, 0, 0, 0.1)), record(10.0, 0, 50, 9.0))
+    assert first == START + 40.0
+    assert warm_from(first, record(19.0, 1, 50, 1.0)) == first
+    steady = [(5.0 * n, n, 100, 1.0) for n in range(4, 9)]
+    for seen, cold_host, warm_host in ((steady[:-1], None, 100.0), (steady, 100.0, 100.0)):
+        for warm_at, expected in ((first, cold_host), (None, warm_host)):
+            found: Batches | None = None
+            for at, number, rows, seconds in seen:
+                found = with_batch(found, record(at, number, rows, seconds), START + at, warm_from=warm_at)
+            assert rates(found, START + 41.0).processed_rows_per_second == expected
 
 
 def test_batches_that_were_missed_count_as_the_one_that_was_seen() -> None:
@@ -62,31 +79,32 @@ def test_batches_that_were_missed_count_as_the_one_that_was_seen() -> None:
 
 
 def test_a_batch_of_minutes_counts_from_the_one_before_it() -> None:
-    slow = after((0.0, 0, 1500, 150.0), (150.0, 1, 3000, 150.0))
+    slow = after((-150.0, 0, 1500, 150.0), (0.0, 1, 1500, 150.0), (150.0, 2, 3000, 150.0))
     assert rates(slow, START + 300.0) == approx(20.0, 20.0)
 
 
 def test_a_task_that_triggers_every_ten_minutes_has_the_rate_of_ten_minutes() -> None:
-    rare = after((0.0, 0, 600, 3.0), (600.0, 1, 600, 3.0))
+    rare = after((-600.0, 0, 600, 3.0), (0.0, 1, 600, 3.0), (600.0, 2, 600, 3.0))
     assert rates(rare, START + 603.0) == approx(1.0, 200.0)
 
 
 def test_a_task_that_waits_for_data_comes_to_rest() -> None:
-    """1. A second after its only batch. 2. Records without rows, every ten seconds: for half a minute, for more than
-    one. 3. Rows come again; the number of a batch that was not run is used again."""
-    once = (0.0, 0, 30, 0.5)
-    assert rates(after(once), START + 1.0) == approx(30.0, 60.0)
-    idle = [(10.0 * n, 1, 0, 0.005) for n in range(1, 90)]
-    assert rates(after(once, *idle[:3]), START + 30.0) == approx(1.0, 60.0)
-    assert rates(after(once, *idle), START + 890.0) == Rates(0.0, 0.0)
-    again = after(once, *idle, (899.0, 1, 60, 1.0))
+    """1. A second after its only batch, once it is warm. 2. Records without rows, every ten seconds: for half a minute,
+    for more than one. 3. Rows come again; the number of a batch that was not run is used again."""
+    once = (-200.0, 0, 1, 1.0), (-100.0, 1, 1, 1.0), (0.0, 2, 30, 0.5)
+    assert rates(after(*once), START + 1.0) == approx(30 / 100, 60.0)
+    idle = [(10.0 * n, 3, 0, 0.005) for n in range(1, 90)]
+    assert rates(after(*once, *idle[:3]), START + 30.0).processed_rows_per_second == 60.0
+    assert rates(after(*once, *idle), START + 890.0) == Rates(0.0, 0.0)
+    again = after(*once, *idle, (899.0, 3, 60, 1.0))
     assert rates(again, START + 900.0) == pytest.approx((1.0, 60.0), rel=0.2)
     assert len(again.seen) <= 8
 
 
 def test_batches_without_rows_say_nothing_about_the_speed() -> None:
     assert rates(after((0.0, 0, 0, 2.0)), START + 2.0) == Rates(0.0, 0.0)
-    assert rates(after((0.0, 0, 0, 2.0), (2.0, 1, 10, 1.0)), START + 3.0) == approx(10 / 3, 10.0)
+    warm = (0.0, 0, 1, 1.0), (1.0, 1, 1, 1.0)
+    assert rates(after(*warm, (2.0, 2, 0, 2.0), (4.0, 3, 8, 1.0)), START + 5.0) == approx(2.0, 8.0)
 
 
 def test_the_busy_share_counts_missed_batches_too_and_is_at_most_one() -> None:

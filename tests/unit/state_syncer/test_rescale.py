@@ -151,6 +151,24 @@ def test_a_job_without_tasks_begins_with_a_stop() -> None:
     assert (hold.commit.config, hold.commit.generation, hold.commit.stopping) == (idle, 3, True)
 
 
+@pytest.mark.parametrize(
+    ("sync", "told"),
+    [
+        (SyncRecord(JobState.FAILED, 6, "step quiesce: too late", failures=2), "step quiesce: too late"),
+        (SyncRecord(JobState.FAILED, 5, "another write failed", failures=2), ""),
+        (SyncRecord(JobState.QUEUED, 6, "other jobs first", failures=2), ""),
+        (None, ""),
+    ],
+)
+def test_an_attempt_remembers_how_the_one_before_failed(sync: SyncRecord | None, told: str) -> None:
+    job = replace(view(Step.AWAIT_STOPPED), progress=None, running=STARTED, sync=sync)
+    start = decide(replace(job, sync=None), NOW)
+    assert isinstance(start, StartRescale)
+    begun = begin_rescale(job, start, NOW).plan
+    assert begun.failed_before == told
+    assert ("failed_before" in begun.model_dump(mode="json")) == bool(told), "an older release reads the first attempt"
+
+
 @pytest.mark.parametrize("presence", [Presence.PRESENT, Presence.UNKNOWN])
 def test_nothing_follows_while_tasks_are_there_or_it_is_unknown(presence: Presence) -> None:
     assert isinstance(after(view(Step.AWAIT_STOPPED, presence=presence), LATER), Poll)

@@ -20,6 +20,11 @@ from services.task_service.store.rows import ReportedTask
             id="a batch that is not finished takes longer than its backlog should",
         ),
         pytest.param({"backlog_records": 600, "processed_rows_per_second": 20.0}, 30.0, id="backlog by rate"),
+        pytest.param(
+            {"backlog_records": 600, "processed_rows_per_second": 0.4, "oldest_unread_at_most_seconds": 1340.0},
+            1340.0,
+            id="no more than the age of the oldest record",
+        ),
         pytest.param({"backlog_records": 0}, 0.0, id="no backlog is no lag, whatever the rate"),
         pytest.param({"backlog_records": 600}, None, id="unknown rate"),
         pytest.param({"backlog_records": 600, "processed_rows_per_second": 0.0}, None, id="nothing is worked off"),

@@ -14,11 +14,11 @@ from penstock.spark.channel import Access, TaskEnded
 from penstock.spark.failures import Cause, classify
 from penstock.spark.fence import Mark
 from penstock.spark.host.levels import TaskLevels
-from penstock.spark.measure import traffic
+from penstock.spark.measure import traffic, unread
 from penstock.spark.measure.malformed import Count, reason, with_count
 from penstock.spark.measure.progress import rows_per_offset, task_progress, with_open_batch
 from penstock.spark.measure.quiet import with_quiet
-from penstock.spark.measure.rates import rates, with_batch, work
+from penstock.spark.measure.rates import rates, warm_from, with_batch, work
 from penstock.spark.session import release_frames
 from penstock.spark.task import RunningTask, Runtime
 from penstock.tasks.spec import TaskSpec
@@ -39,6 +39,7 @@ class TaskTable:
         self._tasks: dict[str, RunningTask] = {}
         self._has_garbage = False
         self._levels = TaskLevels(runtime.settings.max_concurrent_starts)
+        self._warm_from: float | None = None
 
     def start(self, spec: TaskSpec, epoch: int, commit_number: int = 0, access: Access = NO_ACCESS) -> dict[str, Any]:
         """Starts a task, which may use what `access` has; one that runs already with this spec and epoch is left alone.
@@ -106,9 +107,12 @@ class TaskTable:
             if task is None or task.run_id != record["run"] or task.state is TaskState.STOPPING:
                 continue
             if "progress" in record:
-                _take_in(task, record["progress"], record.get("malformed"))
+                self._warm_from = warm_from(self._warm_from, record["progress"])
+                _take_in(task, record["progress"], record.get("malformed"), self._warm_from)
             if "open" in record:
-                task.progress = with_open_batch(task.progress or TaskProgress(), record["open"], task.rows_per_offset)
+                _take_in_open(task, record["open"])
+            if task.progress is not None:
+                task.progress = unread.oldest_at_most(task.progress, task.unread_since, time())
             can_be_cut = self._levels.can_be_cut(task)
             quiet = None if can_be_cut is None else record.get("quiet")
             task.progress = with_quiet(task.progress, task.spec, quiet, says_watermark=can_be_cut is True)
@@ -147,18 +151,26 @@ class TaskTable:
         self._has_garbage = True
 
 
-def _take_in(task: RunningTask, progress: dict[str, Any], malformed: int | None) -> None:
+def _take_in(task: RunningTask, progress: dict[str, Any], malformed: int | None, warm_from: float | None) -> None:
+    now = time()
     task.traffic = traffic.with_record(task.traffic, progress)
-    task.batches = with_batch(task.batches, progress, time())
+    task.batches = with_batch(task.batches, progress, now, warm_from=warm_from)
+    task.newest = unread.with_newest(task.newest, progress)
     task.rows_per_offset = rows_per_offset(progress)
     more: dict[str, Any] = {"key_group_rates": traffic.rates(task.traffic), "malformed_records": malformed}
-    now = time()
     more |= rates(task.batches, now)._asdict() | work(task.batches, now)._asdict()
+    task.unread_since = unread.unread_since(task.newest, progress)
     problems = dict(task.input_problems)
     if malformed is not None:
         task.malformed = with_count(task.malformed, Count(monotonic(), malformed))
         problems |= reason(task.malformed, task.spec.job, task.spec.config)
     task.progress = task_progress(progress).model_copy(update={**more, "input_problems": problems})
+
+
+def _take_in_open(task: RunningTask, opened: dict[str, Any]) -> None:
+    task.newest = unread.with_open_newest(task.newest, opened, time())
+    task.unread_since = unread.unread_since(task.newest, opened, read="startOffset")
+    task.progress = with_open_batch(task.progress or TaskProgress(), opened, task.rows_per_offset)
 
 
 def _describe(task: RunningTask) -> dict[str, Any]:

@@ -103,6 +103,13 @@ def newest_offsets(record: Record) -> Offsets | None:
     return newest or None
 
 
+def read_offsets(record: Record, name: str) -> Offsets | None:
+    """The offsets of this name by topic and partition; None unless every source tells them."""
+    sources = record.get("sources") or []
+    known = all(_offsets(source.get(name)) for source in sources)
+    return _offsets_read(sources, name) if sources and known else None
+
+
 def _phases(durations: Record) -> dict[str, float] | None:
     """The phases of a batch that took a good part of it, by Spark's names; None without a batch."""
     whole = _number(durations.get(_WHOLE))
@@ -179,11 +186,11 @@ def _metric(source: Record, name: str) -> Any:
     return (source.get("metrics") or {}).get(name)
 
 
-def _offsets_read(sources: Iterable[Record]) -> Offsets:
+def _offsets_read(sources: Iterable[Record], name: str = "endOffset") -> Offsets:
     """Several sources may read the same topic (a self-join): the one that is behind counts."""
     read: Offsets = {}
     for source in sources:
-        for topic, partitions in (_offsets(source.get("endOffset")) or {}).items():
+        for topic, partitions in (_offsets(source.get(name)) or {}).items():
             known = read.setdefault(topic, {})
             for partition, offset in partitions.items():
                 known[partition] = min(offset, known.get(partition, offset))

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from penstock.spark.measure.progress import task_progress
+from penstock.spark.measure.rates import COLD_BATCHES
 from penstock.tasks.profile import ProfileReport
 
 Record = Mapping[str, Any]
-_COLD = 2
 _LOW_SHARE = 0.1
 
 
@@ -22,7 +22,7 @@ def profile_of(records: Sequence[Record], *, read_all: bool, key_groups: int) ->
     """What a run shows. The first two batches do not count if at least as many with rows follow, or the first one if
     another follows: in these Spark plans and compiles. A batch without rows says nothing of the rate."""
     working = [batch for record in records if (batch := _batch(record)) is not None]
-    cold = _COLD if len(working) >= 2 * _COLD else min(1, max(0, len(working) - 1))
+    cold = COLD_BATCHES if len(working) >= 2 * COLD_BATCHES else min(1, max(0, len(working) - 1))
     warm = working[cold:]
     rows, seconds = sum(batch.rows for batch in warm), sum(batch.seconds for batch in warm)
     rates = sorted(batch.rows / batch.seconds for batch in warm)

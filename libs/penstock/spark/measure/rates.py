@@ -14,10 +14,15 @@ from typing import Any, NamedTuple
 from penstock.spark.measure.progress import late_rows
 
 WINDOW_SECONDS = 60.0
+COLD_BATCHES = 2
+"""In the first batches with rows of a run, Spark plans, compiles code and loads state."""
+WARM_UP_SECONDS = 30.0
+"""For so long after its first batch with rows, the JVM of a host interprets and compiles most of what it runs."""
 
 
 class Batch(NamedTuple):
-    """The end of a batch in seconds, its rows and duration, how many batches it stands for, and its late rows."""
+    """The end of a batch in seconds, its rows and duration, how many batches it stands for, and its late rows. A cold
+    one does not say how fast the task works."""
 
     ended_at: float
     number: int
@@ -25,15 +30,16 @@ class Batch(NamedTuple):
     seconds: float
     stands_for: int
     late: int | None
+    cold: bool = False
 
 
 class Batches(NamedTuple):
-    """The batches of the last minute, or the newest one, the oldest first; the time from which their rows came; and the
-    number of the first batch of the run."""
+    """The batches of the last minute, or the newest one, the oldest first; the time from which their rows came; and how
+    many batches with rows were seen of the run, up to `COLD_BATCHES`."""
 
     since: float
     seen: tuple[Batch, ...] = ()
-    first: int | None = None
+    worked: int = 0
 
 
 class Rates(NamedTuple):
@@ -50,25 +56,33 @@ class Work(NamedTuple):
     late_rows_per_second: float | None = None
 
 
-def with_batch(batches: Batches | None, record: Mapping[str, Any], now: float) -> Batches | None:
-    """The batches after one more progress record. A record that is not whole is passed over. `now` in seconds."""
+def with_batch(
+    batches: Batches | None, record: Mapping[str, Any], now: float, *, warm_from: float | None = None
+) -> Batches | None:
+    """The batches after one more progress record. A record that is not whole is passed over. `now` in seconds.
+
+    `warm_from`: when the host has warmed up; None: it has.
+    """
     batch = _batch(record, batches)
     if batch is None:
         return batches
+    began_at, worked = batch.ended_at - batch.seconds, 0 if batches is None else batches.worked
+    batch = batch._replace(cold=worked < COLD_BATCHES or (warm_from is not None and began_at < warm_from))
+    worked = min(COLD_BATCHES, worked + (batch.rows > 0))
     if batches is None:
-        return Batches(batch.ended_at - batch.seconds, (batch,), batch.number)
+        return Batches(began_at, (batch,), worked)
     since, seen = batches.since, (*batches.seen, batch)
     while len(seen) > 1 and now - seen[0].ended_at >= WINDOW_SECONDS:
         since, seen = seen[0].ended_at, seen[1:]
-    return Batches(since, seen, batches.first)
+    return Batches(since, seen, worked)
 
 
 def rates(batches: Batches | None, now: float) -> Rates:
     """Of the last minute, or since the first batch began; unknown before there was one. `now` in seconds.
 
     A minute without rows has the rates 0: how fast the task could work is not known then. While one batch lasts longer
-    than a minute, the rates are those of the batch before it. The first batch of a run also loads state and compiles
-    code: once another one had rows, it does not say how fast the task works.
+    than a minute, the rates are those of the batch before it. Cold batches never say how fast the task works: until
+    there is another one with rows, that is unknown.
     """
     if batches is None:
         return Rates()
@@ -76,9 +90,17 @@ def rates(batches: Batches | None, now: float) -> Rates:
     if not working:
         return Rates(0.0, 0.0)
     came, clock = sum(batch.rows * batch.stands_for for batch in working), now - batches.since
-    warm = [batch for batch in working if batch.number != batches.first] or working
+    warm = [batch for batch in working if not batch.cold]
     rows, worked = sum(batch.rows for batch in warm), sum(batch.seconds for batch in warm)
     return Rates(came / clock if clock > 0 else None, rows / worked if worked > 0 else None)
+
+
+def warm_from(known: float | None, record: Mapping[str, Any]) -> float | None:
+    """When a host has warmed up, after a progress record of one of its tasks; None before its first batch with rows."""
+    batch = _batch(record, None)
+    if known is not None or batch is None or not batch.rows:
+        return known
+    return batch.ended_at - batch.seconds + WARM_UP_SECONDS
 
 
 def work(batches: Batches | None, now: float) -> Work:

@@ -33,6 +33,7 @@ REJECTED = Rejected(revision=7, leaves=(PACKAGE,), wave=0, waves=2, task="etl/0"
 AT_ITS_LIMIT = BUSY | {"backlog_records": 787, "input_rows_per_second": 3.9, "processed_rows_per_second": 5.0}
 AT_ITS_LIMIT |= {"busy_share": 0.5}
 """What Spark measures of a task with 20 records per trigger of 5 s: it never says more than that comes in."""
+UNKNOWN = "Failed to delete the folder"
 LAG = facts([task(0, progress=BUSY)])
 FIRST = [
     ("the syncer is down", facts(job={"state": JobState.PENDING}, rounds=[STALLED], leaders=[NOBODY]), "process_down"),
@@ -136,8 +137,18 @@ FIRST = [
         ),
         "catching_up",
     ),
+    (
+        "its first batches",
+        facts([task(progress={"oldest_unread_seconds": 120.0})]),
+        "warming_up",
+    ),
+    (
+        "a first batch that takes far too long",
+        facts([task(progress={"oldest_unread_seconds": 200.0})]),
+        "output_error",
+    ),
     ("many lag", facts([task(progress=BUSY)], alerts=[alert(AlertKind.SCALING_FROZEN, "cell")]), "too_small"),
-    ("an unknown error", facts([failed("Failed to delete the folder")]), "other_error"),
+    ("an unknown error", facts([failed(UNKNOWN)]), "other_error"),
 ]
 
 
@@ -216,8 +227,8 @@ OTHERS = {CauseKind.RECENT_CHANGE, CauseKind.BAD_CONTAINER, CauseKind.PROCESS_DO
 
 def test_an_error_that_a_task_has_anywhere_accuses_no_container() -> None:
     assert [each.kind for each in causes_of(NO_CONTAINER)] == [CauseKind.BAD_CODE]
-    elsewhere = causes_of(facts([failed("Failed to delete the folder"), task(1, "c2")], containers=[C1]))
-    assert elsewhere[0].summary.startswith("the container c1 may be bad")
+    second = causes_of(facts([failed(UNKNOWN), task(1, "c2")], containers=[C1]))[1]
+    assert second.summary.startswith("the container c1 may be bad"), "of an unknown error it is said, after the crash"
 
 
 def test_the_end_of_one_host_accuses_no_container_for_sure() -> None:

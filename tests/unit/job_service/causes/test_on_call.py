@@ -1,0 +1,96 @@
+"""What on-call must read first: a crash that goes on, a change that fails again and again, and no slow output that is
+only cold."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from penstock.model.causes import CauseKind
+from penstock.model.jobs import JobState
+from penstock.model.states import Health
+from services.job_service.causes.facts import Attempts, ContainerEvidence, Crashes, Elsewhere, Facts, Upstream
+from services.job_service.causes.rank import causes_of
+from tests.support.job_service.causes import WELL, ago, facts, failed, task
+
+C1 = ContainerEvidence("c1", True, "open", None, 0, 0, 0)
+UNKNOWN = "Failed to delete the folder"
+UPSTREAM = [Upstream("up", "t", Health.LAGGING, "task 0: is behind")]
+TWICE = Attempts(2, ("task_count",), "step quiesce: timed out: 1 task has not finished its batch", None)
+AGAIN: dict[str, Any] = {"state": JobState.RESCALING, "detail": "copy_state: c1 copies the state"}
+FIRST = [
+    ("an unknown error, and a job upstream lags", facts([failed(UNKNOWN)], upstream=UPSTREAM), "other_error"),
+    (
+        "an unknown error just now, and a job upstream lags",
+        facts([failed(UNKNOWN, crashes=1)], upstream=UPSTREAM),
+        "other_error",
+    ),
+    (
+        "an unknown error of a task that starts again after it, a minute ago",
+        facts([failed(UNKNOWN, crashes=1, state="running")], crashes=[Crashes(0, (ago(60),), "x")], upstream=UPSTREAM),
+        "other_error",
+    ),
+    (
+        "an unknown error of long ago, and a job upstream lags",
+        facts([failed(UNKNOWN, crashes=1, state="running")], crashes=[Crashes(0, (ago(900),), "x")], upstream=UPSTREAM),
+        "upstream",
+    ),
+    (
+        "an unknown error, and another task waits for a producer",
+        facts([failed(UNKNOWN), task(1, progress=WELL | {"held_back_by": "up/0/1", "held_back_seconds": 90.0})]),
+        "other_error",
+    ),
+    (
+        "an unknown error, while a change fails",
+        facts([failed(UNKNOWN)], job={"state": JobState.FAILED, "detail": "no disk"}, attempts=TWICE),
+        "other_error",
+    ),
+    (
+        "an unknown error, and its other task does well elsewhere",
+        facts([failed(UNKNOWN), task(1, "c2")], containers=[C1]),
+        "other_error",
+    ),
+    (
+        "an unknown error, which tasks of other jobs have there too",
+        facts(
+            [failed(UNKNOWN), task(1, "c2")],
+            containers=[C1._replace(others=4, bad_others=3, bad_jobs=2)],
+            elsewhere=Elsewhere(50, 1),
+        ),
+        "bad_container",
+    ),
+    ("a change that failed", facts([task()], job={"state": JobState.FAILED}, attempts=TWICE), "change_failed"),
+    ("a change that is tried again", facts([task()], job=AGAIN, attempts=TWICE), "change_failed"),
+]
+
+
+@pytest.mark.parametrize(("known", "kind"), [row[1:] for row in FIRST], ids=[row[0] for row in FIRST])
+def test_the_first_cause(known: Facts, kind: str) -> None:
+    found = causes_of(known)
+    assert [each.kind for each in found][:1] == [CauseKind(kind)], found
+
+
+@pytest.mark.parametrize(
+    ("state", "next_at", "told"),
+    [
+        (JobState.FAILED, ago(-30), "the next attempt is at 12:00:30 UTC"),
+        (JobState.RESCALING, None, "it is tried now: copy_state: c1 copies the state"),
+    ],
+)
+def test_a_change_that_fails_says_how_often_and_why_and_when_next(state: JobState, next_at: Any, told: str) -> None:
+    known = facts([task()], job=AGAIN | {"state": state}, attempts=TWICE._replace(next_at=next_at))
+    (first,) = causes_of(known)
+    assert first.summary == "the last change of task_count could not be made, and is tried again"
+    assert first.evidence == (f"2 attempts failed; the last one: {TWICE.reason}", told)
+    unknown = facts([task()], job=AGAIN, attempts=TWICE._replace(reason="", failures=1))
+    assert causes_of(unknown)[0].evidence[0] == "one attempt failed"
+
+
+def test_no_slow_output_is_accused_by_the_first_batches_since_a_start() -> None:
+    """A rate is known once it is warm: then the same age is that of a batch that does not finish."""
+    cold: dict[str, Any] = {"batch_id": 0, "backlog_records": 900, "oldest_unread_seconds": 120.0, "busy_share": 0.1}
+    kinds = [each.kind for each in causes_of(facts([task(progress=cold)]))]
+    assert kinds == [CauseKind.WARMING_UP]
+    warm = [each.kind for each in causes_of(facts([task(progress=cold | {"processed_rows_per_second": 50.0})]))]
+    assert warm == [CauseKind.OUTPUT_ERROR]
