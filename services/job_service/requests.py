@@ -34,6 +34,7 @@ from services.job_service.analyses import Analyses
 from services.job_service.answers import Answer
 from services.job_service.audit import recorded
 from services.job_service.authentication import Authenticator
+from services.job_service.calls import Call, Shared
 from services.job_service.census import Census
 from services.job_service.cursors import Page
 from services.job_service.events.reader import EventReader
@@ -44,7 +45,6 @@ from services.job_service.store import expected
 from services.job_service.store.layers import all_layers
 from services.job_service.strictjson import strict_json
 from services.job_service.task_logs import TaskLogs
-from services.job_service.writer import Call
 from services.job_service.writes import Precondition
 from services.job_service.writes import expected as merged_of
 
@@ -85,6 +85,7 @@ class Parts:
     rates: Rates
     events: EventReader
     event_slots: Slots
+    shared: Shared
 
 
 class StrictRequest(Request):
@@ -238,7 +239,15 @@ async def _call(
     began = parts.clock.monotonic()
     fingerprint = "" if idempotency_key is None else _fingerprint(request, await request.body())
     return Call(
-        parts.engine, parts.clock, principal, idempotency_key, fingerprint, parts.analyses, began, parts.path_roots
+        parts.engine,
+        parts.clock,
+        principal,
+        idempotency_key,
+        fingerprint,
+        parts.analyses,
+        began,
+        parts.path_roots,
+        parts.shared,
     )
 
 

@@ -26,12 +26,12 @@ _COLUMNS = "name, revision, restarts, deleting, owner, created_at"
 _READ = ByNames(f"SELECT {_COLUMNS} FROM jobs WHERE name {{names}}")
 _LOCK = ByNames(f"SELECT {_COLUMNS} FROM jobs WHERE name {{names}} ORDER BY name FOR UPDATE OF jobs")
 # No row comes out of a join before each of its sides was asked, and no row is locked before it came out.
-_HOLD = ByNames(
-    f"""
+_OF_HELD = f"""
     WITH layers AS MATERIALIZED (SELECT 1 AS held FROM {SHARED_LAYERS})
     SELECT {_COLUMNS} FROM layers, jobs WHERE name {{names}} ORDER BY name FOR UPDATE OF jobs
     """
-)
+_HOLD = ByNames(_OF_HELD)
+_HOLD_FREE = ByNames(f"{_OF_HELD} SKIP LOCKED")
 # One statement, since each costs more than what it reads.
 _OF_JOBS = f"""
     SELECT 'layer' AS kind, job, {columns(StoredLayer)} FROM expected_layers WHERE job {{names}}
@@ -134,6 +134,11 @@ def hold(connection: Connection, names: Sequence[str]) -> Found:
     # All else is read by a later statement, so that it sees what the previous holder of the lock wrote. The State
     # Syncer locks the row of a job for its first commit, so that is true of running rows, too.
     return _met(connection, _HOLD.execute(connection, names))
+
+
+def hold_free(connection: Connection, names: Sequence[str]) -> Found:
+    """As `hold`, without the jobs that another transaction has locked."""
+    return _met(connection, _HOLD_FREE.execute(connection, names))
 
 
 def read_again(connection: Connection, names: Sequence[str]) -> Found:

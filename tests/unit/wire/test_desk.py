@@ -9,8 +9,8 @@ from collections.abc import Sequence
 import pytest
 
 from penstock.control.errors import Unavailable
-from services.task_service import batches
-from services.task_service.batches import BatchDesk
+from penstock.wire import desk as batches
+from penstock.wire.desk import BatchDesk
 
 
 def test_a_call_whose_turn_comes_too_late_is_not_carried_out(monkeypatch: pytest.MonkeyPatch) -> None:
