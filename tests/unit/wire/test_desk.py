@@ -84,3 +84,29 @@ def test_a_call_that_must_not_wait_hurries_no_later_batch() -> None:
 
     asyncio.run(run())
     assert done == [["now"], ["a", "b"]]
+
+
+def test_calls_that_are_not_chosen_are_in_a_later_batch_in_their_order() -> None:
+    """1. The first goes alone. 2. Those that come meanwhile follow, one of each letter at a time."""
+    let_go, done = threading.Event(), list[list[str]]()
+
+    def answer_all(requests: Sequence[str]) -> Sequence[str]:
+        done.append(list(requests))
+        assert let_go.wait(10.0)
+        return [request.upper() for request in requests]
+
+    def choose(requests: Sequence[str]) -> Sequence[int]:
+        return list({request[0]: at for at, request in reversed(list(enumerate(requests)))}.values())
+
+    async def run() -> list[str]:
+        desk = BatchDesk(answer_all, choose=choose)
+        first = asyncio.create_task(desk.answer("a0"))
+        while not done:
+            await asyncio.sleep(0.001)
+        others = [asyncio.create_task(desk.answer(name)) for name in ("a1", "b1", "a2", "c1", "a3", "b2")]
+        await asyncio.sleep(0)
+        let_go.set()
+        return await asyncio.wait_for(asyncio.gather(first, *others), 10.0)
+
+    assert asyncio.run(run()) == ["A0", "A1", "B1", "A2", "C1", "A3", "B2"]
+    assert done == [["a0"], ["a1", "b1", "c1"], ["a2", "b2"], ["a3"]]
