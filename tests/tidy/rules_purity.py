@@ -27,6 +27,7 @@ SERVICE_SHELLS: frozenset[str] = frozenset(
         "services/console/routes/job_forms.py",
         "services/console/routes/sign_in.py",
         "services/job_service/analyses.py",
+        "services/job_service/arguments.py",
         "services/job_service/audit.py",
         "services/job_service/authentication.py",
         "services/job_service/calls.py",

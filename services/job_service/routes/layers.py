@@ -24,6 +24,7 @@ from services.job_service.requests import (
     Verify,
     known_job,
     respond,
+    respond_view,
 )
 from services.job_service.store import history
 from services.job_service.store.layers import all_layers
@@ -34,7 +35,7 @@ AsOf = Annotated[int | None, Query(ge=1, le=2**62, description="as it was at thi
 
 
 @router.get("/v1/jobs/{job}/layers/{layer}", response_model=LayerView)
-def get_layer(job: JobName, layer: LayerName, parts: PartsOf, response: Response, revision: AsOf = None) -> LayerView:
+def get_layer(job: JobName, layer: LayerName, parts: PartsOf, revision: AsOf = None) -> Response:
     """A layer with its version (also its ETag): 0 when it was never written. Also as of any revision."""
     with snapshot(parts.engine) as connection:
         require_layer_row(all_layers(connection), layer)
@@ -42,8 +43,7 @@ def get_layer(job: JobName, layer: LayerName, parts: PartsOf, response: Response
             view = layer_view(known_job(connection, job), layer)
         else:
             view = _past(connection, job, layer, revision)
-    response.headers["ETag"] = etag(view.version)
-    return view
+    return respond_view(view, etag(view.version))
 
 
 @router.put("/v1/jobs/{job}/layers/{layer}", response_model=Written)

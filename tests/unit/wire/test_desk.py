@@ -99,14 +99,16 @@ def test_calls_that_are_not_chosen_are_in_a_later_batch_in_their_order() -> None
         return list({request[0]: at for at, request in reversed(list(enumerate(requests)))}.values())
 
     async def run() -> list[str]:
-        desk = BatchDesk(answer_all, choose=choose)
-        first = asyncio.create_task(desk.answer("a0"))
-        while not done:
-            await asyncio.sleep(0.001)
-        others = [asyncio.create_task(desk.answer(name)) for name in ("a1", "b1", "a2", "c1", "a3", "b2")]
-        await asyncio.sleep(0)
+        desk, loop = BatchDesk(answer_all, choose=choose), asyncio.get_running_loop()
+        asked = [asyncio.create_task(desk.answer("a0"))]
+        # Callbacks come in order: these after the first step of the call before them.
+        later = ("a1", "b1", "a2", "c1", "a3", "b2")
+        loop.call_soon(lambda: asked.extend(asyncio.create_task(desk.answer(name)) for name in later))
+        all_asked = asyncio.Event()
+        loop.call_soon(lambda: loop.call_soon(lambda: loop.call_soon(all_asked.set)))
+        await all_asked.wait()
         let_go.set()
-        return await asyncio.wait_for(asyncio.gather(first, *others), 10.0)
+        return await asyncio.wait_for(asyncio.gather(*asked), 10.0)
 
     assert asyncio.run(run()) == ["A0", "A1", "B1", "A2", "C1", "A3", "B2"]
     assert done == [["a0"], ["a1", "b1", "c1"], ["a2", "b2"], ["a3"]]
