@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from time import monotonic
-from typing import Any
 
 from sqlalchemy import Engine
 
-from penstock.config.classify import ARGS, Config, classify
 from penstock.config.model import JobConfig
 from penstock.config.problems import Problem
 from penstock.control.errors import PenstockError
@@ -20,6 +18,7 @@ from penstock.store.engine import snapshot
 from penstock.tasks.analysis import MADE_BY_WRITERS, AnalysisReport, AnalysisRequest
 from penstock.tasks.selectors import selector_of
 from penstock.wire.analyses import AnalysisCall, AnalysisClient
+from services.job_service.analysed import must_be_asked
 from services.job_service.answers import Verified
 from services.job_service.store.analyses import live_urls, topics_written
 
@@ -28,14 +27,6 @@ log = logger(__name__)
 PLAN_SECONDS = 30.0
 WRITE_SECONDS = 4.0
 _MOST_ASKED = 3
-# What no analysis depends on.
-_UNRELATED = frozenset(
-    {
-        "completeness", "container_labels", "desired_state", "isolation", "key_group_bounds", "labels",
-        "max_bytes_per_trigger", "max_records_per_trigger", "max_task_count", "owner", "priority", "region",
-        "rescale_within_seconds", "resources", "slo", "threads_per_task", "trigger_interval_seconds",
-    }
-)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,28 +140,6 @@ class Analyses:
 def without(problems: Sequence[Problem], fields: Collection[str]) -> tuple[Problem, ...]:
     """The problems but those of missing topics and subjects in these fields."""
     return tuple(each for each in problems if each.rule not in MADE_BY_WRITERS or each.field not in fields)
-
-
-def may_matter(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
-    """Whether a change of a layer's content may bring a problem. `must_be_asked` is exact, and costs much more."""
-    names = old.keys() | new.keys()
-    return any(
-        name == ARGS or name not in old or name not in new or old[name] != new[name] for name in names - _UNRELATED
-    )
-
-
-def must_be_asked(before: Config, after: JobConfig) -> bool:
-    """Whether a write may bring a problem that an analysis finds.
-
-    The number of tasks counts only where one becomes several.
-    """
-    for change in classify(before, after).fields:
-        if change.path[0] == "task_count":
-            if (change.old or 1) <= 1 < change.new:
-                return True
-        elif change.path[0] not in _UNRELATED:
-            return True
-    return False
 
 
 def _in_turn(job: str, urls: Sequence[str]) -> list[str]:

@@ -50,6 +50,7 @@ from services.job_service.routes import (
     tokens,
 )
 from services.job_service.settings import JobServiceSettings
+from services.job_service.shared import shared_writes
 from services.job_service.task_logs import TaskLogs
 
 # A call is compared with all routes before its own: first those that are called most.
@@ -104,6 +105,7 @@ def create_api(engine: Engine, clock: Clock, settings: JobServiceSettings, ident
         Rates(settings.job_service_calls_per_second, settings.job_service_calls_at_once),
         EventReader(engine, clock, settings.job_service_event_seconds),
         Slots(settings.job_service_event_streams),
+        shared_writes(engine, clock, settings.path_roots),
     )
     at_end(app, app.state.parts.events.end)
     _document_problems(app)

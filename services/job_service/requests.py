@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from inspect import iscoroutinefunction
 from typing import Annotated, Any, TypeVar
 
 import orjson
@@ -27,13 +28,15 @@ from penstock.control.errors import InvalidConfig, NotFound
 from penstock.control.texts import clean
 from penstock.control.unique_keys import DuplicateKey
 from penstock.model.jobs import StoredJob
-from penstock.wire.jobs import Problem, WithReason
+from penstock.wire.jobs import Problem, View, WithReason
 from penstock.wire.replays import ReplayClient
 from services.job_service.access import Need, Principal
 from services.job_service.analyses import Analyses
 from services.job_service.answers import Answer
+from services.job_service.arguments import arguments_of, usual
 from services.job_service.audit import recorded
 from services.job_service.authentication import Authenticator
+from services.job_service.calls import Call, Shared
 from services.job_service.census import Census
 from services.job_service.cursors import Page
 from services.job_service.events.reader import EventReader
@@ -44,7 +47,6 @@ from services.job_service.store import expected
 from services.job_service.store.layers import all_layers
 from services.job_service.strictjson import strict_json
 from services.job_service.task_logs import TaskLogs
-from services.job_service.writer import Call
 from services.job_service.writes import Precondition
 from services.job_service.writes import expected as merged_of
 
@@ -85,6 +87,7 @@ class Parts:
     rates: Rates
     events: EventReader
     event_slots: Slots
+    shared: Shared
 
 
 class StrictRequest(Request):
@@ -151,6 +154,7 @@ class StrictRoute(APIRoute):
         """FastAPI's handler on a StrictRequest. Raises TypeError for a call that writes and does not say who may."""
         handler = super().get_route_handler()
         needed = _needs.get(self.endpoint, ())
+        arguments, is_async = arguments_of(self), iscoroutinefunction(self.endpoint)
         if not needed and self.methods != {"GET"}:
             raise TypeError(f"{self.methods} {self.path} does not say who may call it: add `requests.needs`")
 
@@ -170,7 +174,12 @@ class StrictRoute(APIRoute):
             if self.body_field is not None:
                 with suppress(json.JSONDecodeError):  # FastAPI's handler refuses it, and would hide other errors
                     await strict.json()
-            return await handler(strict)
+            given = None if arguments is None else await usual(arguments, strict)
+            if given is None:
+                return await handler(strict)
+            if is_async:
+                return await self.endpoint(**given)  # type: ignore[no-any-return]
+            return await run_in_threadpool(self.endpoint, **given)
 
         return handle
 
@@ -238,7 +247,15 @@ async def _call(
     began = parts.clock.monotonic()
     fingerprint = "" if idempotency_key is None else _fingerprint(request, await request.body())
     return Call(
-        parts.engine, parts.clock, principal, idempotency_key, fingerprint, parts.analyses, began, parts.path_roots
+        parts.engine,
+        parts.clock,
+        principal,
+        idempotency_key,
+        fingerprint,
+        parts.analyses,
+        began,
+        parts.path_roots,
+        parts.shared,
     )
 
 
@@ -326,6 +343,12 @@ def respond(answer: Answer) -> Response:
     body = b"" if answer.status == 204 else orjson.dumps(answer.body)
     media_type = None if answer.status == 204 else "application/json"
     return Response(body, status_code=answer.status, headers=answer.headers, media_type=media_type)
+
+
+def respond_view(view: View, tag: str | None = None) -> Response:
+    """A view as a response. FastAPI would check it once more, and write it where all calls are answered."""
+    headers = {} if tag is None else {"ETag": tag}
+    return Response(view.model_dump_json(by_alias=True), headers=headers, media_type="application/json")
 
 
 def _version(entity_tag: str | None) -> int | None:

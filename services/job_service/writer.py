@@ -1,28 +1,26 @@
-"""The one way to write: lock, decide and commit in one transaction. The Idempotency-Key keeps the answer."""
+"""The one way to write: lock, decide and commit in one transaction."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import NamedTuple
 
-from sqlalchemy import Connection, Engine
+from sqlalchemy import Connection
 
 from penstock.config.basis import merge_basis
-from penstock.config.model import JobConfig
-from penstock.config.problems import refusal
 from penstock.control.clock import Clock
-from penstock.control.errors import Conflict, InvalidConfig, NotFound, UserError
+from penstock.control.errors import Conflict, NotFound, UserError
 from penstock.control.logs import logger
 from penstock.model.jobs import Action, Change, Committed, StoredJob
-from penstock.store.engine import transaction
 from penstock.wire.jobs import Written
-from services.job_service.access import Principal
-from services.job_service.analyses import WRITE_SECONDS, Analyses, MustAsk, Question, may_matter, must_be_asked
-from services.job_service.answers import Answer, Verified, answer, nothing_done, written
+from services.job_service.analysed import may_matter, must_be_asked
+from services.job_service.analyses import Question
+from services.job_service.answers import nothing_done, written
 from services.job_service.layer_expiry import again
 from services.job_service.path_rules import require_paths
-from services.job_service.store import expected, flows, history, idempotency, packages, secrets
+from services.job_service.store import expected, flows, history, packages, secrets
 from services.job_service.store import jobs as job_rows
 from services.job_service.store import layers as layer_rows
 from services.job_service.store.expected import Found
@@ -31,9 +29,28 @@ from services.job_service.writes import expected as merged_of
 
 log = logger(__name__)
 
-_MOST_ATTEMPTS = 3
-_MOST_QUESTIONS = 2
 Outcome = Written | UserError
+
+
+class Asked(NamedTuple):
+    """A write of a layer that a caller waits for. `began`: when its call began, by the monotonic clock."""
+
+    write: Write
+    began: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Terms:
+    """How the writes of one transaction are done. `elapsed`: seconds since the call of the write at a position began.
+
+    `waits`: for locks that other transactions have. `question`: see `write_many`.
+    """
+
+    clock: Clock
+    elapsed: Callable[[int], float]
+    path_roots: Sequence[str]
+    question: Question | None = None
+    waits: bool = True
 
 
 class Vanished(Conflict):
@@ -46,106 +63,6 @@ class Vanished(Conflict):
             field="job",
             rule="deleting",
         )
-
-
-@dataclass(frozen=True, slots=True)
-class Call:
-    """A call that writes: who calls, its Idempotency-Key, and with one `fingerprint`, a digest of the whole call.
-
-    `began`: when, by the monotonic clock. `path_roots`: what writes let jobs read and write is below these.
-    """
-
-    engine: Engine
-    clock: Clock
-    principal: Principal
-    key: str | None
-    fingerprint: str
-    analyses: Analyses
-    began: float
-    path_roots: Sequence[str]
-
-    @property
-    def author(self) -> str:
-        """The name for the history."""
-        return self.principal.name
-
-    def elapsed(self) -> float:
-        """How long ago the call began, in seconds."""
-        return self.clock.monotonic() - self.began
-
-    def run(self, work: Callable[[Connection], Answer]) -> Answer:
-        """Does `work` in a transaction of its own, and only once for each key.
-
-        Raises what `work` raises; then nothing was changed. Raises InvalidConfig (rule `idempotency_key`) when the key
-        was used for another call.
-        """
-        for _ in range(_MOST_ATTEMPTS - 1):
-            try:
-                return self._run_once(work)
-            except Vanished as gone:
-                log.info("a write begins anew", field=gone.field, rule=gone.rule)
-        return self._run_once(work)
-
-    def _run_once(self, work: Callable[[Connection], Answer]) -> Answer:
-        with transaction(self.engine) as connection:
-            if self.key is None:
-                return work(connection)
-            kept = idempotency.begin(connection, self.author, self.key, self.fingerprint)
-            if kept is not None:
-                return _repeat(kept, self.fingerprint)
-            done = work(connection)
-            idempotency.finish(
-                connection, self.author, self.key, status=done.status, headers=done.headers, body=done.body
-            )
-            return done
-
-    def write(self, status: int, write: Write) -> Answer:
-        """Does one write. Raises the UserError that refuses it."""
-        return self.run(lambda connection: answer(status, self.write_in(connection, write)))
-
-    def write_verified(self, write: Write, *, verify: bool) -> Answer:
-        """Does one write of a layer once Spark's analysis has nothing against it. Raises the UserError that refuses
-        it."""
-
-        def work(connection: Connection, question: Question) -> Answer:
-            done = self.write_in(connection, write, question)
-            status = 201 if done.action == Action.CREATE else 200
-            return answer(status, done, verified=question.verified)
-
-        return self.run_verified(work, verify=verify)
-
-    def run_verified(self, work: Callable[[Connection, Question], Answer], *, verify: bool) -> Answer:
-        """As `run`, of work that does one write and passes the question on to it.
-
-        Whether Spark has to be asked follows from what is stored, so the write's transaction finds it out. Nothing may
-        hold that up: it ends without a change, a container is asked, and the work is done in another one. When other
-        writes have changed the job meanwhile, the question is asked anew, and after that the write goes on unverified,
-        as it does without a host that is ready. Raises InvalidConfig with what the analysis found.
-        """
-        question = Question(verify)
-        for left in reversed(range(_MOST_QUESTIONS + 1)):
-            try:
-                return self.run(lambda connection: work(connection, question))
-            except MustAsk as unasked:
-                if left:
-                    question.answer(unasked.config, self._asked(unasked.job, unasked.config))
-                else:
-                    question.give_up()
-        return self.run(lambda connection: work(connection, question))
-
-    def _asked(self, job: str, config: JobConfig) -> Verified:
-        verdict = self.analyses.ask(job, config, wait_seconds=WRITE_SECONDS, start_host=False)
-        if verdict.report is not None and verdict.report.problems:
-            raise refusal(verdict.report.problems)
-        return Verified(verdict.verified, verdict.unverified_why)
-
-    def write_in(self, connection: Connection, write: Write, question: Question | None = None) -> Written:
-        """Does one write in the transaction of `run`, or of `run_verified` with its question. Raises the UserError that
-        refuses it."""
-        (outcome,) = write_many(connection, [write], self.clock, self.began, self.path_roots, question)
-        if isinstance(outcome, UserError):
-            raise outcome
-        return outcome
 
 
 def write_many(
@@ -164,11 +81,11 @@ def write_many(
     is read after that: a write that waited for its turn meets a layer that has expired meanwhile as expired. Raises
     Vanished.
     """
-    names = [write.job for write in writes]
+    terms = _Terms(clock, lambda _: clock.monotonic() - began, path_roots, question)
     if created := [write.job for write in writes if write.action is Action.CREATE]:
         layer_rows.share(connection)
         expected.claim(connection, created)
-    found = expected.hold(connection, names)
+    found = expected.hold(connection, [write.job for write in writes])
     if gone := sorted(set(created) - found.jobs.keys()):
         raise Vanished(gone[0])
     outcomes: dict[int, Outcome] = {}
@@ -177,56 +94,85 @@ def write_many(
         packages.share(connection)
         flows.lock(connection)
     for batch in turns:
-        part = {position: writes[position] for position in batch}
-        outcomes |= _write_batch(connection, part, found, clock, began, path_roots, question)
+        outcomes |= _write_batch(connection, {position: writes[position] for position in batch}, found, terms)
         if len(outcomes) < len(writes):
             found = _updated(found, expected.read_again(connection, [writes[position].job for position in batch]))
-    if any(isinstance(outcome, UserError) for outcome in outcomes.values()):
-        expected.unclaim(connection, names)
+    if created and any(isinstance(outcome, UserError) for outcome in outcomes.values()):
+        expected.unclaim(connection, created)
     return [outcomes[position] for position in range(len(writes))]
 
 
+def write_shared(
+    connection: Connection, asked: Sequence[Asked], clock: Clock, path_roots: Sequence[str]
+) -> list[Outcome | None]:
+    """Does writes of layers that several callers ask for, as `write_many` does each of them. No two are to one job.
+
+    None for those that this transaction would have to wait with, for another one or for Spark, and for those of jobs
+    that are not found: each of them needs a transaction of its own. Nothing of them is done.
+    """
+    terms = _Terms(clock, lambda at: clock.monotonic() - asked[at].began, path_roots, waits=False)
+    found = expected.hold_free(connection, [each.write.job for each in asked])
+    held = {at: each.write for at, each in enumerate(asked) if each.write.job in found.jobs}
+    outcomes = _write_batch(connection, held, found, terms) if held else {}
+    return [outcomes.get(at) for at in range(len(asked))]
+
+
 def _write_batch(
-    connection: Connection,
-    writes: Mapping[int, Write],
-    found: Found,
-    clock: Clock,
-    began: float,
-    path_roots: Sequence[str],
-    question: Question | None,
+    connection: Connection, writes: Mapping[int, Write], found: Found, terms: _Terms
 ) -> dict[int, Outcome]:
-    """Outcomes by position. No two writes of a batch are to the same job."""
-    (jobs, layers, stored_flows), now = found, clock.now()
-    outcomes: dict[int, Outcome] = {}
-    changes: dict[int, Change] = {}
-    blocked = job_rows.blocked(connection, [each.job for each in writes.values() if each.action is Action.RELEASE])
-    for position, write in _with_versions(connection, writes, now).items():
-        try:
-            change = _decided(write, jobs, layers, now, blocked)
-            _require_allowed(change, jobs, layers, path_roots)
-        except UserError as error:
-            outcomes[position] = error
-            continue
-        if change is None:
-            outcomes[position] = nothing_done(jobs[writes[position].job])
-        else:
-            changes[position] = change
+    """Outcomes by position. No two writes of a batch are to the same job. Only where the transaction waits for nobody
+    some have no outcome."""
+    outcomes, changes = _decided_batch(connection, writes, found, terms)
+    moved = flows.moved(changes, found.flows)
+    if not terms.waits:
+        changes = _without(changes, _waited_for(connection, changes, moved))
     outcomes |= secrets.take(connection, changes)
     changes = _without(changes, outcomes)
-    if question is not None:
+    if terms.question is not None:
         for change in changes.values():
-            _require_answer(question, change, jobs[change.job], layers)
-    outcomes |= packages.take(connection, changes, lambda: clock.monotonic() - began)
+            _require_answer(terms.question, change, found.jobs[change.job], found.layers)
+    outcomes |= packages.take(connection, changes, terms.elapsed)
     changes = _without(changes, outcomes)
-    outcomes |= flows.take(connection, changes, stored_flows)
+    outcomes |= flows.take(connection, changes, moved)
     changes = _without(changes, outcomes)
-    committed = expected.commit(connection, list(changes.values()), merge_basis(layers))
+    committed = expected.commit(connection, list(changes.values()), merge_basis(found.layers))
     for position, done in zip(changes, committed, strict=True):
         _log(done)
         outcomes[position] = written(done)
     released = [done for done in committed if done.change.action is Action.RELEASE]
     job_rows.release(connection, {done.change.job: done.revision for done in released})
     return outcomes
+
+
+def _decided_batch(
+    connection: Connection, writes: Mapping[int, Write], found: Found, terms: _Terms
+) -> tuple[dict[int, Outcome], dict[int, Change]]:
+    """The outcomes of the writes that are refused, or have nothing to do, and the changes that the others make."""
+    now = terms.clock.now()
+    outcomes: dict[int, Outcome] = {}
+    changes: dict[int, Change] = {}
+    blocked = job_rows.blocked(connection, [each.job for each in writes.values() if each.action is Action.RELEASE])
+    for position, write in _with_versions(connection, writes, now).items():
+        try:
+            change = _decided(write, found.jobs, found.layers, now, blocked)
+            _require_allowed(change, found.jobs, found.layers, terms.path_roots)
+        except UserError as error:
+            outcomes[position] = error
+            continue
+        if change is None:
+            outcomes[position] = nothing_done(found.jobs[writes[position].job])
+        else:
+            changes[position] = change
+    return outcomes, changes
+
+
+def _waited_for(connection: Connection, changes: Mapping[int, Change], moved: Collection[int]) -> set[int]:
+    """The changes, given by position, that would have to wait for another transaction, or for Spark. What the others
+    need is theirs until the transaction ends."""
+    waited_for = {at for at, change in changes.items() if may_matter(change.old or {}, change.new or {})}
+    waited_for.update(moved)
+    waited_for |= secrets.busy(connection, _without(changes, waited_for))
+    return waited_for | packages.busy(connection, _without(changes, waited_for))
 
 
 def _updated(found: Found, later: Found) -> Found:
@@ -299,16 +245,6 @@ def _nothing_to_release(job: str) -> Conflict:
 
 def _without(changes: Mapping[int, Change], refused: Collection[int]) -> dict[int, Change]:
     return {position: change for position, change in changes.items() if position not in refused}
-
-
-def _repeat(kept: idempotency.Kept, fingerprint: str) -> Answer:
-    if kept.fingerprint != fingerprint:
-        raise InvalidConfig(
-            "this Idempotency-Key was used for another call: take a new key",
-            field="Idempotency-Key",
-            rule="idempotency_key",
-        )
-    return Answer(kept.status, kept.body, {**kept.headers, "Idempotency-Replayed": "true"})
 
 
 def _log(done: Committed) -> None:

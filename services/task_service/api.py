@@ -27,11 +27,11 @@ from penstock.wire.cluster import (
     LeaseRequest,
     Snapshot,
 )
+from penstock.wire.desk import BatchDesk
 from penstock.wire.direct import add_direct_call
 from penstock.wire.gate import KnownCaller
 from services.task_service import metrics
 from services.task_service.answers import Answers
-from services.task_service.batches import BatchDesk
 from services.task_service.cache import TemplateCache
 from services.task_service.encoding import Asked, Encoded
 from services.task_service.leases import LeaseDesk

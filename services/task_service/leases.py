@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 from penstock.wire.app import OwnThreads
 from penstock.wire.cluster import LeaseAnswer, LeaseRequest
-from services.task_service.batches import BatchDesk
+from penstock.wire.desk import BatchDesk
 
 _MOST_ALONE = 2
 BatchAnswerer = Callable[[Sequence[LeaseRequest]], Sequence[LeaseAnswer]]

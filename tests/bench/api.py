@@ -1,11 +1,12 @@
-"""Calls of the Job Service among many jobs: `python -m tests.bench.api [--jobs 100000] [--seconds 20]`.
+"""Calls of the Job Service among many jobs: `python -m tests.bench.api [--jobs 100000] [--seconds 20]
+[--clients 4]`.
 
 A stack without Task Managers holds `--jobs` jobs, written through the Job Service in batches, all converged. Then
 clients of this process call for `--seconds` each. First each kind of call alone:
 
-- `writes_per_s`, `write_p99_ms`: another `priority` in the oncall layer of a job, by compare-and-swap, by `CLIENTS`
+- `writes_per_s`, `write_p99_ms`: another `priority` in the oncall layer of a job, by compare-and-swap, by `--clients`
   clients. The State Syncer takes them over meanwhile.
-- `reads_per_s`, `read_p99_ms`: a job with its merged configuration, by `CLIENTS` clients.
+- `reads_per_s`, `read_p99_ms`: a job with its merged configuration, by as many clients.
 - `list_p99_ms`: a page of 100 jobs of a prefix, by one client.
 
 Then all three at once, by half as many clients for writes and reads, and one for pages: `together_writes_per_s`,
@@ -42,28 +43,29 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--jobs", type=int, default=100_000)
     parser.add_argument("--seconds", type=float, default=20.0)
+    parser.add_argument("--clients", type=int, default=CLIENTS)
     asked = parser.parse_args()
     with temporary_stack(task_managers=0) as stack:
-        figures = measure(stack, asked.jobs, asked.seconds)
+        figures = measure(stack, asked.jobs, asked.seconds, asked.clients)
     finish(figures)
 
 
-def measure(stack: LocalStack, jobs: int, seconds: float) -> dict[str, float]:
+def measure(stack: LocalStack, jobs: int, seconds: float, clients: int = CLIENTS) -> dict[str, float]:
     """The figures among so many stopped jobs, which are there afterwards."""
     _fill(stack, jobs)
     write = _writes()
     client, before = time.process_time(), _processor_seconds(stack)
-    writes = _called(stack, write, jobs, seconds)
+    writes = _called(stack, write, jobs, seconds, clients)
     client_share, after = (time.process_time() - client) / seconds, _processor_seconds(stack)
-    reads = _called(stack, _read, jobs, seconds)
-    pages = _called(stack, _page, jobs, seconds, clients=1)
+    reads = _called(stack, _read, jobs, seconds, clients)
+    pages = _called(stack, _page, jobs, seconds, 1)
     say(f"{len(writes)} writes, {len(reads)} reads, {len(pages)} pages; a write: p50 {_ms(writes, 0.5):.1f} ms")
     return {
         "jobs": jobs,
         **_figures(writes, reads, pages, seconds),
         "client_share": client_share,
         **{f"{name}{CPU_MS}": 1000 * (after[name] - before[name]) / max(1, len(writes)) for name in after},
-        **{f"together_{name}": value for name, value in _together(stack, write, jobs, seconds).items()},
+        **{f"together_{name}": value for name, value in _together(stack, write, jobs, seconds, clients).items()},
     }
 
 
@@ -76,9 +78,9 @@ def _processor_seconds(stack: LocalStack) -> dict[str, float]:
     return {name: cpu_seconds(pid) for name, pid in pids.items()}
 
 
-def _together(stack: LocalStack, write: Call, jobs: int, seconds: float) -> dict[str, float]:
+def _together(stack: LocalStack, write: Call, jobs: int, seconds: float, clients: int) -> dict[str, float]:
     with ThreadPoolExecutor(3) as pool:
-        calls = ((write, CLIENTS // 2), (_read, CLIENTS // 2), (_page, 1))
+        calls = ((write, (clients + 1) // 2), (_read, (clients + 1) // 2), (_page, 1))
         found = [pool.submit(_called, stack, call, jobs, seconds, clients) for call, clients in calls]
     writes, reads, pages = (each.result() for each in found)
     return _figures(writes, reads, pages, seconds)
@@ -108,7 +110,7 @@ def _stopped(stack: LocalStack) -> dict[str, object]:
     return {"tables": {"planes": {"path": f"{stack.data_dir}/outputs/planes"}}, "desired_state": "stopped"}
 
 
-def _called(stack: LocalStack, call: Call, jobs: int, seconds: float, clients: int = CLIENTS) -> list[float]:
+def _called(stack: LocalStack, call: Call, jobs: int, seconds: float, clients: int) -> list[float]:
     """The seconds of each call that ended in time."""
     ends_at = time.perf_counter() + seconds
 

@@ -14,7 +14,7 @@ from penstock.model.jobs import Action
 from penstock.store.engine import transaction
 from penstock.store.running import RUNNING_COMMIT
 from penstock.wire.jobs import Written
-from services.job_service.writer import write_many
+from services.job_service.writer import Asked, write_many, write_shared
 from services.job_service.writes import Precondition, Write
 from services.shard_manager.store.jobs import CHANGES, RunningJobs
 from services.state_syncer.savepoints.store import EXPIRE, PAGE, SavepointStore
@@ -87,6 +87,28 @@ def test_a_write_does_not_read_all_jobs(engine: Engine) -> None:
             [done] = write_many(connection, [write], SystemClock(), 0.0, ())
             assert isinstance(done, Written)
             assert connection.execute(_READ_IN_TURN).scalar_one() < 100
+
+
+@pytest.mark.parametrize("count", [2, 16, 64])
+def test_a_group_of_writes_does_not_read_all_jobs(engine: Engine, count: int) -> None:
+    """Nor does it once Postgres keeps a plan of the statement, whatever the size of the group."""
+    with engine.begin() as connection:
+        connection.exec_driver_sql(_OTHER_JOBS)
+        connection.exec_driver_sql("ANALYZE jobs")
+    with transaction(engine) as connection:
+        jobs = [f"etl-{number}" for number in range(count)]
+        configs = {job: {**CONFIG, "output": {"type": "kafka", "topic": job}} for job in jobs}
+        created = [Write(Action.CREATE, job, "ann", config=config) for job, config in configs.items()]
+        write_many(connection, created, SystemClock(), 0.0, ())
+    for version in range(12):
+        expects = Precondition(if_match=version)
+        asked = [
+            Asked(Write(Action.PUT, job, "ann", "oncall", {"priority": 3}, precondition=expects), 0.0) for job in jobs
+        ]
+        with transaction(engine) as connection:
+            done = write_shared(connection, asked, SystemClock(), ())
+            assert all(isinstance(each, Written) for each in done)
+            assert connection.execute(_READ_IN_TURN).scalar_one() < 1_000
 
 
 def test_savepoints_go_a_page_of_jobs_at_a_time(engine: Engine) -> None:

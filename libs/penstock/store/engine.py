@@ -103,6 +103,8 @@ def connect(
         max_overflow=0,
         pool_timeout=_WAIT_FOR_A_CONNECTION_SECONDS,
         pool_pre_ping=True,
+        # The connection that was used last: its server knows the statements, and was just looked at.
+        pool_use_lifo=True,
         hide_parameters=True,
         connect_args=of_pool if pooled else with_options(parameters, session),
         execution_options={_LIMIT: statement_timeout_seconds, _SESSION: session if pooled else None},

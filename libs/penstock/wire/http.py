@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import random
 import re
 import ssl
+import time
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -11,7 +13,6 @@ from typing import Any, Protocol, Self
 from urllib.parse import quote
 
 import httpx
-from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_exponential_jitter
 
 from penstock.control import errors
 from penstock.control.errors import PenstockError, Unavailable, UserError, VersionConflict
@@ -21,6 +22,7 @@ from penstock.identity.roles import Caller
 
 _STATUS_OF_GATEWAYS = (502, 503, 504)
 _READ_ATTEMPTS = 3
+_FIRST_PAUSE_SECONDS = 0.1
 _PLAIN_HERE = re.compile(r"http://(127\.0\.0\.1|localhost|\[::1\])(:\d+)?(/|$)")
 _BY_NAME: dict[str, type[PenstockError]] = {
     name: kind for name, kind in vars(errors).items() if isinstance(kind, type) and issubclass(kind, PenstockError)
@@ -109,8 +111,9 @@ class HttpClient:
     """A synchronous client of one service; safe to share between threads.
 
     Every refusal is raised as the error that the service named; a service that cannot be reached is `Unavailable`.
-    Only reads are tried again, `read_attempts` times in all. `authority`: a file of certificates that are trusted
-    instead of the machine's, such as `authority.crt` of a cell; it is read again when it changes, and no proxy is used.
+    Only reads are tried again, `read_attempts` times in all, without tenacity: the CLI would wait for its import.
+    `authority`: a file of certificates that are trusted instead of the machine's, such as `authority.crt` of a cell; it
+    is read again when it changes, and no proxy is used.
     """
 
     def __init__(
@@ -143,15 +146,12 @@ class HttpClient:
     def read(self, path: str, /, **query: Any) -> httpx.Response:
         """GET; query parameters that are None are left out. Raises PenstockError."""
         given = {name: value for name, value in query.items() if value is not None}
-        for attempt in Retrying(
-            retry=retry_if_exception_type(Unavailable),
-            stop=stop_after_attempt(self._read_attempts),
-            wait=wait_exponential_jitter(multiplier=0.1, max=1.0, jitter=0.1),
-            reraise=True,
-        ):
-            with attempt:
-                response = self.send("GET", path, params=given)
-        return response
+        for attempt in range(1, self._read_attempts):
+            try:
+                return self.send("GET", path, params=given)
+            except Unavailable:
+                time.sleep(_FIRST_PAUSE_SECONDS * (attempt + random.random()))
+        return self.send("GET", path, params=given)
 
     def send(self, method: str, path: str, **options: Any) -> httpx.Response:
         """One request, once; `options` are httpx's. Raises PenstockError."""

@@ -10,11 +10,12 @@ from penstock.model.jobs import Action
 from penstock.wire.jobs import Batch, BatchAction, BatchResults, BatchWrite, RescaleWrite
 from services.job_service import access, requests
 from services.job_service.answers import Answer, answer, batch_result
+from services.job_service.calls import Call
 from services.job_service.layer_expiry import expiry_of
 from services.job_service.requests import CallOf, respond
 from services.job_service.routes.rescale import rescale_write
 from services.job_service.store.layers import all_layers
-from services.job_service.writer import Call, Outcome, write_many
+from services.job_service.writer import Outcome, write_many
 from services.job_service.writes import BASE, Layers, Precondition, Write
 
 router = requests.router_of("jobs")

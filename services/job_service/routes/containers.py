@@ -26,10 +26,10 @@ from penstock.wire.containers import ContainerPage, ContainerView, DrainWrite
 from penstock.wire.overview import ContainerTasks
 from services.job_service import access, requests, views
 from services.job_service.answers import Answer, answer
+from services.job_service.calls import Call
 from services.job_service.forgetting import require_forgettable
 from services.job_service.requests import CallOf, PageOf1000, PartsOf, ReasonBody, respond
 from services.job_service.store import fleet, overview
-from services.job_service.writer import Call
 
 log = logger(__name__)
 router = requests.router_of("cluster")

@@ -24,7 +24,8 @@ from penstock.wire.causes import Causes, CauseView
 from penstock.wire.jobs import AnalysisView, Explanation, HistoryPage, JobSummary, PlanRequest, PlanView
 from penstock.wire.overview import DecisionPage, SyncView, Tasks
 from services.job_service import access, requests, views
-from services.job_service.analyses import PLAN_SECONDS, Verdict, must_be_asked
+from services.job_service.analysed import must_be_asked
+from services.job_service.analyses import PLAN_SECONDS, Verdict
 from services.job_service.causes.rank import causes_of
 from services.job_service.explain import explain
 from services.job_service.origins import origins_in

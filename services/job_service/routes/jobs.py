@@ -15,7 +15,7 @@ from penstock.wire.jobs import JobPage, JobView, JobWrite, Written
 from services.job_service import access, requests
 from services.job_service.answers import etag, layer_versions
 from services.job_service.cursors import encode
-from services.job_service.requests import CallOf, JobName, PageOf100, PartsOf, ReasonBody, Verify, respond
+from services.job_service.requests import CallOf, JobName, PageOf100, PartsOf, ReasonBody, Verify, respond, respond_view
 from services.job_service.store import expected, jobs, lags, overview
 from services.job_service.store.layers import all_layers
 from services.job_service.writes import BASE, Write
@@ -44,7 +44,7 @@ def list_jobs(
     package: requests.OptionalText = None,
     topic: requests.OptionalText = None,
     health: Health | None = None,
-) -> JobPage:
+) -> Response:
     """Jobs by name that match all the filters. `package` is `name/version`, and `topic` one that is read or written
     (`orders`; on a further Kafka cluster `orders@eu`): a task has it or is to have it, or a plan or restore that goes
     on needs it.
@@ -56,11 +56,11 @@ def list_jobs(
     with snapshot(parts.engine) as connection:
         found = jobs.page(connection, limit=page.limit, after=page.after_name(), **filters)
         shown = lags.with_lags(connection, found.jobs)
-    return JobPage(jobs=shown, next=None if found.last is None else encode(found.last))
+    return respond_view(JobPage(jobs=shown, next=None if found.last is None else encode(found.last)))
 
 
 @router.get("/v1/jobs/{job}", response_model=JobView)
-def get_job(job: JobName, parts: PartsOf, response: Response) -> JobView:
+def get_job(job: JobName, parts: PartsOf) -> Response:
     """A job with its merged configuration. The ETag is the version of its base layer."""
     with snapshot(parts.engine) as connection:
         status = jobs.status(connection, job)
@@ -70,14 +70,14 @@ def get_job(job: JobName, parts: PartsOf, response: Response) -> JobView:
         sync = overview.sync(connection, job)
     if status is None or stored is None:
         raise NotFound(f"there is no job {job}", field="job", rule="known")
-    response.headers["ETag"] = etag(stored.version(BASE))
-    return JobView(
+    view = JobView(
         **dict(status),
         created_at=stored.created_at,
         detail="" if sync is None else sync.detail,
         config=read_merged(merged_of(stored, layers)).model_dump(mode="json"),
         layers=layer_versions(stored),
     )
+    return respond_view(view, etag(stored.version(BASE)))
 
 
 @router.delete("/v1/jobs/{job}", response_model=Written, status_code=202)

@@ -13,6 +13,7 @@ from penstock.store.engine import snapshot
 from penstock.wire.jobs import LayerView, LayerWrite, RevertWrite, Written
 from services.job_service import access, requests
 from services.job_service.answers import etag, layer_view
+from services.job_service.calls import Call
 from services.job_service.layer_expiry import expiry_of
 from services.job_service.requests import (
     CallOf,
@@ -23,10 +24,10 @@ from services.job_service.requests import (
     Verify,
     known_job,
     respond,
+    respond_view,
 )
 from services.job_service.store import history
 from services.job_service.store.layers import all_layers
-from services.job_service.writer import Call
 from services.job_service.writes import Write, require_layer_row
 
 router = requests.router_of("layers of a job")
@@ -34,7 +35,7 @@ AsOf = Annotated[int | None, Query(ge=1, le=2**62, description="as it was at thi
 
 
 @router.get("/v1/jobs/{job}/layers/{layer}", response_model=LayerView)
-def get_layer(job: JobName, layer: LayerName, parts: PartsOf, response: Response, revision: AsOf = None) -> LayerView:
+def get_layer(job: JobName, layer: LayerName, parts: PartsOf, revision: AsOf = None) -> Response:
     """A layer with its version (also its ETag): 0 when it was never written. Also as of any revision."""
     with snapshot(parts.engine) as connection:
         require_layer_row(all_layers(connection), layer)
@@ -42,13 +43,12 @@ def get_layer(job: JobName, layer: LayerName, parts: PartsOf, response: Response
             view = layer_view(known_job(connection, job), layer)
         else:
             view = _past(connection, job, layer, revision)
-    response.headers["ETag"] = etag(view.version)
-    return view
+    return respond_view(view, etag(view.version))
 
 
 @router.put("/v1/jobs/{job}/layers/{layer}", response_model=Written)
 @requests.needs(access.of_layer())
-def put_layer(
+async def put_layer(
     job: JobName,
     layer: LayerName,
     body: LayerWrite,
@@ -58,12 +58,12 @@ def put_layer(
 ) -> Response:
     """Replaces a layer. `If-Match` is the version that was read; 0 when there was none."""
     given = (body.config, body.reason, precondition, expiry_of(body))
-    return _written(call, Write(Action.PUT, job, call.author, layer, *given), verify)
+    return await _written(call, Write(Action.PUT, job, call.author, layer, *given), verify)
 
 
 @router.patch("/v1/jobs/{job}/layers/{layer}", response_model=Written)
 @requests.needs(access.of_layer())
-def patch_layer(
+async def patch_layer(
     job: JobName,
     layer: LayerName,
     body: LayerWrite,
@@ -74,12 +74,12 @@ def patch_layer(
     """Changes a layer by a merge patch (RFC 7386): null drops a key. Its expiry stays unless a new one is given.
     409 when other fields of the layer would end earlier by it, or stay for ever, unless `whole_layer` is true."""
     given = (body.config, body.reason, precondition, expiry_of(body))
-    return _written(call, Write(Action.PATCH, job, call.author, layer, *given), verify)
+    return await _written(call, Write(Action.PATCH, job, call.author, layer, *given), verify)
 
 
 @router.delete("/v1/jobs/{job}/layers/{layer}", response_model=Written)
 @requests.needs(access.of_layer())
-def drop_layer(
+async def drop_layer(
     job: JobName,
     layer: LayerName,
     call: CallOf,
@@ -88,7 +88,7 @@ def drop_layer(
     verify: Verify = True,
 ) -> Response:
     """Drops a layer: the values below it apply again. The version keeps counting."""
-    return _written(call, Write(Action.DROP, job, call.author, layer, None, reason, precondition), verify)
+    return await _written(call, Write(Action.DROP, job, call.author, layer, None, reason, precondition), verify)
 
 
 @router.post("/v1/jobs/{job}/layers/{layer}/revert", response_model=Written)
@@ -105,9 +105,9 @@ def revert_layer(
     return respond(call.write(200, write))
 
 
-def _written(call: Call, write: Write, verify: bool) -> Response:
+async def _written(call: Call, write: Write, verify: bool) -> Response:
     """Does a write to a layer that the caller may set, once Spark has nothing against it."""
-    return respond(call.write_verified(write, verify=verify))
+    return respond(await call.write_layer(write, verify=verify))
 
 
 def _past(connection: Connection, job: str, layer: str, revision: int) -> LayerView:

@@ -20,11 +20,11 @@ from penstock.wire.jobs import RescaleWrite, Written
 from services.job_service import access, balance, requests
 from services.job_service.analyses import Question
 from services.job_service.answers import Answer, answer
+from services.job_service.calls import Call
 from services.job_service.layer_expiry import Expiry, expiry_of
 from services.job_service.requests import CallOf, JobName, PartsOf, expected_config, respond
 from services.job_service.store import expected, overview
 from services.job_service.store.layers import all_layers
-from services.job_service.writer import Call
 from services.job_service.writes import Precondition, Write
 
 router = requests.router_of("jobs")

@@ -11,10 +11,10 @@ from penstock.wire.jobs import Written
 from penstock.wire.rollouts import RolloutView, RolloutWrite
 from services.job_service import access, requests
 from services.job_service.answers import Answer, answer
+from services.job_service.calls import Call
 from services.job_service.requests import CallOf, JobName, PartsOf, known_job, respond
 from services.job_service.rollouts import decide_order, view_of
 from services.job_service.store import rollouts
-from services.job_service.writer import Call
 from services.job_service.writes import Write
 
 router = requests.router_of("rollouts")

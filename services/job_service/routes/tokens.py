@@ -13,8 +13,8 @@ from penstock.store.engine import snapshot
 from penstock.wire.tokens import TokenCreated, TokenRotate, Tokens, TokenView, TokenWrite
 from services.job_service import access, requests
 from services.job_service.answers import Answer, answer
+from services.job_service.calls import Call
 from services.job_service.requests import CallOf, PartsOf, respond
-from services.job_service.writer import Call
 
 router = requests.router_of("tokens")
 

@@ -26,12 +26,12 @@ _COLUMNS = "name, revision, restarts, deleting, owner, created_at"
 _READ = ByNames(f"SELECT {_COLUMNS} FROM jobs WHERE name {{names}}")
 _LOCK = ByNames(f"SELECT {_COLUMNS} FROM jobs WHERE name {{names}} ORDER BY name FOR UPDATE OF jobs")
 # No row comes out of a join before each of its sides was asked, and no row is locked before it came out.
-_HOLD = ByNames(
-    f"""
+_OF_HELD = f"""
     WITH layers AS MATERIALIZED (SELECT 1 AS held FROM {SHARED_LAYERS})
     SELECT {_COLUMNS} FROM layers, jobs WHERE name {{names}} ORDER BY name FOR UPDATE OF jobs
     """
-)
+_HOLD = ByNames(_OF_HELD)
+_HOLD_FREE = ByNames(f"{_OF_HELD} SKIP LOCKED")
 # One statement, since each costs more than what it reads.
 _OF_JOBS = f"""
     SELECT 'layer' AS kind, job, {columns(StoredLayer)} FROM expected_layers WHERE job {{names}}
@@ -61,7 +61,10 @@ _CLAIM = text(
 )
 
 # A layer's next version continues its history, so it also grows over deletion and re-creation of the job.
-_COMMIT = f"""
+# Postgres plans a set from JSON as one of a hundred rows, for which it would read all of a table of some ten thousand
+# jobs. The limit tells it how many there are.
+_COMMIT = text(
+    f"""
     WITH number AS (
         UPDATE counters SET value = value + :count WHERE name = 'revision' RETURNING value - :count AS before
     ), given AS MATERIALIZED (
@@ -72,10 +75,11 @@ _COMMIT = f"""
                  WHERE history.job = item.job AND history.layer = item.layer),
                 (SELECT present.version FROM expected_layers AS present
                  WHERE present.job = item.job AND present.layer = item.layer)) END AS version
-        FROM number, {{changes}} AS item (
+        FROM number, jsonb_to_recordset(CAST(:changes AS jsonb)) AS item (
             position integer, job text, action text, author text, reason text, owner text, restarts integer,
             deleting boolean, layer text, old jsonb, new jsonb, merged jsonb, digests jsonb,
             expires_at timestamptz)
+        LIMIT :count
     ), touched AS (
         UPDATE jobs SET revision = given.revision, restarts = given.restarts, deleting = given.deleting,
             owner = given.owner
@@ -98,10 +102,7 @@ _COMMIT = f"""
     )
     SELECT revision, version, pg_notify('{CHANGED_EXPECTED}', job) FROM given ORDER BY position
     """
-# Postgres plans a set of unknown size as one of a hundred rows, for which it would read all of a table of some ten
-# thousand jobs. By far the most transactions have one change.
-_COMMIT_ONE = text(_COMMIT.format(changes="jsonb_to_record(CAST(:changes AS jsonb)->0)"))
-_COMMIT_MANY = text(_COMMIT.format(changes="jsonb_to_recordset(CAST(:changes AS jsonb))"))
+)
 _UNCLAIM = text("DELETE FROM jobs WHERE name = ANY(:names) AND revision = :revision")
 
 
@@ -136,6 +137,11 @@ def hold(connection: Connection, names: Sequence[str]) -> Found:
     return _met(connection, _HOLD.execute(connection, names))
 
 
+def hold_free(connection: Connection, names: Sequence[str]) -> Found:
+    """As `hold`, without the jobs that another transaction has locked."""
+    return _met(connection, _HOLD_FREE.execute(connection, names))
+
+
 def read_again(connection: Connection, names: Sequence[str]) -> Found:
     """The same of jobs that are held and were written to since."""
     return _met(connection, _READ.execute(connection, names))
@@ -161,7 +167,7 @@ def commit(connection: Connection, changes: Sequence[Change], basis: str) -> lis
         return []
     given = [_as_row(position, change) for position, change in enumerate(changes, start=1)]
     parameters = {"count": len(given), "changes": as_json(given), "basis": basis}
-    rows = connection.execute(_COMMIT_ONE if len(given) == 1 else _COMMIT_MANY, parameters).all()
+    rows = connection.execute(_COMMIT, parameters).all()
     return [Committed(change, int(row.revision), row.version) for change, row in zip(changes, rows, strict=True)]
 
 

@@ -104,18 +104,19 @@ def lock(connection: Connection) -> None:
     connection.execute(_LOCK)
 
 
-def take(connection: Connection, changes: Mapping[int, Change], stored: Mapping[str, Flow]) -> dict[int, UserError]:
-    """Stores the flows of changes, given by position, whose jobs are locked. Why some of them must not be. `stored`:
-    the flows that the jobs have.
+def moved(changes: Mapping[int, Change], stored: Mapping[str, Flow]) -> dict[int, Flow]:
+    """The flows of those changes, given by position, that are not `stored`. It is rare that a write changes one."""
+    wanted = {at: flow_of(change.job, change.merged) for at, change in changes.items() if change.merged is not None}
+    return {at: flow for at, flow in wanted.items() if stored.get(flow.job) != flow}
 
-    Only one transaction a time stores flows, until its end; it is rare that a write changes one.
+
+def take(connection: Connection, changes: Mapping[int, Change], moved: Mapping[int, Flow]) -> dict[int, UserError]:
+    """Stores the flows that are `moved` of changes, given by position, whose jobs are locked. Why some of them must not
+    be.
+
+    Only one transaction a time stores flows, until its end.
     """
-    wanted = {
-        position: flow_of(change.job, change.merged)
-        for position, change in changes.items()
-        if change.merged is not None
-    }
-    changed = {position: flow for position, flow in wanted.items() if stored.get(flow.job) != flow}
+    changed = {position: flow for position, flow in moved.items() if position in changes}
     if not changed:
         return {}
     lock(connection)

@@ -22,13 +22,14 @@ _LOCK_SECONDS = 3
 """So long a deletion waits for the writes that are under way. Writes that begin meanwhile wait behind it."""
 MOST_DELETIONS = 1_000
 """As many deletions are remembered at a time."""
-Elapsed = Callable[[], float]
-"""Seconds since a call began."""
+Elapsed = Callable[[int], float]
+"""Seconds since the call of the change at a position began."""
 # Writes share the lock, so they do not wait for each other. Any constant will do.
 _KEY = 7311938842
 _LIMIT = text(f"SET LOCAL lock_timeout = '{_LOCK_SECONDS}s'")
 _LOCK = text(f"SELECT pg_advisory_xact_lock({_KEY})")
 _SHARE = text(f"SELECT pg_advisory_xact_lock_shared({_KEY})")
+_SHARE_FREE = text(f"SELECT pg_try_advisory_xact_lock_shared({_KEY})")
 # What leads to another use without a new revision or commit: a plan, and a package that was rejected.
 _CHANGED = """jobs.name = ANY(ARRAY(
         SELECT name FROM jobs WHERE revision > :revision
@@ -62,10 +63,10 @@ _FORGET = text("DELETE FROM package_deletions WHERE deleted_at < clock_timestamp
 _OTHERS = text("SELECT count(*) FROM package_deletions WHERE (name, version) <> (:name, :version)")
 _SINCE = text(
     """
-    SELECT DISTINCT asked.name, asked.version
+    SELECT asked.name, asked.version,
+        CAST(extract(epoch FROM clock_timestamp() - deleted.deleted_at) AS double precision) AS seconds
     FROM jsonb_to_recordset(CAST(:asked AS jsonb)) AS asked (name text, version text)
         JOIN package_deletions deleted ON deleted.name = asked.name AND deleted.version = asked.version
-    WHERE deleted.deleted_at > clock_timestamp() - make_interval(secs => :seconds)
     """
 )
 
@@ -99,15 +100,30 @@ def share(connection: Connection) -> None:
 def take(connection: Connection, changes: Mapping[int, Change], elapsed: Elapsed) -> dict[int, UserError]:
     """Which changes, given by position, must not be: their package was deleted since their call began, so perhaps after
     it was checked. Until the transaction ends none of the others' packages is deleted."""
-    packages = {position: _package(change.merged) for position, change in changes.items() if change.merged is not None}
-    deleted = _deleted(connection, set(packages.values()), elapsed)
-    return {position: _refusal(*package) for position, package in packages.items() if package in deleted}
+    packages = _packages(changes)
+    since = _deleted(connection, set(packages.values()))
+    return {
+        position: _refusal(*package)
+        for position, package in packages.items()
+        if package in since and since[package] < elapsed(position)
+    }
 
 
-def hold(connection: Connection, config: Mapping[str, Any], elapsed: Elapsed) -> None:
+def busy(connection: Connection, changes: Mapping[int, Change]) -> set[int]:
+    """Which changes, given by position, `take` would have to wait with: while a package is deleted, all with one."""
+    packed = {position for position, (name, _) in _packages(changes).items() if name != _BUILTIN}
+    return packed if packed and not connection.execute(_SHARE_FREE).scalar_one() else set()
+
+
+def _packages(changes: Mapping[int, Change]) -> dict[int, tuple[str, str]]:
+    return {position: _package(change.merged) for position, change in changes.items() if change.merged is not None}
+
+
+def hold(connection: Connection, config: Mapping[str, Any], elapsed: Callable[[], float]) -> None:
     """As `take`, for a configuration that is no write of a layer. Raises Conflict."""
-    for package in _deleted(connection, {_package(config)}, elapsed):
-        raise _refusal(*package)
+    for package, seconds in _deleted(connection, {_package(config)}).items():
+        if seconds < elapsed():
+            raise _refusal(*package)
 
 
 def _lock(connection: Connection, name: str, version: str) -> None:
@@ -155,14 +171,15 @@ def _package(config: Mapping[str, Any]) -> tuple[str, str]:
     return package.get("name", _BUILTIN), package.get("version", "")
 
 
-def _deleted(connection: Connection, packages: Collection[tuple[str, str]], elapsed: Elapsed) -> set[tuple[str, str]]:
+def _deleted(connection: Connection, packages: Collection[tuple[str, str]]) -> dict[tuple[str, str], float]:
+    """Those of the packages that were deleted, with the seconds since then. No other is until the transaction ends."""
     asked = [{"name": name, "version": version} for name, version in packages if name != _BUILTIN]
     if not asked:
-        return set()
+        return {}
     share(connection)
     # Only now: a deletion may have had the lock for a while.
-    rows = connection.execute(_SINCE, {"asked": as_json(asked), "seconds": elapsed()})
-    return {(row.name, row.version) for row in rows}
+    rows = connection.execute(_SINCE, {"asked": as_json(asked)})
+    return {(row.name, row.version): row.seconds for row in rows}
 
 
 def _refusal(name: str, version: str) -> Conflict:

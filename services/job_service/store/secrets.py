@@ -40,6 +40,7 @@ _PUT = text(
 _DELETE = text("DELETE FROM secrets WHERE name = :name")
 # Until the transaction ends none of them is deleted or taken from a job.
 _SHARED = text("SELECT name, jobs FROM secrets WHERE name = ANY(:names) ORDER BY name FOR SHARE")
+_SHARED_FREE = text("SELECT name FROM secrets WHERE name = ANY(:names) ORDER BY name FOR SHARE SKIP LOCKED")
 _READ = text("SELECT name, jobs FROM secrets WHERE name = ANY(:names)")
 _NAMES_IT = "jsonb_path_exists({}, '$.secrets.* ? (@ == $name)', jsonb_build_object('name', CAST(:name AS text)))"
 # What runs, what is to run by any layer that counts or may come to count again, and what a plan or rollout may bring.
@@ -84,12 +85,24 @@ def delete(connection: Connection, name: str, author: str, reason: str) -> None:
 def take(connection: Connection, changes: Mapping[int, Change]) -> dict[int, UserError]:
     """Which changes, given by position, name a secret that their job may not use. The others' secrets stay theirs until
     the transaction ends."""
-    wanted = {
-        at: found for at, change in changes.items() if (found := dict((change.merged or {}).get("secrets") or {}))
-    }
+    wanted = _wanted(changes)
     known = _known(connection, {name for found in wanted.values() for name in found.values()}, hold=True)
     problems = {at: tuple(secret_problems(changes[at].job, found, known)) for at, found in wanted.items()}
     return {at: refusal(found) for at, found in problems.items() if found}
+
+
+def busy(connection: Connection, changes: Mapping[int, Change]) -> set[int]:
+    """Which changes, given by position, `take` would have to wait with, or would refuse. The others' secrets are locked
+    for it."""
+    wanted = {at: set(found.values()) for at, found in _wanted(changes).items()}
+    names = sorted(set().union(*wanted.values()))
+    free = {row.name for row in connection.execute(_SHARED_FREE, {"names": names})} if names else set()
+    return {at for at, found in wanted.items() if not found <= free}
+
+
+def _wanted(changes: Mapping[int, Change]) -> dict[int, dict[str, str]]:
+    """The secrets of those changes that name some, by position."""
+    return {at: found for at, change in changes.items() if (found := dict((change.merged or {}).get("secrets") or {}))}
 
 
 def check(connection: Connection, job: str, secrets: Mapping[str, str]) -> None:

@@ -106,8 +106,9 @@ def test_calls_wait_for_no_large_package() -> None:
     assert _loaded(LARGE, lines) == dict.fromkeys(lines, ())
 
 
-def test_a_list_of_jobs_imports_no_configuration() -> None:
-    assert _loaded(["penstock.config.model", "penstock.config.declare"], ["jobs list"]) == {"jobs list": ()}
+def test_a_list_of_jobs_imports_no_configuration_and_looks_through_no_packages() -> None:
+    names = ["penstock.config.model", "penstock.config.declare", "importlib.metadata", "tenacity"]
+    assert _loaded(names, ["jobs list"]) == {"jobs list": ()}
 
 
 @pytest.mark.parametrize("row", COMMANDS, ids=lambda row: row.path)

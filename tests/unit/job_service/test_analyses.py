@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from penstock.config.model import JobConfig
-from services.job_service.analyses import MustAsk, Question, may_matter
+from services.job_service.analysed import may_matter
+from services.job_service.analyses import MustAsk, Question
 from services.job_service.answers import Verified
 from tests.support.config.jobs import job
 

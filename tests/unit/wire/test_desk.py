@@ -9,8 +9,8 @@ from collections.abc import Sequence
 import pytest
 
 from penstock.control.errors import Unavailable
-from services.task_service import batches
-from services.task_service.batches import BatchDesk
+from penstock.wire import desk as batches
+from penstock.wire.desk import BatchDesk
 
 
 def test_a_call_whose_turn_comes_too_late_is_not_carried_out(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -84,3 +84,31 @@ def test_a_call_that_must_not_wait_hurries_no_later_batch() -> None:
 
     asyncio.run(run())
     assert done == [["now"], ["a", "b"]]
+
+
+def test_calls_that_are_not_chosen_are_in_a_later_batch_in_their_order() -> None:
+    """1. The first goes alone. 2. Those that come meanwhile follow, one of each letter at a time."""
+    let_go, done = threading.Event(), list[list[str]]()
+
+    def answer_all(requests: Sequence[str]) -> Sequence[str]:
+        done.append(list(requests))
+        assert let_go.wait(10.0)
+        return [request.upper() for request in requests]
+
+    def choose(requests: Sequence[str]) -> Sequence[int]:
+        return list({request[0]: at for at, request in reversed(list(enumerate(requests)))}.values())
+
+    async def run() -> list[str]:
+        desk, loop = BatchDesk(answer_all, choose=choose), asyncio.get_running_loop()
+        asked = [asyncio.create_task(desk.answer("a0"))]
+        # Callbacks come in order: these after the first step of the call before them.
+        later = ("a1", "b1", "a2", "c1", "a3", "b2")
+        loop.call_soon(lambda: asked.extend(asyncio.create_task(desk.answer(name)) for name in later))
+        all_asked = asyncio.Event()
+        loop.call_soon(lambda: loop.call_soon(lambda: loop.call_soon(all_asked.set)))
+        await all_asked.wait()
+        let_go.set()
+        return await asyncio.wait_for(asyncio.gather(*asked), 10.0)
+
+    assert asyncio.run(run()) == ["A0", "A1", "B1", "A2", "C1", "A3", "B2"]
+    assert done == [["a0"], ["a1", "b1", "c1"], ["a2", "b2"], ["a3"]]

@@ -1,7 +1,8 @@
-"""Calls that many containers make at a time, carried out together in one transaction.
+"""Calls that many make at a time, carried out together in one transaction.
 
 So 3,000 containers need one connection. One batch is under way at a time; whoever asks meanwhile is in the next one.
-Calls that may wait are gathered for a moment before their batch begins. Used by one event loop.
+So a call that comes alone waits for nobody. Calls that may wait are gathered for a moment before their batch begins.
+Used by one event loop.
 """
 
 from __future__ import annotations
@@ -30,18 +31,28 @@ class _Call(NamedTuple, Generic[Request, Answer]):
     asked_at: float
 
 
+def _first(requests: Sequence[object]) -> Sequence[int]:
+    return range(min(_MOST_AT_ONCE, len(requests)))
+
+
 class BatchDesk(Generic[Request, Answer]):
     """`answer_all` answers many requests, in the same order.
 
     It has a thread of its own: while the store does not answer, other reports may occupy all others. `gather_seconds`:
-    how long calls that may wait do so for others.
+    how long calls that may wait do so for others. `choose`: the positions of the requests that are the next batch, at
+    least one, of those that wait, in their order; the others are in a later one.
     """
 
     def __init__(
-        self, answer_all: Callable[[Sequence[Request]], Sequence[Answer]], *, gather_seconds: float = 0.0
+        self,
+        answer_all: Callable[[Sequence[Request]], Sequence[Answer]],
+        *,
+        gather_seconds: float = 0.0,
+        choose: Callable[[Sequence[Request]], Sequence[int]] = _first,
     ) -> None:
         self._answer_all = answer_all
         self._gather_seconds = gather_seconds
+        self._choose = choose
         self._hurry = asyncio.Event()
         self._thread = OwnThreads(1)
         self._waiting: list[_Call[Request, Answer]] = []
@@ -61,13 +72,9 @@ class BatchDesk(Generic[Request, Answer]):
     async def _serve(self) -> None:
         while self._waiting:
             await self._gather()
-            batch, self._waiting = self._waiting[:_MOST_AT_ONCE], self._waiting[_MOST_AT_ONCE:]
+            asked = self._taken()
             if not self._waiting:
                 self._hurry.clear()
-            oldest = asyncio.get_running_loop().time() - PATIENCE_SECONDS
-            asked = [call for call in batch if call.asked_at >= oldest]
-            late = [call for call in batch if call.asked_at < oldest]
-            _fail(late, Unavailable("the job store was away for too long"))
             try:
                 found = await self._thread.run(self._answer_all, [call.request for call in asked])
             except Exception as error:  # noqa: BLE001 -- each caller raises it
@@ -76,6 +83,15 @@ class BatchDesk(Generic[Request, Answer]):
             for call, each in zip(asked, found, strict=True):
                 if not call.answer.done():
                     call.answer.set_result(each)
+
+    def _taken(self) -> list[_Call[Request, Answer]]:
+        """The calls of the next batch, which wait no more. Those that have waited for too long are not among them."""
+        chosen = set(self._choose([call.request for call in self._waiting]))
+        batch = [call for position, call in enumerate(self._waiting) if position in chosen]
+        self._waiting = [call for position, call in enumerate(self._waiting) if position not in chosen]
+        oldest = asyncio.get_running_loop().time() - PATIENCE_SECONDS
+        _fail([call for call in batch if call.asked_at < oldest], Unavailable("the job store was away for too long"))
+        return [call for call in batch if call.asked_at >= oldest]
 
     async def _gather(self) -> None:
         """Until a call comes that must not wait, or it is time."""
