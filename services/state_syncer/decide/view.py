@@ -10,9 +10,11 @@ from typing import Any, NamedTuple
 from penstock.config.model import ChangeKind, DesiredState
 from penstock.model.jobs import JobState
 from penstock.tasks.rollout import RunningRollout
-from services.state_syncer.decide.observe import UNHEARD, Presence, Quiet
+from services.state_syncer.decide.observe import Presence
 from services.state_syncer.decide.progress import Plan, Progress, Restore
+from services.state_syncer.decide.quiet import UNHEARD, Quiet
 from services.state_syncer.decide.waves import Rolling, Rollout
+from services.state_syncer.decide.whereabouts import ALL_RUN, Whereabouts
 
 Config = Mapping[str, Any]
 Digests = Mapping[str, str]
@@ -113,7 +115,8 @@ class JobView(JobRow):
     """All that a decision about a job is made from.
 
     `last_generation` is that of a forgotten job of the same name, 0 without one. `presence` counts for a job
-    whose stop is committed, `quiet` for one whose tasks take no more rows. `progress` and `rolling` are the recorded
+    whose stop is committed, `quiet` for one whose tasks take no more rows, `where` for one whose state is copied
+    while they run. `progress` and `rolling` are the recorded
     plan of a rescale or of a rollout. `restore` was asked for and is not done. `digests` are those of `expected`.
     """
 
@@ -122,6 +125,7 @@ class JobView(JobRow):
     last_generation: int = 0
     presence: Presence = Presence.UNKNOWN
     quiet: Quiet = UNHEARD
+    where: Whereabouts = ALL_RUN
     progress: Progress | None = None
     restore: Restore | None = None
     rolling: Rolling | None = None
