@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from tests.simulation import mutations, placement_mutations
-from tests.simulation.faults import FORGERY, Mix
+from tests.simulation.faults import FORGERY, QUIESCING, Mix
 from tests.simulation.mutations import MUTATIONS, Mutation
 from tests.simulation.placement_mutations import PLACEMENT_MUTATIONS
 from tests.simulation.test_simulation import SEEDS
@@ -37,6 +37,7 @@ CASES: dict[Mutation, Case] = {
     mutations.silent_owner_counts_as_told: Case(
         8, _under("switch off", "cut a service", every=6.0, at="c", changes=("rescale",))
     ),
+    mutations.lost_task_counts_as_quiet: Case(0, _under(QUIESCING, every=6.0, changes=("rescale",))),
     mutations.everybody_leads: Case(1),
     mutations.no_wait_after_an_election: Case(
         15, _under("kill", "store away", "store in trouble", every=4.0, at="shards")
