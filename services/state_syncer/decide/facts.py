@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from enum import StrEnum
 
+from penstock.config.model import DesiredState
 from penstock.tasks.host_task import POLICIES
 from penstock.tasks.levelling import levels_while_running
 from services.state_syncer.decide.observe import Presence
@@ -40,6 +41,7 @@ class Fact(StrEnum):
     QUIET = "all tasks have finished their batches"
     UNEVEN = "tasks are behind the watermark of others"
     TOO_FAR = "tasks are too far behind the watermark of others"
+    UNKNOWN = "it is unknown whether tasks are there"
     NOT_GONE = "tasks are there, or it is unknown"
     GONE = "the tasks are gone"
     UNANSWERED = "the container has not finished"
@@ -61,7 +63,7 @@ def found_of(view: JobView, progress: Progress, now: datetime) -> Fact:
         case Step.QUIESCE | Step.LEVEL:
             found = _quiet(view, progress, now)
         case Step.AWAIT_STOPPED:
-            found = _presence(view)
+            found = _presence(view, plan)
         case _:
             found = _answer(view, progress)
     waits = found in (Fact.BUSY, Fact.NOT_GONE, Fact.UNANSWERED)
@@ -119,9 +121,16 @@ def _quiet(view: JobView, progress: Progress, now: datetime) -> Fact:
     return Fact.TOO_FAR if needed is not None and needed > seconds_left(plan, now) else Fact.UNEVEN
 
 
-def _presence(view: JobView) -> Fact:
-    stopped = view.running is not None and view.running.stopping
-    return Fact.GONE if stopped and view.presence is Presence.ABSENT else Fact.NOT_GONE
+def _presence(view: JobView, plan: Plan) -> Fact:
+    """A container that fell silent after the stop may be dead. Until it counts as lost the job would be down: tasks
+    that ran before, and need not stop for another reason, rather go on."""
+    running = view.running
+    stopped = running is not None and running.stopping
+    if stopped and view.presence is Presence.ABSENT:
+        return Fact.GONE
+    states = {config.get("desired_state") for config in (plan.config, {} if running is None else running.config)}
+    goes_on = states == {DesiredState.RUNNING.value} and plan.restore is None
+    return Fact.UNKNOWN if stopped and goes_on and view.silent else Fact.NOT_GONE
 
 
 def _answer(view: JobView, progress: Progress) -> Fact:

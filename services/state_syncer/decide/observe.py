@@ -50,6 +50,16 @@ class Sighting(NamedTuple):
     report_seconds: float | None = None
 
 
+class Silent(NamedTuple):
+    """A container that has not reported for so long that it is unknown what it runs."""
+
+    container: str
+    seconds: float
+
+    def __str__(self) -> str:
+        return f"{self.container} has not reported for {self.seconds:,.0f} s"
+
+
 class JobsTasks(NamedTuple):
     """The tasks that a job may have, in the shards of its `selector`."""
 
@@ -117,19 +127,20 @@ class ClusterView:
     def owners_know(self, tasks: JobsTasks | None, commit_number: int) -> bool:
         """Whether every container that may run one of the tasks has applied a commit, or is lost."""
         owners = self.owners_of(tasks)
-        return owners is not None and all(self._knows(owner, commit_number) for owner in owners)
+        return owners is not None and all(self.knows(owner, commit_number) for owner in owners)
 
     def is_out_of_date(self, held: ListedTask, tasks: JobsTasks | None, commit_number: int) -> bool:
         """Whether a live container's report from before a commit lists a task that another container owns since."""
         is_live = held.container in self.applied
-        if tasks is None or not is_live or self._knows(held.container, commit_number):
+        if tasks is None or not is_live or self.knows(held.container, commit_number):
             return False
         try:
             return self.assignment.owner_of(tasks, held.number) != held.container
         except LookupError:
             return False
 
-    def _knows(self, container: str, commit_number: int) -> bool:
+    def knows(self, container: str, commit_number: int) -> bool:
+        """Whether a container has applied a commit, or is lost."""
         applied = self.applied.get(container)
         return container in self.lost or (applied is not None and applied >= commit_number)
 
@@ -177,3 +188,17 @@ def observe_stopped(
     if cluster.owners_know(tasks, commit_number):
         return Presence.ABSENT if cluster.assignment.unasked_stop >= commit_number else Presence.UNTOLD
     return Presence.UNKNOWN
+
+
+def silent_ones(
+    cluster: ClusterView, held: Iterable[ListedTask], commit_number: int, tasks: JobsTasks | None
+) -> tuple[Silent, ...]:
+    """The containers that are silent, and have to say yet that the tasks are gone which a commit stops: they may be
+    dead, and it takes a fail-over until they count as lost. The arguments are those of `observe_stopped`."""
+    holders = {each.container for each in held if not cluster.is_out_of_date(each, tasks, commit_number)}
+    owners = cluster.owners_of(tasks)
+    asked = holders | (cluster.silent.keys() if owners is None else owners)
+    found = (Silent(name, seconds) for name, seconds in sorted(cluster.silent.items()) if name in asked)
+    return tuple(
+        each for each in found if each.container in holders or not cluster.knows(each.container, commit_number)
+    )

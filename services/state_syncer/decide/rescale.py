@@ -108,6 +108,7 @@ MOVES: Mapping[tuple[Step, Fact], Move] = {
     (Step.LEVEL, Fact.TOO_FAR): Move.ABORT,
     (Step.AWAIT_STOPPED, Fact.CHANGED): Move.REPLAN,
     (Step.AWAIT_STOPPED, Fact.LATE): Move.ABORT,
+    (Step.AWAIT_STOPPED, Fact.UNKNOWN): Move.ABORT,
     (Step.AWAIT_STOPPED, Fact.NOT_GONE): Move.STAY,
     (Step.AWAIT_STOPPED, Fact.GONE): Move.ASK,
     (Step.REDISTRIBUTE, Fact.CHANGED): Move.REPLAN,
@@ -350,6 +351,8 @@ def _failure(view: JobView, progress: Progress, found: Fact, why: str = "") -> F
     match progress.outcome:
         case _ if found is Fact.STRANDED:
             said = f": {view.where}"
+        case _ if found is Fact.UNKNOWN:
+            said = f": {'; '.join(map(str, view.silent))}"
         case Failed(reason) | Lost(reason):
             said = f": {reason}"
         case _ if found in (Fact.LOST, Fact.GIVEN_UP):

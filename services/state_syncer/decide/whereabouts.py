@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Iterator
 from typing import NamedTuple
 
 from penstock.model.reports import TaskState
-from services.state_syncer.decide.observe import ClusterView, JobsTasks
+from services.state_syncer.decide.observe import ClusterView, JobsTasks, Silent
 
 AWAITED_CRASHES = 3
 """A task that crashed fewer times in a row starts again within seconds."""
@@ -62,18 +62,9 @@ class Changing(NamedTuple):
         return f"task {self.number} is {self.state.value} on {self.container}"
 
 
-class Silent(NamedTuple):
-    """A container that has tasks of the job, or is to have, and has not reported for so long that these are unknown."""
-
-    container: str
-    seconds: float
-
-    def __str__(self) -> str:
-        return f"{self.container} has not reported for {self.seconds:,.0f} s"
-
-
 class Whereabouts(NamedTuple):
-    """The tasks of a job that are not known to run and are expected to run soon. `crashed`: their numbers."""
+    """The tasks of a job that are not known to run and are expected to run soon. `silent`: containers that have tasks
+    of the job, or are to have. `crashed`: numbers of tasks."""
 
     missing: tuple[Missing, ...] = ()
     silent: tuple[Silent, ...] = ()

@@ -25,7 +25,9 @@ from services.state_syncer.decide.observe import (
     ListedTask,
     Presence,
     Sighting,
+    Silent,
     observe_stopped,
+    silent_ones,
     survey,
 )
 from services.state_syncer.decide.progress import PlanRow, Restore
@@ -242,6 +244,7 @@ def _view(row: Row[Any], facts: Facts) -> JobView:
         running=_running(row),
         last_generation=row.forgotten_generation,
         presence=_presence(row, facts),
+        silent=_silent(row, facts),
         quiet=_quiet(row, facts),
         where=_where(row, facts),
         restore=None if isinstance(restore, Unusable) else restore,
@@ -276,6 +279,12 @@ def _presence(row: Row[Any], facts: Facts) -> Presence:
     if facts.cluster is None or not row.stopping:
         return Presence.UNKNOWN
     return observe_stopped(facts.cluster, facts.held.get(row.name, ()), row.commit_number, _tasks_of(row))
+
+
+def _silent(row: Row[Any], facts: Facts) -> tuple[Silent, ...]:
+    if facts.cluster is None or not row.stopping:
+        return ()
+    return silent_ones(facts.cluster, facts.held.get(row.name, ()), row.commit_number, _tasks_of(row))
 
 
 def _quiet(row: Row[Any], facts: Facts) -> Quiet:

@@ -19,7 +19,9 @@ from services.state_syncer.decide.observe import (
     ListedTask,
     Presence,
     Sighting,
+    Silent,
     observe_stopped,
+    silent_ones,
     survey,
 )
 from services.state_syncer.decide.progress import Step
@@ -68,9 +70,19 @@ def presence(store: MemoryStore, entry: RunningEntry | None) -> Presence:
     """Whether tasks of a job that must stop are still there."""
     if entry is None or not entry.row.stopping:
         return Presence.UNKNOWN
+    return observe_stopped(_cluster(store), _listed(store, entry), entry.commit_number, _tasks_of(entry))
+
+
+def silent(store: MemoryStore, entry: RunningEntry | None) -> tuple[Silent, ...]:
+    """The containers that have yet to say that the tasks of such a job are gone, and may be dead."""
+    if entry is None or not entry.row.stopping:
+        return ()
+    return silent_ones(_cluster(store), _listed(store, entry), entry.commit_number, _tasks_of(entry))
+
+
+def _listed(store: MemoryStore, entry: RunningEntry) -> list[ListedTask]:
     job = entry.row.job
-    listed = [ListedTask(name, each.index) for name, tasks in store.tasks.items() for each in tasks if each.job == job]
-    return observe_stopped(_cluster(store), listed, entry.commit_number, _tasks_of(entry))
+    return [ListedTask(name, each.index) for name, tasks in store.tasks.items() for each in tasks if each.job == job]
 
 
 def quiet(store: MemoryStore, entry: RunningEntry | None) -> Quiet:

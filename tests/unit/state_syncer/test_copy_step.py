@@ -13,10 +13,10 @@ from penstock.tasks.redistribution import CopyReport, RedistributionReport
 from services.state_syncer.decide.change import decide
 from services.state_syncer.decide.decisions import End, Poll, Record, StartRescale
 from services.state_syncer.decide.effects import effects
-from services.state_syncer.decide.observe import Presence
+from services.state_syncer.decide.observe import Presence, Silent
 from services.state_syncer.decide.progress import Restore, Step
 from services.state_syncer.decide.rescale import NOBODY, begin_rescale
-from services.state_syncer.decide.whereabouts import Changing, Missing, Silent, Whereabouts
+from services.state_syncer.decide.whereabouts import Changing, Missing, Whereabouts
 from services.state_syncer.host_tasks.next_attempt import LiveContainer
 from services.state_syncer.host_tasks.outcomes import Done, Failed, Lost, Unanswered
 from services.state_syncer.host_tasks.plan_tasks import PlanTasks

@@ -10,9 +10,10 @@ import pytest
 
 from penstock.model.reports import TaskState
 from services.state_syncer.decide.decisions import End, Poll, Record
+from services.state_syncer.decide.observe import Silent
 from services.state_syncer.decide.progress import STEPS, Plan, Step
 from services.state_syncer.decide.quiet import Behind, Quiet, Unread
-from services.state_syncer.decide.whereabouts import ALL_RUN, Changing, Missing, Silent, Whereabouts
+from services.state_syncer.decide.whereabouts import ALL_RUN, Changing, Missing, Whereabouts
 from tests.support.store.jobs import make_config
 from tests.unit.state_syncer.test_rescale import (
     LATER,

@@ -10,14 +10,13 @@ import pytest
 
 from penstock.model.reports import TaskState
 from penstock.tasks.shards import Sharding
-from services.state_syncer.decide.observe import Assignment, ClusterView, JobsTasks
+from services.state_syncer.decide.observe import Assignment, ClusterView, JobsTasks, Silent
 from services.state_syncer.decide.quiet import Behind, Order, Quiet, Unread, observe_quiet
 from services.state_syncer.decide.whereabouts import (
     AWAITED_CRASHES,
     Changing,
     Missing,
     ReportedTask,
-    Silent,
     Whereabouts,
 )
 

@@ -76,7 +76,7 @@ def after(job: JobView, now: datetime) -> Any:
 
 
 def test_the_table_has_a_move_for_every_fact_that_a_step_can_find() -> None:
-    waiting = {Fact.CHANGED, Fact.LATE, Fact.NOT_GONE, Fact.GONE}
+    waiting = {Fact.CHANGED, Fact.LATE, Fact.UNKNOWN, Fact.NOT_GONE, Fact.GONE}
     working = {Fact.UNANSWERED, Fact.DONE, Fact.FAILED, Fact.LOST}
     moving = working | {Fact.CHANGED, Fact.LATE, Fact.GIVEN_UP}
     copying = {Fact.CHANGED, Fact.LATE, Fact.NEEDLESS, Fact.UNASKED, Fact.UNANSWERED, Fact.DONE, Fact.FAILED}
