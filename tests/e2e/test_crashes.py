@@ -92,11 +92,11 @@ def test_a_job_is_not_stopped_before_tasks_that_were_lost_while_it_quiesced_run_
         for line in told(stack, name, "task runs", generation=before)
         if line.fields["task"].startswith(f"{counts.name}/") and line.at > quiesced
     ]
-    assert again
-    assert max(again) < stopped
     seconds = told(stack, "state_syncer", "job committed", job=counts.name, kind="rescale")[-1].fields["seconds"]
     down = sum(seconds[step] for step in ("await_stopped", "redistribute", "seal"))
     print(f"{point}: quiesced for {(stopped - quiesced).total_seconds():.1f} s, stopped for {down:.1f} s: {seconds}")
+    assert again
+    assert max(again) < stopped
     assert down < STOPPED_S
     counts.wait_counted()
     counts.assert_exact()

@@ -33,9 +33,11 @@ CASES: dict[Mutation, Case] = {
     mutations.no_fence: Case(4, _under("stop a machine", "habits", every=5.0, at="c")),
     mutations.move_before_drop_is_answered: Case(2),
     mutations.no_answer_is_a_yes: Case(1, _under("switch off", "weather", "stop", every=6.0, at="c")),
-    mutations.unknown_is_gone: Case(8, _under("switch off", "stop", every=5.0, at="tasks", changes=("rescale",))),
+    mutations.unknown_is_gone: Case(
+        0, _under("switch off", "cut a service", "stop", every=5.0, at="c", changes=("rescale", "delete"))
+    ),
     mutations.silent_owner_counts_as_told: Case(
-        8, _under("switch off", "cut a service", every=6.0, at="c", changes=("rescale",))
+        0, _under("switch off", "cut a service", every=6.0, at="c", changes=("rescale", "delete"))
     ),
     mutations.lost_task_counts_as_quiet: Case(0, _under(QUIESCING, every=6.0, changes=("rescale",))),
     mutations.everybody_leads: Case(1),
