@@ -50,7 +50,7 @@ CASES: dict[Mutation, Case] = {
     mutations.commit_before_the_generation_is_written: Case(
         1, _under("habits", "crash a host", "kill", every=6.0, at="c")
     ),
-    mutations.start_from_old_specs: Case(6),
+    mutations.start_from_old_specs: Case(21),
     mutations.tasks_keep_old_numbers: Case(8, _under("switch off", "kill", "crash a host", every=6.0, at="c")),
     mutations.all_tasks_in_one_wave: Case(0),
     mutations.next_wave_unseen: Case(2),
