@@ -9,10 +9,8 @@ import pytest
 from penstock.config.model import ChangeKind
 from penstock.control.errors import Fenced, Unavailable
 from penstock.model.jobs import JobState
-from penstock.model.reports import TaskProgress, TaskReport, TaskState
 from services.state_syncer.decide.budget import Waits
 from services.state_syncer.decide.effects import PlanWrite
-from services.state_syncer.decide.observe import Behind, Quiet, Unread
 from services.state_syncer.decide.progress import Plan, Progress, Step
 from services.state_syncer.decide.view import SyncRecord, Unusable
 from services.state_syncer.store.port import Batch
@@ -160,89 +158,6 @@ PLAN = Plan(
 
 def recorded(plan: Plan, generation: int | None = None, job: str = "j") -> PlanWrite:
     return PlanWrite(job, plan if generation is None else plan.model_copy(update={"generation": generation}))
-
-
-def told(index: int, task: TaskState, *, is_quiet: bool = False) -> TaskReport:
-    progress = TaskProgress(batch_id=3, quiesced=is_quiet)
-    return TaskReport(
-        job="j", index=index, state=task, revision=1, generation=1, restarts=0, epoch=1, progress=progress
-    )
-
-
-def test_tasks_are_quiet_only_when_every_container_has_said_so(form: Any) -> None:
-    """1. The job is to take no more rows; nobody has reported. 2. a has, from before. 3. And after: one of its tasks is
-    quiet, one crashed, one is in its batch. 4. That one is quiet, too; b has not reported. 5. b has."""
-    form.layer("j", "base", make_layer())
-    order = write(
-        form,
-        commits=[commit()._replace(quiescing=True)],
-        states=[state(JobState.RESCALING)],
-        plans=[recorded(PLAN.model_copy(update={"step": Step.QUIESCE}))],
-    )
-    form.container("a")
-    form.container("b")
-    form.own("b")
-    assert view(form).running.quiescing
-    found = [view(form).quiet]
-    form.report("a", order - 1)
-    found.append(view(form).quiet)
-    for is_quiet in (False, True):
-        form.report("a", order)
-        form.report_task("a", told(0, TaskState.RUNNING, is_quiet=True))
-        form.report_task("a", told(1, TaskState.CRASHED))
-        form.report_task("a", told(2, TaskState.RUNNING, is_quiet=is_quiet))
-        found.append(view(form).quiet)
-    form.report("b", order)
-    found.append(view(form).quiet)
-    assert found == [Quiet(), Quiet(), Quiet(1), Quiet(0), Quiet(0, unheard=False)]
-    assert [each.is_certain for each in found] == [False] * 4 + [True]
-    form.layer("new", "base", make_layer())
-    assert view(form, "new").quiet == Quiet(), "a job that never ran is read beside it"
-    form.container("c", "lost")
-    form.report_task("c", told(3, TaskState.RUNNING))
-    assert view(form).quiet.is_certain, "a lost container has stopped its tasks"
-    write(form, commits=[commit()])
-    assert not view(form).running.quiescing, "any later commit ends it"
-
-
-def test_the_order_to_read_on_is_read_with_what_tasks_answer(form: Any) -> None:
-    """1. One of two tasks is behind. 2. It is to read on, which the recorded plan does not say: what it said before is
-    no answer. 3. It answers, and has crashed once. 4. Any later commit ends the order."""
-    form.layer("j", "base", make_layer())
-    form.container("a")
-    level = PLAN.model_copy(update={"step": Step.LEVEL})
-    quiescing = commit()._replace(quiescing=True, level_ms=0)
-    number = write(form, commits=[quiescing], states=[state(JobState.RESCALING)], plans=[recorded(level)])
-    answer: dict[str, Any] = {"quiesced": True, "level_ms": 0, "processed_rows_per_second": 1.5}
-    said = [TaskProgress(**answer, watermark_ms=watermark_ms) for watermark_ms in (5_000, 0)]
-    tell(form, number, said)
-    behind = (Behind(1, 0, None, 1.5),)
-    assert view(form).quiet == Quiet(0, unheard=False, goal_ms=5_000, level_ms=0, behind=behind)
-    assert view(form).progress.plan.step is Step.QUIESCE
-    number = write(form, commits=[quiescing._replace(level_ms=5_000)])
-    assert view(form).running.level_ms == 5_000
-    assert view(form).progress.plan == level
-    tell(
-        form,
-        number,
-        [said[0].model_copy(update={"level_ms": 5_000}), said[1].model_copy(update={"backlog_records": 7})],
-    )
-    assert view(form).quiet == Quiet(1, unheard=False, level_ms=5_000, furthest=Unread(1, 7))
-    answer = {"level_ms": 5_000, "caught_up": True}
-    tell(form, number, [each.model_copy(update=answer) for each in said])
-    assert view(form).quiet == Quiet(0, unheard=False, level_ms=5_000)
-    tell(form, number, [said[0].model_copy(update=answer), None])
-    assert view(form).quiet == Quiet(0, unheard=False, level_ms=5_000, crashed=(1,))
-    write(form, commits=[quiescing._replace(level_ms=None)])
-    assert (view(form).running.quiescing, view(form).running.level_ms) == (True, None)
-
-
-def tell(form: Any, number: int, progress: list[TaskProgress | None]) -> None:
-    """What the tasks of job j say in `a`; None: it has crashed once."""
-    form.report("a", number)
-    for index, each in enumerate(progress):
-        task = told(index, TaskState.CRASHED if each is None else TaskState.RUNNING)
-        form.report_task("a", task.model_copy(update={"progress": each, "crashes": int(each is None)}))
 
 
 def test_a_recorded_plan_is_found_until_it_ends_and_its_generation_stays_taken(form: Any) -> None:

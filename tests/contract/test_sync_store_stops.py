@@ -68,3 +68,21 @@ def test_what_a_lost_container_ran_is_gone_and_a_container_unheard_of_is_not(for
     assert view(form).presence is Presence.ABSENT
     form.report("nobody", stop, "j")
     assert view(form).presence is Presence.UNKNOWN
+
+
+def test_a_container_that_has_yet_to_say_that_tasks_are_gone_may_be_silent(form: Any) -> None:
+    """1. a has a task of a job that stops, and has reported lately. 2. It is silent. 3. It reports, and has applied the
+    stop; later it is silent again."""
+    form.layer("j", "base", make_layer())
+    form.delete("j")
+    stop = write(form, commits=[commit(stopping=True)])
+    form.container("a")
+    form.own("a")
+    form.report("a", stop - 1, "j")
+    assert view(form).silent == ()
+    form.silence("a", 13.0)
+    (silent,) = view(form).silent
+    assert (silent.container, round(silent.seconds)) == ("a", 13)
+    form.report("a", stop)
+    form.silence("a", 13.0)
+    assert (view(form).silent, view(form).presence) == ((), Presence.ABSENT)

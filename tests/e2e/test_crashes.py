@@ -7,17 +7,20 @@ test` the simulation and the model of rescales die at every call, and real proce
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 
 import pytest
 
 from penstock.control.process import wait_until
 from penstock.local import supervisor
+from tests.support.chaos.stack import ChaosStack
 from tests.support.faults.orders import Point
-from tests.support.faults.points import COLLECTION, OUTPUT, RESCALE, RESTORE, SAVEPOINT, alternating
+from tests.support.faults.points import COLLECTION, OUTPUT, QUIESCE, RESCALE, RESTORE, SAVEPOINT, alternating
 from tests.support.faults.stack import MortalStack
 from tests.support.spark.session import unique
 from tests.support.stack.counts import CONVERGE_S, CountJob
+from tests.support.stack.told import told
 
 SIZES = (2, 3)
 
@@ -56,6 +59,45 @@ def test_a_rescale_survives_a_crash(stack: MortalStack, counts: CountJob, point:
         _wait_obeyed(stack, point)
         counts.wait_runs(size)
         counts.wait_settled()
+    counts.wait_counted()
+    counts.assert_exact()
+
+
+STOPPED_S = 30.0
+"""A cold host alone takes half of it on a small machine."""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("point", _cases(QUIESCE))
+def test_a_job_is_not_stopped_before_tasks_that_were_lost_while_it_quiesced_run_again(
+    stack: ChaosStack, counts: CountJob, point: Point
+):
+    """1. Rows keep coming, and the job is to have another size. 2. Who tells a task to take no more rows dies, with
+    the task. 3. The task runs again, and only then the job is stopped, for a short time. 4. Every row was counted
+    once."""
+    size, before, asked_at = sum(SIZES) - counts.size(), counts.generation(), time.time()
+    with counts.fed():
+        stack.orders.give(point)
+        counts.rescale(size)
+        _wait_obeyed(stack, point)
+        counts.wait_changed(before, asked_at, size)
+        counts.wait_settled()
+    quiesced, stopped = (
+        told(stack, "state_syncer", "job rescales", job=counts.name, step=step)[-1].at
+        for step in ("quiesce", "await_stopped")
+    )
+    again = [
+        line.at
+        for name in stack.containers
+        for line in told(stack, name, "task runs", generation=before)
+        if line.fields["task"].startswith(f"{counts.name}/") and line.at > quiesced
+    ]
+    seconds = told(stack, "state_syncer", "job committed", job=counts.name, kind="rescale")[-1].fields["seconds"]
+    down = sum(seconds[step] for step in ("await_stopped", "redistribute", "seal"))
+    print(f"{point}: quiesced for {(stopped - quiesced).total_seconds():.1f} s, stopped for {down:.1f} s: {seconds}")
+    assert again
+    assert max(again) < stopped
+    assert down < STOPPED_S
     counts.wait_counted()
     counts.assert_exact()
 

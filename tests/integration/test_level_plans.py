@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 from sqlalchemy import Engine
@@ -22,7 +23,7 @@ def test_tasks_that_are_behind_read_on_before_the_stop_and_a_leader_carries_on(c
     cell.rescaling()
     cell.rounds(1)
     assert cell.running()["level_ms"] == 0
-    behind = [{"quiesced": True, "level_ms": 0, "watermark_ms": each} for each in (5_000, 4_000)]
+    behind: list[Any] = [{"quiesced": True, "level_ms": 0, "watermark_ms": each} for each in (5_000, 4_000)]
     tell(cell, behind)
     cell.round()
     order = cell.running()
@@ -45,10 +46,45 @@ def test_tasks_that_are_behind_read_on_before_the_stop_and_a_leader_carries_on(c
     assert "level" in cell.running()["rescale_seconds"]
 
 
-def tell(cell: Cell, progress: list[dict[str, object]]) -> None:
-    """Every container has applied all commits; the first one says this of its tasks of job j."""
+def test_a_job_is_not_stopped_while_a_task_of_it_is_lost_and_a_leader_carries_on(cell: Cell) -> None:
+    """1. A task was lost before: it is waited for, and the other takes rows. 2. It runs, and both are to take no more
+    rows. 3. It is lost. The other is quiet, also for another leader, and the job is not stopped. 4. It starts again and
+    has yet to answer. 5. It answers: the stop is committed."""
+    quiet = {"quiesced": True, "level_ms": 0, "watermark_ms": 5_000}
+    cell.is_quiet_at_once = False
+    cell.rescaling()
+    tell(cell, [{}, None])
+    cell.round()
+    cell.round()
+    assert (cell.running()["quiescing_commit"], cell.step()) == (None, "copy_state")
+    nobody = "no container reports task 1, and no container has its shard"
+    assert cell.sync()["detail"] == f"copy_state: {nobody}"
+    tell(cell, [{}, {}])
+    cell.round()
+    order = cell.running()
+    assert (order["quiescing_commit"], cell.step()) == (order["commit_number"], "quiesce")
+    tell(cell, [quiet, None])
+    for _ in range(2):
+        cell.round()
+        assert cell.running() == order
+        assert cell.sync()["detail"] == f"quiesce: {nobody}"
+        cell.restart()
+    tell(cell, [quiet, {}])
+    cell.round()
+    assert cell.running() == order
+    assert cell.sync()["detail"] == "quiesce: 1 task has not finished its batch"
+    tell(cell, [quiet, quiet])
+    cell.round()
+    assert (cell.running()["stopping"], cell.step()) == (True, "await_stopped")
+
+
+def tell(cell: Cell, progress: list[dict[str, object] | None]) -> None:
+    """Every container has applied all commits; the first one says this of its tasks of job j. None: it has none."""
     cell.applied()
     for index, told in enumerate(progress):
+        if told is None:
+            cell.do("DELETE FROM tasks WHERE index = :index", index=index)
+            continue
         cell.do(
             """
             INSERT INTO tasks (job, index, container, state, revision, generation, restarts, epoch, progress)

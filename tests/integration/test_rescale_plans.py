@@ -80,7 +80,7 @@ def test_tasks_finish_their_batches_before_the_stop_and_a_leader_carries_on(cell
     cell.restart()
     cell.rounds(1)
     assert cell.running() == before
-    assert cell.sync()["detail"] == "quiesce: 1 task has not finished its batch"
+    assert cell.sync()["detail"] == "quiesce: 2 tasks have not finished their batches"
     cell.quiet("a")
     cell.report("b", before["commit_number"] - 1)
     cell.round()
@@ -105,7 +105,7 @@ def test_what_is_not_quiet_in_time_is_taken_back_and_never_stopped(cell: Cell) -
     cell.round()
     assert (cell.running()["stopping"], cell.running()["quiescing_commit"], cell.sync()["plan"]) == (False, None, None)
     assert cell.sync()["state"] == "failed"
-    assert cell.sync()["detail"].endswith("1 task has not finished its batch; the job was never stopped")
+    assert cell.sync()["detail"].endswith("2 tasks have not finished their batches; the job was never stopped")
 
 
 def test_uneven_ranges_are_a_rescale_and_bounds_that_do_not_count_are_nothing(cell: Cell) -> None:

@@ -6,7 +6,7 @@ of a task that it has ended: the fence keeps those from committing, so only what
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import orjson
 
@@ -23,6 +23,7 @@ from tests.simulation.owners import Ownership
 from tests.simulation.placements import Placements
 from tests.simulation.processes import Machine
 from tests.simulation.programs import Surroundings
+from tests.simulation.quiet_stops import QuietStops
 from tests.simulation.releases import Evidence, Releases
 from tests.simulation.rest import not_at_rest
 
@@ -52,6 +53,7 @@ class Checkers(Watcher):
             self._memory, self.complain, budget=rules["move_budget"], most_in_flight=rules["moves_in_flight"]
         )
         self.ownership = Ownership(around, machines, self.placements.has_no_place)
+        self._quiet_stops = QuietStops(around)
         self._assignment = 0
         self._owners = dict(self._memory.owners)
         self._sharding = self._memory.facts.sharding
@@ -63,6 +65,10 @@ class Checkers(Watcher):
         """Notes it in the story, too."""
         self._around.ground.story.tell("checker", f"VIOLATION: {what}")
         self.complaints.append(f"{self._around.ground.scheduler.now:.3f}: {what}")
+
+    def _complain_of_all(self, found: Iterable[str]) -> None:
+        for what in found:
+            self.complain(what)
 
     # ---- told by hosts
 
@@ -160,6 +166,7 @@ class Checkers(Watcher):
         if self._around.ground.scheduler.now >= self.ownership.due_at:
             for what in self.ownership.look(self._around.ground.scheduler.now):
                 self.complain(what)
+        self._quiet_stops.look()
         counters = self._memory.counters
         if counters["assignment"] != self._assignment:
             self._assignment = counters["assignment"]
@@ -190,16 +197,17 @@ class Checkers(Watcher):
             old = before.get(job)
             if old is not entry:
                 self._look_at_commit(job, orjson.loads(entry.row.config), entry.row.stopping)
+                self._complain_of_all(self._quiet_stops.committed(job, entry))
             if old is None or old is entry:
                 continue
             if old.row.generation != entry.row.generation:
                 self._look_at_generation(job, old.row.generation, entry.row.generation)
             if entry.row.revision < old.row.revision:
                 self.complain(f"{job} goes back from revision {old.row.revision} to {entry.row.revision}")
-            for what in self._releases.committed(job, old, entry):
-                self.complain(what)
+            self._complain_of_all(self._releases.committed(job, old, entry))
         for job in before.keys() - self._running.keys():
             self._look_at_the_forgotten(job)
+            self._complain_of_all(self._quiet_stops.committed(job, None))
             self._releases.forget(job)
 
     def _look_at_commit(self, job: str, config: dict[str, object], stopping: bool) -> None:

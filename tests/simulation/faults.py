@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 LOST_SECONDS = (62.0, 75.0)
 """For so long a container is away that is failed over before it comes back."""
 FORGERY = "forge a report"
+QUIESCING = "kill while tasks quiesce"
+RARE = {FORGERY, QUIESCING}
 """Only where a mix asks for it: the recorded seeds of all other runs stay what they are."""
+LOOK_SECONDS = 0.2
 BEHIND_SHARE = 0.5
 """Of the seeds with all kinds of faults."""
 
@@ -44,6 +47,7 @@ class Faults:
         self._random = world.scheduler.random
         self._mix = mix
         self._is_over = False
+        self._lies_in_wait = False
         kinds: dict[str, Callable[[], None]] = {
             "kill": self._kill,
             "kill at a call": self._kill_at_a_call,
@@ -59,8 +63,9 @@ class Faults:
             "habits": self._bad_habits,
             "clock": self._set_a_clock,
             FORGERY: self._forge_a_report,
+            QUIESCING: self._lie_in_wait,
         }
-        usual = kinds.keys() - {FORGERY}
+        usual = kinds.keys() - RARE
         # Each seed has its own weights, so that some are hard in one way.
         self._kinds = [
             (kind, self._random.random() ** 2) for name, kind in kinds.items() if name in (mix.kinds or usual)
@@ -126,6 +131,24 @@ class Faults:
         for process in machine.living()[:1]:
             process.dies_in_calls = self._random.randint(1, 40)
             self._tell("will kill", process=process.name, calls=process.dies_in_calls)
+
+    def _lie_in_wait(self) -> None:
+        """For the next time that tasks are to take no more rows. Then one of their hosts is killed, or all that runs in
+        their container, while others may still be in a batch."""
+        if not self._lies_in_wait:
+            self._lies_in_wait = True
+            self._kill_where_tasks_quiesce()
+
+    def _kill_where_tasks_quiesce(self) -> None:
+        held = [each for each in self._world.ground.running.all() if each.is_held and not each.host.process.is_dead]
+        if not held:
+            self._after(LOOK_SECONDS, self._kill_where_tasks_quiesce)
+            return
+        self._lies_in_wait = False
+        instance = self._random.choice(held)
+        process = self._random.choice(instance.host.process.machine.living())
+        self._tell("kills", process=process.name, where_task_quiesces=instance.task_id)
+        process.kill()
 
     def _stop(self) -> None:
         """One process."""

@@ -18,9 +18,10 @@ from services.shard_manager.leader import fail_over
 from services.shard_manager.leader.liveness import lost
 from services.shard_manager.leader.orders import OnAnswer, Orders
 from services.shard_manager.moves.moves import Moves, Phase, Planned, Verb
-from services.state_syncer.decide import observe, rescale, rollout
+from services.state_syncer.decide import observe, quiet, rescale, rollout
 from services.state_syncer.decide.observe import NO_CONTAINERS_APPLIED
 from services.state_syncer.decide.progress import Step
+from services.state_syncer.decide.whereabouts import ALL_RUN
 from services.state_syncer.host_tasks.dispatcher import WantedHostTasks
 from services.state_syncer.store import recorded as store
 from services.task_manager import container as task_manager
@@ -72,6 +73,11 @@ def unknown_is_gone(patch: pytest.MonkeyPatch) -> None:
 def silent_owner_counts_as_told(patch: pytest.MonkeyPatch) -> None:
     """Also a container that owns a shard of a job, and reports nothing, is taken to have stopped its tasks."""
     patch.setattr(observe.ClusterView, "owners_know", lambda *_: True)
+
+
+def lost_task_counts_as_quiet(patch: pytest.MonkeyPatch) -> None:
+    """A job is stopped for its rescale although a task of it was lost while it quiesced."""
+    patch.setattr(quiet, "whereabouts", lambda *_: ALL_RUN)
 
 
 def everybody_leads(patch: pytest.MonkeyPatch) -> None:
@@ -209,6 +215,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     no_answer_is_a_yes,
     unknown_is_gone,
     silent_owner_counts_as_told,
+    lost_task_counts_as_quiet,
     everybody_leads,
     no_wait_after_an_election,
     tasks_outlive_the_lease,

@@ -5,10 +5,11 @@ from __future__ import annotations
 from datetime import datetime
 from enum import StrEnum
 
+from penstock.config.model import DesiredState
 from penstock.tasks.host_task import POLICIES
 from penstock.tasks.levelling import levels_while_running
 from services.state_syncer.decide.observe import Presence
-from services.state_syncer.decide.progress import QUIESCED_STEPS, Plan, Progress, Step, elapsed
+from services.state_syncer.decide.progress import QUIESCED_STEPS, Plan, Progress, Step
 from services.state_syncer.decide.view import JobView
 from services.state_syncer.host_tasks.next_attempt import GiveUp, Retry, after_attempt
 from services.state_syncer.host_tasks.outcomes import Done, Failed, Outcome
@@ -22,9 +23,8 @@ LONGEST_SECONDS = {
     Step.REDISTRIBUTE: 3600.0,
 }
 
-AWAITED_SECONDS = 60.0
-"""How long a task that runs nowhere is awaited. One that crashed starts again by itself, so it has no limit but that of
-its step."""
+AWAITED_SECONDS = 600.0
+"""How long a copy of the state waits for tasks that do not run. Later steps have a limit of their own."""
 
 
 class Fact(StrEnum):
@@ -33,11 +33,15 @@ class Fact(StrEnum):
     CHANGED = "the expected configuration changed"
     UNASKED = "no container was asked yet"
     NEEDLESS = "the tasks keep no state"
+    AWAITED = "tasks do not run"
+    OUT_OF_DATE = "tasks were lost while the state was copied"
+    STRANDED = "tasks have not run for too long"
     LATE = "it takes too long"
     BUSY = "tasks finish their batches, or it is unknown"
     QUIET = "all tasks have finished their batches"
     UNEVEN = "tasks are behind the watermark of others"
     TOO_FAR = "tasks are too far behind the watermark of others"
+    UNKNOWN = "it is unknown whether tasks are there"
     NOT_GONE = "tasks are there, or it is unknown"
     GONE = "the tasks are gone"
     UNANSWERED = "the container has not finished"
@@ -54,19 +58,21 @@ def found_of(view: JobView, progress: Progress, now: datetime) -> Fact:
     if plan.step is not Step.SEAL and view.asks_for_more(plan, plan.config, plan.restore):
         return Fact.CHANGED
     match plan.step:
-        case Step.COPY if not progress.has_state:
-            found = Fact.NEEDLESS
-        case Step.COPY if not plan.has_attempt:
-            found = Fact.UNASKED
+        case Step.COPY:
+            return _copied(view, progress, now)
         case Step.QUIESCE | Step.LEVEL:
             found = _quiet(view, progress, now)
         case Step.AWAIT_STOPPED:
-            found = _presence(view)
+            found = _presence(view, plan)
         case _:
             found = _answer(view, progress)
-    waits = found in (Fact.UNASKED, Fact.BUSY, Fact.NOT_GONE, Fact.UNANSWERED)
+    waits = found in (Fact.BUSY, Fact.NOT_GONE, Fact.UNANSWERED)
+    return Fact.LATE if waits and _is_late(plan, now) else found
+
+
+def _is_late(plan: Plan, now: datetime) -> bool:
     limit = longest_seconds(plan)
-    return Fact.LATE if waits and limit is not None and plan.seconds_spent(now) >= limit else found
+    return limit is not None and plan.seconds_spent(now) >= limit
 
 
 def longest_seconds(plan: Plan) -> float | None:
@@ -81,15 +87,32 @@ def seconds_left(plan: Plan, now: datetime) -> float:
     return max(0.0, (longest_seconds(plan) or 0.0) - plan.seconds_spent(now))
 
 
+def _copied(view: JobView, progress: Progress, now: datetime) -> Fact:
+    """Tasks are given no more rows only once all of them run. One that was lost would otherwise be waited for by a job
+    that reads nothing, and the copy would get too old meanwhile: it is made again."""
+    plan, where = progress.plan, view.where
+    found = _copy(view, progress)
+    if found is Fact.UNMOVABLE:
+        return found
+    if where.all_run or found is Fact.UNANSWERED:
+        return Fact.LATE if found in (Fact.UNASKED, Fact.UNANSWERED) and _is_late(plan, now) else found
+    if plan.seconds_spent(now) >= AWAITED_SECONDS:
+        return Fact.STRANDED
+    return Fact.OUT_OF_DATE if found is Fact.DONE and where.are_lost else Fact.AWAITED
+
+
+def _copy(view: JobView, progress: Progress) -> Fact:
+    if not progress.has_state:
+        return Fact.NEEDLESS
+    return _answer(view, progress) if progress.plan.has_attempt else Fact.UNASKED
+
+
 def _quiet(view: JobView, progress: Progress, now: datetime) -> Fact:
     """Tasks without state drop no rows, so it does not matter whether they are behind."""
     quiet, running, plan = view.quiet, view.running, progress.plan
     if not quiet.is_certain or running is None:
         return Fact.BUSY
     levels = progress.has_state and levels_while_running(running.config)
-    # What such tasks have to read would be read after the stop, by a job that is down.
-    if levels and (quiet.crashed or (quiet.missing and elapsed(plan.step_at, now) < AWAITED_SECONDS)):
-        return Fact.BUSY
     # The order to a goal is given once: tasks that did not come to it are levelled after the stop.
     is_uneven = quiet.goal_ms is not None and quiet.goal_ms > (running.level_ms or 0)
     if not (is_uneven and levels):
@@ -98,9 +121,16 @@ def _quiet(view: JobView, progress: Progress, now: datetime) -> Fact:
     return Fact.TOO_FAR if needed is not None and needed > seconds_left(plan, now) else Fact.UNEVEN
 
 
-def _presence(view: JobView) -> Fact:
-    stopped = view.running is not None and view.running.stopping
-    return Fact.GONE if stopped and view.presence is Presence.ABSENT else Fact.NOT_GONE
+def _presence(view: JobView, plan: Plan) -> Fact:
+    """A container that fell silent after the stop may be dead. Until it counts as lost the job would be down: tasks
+    that ran before, and need not stop for another reason, rather go on."""
+    running = view.running
+    stopped = running is not None and running.stopping
+    if stopped and view.presence is Presence.ABSENT:
+        return Fact.GONE
+    states = {config.get("desired_state") for config in (plan.config, {} if running is None else running.config)}
+    goes_on = states == {DesiredState.RUNNING.value} and plan.restore is None
+    return Fact.UNKNOWN if stopped and goes_on and view.silent else Fact.NOT_GONE
 
 
 def _answer(view: JobView, progress: Progress) -> Fact:

@@ -6,6 +6,9 @@ The state is copied while the tasks run. If that fails, all of it is moved after
 no more rows; (2) once their batches are done, the stop; (3) the new running row, which ends the plan. Between 1 and 2,
 where tasks are behind: these read on. A job without tasks and one that is to be restored begin with the stop.
 
+Neither (1) nor (2) is committed while a task does not run that will run again: what it left is finished by a job that
+runs, or the rescale is taken back.
+
 Until `seal` is recorded the old generation can be resumed, so every failure resumes it. After that the plan only goes
 forward, to the configuration that it has recorded.
 """
@@ -73,6 +76,7 @@ class Move(StrEnum):
     LEVEL = "let those that are behind read on to the greatest watermark"
     STOP = "stop"
     ASK = "ask another container"
+    DROP_COPY = "copy the state again later"
     SEAL = "seal"
     RETRY = "retry"
     COMMIT = "commit"
@@ -82,6 +86,9 @@ MOVES: Mapping[tuple[Step, Fact], Move] = {
     (Step.COPY, Fact.CHANGED): Move.REPLAN,
     (Step.COPY, Fact.LATE): Move.HOLD_UNCOPIED,
     (Step.COPY, Fact.NEEDLESS): Move.HOLD_UNCOPIED,
+    (Step.COPY, Fact.AWAITED): Move.STAY,
+    (Step.COPY, Fact.OUT_OF_DATE): Move.DROP_COPY,
+    (Step.COPY, Fact.STRANDED): Move.ABORT,
     (Step.COPY, Fact.UNASKED): Move.ASK,
     (Step.COPY, Fact.UNANSWERED): Move.STAY,
     (Step.COPY, Fact.DONE): Move.HOLD,
@@ -102,6 +109,7 @@ MOVES: Mapping[tuple[Step, Fact], Move] = {
     (Step.LEVEL, Fact.TOO_FAR): Move.ABORT,
     (Step.AWAIT_STOPPED, Fact.CHANGED): Move.REPLAN,
     (Step.AWAIT_STOPPED, Fact.LATE): Move.ABORT,
+    (Step.AWAIT_STOPPED, Fact.UNKNOWN): Move.ABORT,
     (Step.AWAIT_STOPPED, Fact.NOT_GONE): Move.STAY,
     (Step.AWAIT_STOPPED, Fact.GONE): Move.ASK,
     (Step.REDISTRIBUTE, Fact.CHANGED): Move.REPLAN,
@@ -141,7 +149,7 @@ def continue_rescale(view: JobView, running: Running, progress: Progress, now: d
     found = found_of(view, progress, now)
     match MOVES.get((plan.step, found)):
         case Move.STAY:
-            return Poll(plan, _why(view, progress))
+            return Poll(plan, _why(view, progress, found))
         case Move.HOLD | Move.HOLD_UNCOPIED as move:
             return _quiesced(running, _after_copy(view, progress, found, move, now))
         case Move.LEVEL:
@@ -156,6 +164,8 @@ def continue_rescale(view: JobView, running: Running, progress: Progress, now: d
             return End(plan, _given_up(view, running), _failure(view, progress, found, why))
         case Move.ASK:
             return _ask(progress, now)
+        case Move.DROP_COPY:
+            return Record(plan.model_copy(update={"container": None, "generation": None}))
         case Move.SEAL:
             sealing = plan.at(Step.SEAL, now, plan.container, plan.generation)
             return Record(sealing.model_copy(update={"uncopied": plan.uncopied or _unused_copy(progress)}))
@@ -167,11 +177,13 @@ def continue_rescale(view: JobView, running: Running, progress: Progress, now: d
             raise IllegalMove(f"{found.name} cannot be found in {plan.step}: {plan}")
 
 
-def _why(view: JobView, progress: Progress) -> str:
+def _why(view: JobView, progress: Progress, found: Fact) -> str:
     """What the plan waits for, where that is known better than by its step."""
     plan, outcome = progress.plan, progress.outcome
     if plan.step in QUIESCED_STEPS:
         return str(view.quiet)
+    if found is Fact.AWAITED:
+        return str(view.where)
     told = outcome.progress if isinstance(outcome, Unanswered) else ""
     return f"{plan.container}: {told}" if told else ""
 
@@ -341,8 +353,12 @@ def _too_far(view: JobView, plan: Plan, now: datetime) -> str:
 def _failure(view: JobView, progress: Progress, found: Fact, why: str = "") -> Fail:
     plan = progress.plan
     is_on = plan.container and plan.step not in QUIESCED_STEPS
-    told = [f"step {plan.step.value}", *([f"on {plan.container}"] if is_on else [])]
+    told = [f"step {plan.step.value}", *([f"on {plan.container}"] if is_on and found is not Fact.STRANDED else [])]
     match progress.outcome:
+        case _ if found is Fact.STRANDED:
+            said = f": {view.where}"
+        case _ if found is Fact.UNKNOWN:
+            said = f": {'; '.join(map(str, view.silent))}"
         case Failed(reason) | Lost(reason):
             said = f": {reason}"
         case _ if found in (Fact.LOST, Fact.GIVEN_UP):

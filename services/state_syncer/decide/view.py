@@ -10,9 +10,11 @@ from typing import Any, NamedTuple
 from penstock.config.model import ChangeKind, DesiredState
 from penstock.model.jobs import JobState
 from penstock.tasks.rollout import RunningRollout
-from services.state_syncer.decide.observe import UNHEARD, Presence, Quiet
+from services.state_syncer.decide.observe import Presence, Silent
 from services.state_syncer.decide.progress import Plan, Progress, Restore
+from services.state_syncer.decide.quiet import UNHEARD, Quiet
 from services.state_syncer.decide.waves import Rolling, Rollout
+from services.state_syncer.decide.whereabouts import ALL_RUN, Whereabouts
 
 Config = Mapping[str, Any]
 Digests = Mapping[str, str]
@@ -112,16 +114,19 @@ class RollingJob(JobRow):
 class JobView(JobRow):
     """All that a decision about a job is made from.
 
-    `last_generation` is that of a forgotten job of the same name, 0 without one. `presence` counts for a job
-    whose stop is committed, `quiet` for one whose tasks take no more rows. `progress` and `rolling` are the recorded
-    plan of a rescale or of a rollout. `restore` was asked for and is not done. `digests` are those of `expected`.
+    `last_generation` is that of a forgotten job of the same name, 0 without one. `presence` and `silent` (who has yet
+    to say that its tasks are gone) count for a job whose stop is committed, `quiet` for one whose tasks take no more
+    rows, `where` for one whose state is copied while they run. `progress` and `rolling` are the recorded plan of a
+    rescale or of a rollout. `restore` was asked for and is not done. `digests` are those of `expected`.
     """
 
     expected: Config | Unusable
     running: Running | None = None
     last_generation: int = 0
     presence: Presence = Presence.UNKNOWN
+    silent: tuple[Silent, ...] = ()
     quiet: Quiet = UNHEARD
+    where: Whereabouts = ALL_RUN
     progress: Progress | None = None
     restore: Restore | None = None
     rolling: Rolling | None = None

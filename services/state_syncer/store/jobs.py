@@ -23,17 +23,17 @@ from services.state_syncer.decide.observe import (
     ClusterView,
     JobsTasks,
     ListedTask,
-    Order,
     Presence,
-    Quiet,
-    ReportedTask,
     Sighting,
-    observe_quiet,
+    Silent,
     observe_stopped,
+    silent_ones,
     survey,
 )
 from services.state_syncer.decide.progress import PlanRow, Restore
+from services.state_syncer.decide.quiet import Order, Quiet, observe_quiet
 from services.state_syncer.decide.view import JobView, Running, Unusable
+from services.state_syncer.decide.whereabouts import ALL_RUN, ReportedTask, Whereabouts, whereabouts
 from services.state_syncer.store.plans import IS_ROLLOUT
 from services.state_syncer.store.recorded import expected_of, with_recorded
 from services.state_syncer.store.rollouts import read_wave_tasks
@@ -125,7 +125,8 @@ _READ = text(
 
 _READ_CONTAINERS = text(
     """
-    SELECT c.name, c.incarnation, c.state = 'live' AS live, r.incarnation AS reported_incarnation, r.commit_number
+    SELECT c.name, c.incarnation, c.state = 'live' AS live, r.incarnation AS reported_incarnation, r.commit_number,
+        extract(epoch FROM clock_timestamp() - r.reported_at)::float AS report_seconds
     FROM containers c LEFT JOIN reports r ON r.container = c.name
     """
 )
@@ -134,16 +135,22 @@ _READ_HOLDERS = text("SELECT DISTINCT job, container FROM tasks WHERE job = ANY(
 _READ_HELD = text("SELECT job, container, index FROM tasks WHERE job = ANY(:jobs)")
 _READ_STOPPING = text("SELECT job FROM running WHERE stopping")
 _READ_RESTORES = text("SELECT job, number, savepoint, savepoint_job, savepoint_name, generation, config FROM restores")
-_READ_QUIESCED = text(
+_READ_RESCALED = text(
     """
     SELECT job, container, index AS number, state, crashes, progress->'quiesced' AS quiesced,
         progress->'level_ms' AS level_ms, progress->'watermark_ms' AS watermark_ms,
         progress->'caught_up' AS caught_up, progress->'backlog_records' AS backlog_records,
-        progress->'processed_rows_per_second' AS rows_per_second
-    FROM tasks WHERE job IN (SELECT job FROM sync_state WHERE plan->>'step' = 'quiesce')
+        progress->'processed_rows_per_second' AS rows_per_second,
+        progress->>'silent_seconds' IS NOT NULL AS is_silent
+    FROM tasks WHERE job IN (SELECT job FROM sync_state WHERE plan->>'step' IN ('copy_state', 'quiesce'))
     """
 )
-_ANY_QUIESCING = text("SELECT EXISTS (SELECT FROM running WHERE quiescing_commit = commit_number)")
+_ANY_RESCALED = text(
+    """
+    SELECT EXISTS (SELECT FROM running WHERE quiescing_commit = commit_number)
+        OR EXISTS (SELECT FROM sync_state WHERE plan->>'step' = 'copy_state')
+    """
+)
 
 
 class Survey(NamedTuple):
@@ -154,11 +161,11 @@ class Survey(NamedTuple):
 
 
 class Facts(NamedTuple):
-    """What belongs to the jobs beside their rows. `held`: the tasks of jobs that are being stopped. `cluster` None: no
-    job is being stopped or quiesced. `quiesced`: the tasks of jobs that are quiesced."""
+    """What belongs to the jobs beside their rows. `held`: the tasks of jobs that are being stopped; `rescaled`: of jobs
+    that are quiesced, or whose state is copied. `cluster` None: there are no such jobs."""
 
     held: Mapping[str, Sequence[ListedTask]]
-    quiesced: Mapping[str, Sequence[ReportedTask]]
+    rescaled: Mapping[str, Sequence[ReportedTask]]
     cluster: ClusterView | None
     restores: Mapping[str, Restore | Unusable]
 
@@ -182,10 +189,10 @@ def read_queue(connection: Connection, *, rescales: int, rollouts: int) -> list[
 def read_facts(connection: Connection) -> Facts:
     """What `read_views` needs beside the rows."""
     held = _read_held(connection, list(connection.execute(_READ_STOPPING).scalars()))
-    is_quiescing = bool(connection.execute(_ANY_QUIESCING).scalar_one())
-    quiesced = _read_quiesced(connection) if is_quiescing else {}
-    cluster = _read_cluster(connection) if held or is_quiescing else None
-    return Facts(held, quiesced, cluster, _read_restores(connection))
+    is_rescaling = bool(connection.execute(_ANY_RESCALED).scalar_one())
+    rescaled = _read_rescaled(connection) if is_rescaling else {}
+    cluster = _read_cluster(connection) if held or is_rescaling else None
+    return Facts(held, rescaled, cluster, _read_restores(connection))
 
 
 def read_views(connection: Connection, names: Sequence[str], basis: str, facts: Facts) -> Iterator[JobView]:
@@ -237,7 +244,9 @@ def _view(row: Row[Any], facts: Facts) -> JobView:
         running=_running(row),
         last_generation=row.forgotten_generation,
         presence=_presence(row, facts),
+        silent=_silent(row, facts),
         quiet=_quiet(row, facts),
+        where=_where(row, facts),
         restore=None if isinstance(restore, Unusable) else restore,
         digests=row.digests or {},
     )
@@ -272,12 +281,24 @@ def _presence(row: Row[Any], facts: Facts) -> Presence:
     return observe_stopped(facts.cluster, facts.held.get(row.name, ()), row.commit_number, _tasks_of(row))
 
 
+def _silent(row: Row[Any], facts: Facts) -> tuple[Silent, ...]:
+    if facts.cluster is None or not row.stopping:
+        return ()
+    return silent_ones(facts.cluster, facts.held.get(row.name, ()), row.commit_number, _tasks_of(row))
+
+
 def _quiet(row: Row[Any], facts: Facts) -> Quiet:
     if facts.cluster is None or not row.quiescing:
         return Quiet()
-    tasks = _tasks_of(row)
-    order = Order(row.commit_number, row.level_ms, 1 if tasks is None else tasks.task_count)
-    return observe_quiet(facts.cluster, facts.quiesced.get(row.name, ()), order, tasks)
+    order = Order(row.commit_number, row.level_ms)
+    return observe_quiet(facts.cluster, facts.rescaled.get(row.name, ()), order, _tasks_of(row))
+
+
+def _where(row: Row[Any], facts: Facts) -> Whereabouts:
+    plan = _plan(row)
+    if facts.cluster is None or plan is None or not plan.is_copying:
+        return ALL_RUN
+    return whereabouts(facts.cluster, facts.rescaled.get(row.name, ()), _tasks_of(row))
 
 
 def _tasks_of(row: Row[Any]) -> JobsTasks | None:
@@ -287,9 +308,9 @@ def _tasks_of(row: Row[Any]) -> JobsTasks | None:
     return None if count is None or not 0 < count <= MOST_TASKS else JobsTasks(row.name, count, selector_of(config))
 
 
-def _read_quiesced(connection: Connection) -> dict[str, list[ReportedTask]]:
+def _read_rescaled(connection: Connection) -> dict[str, list[ReportedTask]]:
     tasks: dict[str, list[ReportedTask]] = {}
-    for row in connection.execute(_READ_QUIESCED):
+    for row in connection.execute(_READ_RESCALED):
         tasks.setdefault(row.job, []).append(_reported(row))
     return tasks
 
@@ -307,6 +328,7 @@ def _reported(row: Row[Any]) -> ReportedTask:
         backlog_records=_number(row.backlog_records),
         crashes=row.crashes,
         rows_per_second=row.rows_per_second if isinstance(row.rows_per_second, int | float) else None,
+        is_silent=row.is_silent is True,
     )
 
 

@@ -17,7 +17,9 @@ from penstock.spark.producers import marks_topic
 from penstock.spark.redistribute.positions import task_specs
 from penstock.spark.task import Runtime
 from penstock.tasks.spec import TaskSpec
-from services.state_syncer.decide.observe import ClusterView, Order, Quiet, ReportedTask, observe_quiet
+from services.state_syncer.decide.observe import ClusterView, JobsTasks
+from services.state_syncer.decide.quiet import Order, Quiet, observe_quiet
+from services.state_syncer.decide.whereabouts import ReportedTask
 from tests.integration.redistribute.test_level import WINDOW, finish_exactly, make_job
 from tests.support.spark.redistribution import Events, Job
 
@@ -63,7 +65,7 @@ class Running:
             ReportedTask("a", index, TaskState.RUNNING, each.quiesced, each.level_ms, each.watermark_ms, each.caught_up)
             for index, each in enumerate(self.told())
         ]
-        return observe_quiet(CELL, tasks, Order(1, self.level_ms, 2))
+        return observe_quiet(CELL, tasks, Order(1, self.level_ms), JobsTasks("j", 2, None))
 
     def wait_until_quiet(self) -> Quiet:
         wait_until(lambda: self.quiet().is_certain, WAIT_SECONDS, "both tasks to be quiet")

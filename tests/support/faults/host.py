@@ -14,7 +14,9 @@ from penstock.spark.redistribute.move import StateMover
 from penstock.spark.redistribute.new import NewGeneration
 from penstock.spark.redistribute.old import OldGeneration
 from penstock.spark.savepoint.take import Taking, _OfJob
+from penstock.spark.task import RunningTask
 from penstock.tasks.host_task import POLICIES, HostTask
+from penstock.tasks.spec import TaskSpec
 from tests.support.faults.orders import Port, named
 
 FILES = {"offsets": "plan of a task", "commits": "commit of a task"}
@@ -42,7 +44,13 @@ def deletion_of(_: LocalFiles, folder: str) -> str | None:
     return "delete task in remove_generation" if CHECKPOINT.search(folder) else None
 
 
+def order_of(_: RunningTask, spec: TaskSpec) -> str | None:
+    """A task that runs is to take no more rows."""
+    return "take no more rows" if spec.quiescing else None
+
+
 PORTS = (
+    Port(RunningTask, "follow", ("take no more rows",), order_of),
     Port(RunningHostTasks, "_run", tuple(POLICIES), task_of),
     named(OldGeneration, "take_over", "take over"),
     named(OldGeneration, "finish_pending", "finish pending"),

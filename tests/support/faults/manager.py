@@ -7,13 +7,13 @@ from typing import Any
 
 from penstock.spark.host import client
 from penstock.tasks.host_task import POLICIES, HostTask
-from services.task_manager.decide.actions import RunHostTask, StartTask, StopTask
+from services.task_manager.decide.actions import ApplyLive, RunHostTask, StartTask, StopTask
 from services.task_manager.decide.model import HostKey
 from services.task_manager.hosts.host_tasks import AcceptedHostTasks
 from services.task_manager.state import State
 from tests.support.faults.orders import Port
 
-TASKS: dict[type[Any], str] = {StartTask: "start task", StopTask: "stop task"}
+TASKS: dict[type[Any], str] = {StartTask: "start task", StopTask: "stop task", ApplyLive: "change task"}
 
 
 def take_of(_: AcceptedHostTasks, task: HostTask, host_key: HostKey, now: float) -> str:
@@ -36,7 +36,7 @@ def _kind(key: str) -> str:
 
 
 def task_of(_: Any, action: Any, now: float) -> str | None:
-    """A task is started or stopped."""
+    """A task is started, or stopped, or is to take no more rows."""
     return TASKS.get(type(action))
 
 

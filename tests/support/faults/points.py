@@ -14,7 +14,11 @@ EVERYWHERE = tuple(point for victim, ports in VICTIMS.items() for point in point
 _OF_OUTPUTS = ("initialize_sink",)
 _OF_REMOVALS = ("remove_generation", "generation to remove")
 _OF_SAVEPOINTS = ("savepoint", "copy of a task")
-_NOT_OF_RESTORES = ("copy_state", "bring changes", "note what was copied", "take over", "finish pending", "level")
+_OF_QUIESCING = ("change task", "take no more rows")
+_NOT_OF_RESTORES = (
+    *_OF_QUIESCING,
+    *("copy_state", "bring changes", "note what was copied", "take over", "finish pending", "level"),
+)
 
 
 def _about(point: Point, words: Iterable[str]) -> bool:
@@ -25,6 +29,7 @@ OUTPUT = tuple(point for point in EVERYWHERE if _about(point, _OF_OUTPUTS))
 SAVEPOINT = tuple(point for point in EVERYWHERE if _about(point, _OF_SAVEPOINTS))
 COLLECTION = tuple(point for point in EVERYWHERE if _about(point, _OF_REMOVALS))
 RESCALE = tuple(point for point in EVERYWHERE if point not in OUTPUT + SAVEPOINT + COLLECTION)
+QUIESCE = tuple(point for point in RESCALE if _about(point, _OF_QUIESCING))
 RESTORE = tuple(point for point in RESCALE if not _about(point, _NOT_OF_RESTORES))
 
 

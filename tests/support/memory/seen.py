@@ -17,15 +17,16 @@ from services.state_syncer.decide.observe import (
     ClusterView,
     JobsTasks,
     ListedTask,
-    Order,
     Presence,
-    Quiet,
-    ReportedTask,
     Sighting,
-    observe_quiet,
+    Silent,
     observe_stopped,
+    silent_ones,
     survey,
 )
+from services.state_syncer.decide.progress import Step
+from services.state_syncer.decide.quiet import Order, Quiet, observe_quiet
+from services.state_syncer.decide.whereabouts import ALL_RUN, ReportedTask, Whereabouts, whereabouts
 from tests.support.memory.store import BEGIN, MemoryStore, ReportEntry, RunningEntry
 
 
@@ -69,18 +70,38 @@ def presence(store: MemoryStore, entry: RunningEntry | None) -> Presence:
     """Whether tasks of a job that must stop are still there."""
     if entry is None or not entry.row.stopping:
         return Presence.UNKNOWN
+    return observe_stopped(_cluster(store), _listed(store, entry), entry.commit_number, _tasks_of(entry))
+
+
+def silent(store: MemoryStore, entry: RunningEntry | None) -> tuple[Silent, ...]:
+    """The containers that have yet to say that the tasks of such a job are gone, and may be dead."""
+    if entry is None or not entry.row.stopping:
+        return ()
+    return silent_ones(_cluster(store), _listed(store, entry), entry.commit_number, _tasks_of(entry))
+
+
+def _listed(store: MemoryStore, entry: RunningEntry) -> list[ListedTask]:
     job = entry.row.job
-    listed = [ListedTask(name, each.index) for name, tasks in store.tasks.items() for each in tasks if each.job == job]
-    return observe_stopped(_cluster(store), listed, entry.commit_number, _tasks_of(entry))
+    return [ListedTask(name, each.index) for name, tasks in store.tasks.items() for each in tasks if each.job == job]
 
 
 def quiet(store: MemoryStore, entry: RunningEntry | None) -> Quiet:
     """Whether the tasks of a job that takes no more rows have finished their batches."""
     if entry is None or not entry.row.quiescing:
         return Quiet()
-    held = [_held(name, task) for name, tasks in store.tasks.items() for task in tasks if task.job == entry.row.job]
-    order = Order(entry.commit_number, entry.row.level_ms, entry.config.get("task_count", 1))
-    return observe_quiet(_cluster(store), held, order, _tasks_of(entry))
+    order = Order(entry.commit_number, entry.row.level_ms)
+    return observe_quiet(_cluster(store), _reported(store, entry.row.job), order, _tasks_of(entry))
+
+
+def where(store: MemoryStore, entry: RunningEntry | None) -> Whereabouts:
+    """Which tasks do not run of a job whose state is copied."""
+    if entry is None or store.plans.get(entry.row.job, {}).get("step") != Step.COPY.value:
+        return ALL_RUN
+    return whereabouts(_cluster(store), _reported(store, entry.row.job), _tasks_of(entry))
+
+
+def _reported(store: MemoryStore, job: str) -> list[ReportedTask]:
+    return [_held(name, task) for name, tasks in store.tasks.items() for task in tasks if task.job == job]
 
 
 def _cluster(store: MemoryStore) -> ClusterView:
@@ -96,13 +117,14 @@ def _tasks_of(entry: RunningEntry) -> JobsTasks:
 def _held(container: str, task: TaskReport) -> ReportedTask:
     told = task.progress or TaskProgress()
     quiet = (told.quiesced, told.level_ms, told.watermark_ms, told.caught_up)
-    return ReportedTask(
-        container, task.index, task.state, *quiet, told.backlog_records, task.crashes, told.processed_rows_per_second
-    )
+    figures = (told.backlog_records, task.crashes, told.processed_rows_per_second)
+    return ReportedTask(container, task.index, task.state, *quiet, *figures, is_silent=told.silent_seconds is not None)
 
 
 def _sightings(store: MemoryStore) -> Iterator[Sighting]:
     for member in store.members.values():
         report = store.reports.get(member.name)
         told = (None, None) if report is None else (report.incarnation, report.commit_number)
-        yield Sighting(member.name, member.incarnation, member.live, *told)
+        at = None if report is None else report.reported_at
+        seconds = None if at is None else store.now() - at
+        yield Sighting(member.name, member.incarnation, member.live, *told, seconds)

@@ -24,7 +24,7 @@ from services.state_syncer.store.recorded import expected_of, with_recorded
 from services.state_syncer.store.rollouts import RollingJobs
 from services.state_syncer.store.simple import SimpleCommits
 from services.state_syncer.store.states import SyncWrite, has_recovered
-from tests.support.memory.seen import live_members, presence, quiet, wave_tasks
+from tests.support.memory.seen import live_members, presence, quiet, silent, wave_tasks, where
 from tests.support.memory.store import MemoryPort, MemoryStore, RunningEntry
 
 
@@ -220,7 +220,9 @@ def _view(store: MemoryStore, name: str) -> JobView:
         running=None if entry is None else _running(entry),
         last_generation=store.forgotten.get(name, (0, 0))[1],
         presence=presence(store, entry),
+        silent=silent(store, entry),
         quiet=quiet(store, entry),
+        where=where(store, entry),
         restore=store.restores.get(name),
     )
 

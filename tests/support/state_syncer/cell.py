@@ -90,6 +90,7 @@ class Cell:
         served = [row["job"] for row in self.rows("SELECT job FROM running WHERE NOT stopping ORDER BY job")]
         for name in names or self.names:
             self.report(name, number, *(served if name == self.names[0] else ()))
+            self._report_other_tasks(name)
 
     def rescaling(self) -> int:
         """Job j runs with 2 tasks and is asked to have 4; the revision."""
@@ -150,6 +151,18 @@ class Cell:
                 job=job,
                 name=container,
             )
+
+    def _report_other_tasks(self, container: str) -> None:
+        """As `report`: the tasks with an index above 0 of the jobs that the container runs."""
+        self.do(
+            """
+            INSERT INTO tasks (job, index, container, state, revision, generation, restarts, epoch)
+            SELECT job, index, :name, 'running', 1, 1, 0, 1
+            FROM running, generate_series(1, (config->>'task_count')::int - 1) AS index
+            WHERE job IN (SELECT job FROM tasks WHERE container = :name)
+            """,
+            name=container,
+        )
 
 
 def elect(engine: Engine, holder: str, seconds: float = 600.0, loop: str = STATE_SYNCER) -> int:

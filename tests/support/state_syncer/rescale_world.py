@@ -166,7 +166,8 @@ class World:
         """The container says what it runs, and after which commit."""
         container = self.containers[name]
         if container.live:
-            self.memory.reports[name] = ReportEntry(f"life-{container.life}", container.applied)
+            life, at = f"life-{container.life}", self.memory.now()
+            self.memory.reports[name] = ReportEntry(life, container.applied, reported_at=at)
             tasks = sorted(container.tasks, key=lambda each: each.job)
             self.memory.tasks[name] = tuple(self._report(each, index) for each in tasks for index in range(each.count))
 

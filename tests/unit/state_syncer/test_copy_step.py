@@ -8,13 +8,15 @@ from typing import Any
 
 import pytest
 
+from penstock.model.reports import TaskState
 from penstock.tasks.redistribution import CopyReport, RedistributionReport
 from services.state_syncer.decide.change import decide
 from services.state_syncer.decide.decisions import End, Poll, Record, StartRescale
 from services.state_syncer.decide.effects import effects
-from services.state_syncer.decide.observe import Presence
+from services.state_syncer.decide.observe import Presence, Silent
 from services.state_syncer.decide.progress import Restore, Step
 from services.state_syncer.decide.rescale import NOBODY, begin_rescale
+from services.state_syncer.decide.whereabouts import Changing, Missing, Whereabouts
 from services.state_syncer.host_tasks.next_attempt import LiveContainer
 from services.state_syncer.host_tasks.outcomes import Done, Failed, Lost, Unanswered
 from services.state_syncer.host_tasks.plan_tasks import PlanTasks
@@ -97,6 +99,46 @@ def test_state_that_cannot_be_moved_ends_the_plan_before_anything_is_stopped() -
     assert decision.failure.detail == (
         "step copy_state on a: the state cannot be moved: the task keeps the key (5); the job was never stopped"
     )
+
+
+LOST = Whereabouts(missing=(Missing(1, "b"),))
+STARTING = Whereabouts(changing=(Changing(1, "b", TaskState.STARTING),))
+UNASKED = plan(Step.COPY, container=None, generation=None)
+
+
+@pytest.mark.parametrize("where", [LOST, STARTING, Whereabouts(silent=(Silent("a", 13.0),)), Whereabouts(crashed=(1,))])
+@pytest.mark.parametrize(
+    "fields", [{"plan": UNASKED}, {"outcome": Failed("disk full")}, {"has_state": False}, {"container_lives": False}]
+)
+def test_tasks_take_rows_until_all_of_them_run(where: Whereabouts, fields: dict[str, Any]) -> None:
+    """A rescale that is asked for when a task was lost waits for it and says so. After ten minutes it is given up."""
+    job = view(Step.COPY, where=where, **fields)
+    recorded = fields.get("plan", plan(Step.COPY))
+    assert after(job, NOW + timedelta(seconds=599)) == Poll(recorded, str(where))
+    given_up = after(job, NOW + timedelta(seconds=600))
+    assert isinstance(given_up, End)
+    assert (given_up.commit.config, given_up.commit.stopping, given_up.commit.quiescing) == (OLD, False, False)
+    assert given_up.failure is not None
+    assert given_up.failure.detail == (
+        f"step copy_state: tasks have not run for too long: {where}; the job was never stopped"
+    )
+
+
+def test_a_copy_goes_on_while_a_task_is_lost_and_is_made_again_once_it_runs() -> None:
+    """Until then the copy would get too old. One that only starts is there in a moment."""
+    copying, copied = view(Step.COPY, where=LOST), view(Step.COPY, Done(CopyReport()), where=LOST)
+    assert after(copying, LATER) == Poll(plan(Step.COPY), "")
+    dropped = after(copied, LATER)
+    assert dropped == Record(UNASKED)
+    assert after(replace(copied, where=STARTING), LATER) == Poll(plan(Step.COPY), str(STARTING))
+    assert after(view(Step.COPY, plan=UNASKED, where=LOST), LATER) == Poll(UNASKED, str(LOST))
+    again = after(view(Step.COPY, plan=UNASKED), LATER)
+    assert (again.plan.container, again.plan.generation) == ("b", 8)
+
+
+def test_state_that_cannot_be_moved_ends_the_plan_also_while_a_task_is_lost() -> None:
+    job = view(Step.COPY, Failed("the task keeps the key (5)", is_final=True), where=LOST)
+    assert isinstance(after(job, LATER), End)
 
 
 def test_what_a_host_says_of_its_progress_is_told() -> None:

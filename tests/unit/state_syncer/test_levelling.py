@@ -8,9 +8,12 @@ from typing import Any
 
 import pytest
 
+from penstock.model.reports import TaskState
 from services.state_syncer.decide.decisions import End, Poll, Record
-from services.state_syncer.decide.observe import Behind, Quiet, Unread
+from services.state_syncer.decide.observe import Silent
 from services.state_syncer.decide.progress import STEPS, Plan, Step
+from services.state_syncer.decide.quiet import Behind, Quiet, Unread
+from services.state_syncer.decide.whereabouts import ALL_RUN, Changing, Missing, Whereabouts
 from tests.support.store.jobs import make_config
 from tests.unit.state_syncer.test_rescale import (
     LATER,
@@ -98,27 +101,33 @@ def test_both_orders_share_the_time_that_users_give(within: float | None, late: 
     )
 
 
-@pytest.mark.parametrize("goal_ms", [None, 6_000])
-def test_tasks_that_run_nowhere_are_awaited_for_a_minute_and_then_levelled_after_the_stop(goal_ms: int | None) -> None:
-    quiet = Quiet(0, unheard=False, level_ms=5_000, goal_ms=goal_ms, missing=(2,))
-    job = view(Step.LEVEL, quiet=quiet)
-    assert after(job, NOW + timedelta(seconds=59)) == Poll(plan(Step.LEVEL), str(quiet))
-    decision = after(job, NOW + timedelta(seconds=60))
-    assert isinstance(decision, Record)
-    assert decision.plan.step is (Step.AWAIT_STOPPED if goal_ms is None else Step.LEVEL)
-    for other in (quiet._replace(busy=1), quiet._replace(unheard=True), quiet._replace(crashed=(1,))):
-        assert isinstance(after(replace(job, quiet=other), NOW + timedelta(seconds=60)), Poll)
-
-
+@pytest.mark.parametrize("has_state", [True, False])
 @pytest.mark.parametrize("step", [Step.QUIESCE, Step.LEVEL])
-def test_a_task_that_crashed_finishes_its_batch_and_reads_on_before_the_stop(step: Step) -> None:
-    """It starts again by itself. After the stop, what it has to do would be done by a job that is down."""
-    quiet = Quiet(0, unheard=False, level_ms=5_000 if step is Step.LEVEL else 0, crashed=(1,))
-    job = view(step, quiet=quiet)
-    assert after(job, NOW + timedelta(seconds=599)) == Poll(plan(step), "task 1 has crashed and is awaited")
+@pytest.mark.parametrize(
+    "where",
+    [
+        pytest.param(Whereabouts(missing=(Missing(1, "b"),)), id="its container was lost"),
+        pytest.param(Whereabouts(silent=(Silent("a", 13.0),)), id="its container may be lost"),
+        pytest.param(Whereabouts(crashed=(1,)), id="its host crashed"),
+        pytest.param(Whereabouts(changing=(Changing(1, "b", TaskState.STARTING),)), id="it starts"),
+    ],
+)
+def test_the_job_is_not_stopped_without_a_task_that_was_lost_while_it_quiesced(
+    where: Whereabouts, step: Step, has_state: bool
+) -> None:
+    """It starts again by itself. After the stop, what it has to do would be done by a job that is down. When it has not
+    answered in time the rescale is taken back, and says why."""
+    quiet = Quiet(0, unheard=False, level_ms=5_000 if step is Step.LEVEL else 0, where=where)
+    job = view(step, quiet=quiet, has_state=has_state)
+    assert after(job, NOW + timedelta(seconds=599)) == Poll(plan(step), str(where))
     given_up = after(job, NOW + timedelta(seconds=600))
     assert isinstance(given_up, End)
+    assert (given_up.commit.config, given_up.commit.stopping, given_up.commit.quiescing) == (OLD, False, False)
     assert given_up.failure is not None
+    assert given_up.failure.detail == f"step {step}: it takes too long: {where}; the job was never stopped"
+    back = after(replace(job, quiet=quiet._replace(where=ALL_RUN)), NOW + timedelta(seconds=599))
+    assert isinstance(back, Record)
+    assert back.plan.step is Step.AWAIT_STOPPED
 
 
 def test_tasks_that_cannot_come_so_far_in_time_are_released_at_once_with_the_estimate() -> None:

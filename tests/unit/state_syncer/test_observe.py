@@ -12,7 +12,9 @@ from services.state_syncer.decide.observe import (
     ListedTask,
     Presence,
     Sighting,
+    Silent,
     observe_stopped,
+    silent_ones,
     survey,
 )
 
@@ -92,3 +94,26 @@ def test_only_containers_that_may_have_had_a_shard_of_the_job_count(
         assert observe_stopped(cluster, held, STOP, TASKS) is told
     unreadable = TASKS._replace(selector="eu")
     assert observe_stopped(cluster, held, STOP, unreadable) in (UNKNOWN, PRESENT), "its shards are unknown"
+
+
+OLD = 12.1
+SILENT = {
+    "it has not applied the stop": (live("a", 9)._replace(report_seconds=OLD), (), True),
+    "it reported lately": (live("a", 9)._replace(report_seconds=12.0), (), False),
+    "it has applied the stop": (live("a")._replace(report_seconds=OLD), (), False),
+    "it has applied the stop, and lists a task": (live("a")._replace(report_seconds=OLD), ("a",), True),
+    "it is lost": (lost("a")._replace(report_seconds=OLD), ("a",), False),
+    "it has a new life": (live("a", 9, reported_by="life-0")._replace(report_seconds=OLD), (), False),
+}
+
+
+@pytest.mark.parametrize(("sighting", "holders", "is_silent"), SILENT.values(), ids=SILENT.keys())
+def test_which_containers_are_silent_instead_of_saying_that_tasks_are_gone(
+    sighting: Sighting, holders: tuple[str, ...], is_silent: bool
+) -> None:
+    """Container c is silent, too, but has nothing to say."""
+    other = live("c", 3)._replace(report_seconds=99.0)
+    cluster = survey([sighting, other], Assignment(_owners(["a", "a"]), SHARDING))
+    held = [ListedTask(each, 0) for each in holders]
+    assert silent_ones(cluster, held, STOP, TASKS) == ((Silent("a", OLD),) if is_silent else ())
+    assert Silent("c", 99.0) in silent_ones(cluster, held, STOP, None), "it is unknown who has the job's shards"

@@ -9,19 +9,21 @@ from typing import Any
 import pytest
 
 from penstock.model.reports import TaskState
-from services.state_syncer.decide.observe import (
+from penstock.tasks.shards import Sharding
+from services.state_syncer.decide.observe import Assignment, ClusterView, JobsTasks, Silent
+from services.state_syncer.decide.quiet import Behind, Order, Quiet, Unread, observe_quiet
+from services.state_syncer.decide.whereabouts import (
     AWAITED_CRASHES,
-    Behind,
-    ClusterView,
-    Order,
-    Quiet,
+    Changing,
+    Missing,
     ReportedTask,
-    Unread,
-    observe_quiet,
+    Whereabouts,
 )
 
-CELL = ClusterView(reporting=frozenset("ab"), lost=frozenset("z"), applied_commit=9)
-QUIESCE, LEVEL = Order(9, None, 3), Order(9, 5_000, 3)
+ONE_SHARD = Assignment({0: "b"}, Sharding(1))
+CELL = ClusterView(reporting=frozenset("ab"), lost=frozenset("z"), applied_commit=9, assignment=ONE_SHARD)
+QUIESCE, LEVEL = Order(9), Order(9, 5_000)
+JOB = JobsTasks("j", 3, None)
 
 
 def task(number: int, watermark_ms: int | None = None, **more: Any) -> ReportedTask:
@@ -39,7 +41,9 @@ def reading(number: int, backlog_records: int | None, **more: Any) -> ReportedTa
 
 
 CRASHED: dict[str, Any] = {"state": TaskState.CRASHED, "quiesced": False, "crashes": 1}
+AGAIN = CRASHED | {"crashes": AWAITED_CRASHES}
 QUIET = Quiet(0, unheard=False)
+AWAY = Whereabouts(missing=(Missing(1, "b"),))
 
 
 @pytest.mark.parametrize(
@@ -50,16 +54,23 @@ QUIET = Quiet(0, unheard=False)
         pytest.param([task(0, 5_000), task(1, 4_000, caught_up=True), task(2, 5_000)], None, id="it is at the end"),
         pytest.param([task(0, 5_000), task(1, 5_000), task(2, 5_000)], None, id="all are level"),
         pytest.param([task(0, 0), task(1, 0), task(2, 0)], None, id="none has a watermark"),
-        pytest.param([task(0, 7)], None, id="a single task"),
+        pytest.param([task(0, 7), task(1, None), task(2, None)], None, id="only one says it"),
         pytest.param([task(0, 5_000), task(1, None), task(2, 5_000)], None, id="one does not say: after the stop"),
         pytest.param([task(0, 4_000), task(1, None), task(2, 5_000)], 5_000, id="one does not say, one is behind"),
-        pytest.param([task(0, 5_000), task(1, 9_000, container="z")], None, id="what a lost container said is over"),
-        pytest.param([task(0, 5_000), task(1, **CRASHED), task(2, state=TaskState.HELD)], None, id="crashed, held"),
+        pytest.param(
+            [task(0, 5_000), task(1, 9_000, container="z"), task(1, 5_000), task(2, 5_000)],
+            None,
+            id="what a lost container said is over",
+        ),
+        pytest.param(
+            [task(0, 5_000), task(1, **AGAIN), task(2, state=TaskState.HELD)], None, id="it crashes again, it is held"
+        ),
     ],
 )
 def test_the_tasks_behind_the_greatest_watermark_are_uneven(told: list[ReportedTask], goal_ms: int | None) -> None:
-    found = observe_quiet(CELL, told, QUIESCE)
+    found = observe_quiet(CELL, told, QUIESCE, JOB)
     assert found == Quiet(0, unheard=False, goal_ms=goal_ms, behind=found.behind)
+    assert found.is_certain
     assert bool(found.behind) == (goal_ms is not None)
 
 
@@ -90,11 +101,11 @@ def test_the_tasks_behind_the_greatest_watermark_are_uneven(told: list[ReportedT
         ),
         pytest.param(
             [levelled(0), task(1, **CRASHED), levelled(2)],
-            Quiet(0, unheard=False, crashed=(1,)),
+            Quiet(0, unheard=False, where=Whereabouts(crashed=(1,))),
             id="a task that crashed comes back",
         ),
         pytest.param(
-            [levelled(0), task(1, **CRASHED | {"crashes": AWAITED_CRASHES}), levelled(2)],
+            [levelled(0), task(1, **AGAIN), levelled(2)],
             QUIET,
             id="one that crashes again and again is levelled after the stop",
         ),
@@ -104,11 +115,11 @@ def test_the_tasks_behind_the_greatest_watermark_are_uneven(told: list[ReportedT
             id="so is one that is held",
         ),
         pytest.param(
-            [levelled(0), levelled(2)], Quiet(0, unheard=False, missing=(1,)), id="one moves to another container"
+            [levelled(0), levelled(2)], Quiet(0, unheard=False, where=AWAY), id="one moves to another container"
         ),
         pytest.param(
             [levelled(0), levelled(1, container="z"), levelled(2)],
-            Quiet(0, unheard=False, missing=(1,)),
+            Quiet(0, unheard=False, where=AWAY),
             id="its container is lost",
         ),
         pytest.param(
@@ -134,15 +145,66 @@ def test_the_tasks_behind_the_greatest_watermark_are_uneven(told: list[ReportedT
     ],
 )
 def test_tasks_that_read_on_are_awaited(told: list[ReportedTask], found: Quiet) -> None:
-    assert observe_quiet(CELL, told, LEVEL) == found._replace(level_ms=5_000)
+    assert observe_quiet(CELL, told, LEVEL, JOB) == found._replace(level_ms=5_000)
+
+
+@pytest.mark.parametrize("order", [QUIESCE, QUIESCE._replace(level_ms=0), LEVEL])
+@pytest.mark.parametrize(
+    ("second", "where"),
+    [
+        pytest.param([], AWAY, id="nobody reports it"),
+        pytest.param([{"container": "z"}], AWAY, id="its container is lost"),
+        pytest.param([CRASHED], Whereabouts(crashed=(1,)), id="it crashed, perhaps with its host"),
+        pytest.param(
+            [{"state": TaskState.STOPPING}],
+            Whereabouts(changing=(Changing(1, "a", TaskState.STOPPING),)),
+            id="it moves",
+        ),
+    ],
+)
+def test_a_task_that_was_lost_is_not_quiet(second: list[dict[str, Any]], where: Whereabouts, order: Order) -> None:
+    """Whatever the tasks were asked: all others have done it."""
+    told = [levelled(number, level_ms=order.level_ms) for number in (0, 2)]
+    found = observe_quiet(
+        CELL, [*told, *(levelled(1, **{"level_ms": order.level_ms} | each) for each in second)], order, JOB
+    )
+    assert found == Quiet(0, unheard=False, level_ms=order.level_ms, where=where)
+    assert not found.is_certain
+    whole = [levelled(number, level_ms=order.level_ms) for number in range(3)]
+    assert observe_quiet(CELL, whole, order, JOB).is_certain
+
+
+def test_a_task_that_starts_again_is_awaited_until_it_has_answered_the_order() -> None:
+    told = [levelled(0), reading(1, None, container="b", state=TaskState.STARTING), levelled(2)]
+    found = observe_quiet(CELL, told, LEVEL, JOB)
+    assert (found.busy, found.where.changing) == (1, (Changing(1, "b", TaskState.STARTING),))
+    running = [told[0], reading(1, None, container="b"), told[2]]
+    found = observe_quiet(CELL, running, LEVEL, JOB)
+    assert (found.busy, found.where.all_run, found.is_certain) == (1, True, False)
+    assert observe_quiet(CELL, [told[0], levelled(1, container="b"), told[2]], LEVEL, JOB).is_certain
+
+
+@pytest.mark.parametrize("silent", ["a", "b"])
+def test_what_a_container_said_that_is_silent_now_is_unknown(silent: str) -> None:
+    """One that has tasks, or the shards of some. Another may be silent."""
+    told = [levelled(number) for number in range(3)]
+    cell = replace(CELL, silent={silent: 13.4})
+    found = observe_quiet(cell, told, LEVEL, JOB)
+    assert (found.where, found.is_certain) == (Whereabouts(silent=(Silent(silent, 13.4),)), False)
+    elsewhere = replace(cell, silent={"c": 13.4})
+    assert observe_quiet(elsewhere, told, LEVEL, JOB).is_certain
+    assert not observe_quiet(elsewhere, told, LEVEL).is_certain, "it is unknown who has the job's shards"
+
+
+def test_a_task_whose_host_is_silent_may_be_in_a_batch() -> None:
+    assert observe_quiet(CELL, [levelled(0), levelled(1, is_silent=True), levelled(2)], LEVEL, JOB).busy == 1
 
 
 def test_an_order_that_only_asks_for_watermarks_is_answered_by_either_release() -> None:
     """One of the release before does not know that it is asked."""
     asked = QUIESCE._replace(level_ms=0)
     told = [task(0, 5_000, level_ms=0), task(1, None), task(2, 5_000, level_ms=0)]
-    assert observe_quiet(CELL, told, asked) == Quiet(0, unheard=False, level_ms=0)
-    assert observe_quiet(CELL, told[:2], asked) == Quiet(0, unheard=False, level_ms=0), "nobody reads on"
+    assert observe_quiet(CELL, told, asked, JOB) == Quiet(0, unheard=False, level_ms=0)
 
 
 @pytest.mark.parametrize(
@@ -164,8 +226,10 @@ def test_how_long_a_task_needs_to_read_on(task: Behind, seconds: float | None) -
 def test_nothing_is_certain_before_every_container_has_heard_of_the_order(order: Order) -> None:
     told = [levelled(number, level_ms=order.level_ms) for number in range(3)]
     for cell in (replace(CELL, applied_commit=8), replace(CELL, applied_commit=None)):
-        assert observe_quiet(cell, told, order) == Quiet(0, unheard=True, level_ms=order.level_ms)
-    assert observe_quiet(CELL, [*told, task(3, container="nobody")], order).unheard
+        for of in (JOB, None):
+            unowned = replace(cell, assignment=Assignment({}, Sharding(1)))
+            assert observe_quiet(unowned, told, order, of) == Quiet(0, unheard=True, level_ms=order.level_ms)
+    assert observe_quiet(CELL, [*told, task(3, container="nobody")], order, JOB).unheard
 
 
 @pytest.mark.parametrize(
@@ -178,8 +242,21 @@ def test_nothing_is_certain_before_every_container_has_heard_of_the_order(order:
         (Quiet(level_ms=5_000), "not every container has reported since the order"),
         (Quiet(0, unheard=False, level_ms=5_000), "all tasks have read on"),
         (
-            Quiet(0, unheard=False, level_ms=5_000, crashed=(1,), missing=(2,)),
-            "task 1 has crashed and is awaited; task 2 runs nowhere yet and is awaited",
+            Quiet(0, unheard=False, level_ms=5_000, where=Whereabouts(missing=(Missing(2, "b"),), crashed=(1,))),
+            "no container reports task 2, which b is to run; task 1 has crashed and is awaited",
+        ),
+        (
+            Quiet(1, unheard=False, where=Whereabouts(changing=(Changing(0, "b", TaskState.STARTING),))),
+            "1 task has not finished its batch; task 0 is starting on b",
+        ),
+        (
+            Quiet(0, unheard=False, where=Whereabouts(silent=(Silent("a", 13.4),), missing=(Missing(2),))),
+            "a has not reported for 13 s; no container reports task 2, and no container has its shard",
+        ),
+        (
+            Quiet(0, unheard=False, where=Whereabouts(crashed=tuple(range(5)))),
+            "task 0 has crashed and is awaited; task 1 has crashed and is awaited; task 2 has crashed and is awaited;"
+            " and 2 more like this",
         ),
         (
             Quiet(2, unheard=False, level_ms=1_700_000_000_500, furthest=Unread(3, 12_345)),

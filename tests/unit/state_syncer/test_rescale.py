@@ -27,8 +27,9 @@ from services.state_syncer.decide.decisions import (
 from services.state_syncer.decide.effects import effects
 from services.state_syncer.decide.facts import Fact
 from services.state_syncer.decide.next_step import next_step
-from services.state_syncer.decide.observe import Presence, Quiet
+from services.state_syncer.decide.observe import Presence
 from services.state_syncer.decide.progress import QUIESCED_STEPS, IllegalMove, Plan, Progress, Step
+from services.state_syncer.decide.quiet import Quiet
 from services.state_syncer.decide.rescale import MOVES, NOBODY, begin_rescale
 from services.state_syncer.decide.view import JobView, Running, SyncRecord, Unusable
 from services.state_syncer.decide.waves import RolloutPolicy
@@ -75,13 +76,13 @@ def after(job: JobView, now: datetime) -> Any:
 
 
 def test_the_table_has_a_move_for_every_fact_that_a_step_can_find() -> None:
-    waiting = {Fact.CHANGED, Fact.LATE, Fact.NOT_GONE, Fact.GONE}
+    waiting = {Fact.CHANGED, Fact.LATE, Fact.UNKNOWN, Fact.NOT_GONE, Fact.GONE}
     working = {Fact.UNANSWERED, Fact.DONE, Fact.FAILED, Fact.LOST}
     moving = working | {Fact.CHANGED, Fact.LATE, Fact.GIVEN_UP}
     copying = {Fact.CHANGED, Fact.LATE, Fact.NEEDLESS, Fact.UNASKED, Fact.UNANSWERED, Fact.DONE, Fact.FAILED}
     quiescing = {Fact.CHANGED, Fact.LATE, Fact.BUSY, Fact.QUIET, Fact.UNEVEN, Fact.TOO_FAR}
     wanted = {
-        Step.COPY: copying | {Fact.GIVEN_UP, Fact.UNMOVABLE},
+        Step.COPY: copying | {Fact.GIVEN_UP, Fact.UNMOVABLE, Fact.AWAITED, Fact.OUT_OF_DATE, Fact.STRANDED},
         Step.QUIESCE: quiescing,
         Step.LEVEL: quiescing,
         Step.AWAIT_STOPPED: waiting,
