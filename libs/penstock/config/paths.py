@@ -19,6 +19,7 @@ ROOTS_SETTING = "PENSTOCK_PATH_ROOTS"
 RULE = "below_path_roots"
 PLACEHOLDER = re.compile(r"\$\{\s*([^}]*?)\s*\}")
 _HADOOP = re.compile(r"(?:([A-Za-z][A-Za-z0-9+.-]*):)?(?://([^/]*))?(.*)", re.DOTALL)
+_LEAVES = re.compile(r"[{}\\]|(^|/)\.\.(/|$)")
 _LOCAL = ("", "file")
 
 
@@ -38,7 +39,8 @@ class Place(NamedTuple):
 def place_of(path: str) -> Place | None:
     """The place that a Hadoop path names; None for one that is relative or names another machine's file system.
 
-    None also for one with `..`: behind a link Hadoop and the kernel take it for different folders.
+    None also for one with `..`: behind a link Hadoop and the kernel take it for different folders. And for one with
+    braces or backslashes, of which Hadoop makes other paths, also with `..`.
     """
     found = _HADOOP.fullmatch(path)
     if found is None:
@@ -46,7 +48,7 @@ def place_of(path: str) -> Place | None:
     scheme, authority = (found[1] or "").lower(), found[2] or ""
     rest = found[3] or ("/" if authority else "")  # a whole bucket
     scheme = "file" if scheme in _LOCAL else scheme
-    if not rest.startswith("/") or "\0" in rest or ".." in rest.split("/") or (scheme == "file" and authority):
+    if not rest.startswith("/") or "\0" in rest or _LEAVES.search(rest) or (scheme == "file" and authority):
         return None
     # POSIX keeps two leading slashes apart from one.
     return Place(scheme, authority, posixpath.normpath("/" + rest.lstrip("/")))
@@ -84,6 +86,9 @@ def outside(field: str, path: str, roots: Sequence[str]) -> Problem:
     if ".." in unquote(path).split("/"):
         told = "a path may have no .. in it, since behind a link it may lead to another folder than it seems"
         return Problem(field, RULE, f"{field}: a job may not use {path}: {told}. Write the path that is meant")
+    if any(sign in unquote(path) for sign in "{}\\"):
+        told = "a path may have no braces and no backslash, of which other paths are made; * and ? may stand in it"
+        return Problem(field, RULE, f"{field}: a job may not use {path}: {told}")
     allowed = f"allowed are paths below {', '.join(roots)}" if roots else "this cell allows none"
     return Problem(field, RULE, f"{field}: a job may not use {path}: {allowed} ({ROOTS_SETTING})")
 

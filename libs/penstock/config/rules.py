@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from itertools import chain, pairwise
 
+from penstock.config.avro_schema import avro_problem
 from penstock.config.csv_rules import csv_problems
 from penstock.config.declare import MARKS_SUFFIX
 from penstock.config.event_time import wrong_format
@@ -203,8 +203,8 @@ def _value_schema(field: str, source: Input) -> Iterator[Problem]:
             )
     elif source.value_schema is None:
         yield Problem(field, "value_schema_required", f"{field}: an input of format {source.format} needs a schema")
-    elif source.format == "avro" and not _is_json(source.value_schema):
-        yield Problem(field, "avro_schema_json", f"{field}: an Avro schema must be JSON")
+    elif source.format == "avro" and (problem := avro_problem(field, source.value_schema)) is not None:
+        yield problem
     else:
         yield from _readable_schema(field, source)
 
@@ -219,14 +219,6 @@ def _readable_schema(field: str, source: Input) -> Iterator[Problem]:
     for name in sorted(names):
         if name.startswith(_OWN_COLUMNS):
             yield Problem(field, "reserved_column", f"{field}: no column may begin with {_OWN_COLUMNS}, as {name} does")
-
-
-def _is_json(text: str) -> bool:
-    try:
-        json.loads(text)
-    except (ValueError, RecursionError):
-        return False
-    return True
 
 
 def _balance(field: str, source: Input) -> Iterator[Problem]:

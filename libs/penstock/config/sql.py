@@ -6,9 +6,13 @@ that Penstock cannot see through could read any file and keep any state. Such a 
 
 from __future__ import annotations
 
+import re
+from bisect import bisect_right
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import zip_longest
+from typing import ClassVar
 
 from sqlglot import Dialect, Token, TokenType, exp
 from sqlglot.errors import SqlglotError
@@ -28,11 +32,26 @@ _TOO_COMPLEX = (
     " has too many possible readings: write ON or USING after each JOIN (or CROSS JOIN), and nest fewer calls of "
     "functions named as types, such as struct(...)"
 )
+_NO_SELECT = " must be a SELECT"
+_HINT = re.compile(r"/\*\+")
+_QUOTE = re.compile("['\"`]")
 # They run any method of the JVM; a job that needs other code names a package.
 FOREIGN_CODE = frozenset({"reflect", "java_method", "try_reflect"})
 # Their arguments can name a file or an address. Spark calls some of them while it still reads the text.
 FOREIGN_FILES = frozenset(
     {"from_xml", "schema_of_xml", "from_protobuf", "to_protobuf", "from_avro", "to_avro", "schema_of_avro"}
+    # XML names files and addresses in its DOCTYPE, and XPath has a function for settings of the JVM.
+    | {
+        "xpath",
+        "xpath_boolean",
+        "xpath_double",
+        "xpath_float",
+        "xpath_int",
+        "xpath_long",
+        "xpath_number",
+        "xpath_short",
+    }
+    | {"xpath_string"}
 )
 
 
@@ -45,6 +64,13 @@ class Steps:
     """What the parser may still do for several texts together."""
 
     left: int
+
+
+class _PlainTokenizer(SPARK.tokenizer_class):  # type: ignore[misc, name-defined]
+    """sqlglot's tokenizer without commands of a session: after `BEGIN` it would take all text that follows one, such as
+    FETCH, for one string. Spark knows no such words in a query."""
+
+    COMMANDS: ClassVar[set[TokenType]] = set()
 
 
 class _BoundedParser(SPARK.parser_class):  # type: ignore[misc, name-defined]
@@ -88,10 +114,14 @@ def parse_query(sql: str | Frame, steps: Steps | None = None) -> exp.Query | Pro
         return sql_problem("sql_variable", " may not have ${...}: write :name for an argument")
     try:
         tokens = _tokens(text)
+        if tokens and tokens[0].token_type in SPARK.tokenizer_class.COMMANDS:
+            return sql_problem("one_select", _NO_SELECT)
         if len(tokens) > MOST_TOKENS:
             return sql_problem("sql_too_long", f" may have at most {MOST_TOKENS} words and signs, not {len(tokens)}")
         if any(_is_read_otherwise(comment) for token in tokens for comment in token.comments):
             return sql_problem("sql_comment", ": a comment may have no /* in it, and no backslash at its end")
+        if _has_other_hints(text, tokens):
+            return sql_problem("sql_comment", ": a hint /*+ ... */ must follow SELECT, one each, and have no quotes")
         parser = _BoundedParser(dialect=SPARK)
         parser.shared = steps
         statements = parser.read(tokens, text)
@@ -105,7 +135,7 @@ def parse_query(sql: str | Frame, steps: Steps | None = None) -> exp.Query | Pro
         return sql_problem("one_select", f" must be one statement, not {len(statements)}")
     statement = statements[0]
     if not isinstance(statement, exp.Query) or not statement.find(exp.Select):
-        return sql_problem("one_select", " must be a SELECT")
+        return sql_problem("one_select", _NO_SELECT)
     return _foreign_code(statement) or statement
 
 
@@ -124,7 +154,7 @@ def _tokens(sql: str) -> list[Token]:
 
     sqlglot takes it for that clause also in `GROUP BY window(time, '10 minutes')`, the commonest streaming query.
     """
-    tokens = SPARK.tokenize(sql)
+    tokens: list[Token] = _PlainTokenizer(dialect=SPARK).tokenize(sql)
     for token, second_next in zip_longest(tokens, tokens[2:]):
         starts_clause = second_next is not None and second_next.token_type is TokenType.ALIAS
         if token.token_type is TokenType.WINDOW and not starts_clause:
@@ -136,6 +166,20 @@ def _is_read_otherwise(comment: str) -> bool:
     """Whether Spark ends a comment elsewhere than sqlglot, so that other text would run than was checked: for Spark a
     line goes on after a backslash, and `/*+` within a comment begins none."""
     return "/*" in comment or comment.rstrip("\r\n").endswith("\\")
+
+
+def _has_other_hints(sql: str, tokens: Sequence[Token]) -> bool:
+    """Whether Spark reads a hint, and in it a text with the end of a comment, where sqlglot reads a comment."""
+    if any(token.token_type is TokenType.HINT and _QUOTE.search(token.text) for token in tokens):
+        return True
+    starts = [token.start for token in tokens]
+
+    def is_comment(at: int) -> bool:
+        token = tokens[max(bisect_right(starts, at) - 1, 0)]
+        within = token.start < at < token.end
+        return not within and not (token.start == at and token.token_type is TokenType.HINT)
+
+    return any(is_comment(begin.start()) for begin in _HINT.finditer(sql))
 
 
 def _foreign_code(statement: exp.Query) -> Problem | None:

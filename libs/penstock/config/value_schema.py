@@ -92,7 +92,10 @@ def ddl_names(text: str) -> tuple[str, ...] | None:
     if len(words) > 1 and words[0].text.lower() in _NESTED_TYPES and words[1].is_sign("<"):
         return None
     reader = _Reader(words)
-    names = reader.columns()
+    try:
+        names = reader.columns()
+    except RecursionError as error:
+        raise SchemaError("it is nested too deeply") from error
     if reader.next is not _END:
         raise SchemaError("a > closes nothing")
     return names

@@ -190,9 +190,14 @@ def _detach(context: SparkContext, java_session: Any) -> None:
         context._jsc.sc().listenerBus().removeListener(field.get(queries))
 
 
+_NO_FOREIGN_XML = "-Djavax.xml.accessExternalDTD= -Djavax.xml.accessExternalSchema="
+"""XML that is read names no file and no address. Penstock reads none; a job's own code might."""
+
+
 def _java_options(settings: SparkSettings) -> str:
     """A JVM without memory ends at once with code 3, so that the end is recognised and no query limps on."""
     own = f"{_COLLECTORS[settings.collector]} -XX:+ExitOnOutOfMemoryError -Duser.timezone=UTC {ONE_LOGGER_CONTEXT}"
+    own += f" {_NO_FOREIGN_XML}"
     if settings.spark_local_dir is not None:
         own += f" -Djava.io.tmpdir={settings.spark_local_dir}"
     # Jars of stores are in the class path before Spark's own, and the archive fits only the path without them.

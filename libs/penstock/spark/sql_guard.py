@@ -25,6 +25,13 @@ FOREIGN_FILES = frozenset(
     {"FromProtobuf", "ToProtobuf", "ProtobufDataToCatalyst", "CatalystDataToProtobuf", "XmlToStructs", "SchemaOfXml"}
 )
 """Expressions that read a file that they, or options which the plan does not show, name."""
+TABLE_FUNCTIONS = frozenset(
+    {"explode", "explode_outer", "posexplode", "posexplode_outer", "inline", "inline_outer", "stack", "json_tuple"}
+    | {"variant_explode", "variant_explode_outer"}
+)
+"""Functions in FROM and LATERAL VIEW that make rows of their arguments alone. Delta's read tables by their paths."""
+XML_READERS = "XPath"
+"""How the names of expressions begin that read XML, and with it what its DOCTYPE names, and settings of the JVM."""
 FILE_OPTIONS = ("avroschemaurl",)
 """Options of functions, in lower case, that name a file."""
 
@@ -53,13 +60,16 @@ def require_query(session: SparkSession, text: str, names: Collection[str]) -> N
     if unknown:
         told = f"query: SQL reads {', '.join(sorted(unknown))}: neither an input, a table of the job nor a CTE"
         raise BrokenTask(told, rule="unknown_relation")
+    strange = set(parsed.tableFunctions()) - TABLE_FUNCTIONS
+    if strange:
+        raise BrokenTask(f"query: SQL may not read {', '.join(sorted(strange))}(...)", rule="unknown_relation")
     _require_known_functions("query", parsed)
 
 
 def require_expression(session: SparkSession, text: str, field: str) -> None:
     """The same for an expression, which is a field of the configuration and may read no relation."""
     parsed = _parsed(session).ofExpression(session._jsparkSession, text)
-    if list(parsed.relations()):
+    if [*parsed.relations(), *parsed.tableFunctions()]:
         raise BrokenTask(f"{field}: it must see the columns of one row, without a query", rule="per_row")
     _require_known_functions(field, parsed)
 
@@ -83,6 +93,13 @@ def _require_known_functions(field: str, parsed: Any) -> None:
         raise BrokenTask(f"{field}: write the name itself in place of IDENTIFIER(...)", rule="computed_name")
 
 
+def foreign_in(plan: str) -> set[str]:
+    """The classes in a plan, as Spark's JSON, that run foreign code or read files, and options that name files."""
+    classes = classes_in(plan)
+    found = {name for name in classes if name in FOREIGN_CODE | FOREIGN_FILES or name.startswith(XML_READERS)}
+    return found | {name for name in FILE_OPTIONS if name in plan.lower()}
+
+
 def classes_in(plan: str) -> set[str]:
     """The names of the classes of Spark in a plan, given as JSON."""
     return set(_CLASS.findall(plan))
@@ -91,11 +108,10 @@ def classes_in(plan: str) -> set[str]:
 def require_plain(frame: DataFrame) -> None:
     """Raises BrokenTask when the plan of a SQL query runs foreign code or reads a file that the job does not name."""
     plan = str(frame._jdf.queryExecution().analyzed().toJSON())
-    classes = classes_in(plan)
-    code, files = classes & FOREIGN_CODE, classes & FOREIGN_FILES
+    found = foreign_in(plan)
+    code, files = found & FOREIGN_CODE, found - FOREIGN_CODE
     if code:
         raise BrokenTask(f"query: SQL may not run code of its own: {', '.join(sorted(code))}", rule="foreign_code")
-    options = [name for name in FILE_OPTIONS if name in plan.lower()]
-    if files or options:
-        found = ", ".join(sorted(files) + options)
-        raise BrokenTask(f"query: SQL may not read files that the job does not name: {found}", rule="foreign_files")
+    if files:
+        told = f"query: SQL may not read files that the job does not name: {', '.join(sorted(files))}"
+        raise BrokenTask(told, rule="foreign_files")

@@ -71,6 +71,14 @@ def test_no_option_that_names_a_file(spark: SparkSession, call: str) -> None:
         ("SELECT word FROM IDENTIFIER(lower('flights'))", "computed_name"),
         ("SELECT word, transform(array(1), x -> `schema_of_xml`('a')) FROM flights", "foreign_files"),
         ("SELECT TRANSFORM(word) USING 'cat' AS (word) FROM flights", "foreign_code"),
+        ("SELECT word FROM flights |> SET word = schema_of_xml('a')", "foreign_files"),
+        ("SELECT word FROM flights |> SET word = (SELECT TRANSFORM(y) USING 'cat' FROM other)", "unknown_relation"),
+        ("SELECT sum(1) OVER w FROM flights WINDOW w AS (PARTITION BY reflect('a', 'b'))", "foreign_code"),
+        ("SELECT * FROM other VERSION AS OF 0", "unknown_relation"),
+        ("WITH `text./p` AS (SELECT 1) SELECT word FROM flights, text.`/p`", "unknown_relation"),
+        ("SELECT word FROM flights LATERAL VIEW `table_changes_by_path`('/t', 0) AS a", "unknown_relation"),
+        ("SELECT word FROM flights, table_changes_by_path('/t', 0)", "unknown_relation"),
+        ("SELECT xpath_string(word, 'system-property(\"a\")') FROM flights", "foreign_files"),
         ("SELECT word FROM flights ORDER BY system.builtin.reflect('a', 'b')", "foreign_code"),
     ],
 )
@@ -129,6 +137,8 @@ def test_penstocks_own_statements_read_files_by_name_afterwards(spark: SparkSess
     "sql",
     [
         "SELECT upper(word) AS word FROM flights WHERE word IN (SELECT explode(array('1', '2')))",
+        "SELECT b AS word FROM flights LATERAL VIEW explode(split(word, '')) a AS b WHERE word > ''",
+        "SELECT /*+ BROADCAST(a) */ col AS word FROM flights AS a, LATERAL explode(split(word, ''))",
         "WITH A AS (SELECT * FROM Flights), b AS (SELECT * FROM a) SELECT b.word FROM B b WHERE upper(b.word) > ''",
     ],
 )

@@ -22,6 +22,7 @@ ROOTS = ("/cell/outputs", "s3a://lake/jobs/", "file:///mnt/shared")
         "/mnt/shared/a",
         "s3a://lake/jobs/a",
         "/cell/outputs/a%20b",
+        "/cell/outputs/*/part-?.csv",
     ],
 )
 def test_below_a_root(path: str) -> None:
@@ -40,6 +41,9 @@ def test_below_a_root(path: str) -> None:
         "/cell/admin.token",
         "file:/cell/outputs/%2e%2e/admin.token",
         "FILE:/cell/admin.token",
+        "/cell/outputs/{../{../outside,zz},x}",
+        "/cell/outputs/\\.\\./outside",
+        "s3a://lake/jobs/%7b../x,y%7d",
         "cell/outputs/a",
         "file:cell/outputs/a",
         "//host/cell/outputs/a",

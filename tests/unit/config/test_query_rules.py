@@ -59,6 +59,12 @@ REFUSED_TEXTS = [
     # To Spark a comment ends elsewhere: what sqlglot skips would run.
     ("-- \\\nSELECT * FROM flights \\\nINSERT OVERWRITE LOCAL DIRECTORY '/out' SELECT 1 -- \\\n", "sql_comment"),
     ("SELECT 1 FROM flights /* /*+ */ UNION ALL SELECT * FROM hidden -- */", "sql_comment"),
+    # Spark reads the string in the second hint, with the end of a comment in it.
+    ("SELECT /*+ a */ /*+ b('*/ dest FROM flights -- ') */ dest FROM flights JOIN hidden USING (x)", "sql_comment"),
+    ("SELECT dest /* a */ /*+ b */ FROM flights", "sql_comment"),
+    # sqlglot would take all after FETCH for one string.
+    ("SELECT begin fetch, dest FROM (SELECT 1 AS begin, dest FROM hidden)", "sql_syntax"),
+    ("SELECT xpath_string(dest, '/a') FROM flights", "foreign_files"),
     ("SELECT map(dest) FROM flights", "sql_syntax"),
     ("SELECT from_xml(dest, 'a INT', map('rowValidationXSDPath', '/x')) FROM flights", "foreign_files"),
     ("SELECT from_json(dest, `schema_of_xml`('<a/>')) FROM flights", "foreign_files"),

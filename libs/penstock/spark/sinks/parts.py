@@ -21,14 +21,7 @@ from penstock.config.side_rules import SPECIAL_TIMES
 from penstock.control.errors import BrokenTask
 from penstock.spark.failures import reason_of
 from penstock.spark.sinks.context import require_distinct_columns
-from penstock.spark.sql_guard import (
-    FILE_OPTIONS,
-    FOREIGN_CODE,
-    FOREIGN_FILES,
-    classes_in,
-    require_expression,
-    without_files_by_name,
-)
+from penstock.spark.sql_guard import classes_in, foreign_in, require_expression, without_files_by_name
 
 _OPERATOR = re.compile(r'"class":"[\w.$]*\.plans\.logical\.(\w+)"')
 _OF_ONE_ROW = {"Project", "Filter"}
@@ -96,9 +89,8 @@ def _require_one_row(part: DataFrame, field: str) -> None:
     plan: Any = part._jdf.queryExecution().analyzed()
     text = str(plan.toJSON())
     classes = classes_in(text)
-    foreign = sorted(classes & (FOREIGN_CODE | FOREIGN_FILES | _OF_THE_SESSION))
+    foreign = sorted(foreign_in(text) | classes & _OF_THE_SESSION)
     foreign += sorted(name for name in classes if name.startswith("PythonUD"))
-    foreign += [name for name in FILE_OPTIONS if name in text.lower()]
     if foreign:
         told = f"{field}: it may run no code of its own, read no file and no variable: {', '.join(foreign)}"
         raise BrokenTask(told, rule="foreign_code")
