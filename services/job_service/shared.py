@@ -3,6 +3,7 @@ commit that waits for the disk, and what the statements cost whatever they write
 
 from __future__ import annotations
 
+import random
 from collections.abc import Sequence
 from functools import partial
 
@@ -44,4 +45,4 @@ def write_together(
 
 
 def _chosen(asked: Sequence[Asked]) -> Sequence[int]:
-    return next_group([each.write for each in asked])
+    return next_group([each.write for each in asked], random.choice)

@@ -19,6 +19,7 @@ _MOST_AT_ONCE = 1_000
 PATIENCE_SECONDS = 20.0
 """Nobody waits longer for an answer. What such a caller asked for is not done any more: a report would count as news of
 a container that may have ended long ago."""
+_TOO_LATE = "the job store was away for too long"
 Request = TypeVar("Request")
 Answer = TypeVar("Answer")
 
@@ -75,6 +76,8 @@ class BatchDesk(Generic[Request, Answer]):
             asked = self._taken()
             if not self._waiting:
                 self._hurry.clear()
+            if not asked:
+                continue
             try:
                 found = await self._thread.run(self._answer_all, [call.request for call in asked])
             except Exception as error:  # noqa: BLE001 -- each caller raises it
@@ -85,13 +88,18 @@ class BatchDesk(Generic[Request, Answer]):
                     call.answer.set_result(each)
 
     def _taken(self) -> list[_Call[Request, Answer]]:
-        """The calls of the next batch, which wait no more. Those that have waited for too long are not among them."""
-        chosen = set(self._choose([call.request for call in self._waiting]))
-        batch = [call for position, call in enumerate(self._waiting) if position in chosen]
-        self._waiting = [call for position, call in enumerate(self._waiting) if position not in chosen]
+        """The calls of the next batch, which wait no more. Whoever has waited for too long, or has gone, waits no more
+        either, and is in none."""
         oldest = asyncio.get_running_loop().time() - PATIENCE_SECONDS
-        _fail([call for call in batch if call.asked_at < oldest], Unavailable("the job store was away for too long"))
-        return [call for call in batch if call.asked_at >= oldest]
+        _fail([call for call in self._waiting if call.asked_at < oldest], Unavailable(_TOO_LATE))
+        waiting = [call for call in self._waiting if not call.answer.done()]
+        try:
+            chosen = set(self._choose([call.request for call in waiting])) if waiting else set()
+        except Exception as error:  # noqa: BLE001 -- each caller raises it: nobody would serve them
+            _fail(waiting, error)
+            waiting, chosen = [], set()
+        self._waiting = [call for position, call in enumerate(waiting) if position not in chosen]
+        return [call for position, call in enumerate(waiting) if position in chosen]
 
     async def _gather(self) -> None:
         """Until a call comes that must not wait, or it is time."""

@@ -112,3 +112,45 @@ def test_calls_that_are_not_chosen_are_in_a_later_batch_in_their_order() -> None
 
     assert asyncio.run(run()) == ["A0", "A1", "B1", "A2", "C1", "A3", "B2"]
     assert done == [["a0"], ["a1", "b1", "c1"], ["a2", "b2"], ["a3"]]
+
+
+def test_all_who_have_waited_for_too_long_are_told_at_once_and_who_has_gone_is_not_served(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """1. The first call is under way. 2. Three wait, one batch each; one of them is cancelled. 3. Time passes."""
+    let_go, done = threading.Event(), list[list[str]]()
+
+    async def run() -> list[str | BaseException]:
+        loop, begun = asyncio.get_running_loop(), asyncio.Event()
+
+        def answer_all(requests: Sequence[str]) -> Sequence[str]:
+            done.append(list(requests))
+            loop.call_soon_threadsafe(begun.set)
+            assert let_go.wait(10.0)
+            return requests
+
+        desk = BatchDesk(answer_all, choose=lambda requests: [0])
+        asked = [asyncio.create_task(desk.answer(name)) for name in ("first", "gone", "late", "later")]
+        await begun.wait()
+        asked[1].cancel()
+        now = loop.time()
+        monkeypatch.setattr(loop, "time", lambda: now + batches.PATIENCE_SECONDS + 1.0)
+        loop.call_soon(let_go.set)
+        return await asyncio.gather(*asked, return_exceptions=True)
+
+    first, gone, late, later = asyncio.run(run())
+    assert (first, done) == ("first", [["first"]])
+    assert isinstance(gone, asyncio.CancelledError)
+    assert (type(late), type(later)) == (Unavailable, Unavailable)
+
+
+def test_an_error_of_the_choice_is_told_to_all_who_wait() -> None:
+    def choose(requests: Sequence[str]) -> Sequence[int]:
+        raise KeyError(requests[0])
+
+    async def run() -> list[str | BaseException]:
+        desk = BatchDesk(lambda requests: requests, choose=choose)
+        asked = (desk.answer(name) for name in "ab")
+        return await asyncio.wait_for(asyncio.gather(*asked, return_exceptions=True), 10.0)
+
+    assert [type(each) for each in asyncio.run(run())] == [KeyError, KeyError]
