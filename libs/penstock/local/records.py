@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
@@ -21,6 +22,7 @@ from penstock.spark.delivery import CheckedProducer
 from penstock.spark.inputs.key_hash import HASHES
 
 KeyFunction = Literal["kafka", "crc32"]
+_OBEYED = re.compile("[\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 _ANY_PARTITION = -1
 _FLUSH_S = 30.0
 # Readers wait so long for a transaction that its producer has left. Brokers allow 15 minutes at most by default.
@@ -191,7 +193,7 @@ def value_line(message: Message, *, as_base64: bool = False) -> str:
     `produce` takes, empty without a value."""
     if as_base64:
         return _base64(message.value()) or ""
-    return orjson.dumps(_json(message.value())).decode()
+    return _line(_json(message.value()))
 
 
 def record_line(message: Message, *, as_base64: bool = False) -> str:
@@ -199,9 +201,12 @@ def record_line(message: Message, *, as_base64: bool = False) -> str:
     headers = {name: _text(value) for name, value in list(message.headers() or ())}
     facts = {"partition": message.partition(), "offset": message.offset(), "timestamp": message.timestamp()[1]}
     key, value = (_base64, _base64) if as_base64 else (_text, _json)
-    return orjson.dumps(
-        {**facts, "key": key(message.key()), "headers": headers, "value": value(message.value())}
-    ).decode()
+    return _line({**facts, "key": key(message.key()), "headers": headers, "value": value(message.value())})
+
+
+def _line(value: Any) -> str:
+    """JSON with what a terminal would obey, or show in another order, as escapes: they can only be in texts."""
+    return _OBEYED.sub(lambda each: f"\\u{ord(each[0]):04x}", orjson.dumps(value).decode())
 
 
 def _base64(value: str | bytes | None) -> str | None:
@@ -217,7 +222,7 @@ def _json(value: str | bytes | None) -> Any:
     except orjson.JSONDecodeError:
         return text
     # In JSON a line ends only between values.
-    return orjson.Fragment(" ".join(str(text).split("\n")).strip())
+    return orjson.Fragment(" ".join(re.split("[\r\n]", str(text))).strip())
 
 
 def _text(value: str | bytes | None) -> str | None:

@@ -77,6 +77,17 @@ def test_a_value_that_is_no_json_is_printed_as_a_text() -> None:
     assert value_line(cast(Message, message)) == "null"
 
 
+def test_what_a_terminal_would_obey_is_an_escape() -> None:
+    text = '{"real": "a\u009b2J\u202eb\x7f",\r"b": 1}'
+    message = SimpleNamespace(
+        value=text.encode, key=lambda: "\u009bk".encode(), headers=lambda: [], partition=lambda: 0, offset=lambda: 0
+    )
+    message.timestamp = lambda: (1, 3)
+    for line in (value_line(cast(Message, message)), record_line(cast(Message, message))):
+        assert line.isprintable()
+    assert json.loads(value_line(cast(Message, message))) == json.loads(text)
+
+
 def test_a_key_has_the_partition_of_its_function() -> None:
     """As the Java client and librdkafka's default place it among 100."""
     assert partition_of(b"SFO", "kafka", 100) == 14
