@@ -60,9 +60,10 @@ def test_the_first_batches_of_a_run_are_no_measure() -> None:
 def test_batches_of_a_host_that_warms_up_are_no_measure() -> None:
     """1. The host's first batch with rows, of any task, begins at 10 s. 2. Another task begins at 20 s; its batches
     count from 40 s on. 3. On a host that is warm they count at once."""
-    first = warm_from(warm_from(None, record(5.0, 0, 0, 0.1)), record(10.0, 0, 50, 9.0))
+    idle = warm_from(None, record(5.0, 0, 0, 0.1), START + 6.0)
+    first = warm_from(idle, record(10.0, 0, 50, 9.0), START + 19.5)
     assert first == START + 40.0
-    assert warm_from(first, record(19.0, 1, 50, 1.0)) == first
+    assert warm_from(first, record(19.0, 1, 50, 1.0), START + 20.5) == first
     steady = [(5.0 * n, n, 100, 1.0) for n in range(4, 9)]
     for seen, cold_host, warm_host in ((steady[:-1], None, 100.0), (steady, 100.0, 100.0)):
         for warm_at, expected in ((first, cold_host), (None, warm_host)):
@@ -124,3 +125,66 @@ def test_late_rows_are_those_of_the_last_minute_and_unknown_without_state() -> N
         found = with_batch(found, record(2.0 * n, 2 * n, 10, 0.1) | late, START + 2.0 * n + 0.1)
     assert work(found, START + 178.1).late_rows_per_second == pytest.approx(6.0, rel=0.05)
     assert work(after((0.0, 0, 30, 0.5)), START + 1.0).late_rows_per_second is None
+
+
+def test_a_clock_that_goes_back_begins_anew() -> None:
+    """A batch a second, and the clock goes back by an hour, or by 2.5 s. 1. Before the next batch
+    the rates by the clock are unknown. 2. From it on they are those of the new batches. 3. The task stays warm."""
+    late = {"stateOperators": [{"numRowsDroppedByWatermark": 6}]}
+    for back in (3600.0, 2.5):
+        found: Batches | None = None
+        for n in range(100):
+            found = with_batch(found, record(1.0 * n, n, 100, 0.5) | late, START + n + 0.5)
+        assert rates(found, START + 99.6 - back) == Rates(None, None)
+        assert work(found, START + 99.6 - back) == Work(None, None)
+        for n in range(100, 220):
+            at = n - back
+            found = with_batch(found, record(at, n, 100, 0.5) | late, START + at + 0.5)
+            assert rates(found, START + at + 0.5) == (pytest.approx(150, abs=51), 200.0)
+            assert work(found, START + at + 0.5).late_rows_per_second == pytest.approx(9, abs=3.1)
+        assert rates(found, START + 219.5 - back) == approx(100.0, 200.0)
+        assert work(found, START + 219.5 - back) == (pytest.approx(0.5, rel=0.02), pytest.approx(6.0, rel=0.02))
+
+
+def test_a_batch_in_which_the_clock_goes_back_says_nothing_of_the_rates() -> None:
+    """Spark tells its begin by the old clock. The next batch begins anew."""
+    steady = after(*[(1.0 * n, n, 100, 0.5) for n in range(10)])
+    spans = with_batch(steady, record(10.0, 10, 100, 0.0), START + 10.5 - 3600)
+    assert rates(spans, START + 10.5 - 3600) == Rates(None, None)
+    then = with_batch(spans, record(11.0 - 3600, 11, 100, 0.5), START + 11.5 - 3600)
+    assert rates(then, START + 12.0 - 3600) == approx(100.0, 200.0)
+
+
+def test_a_batch_that_is_seen_late_shows_by_its_end_that_the_clock_went_back() -> None:
+    steady = after(*[(1.0 * n, n, 100, 0.5) for n in range(10)])
+    late = with_batch(steady, record(5.0, 10, 100, 0.5), START + 10.0)
+    assert rates(late, START + 10.0) == approx(20.0, 200.0)
+
+
+def test_batches_missed_before_the_clock_went_back_count_no_more() -> None:
+    """Ten batches a second of 5 rows, one of which is seen each second."""
+    quick = after(*[(1.0 * n, 10 * n, 5, 0.1) for n in range(61)], (-3600.0, 610, 5, 0.1))
+    assert rates(quick, START + 0.1 - 3600) == approx(50.0, 50.0)
+
+
+def test_a_small_step_back_shows_no_more_rows_than_the_task_works() -> None:
+    """The clock is set back by less than a second, right after the first batch."""
+    stepped = after((0.0, 0, 100, 0.5), (-0.3, 1, 100, 0.5))
+    assert rates(stepped, START + 0.2).input_rows_per_second == pytest.approx(200.0)
+    assert work(stepped, START + 0.2).busy_share == 1.0
+
+
+def test_a_host_that_began_with_a_clock_ahead_is_warm_half_a_minute_after_that_is_mended() -> None:
+    """1. The first batch of the host comes with a clock an hour ahead. 2. The clock is right, a batch a second: they
+    count from the first that begins half a minute later on. 3. A host that is warm for long is so again as soon."""
+    warm_at = warm_from(None, record(3600.0, 0, 50, 1.0), START + 3601.0)
+    assert warm_at == START + 3630.0
+    known = []
+    found: Batches | None = None
+    for n in range(40):
+        warm_at = warm_from(warm_at, record(1.0 * n, n, 100, 0.5), START + n + 0.5)
+        found = with_batch(found, record(1.0 * n, n, 100, 0.5), START + n + 0.5, warm_from=warm_at)
+        known.append(rates(found, START + n + 0.5).processed_rows_per_second)
+    assert known == [None] * 31 + [200.0] * 9
+    assert warm_from(START, record(0.0, 0, 0, 0.0), START - 7200.0) == START - 7170.0
+    assert warm_from(None, record(3600.0, 0, 50, 0.0), START) == START + 30.0

@@ -10,6 +10,7 @@ import pytest
 
 from penstock.model.reports import TaskProgress
 from penstock.spark.measure.unread import Seen, oldest_at_most, unread_since, with_newest, with_open_newest
+from penstock.tasks.lag import lag_of
 
 START = 1_000_000.0
 Offsets = dict[str, dict[str, int]]
@@ -35,8 +36,9 @@ def after(*records: dict[str, Any]) -> Seen:
 
 
 def at_most(*records: dict[str, Any], now: float) -> float | None:
-    since = unread_since(after(*records), records[-1])
-    return oldest_at_most(TaskProgress(backlog_records=9), since, START + now).oldest_unread_at_most_seconds
+    seen = after(*records)
+    since = unread_since(seen, records[-1])
+    return oldest_at_most(TaskProgress(backlog_records=9), seen, since, START + now).oldest_unread_at_most_seconds
 
 
 def test_records_beyond_the_newest_offset_of_a_moment_came_after_it() -> None:
@@ -83,6 +85,18 @@ def test_offsets_or_clocks_that_went_back_begin_anew() -> None:
     assert at_most(of_one(100, 50, 50), of_one(10, 50, 60), now=12) is None
 
 
+def test_an_age_is_unknown_after_the_clock_went_back() -> None:
+    """A clock that is set back by ten minutes makes no record young. 1. Before all samples. 2. After the oldest of
+    them, which has the age, and before the newest. 3. What was told before is taken back, and stays so."""
+    story = [of_one(0, 50, 50), of_one(700, 100, 1050)]
+    assert at_most(*story, now=701) == 701.0
+    assert [at_most(*story, now=now) for now in (-600, 101)] == [None, None]
+    told = TaskProgress(backlog_records=10_000, processed_rows_per_second=10.0, oldest_unread_at_most_seconds=5.0)
+    unknown = oldest_at_most(told, (), START + 10, START)
+    assert lag_of(unknown.backlog_records, 10.0, None, unknown.oldest_unread_at_most_seconds).seconds == 1000.0
+    assert oldest_at_most(unknown, (), START + 10, START) is unknown
+
+
 def test_a_day_of_samples_is_few_and_a_quarter_off_at_most() -> None:
     """A row a second comes, for two days, and none of the last `unread` ones is read."""
     seen: Seen = ()
@@ -99,9 +113,9 @@ def test_a_day_of_samples_is_few_and_a_quarter_off_at_most() -> None:
 def test_what_waits_for_the_next_batch_grows_older_and_nothing_else_changes() -> None:
     """The next batch is minutes away. What has nothing to read is told once: reports are many."""
     told = TaskProgress(backlog_records=900, oldest_unread_at_most_seconds=5.0)
-    assert oldest_at_most(told, START, START + 300.0).oldest_unread_at_most_seconds == 300.0
-    assert oldest_at_most(told, None, START + 300.0).oldest_unread_at_most_seconds is None
+    assert oldest_at_most(told, (), START, START + 300.0).oldest_unread_at_most_seconds == 300.0
+    assert oldest_at_most(told, (), None, START + 300.0).oldest_unread_at_most_seconds is None
     idle = TaskProgress(backlog_records=0, oldest_unread_at_most_seconds=5.0)
-    assert oldest_at_most(idle, START, START + 300.0) is idle
+    assert oldest_at_most(idle, (), START, START + 300.0) is idle
     unknown = TaskProgress(backlog_records=900)
-    assert oldest_at_most(unknown, None, START) is unknown
+    assert oldest_at_most(unknown, (), None, START) is unknown

@@ -107,12 +107,12 @@ class TaskTable:
             if task is None or task.run_id != record["run"] or task.state is TaskState.STOPPING:
                 continue
             if "progress" in record:
-                self._warm_from = warm_from(self._warm_from, record["progress"])
+                self._warm_from = warm_from(self._warm_from, record["progress"], time())
                 _take_in(task, record["progress"], record.get("malformed"), self._warm_from)
             if "open" in record:
                 _take_in_open(task, record["open"])
             if task.progress is not None:
-                task.progress = unread.oldest_at_most(task.progress, task.unread_since, time())
+                task.progress = unread.oldest_at_most(task.progress, task.newest, task.unread_since, time())
             can_be_cut = self._levels.can_be_cut(task)
             quiet = None if can_be_cut is None else record.get("quiet")
             task.progress = with_quiet(task.progress, task.spec, quiet, says_watermark=can_be_cut is True)

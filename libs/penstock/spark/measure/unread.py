@@ -52,14 +52,15 @@ def unread_since(seen: Seen, record: Mapping[str, Any], *, read: str = "endOffse
     return next(known, None)
 
 
-def oldest_at_most(progress: TaskProgress, since: float | None, now: float) -> TaskProgress:
+def oldest_at_most(progress: TaskProgress, seen: Seen, since: float | None, now: float) -> TaskProgress:
     """The progress with the greatest age of an unread record, which grows until the next batch; it is the same object
-    where that is told already, or nothing is unread."""
-    if since is None and progress.oldest_unread_at_most_seconds is None:
+    where that is told already, or nothing is unread. The age is unknown if `now` is before a sample or `since`: the
+    clock went back."""
+    age = None if since is None or now < max([since, *(each.at for each in seen)]) else round(now - since, 3)
+    if age is None and progress.oldest_unread_at_most_seconds is None:
         return progress
     if progress.oldest_unread_at_most_seconds is not None and progress.backlog_records == 0:
         return progress
-    age = None if since is None else round(max(0.0, now - since), 3)
     return progress.model_copy(update={"oldest_unread_at_most_seconds": age})
 
 
