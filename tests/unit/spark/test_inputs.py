@@ -64,6 +64,11 @@ def test_too_few_keys_tell_nothing() -> None:
         ("crc32", sampled("kafka"), "set key_function to kafka"),
         ("kafka", sampled("kafka", columns=False), "the column k does not have the bytes of the record's key"),
         ("kafka", [SampledKey(0, key, key) for key in KEYS], "none of kafka, crc32 gives"),
+        (
+            "kafka",
+            [*sampled("kafka"), SampledKey(1, None, KEYS[0], None, 17), SampledKey(2, None, KEYS[0], None, 18)],
+            "the record at partition 1, offset 17 has no key",
+        ),
     ],
 )
 def test_a_wrong_function_is_told_with_the_one_that_fits(declared: str, found: list[SampledKey], text: str) -> None:

@@ -25,12 +25,14 @@ _TIMEOUT_SECONDS = 5.0
 
 
 class SampledKey(NamedTuple):
-    """A record's key and value. `column`: the bytes of the key column, or None if the value does not show them."""
+    """A record's key and value. `column`: the bytes of the key column, or None if the value does not show them.
+    `offset`: None where it does not matter."""
 
     partition: int
     key: bytes | None
     column: bytes | None
     value: bytes | None = None
+    offset: int | None = None
 
 
 def key_function_problem(
@@ -106,6 +108,13 @@ def _remedy(source: Input, found: Sequence[SampledKey], columns: Sequence[Placed
     if other is not None:
         return _use(other)
     function = _fitting(_distinct((each.partition, each.key) for each in found), source.key_groups)
+    keyless = next((each for each in found if each.key is None and each.column is not None), None)
+    if function is not None and keyless is not None and _fits_by_column(function, found, source.key_groups):
+        return (
+            f"the record at partition {keyless.partition}, offset {keyless.offset} has no key, so its partition says "
+            "nothing. Have its producer send keys and make the topic again without it; "
+            "or set key_function to none and put a shuffle job before a query that keeps state"
+        )
     if function is not None:
         return (
             f"{function} gives the partition of all record keys, but the column {source.key_columns[0]} does not "
@@ -116,6 +125,12 @@ def _remedy(source: Input, found: Sequence[SampledKey], columns: Sequence[Placed
         f"none of {', '.join(HASHES)} gives the partition of all of them. Set key_function to none, and put a shuffle "
         "job before a query that keeps state"
     )
+
+
+def _fits_by_column(function: str, found: Sequence[SampledKey], partitions: int) -> bool:
+    """Whether all records with a key are where the function puts the value of their key column."""
+    keys = _column_keys([each for each in found if each.key is not None])
+    return fits(function, keys, partitions) == len(keys)
 
 
 def _distinct(keys: Iterable[tuple[int, bytes | None]]) -> list[PlacedKey]:
@@ -183,7 +198,7 @@ def _sampled(source: Input, record: Message) -> SampledKey:
     key, value = (each.encode() if isinstance(each, str) else each for each in (record.key(), record.value()))
     partition = record.partition()
     assert partition is not None
-    return SampledKey(partition, key, key_in(source, value), value)
+    return SampledKey(partition, key, key_in(source, value), value, record.offset())
 
 
 def key_in(source: Input, value: bytes | None) -> bytes | None:
