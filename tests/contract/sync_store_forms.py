@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import orjson
@@ -22,7 +23,7 @@ from services.state_syncer.decide.progress import Restore
 from services.state_syncer.decide.view import JobView, SyncRecord
 from services.state_syncer.store.port import Batch, SyncStore
 from services.state_syncer.store.states import SyncWrite
-from tests.support.memory.store import LeaseEntry, MemoryStore, ReportEntry
+from tests.support.memory.store import BEGIN, LeaseEntry, MemoryStore, ReportEntry
 from tests.support.memory.sync import MemorySyncStore
 from tests.support.state_syncer.cell import Cell
 from tests.support.store import jobs
@@ -131,9 +132,18 @@ class PostgresForm:
         )
 
     def silence(self, container: str, seconds: float) -> None:
-        """The container reported last so long ago."""
+        """The container reported last so long ago, and its last heartbeat is as old."""
         self._do(
             "UPDATE reports SET reported_at = now() - make_interval(secs => :seconds) WHERE container = :container",
+            seconds=seconds,
+            container=container,
+        )
+        self.heartbeat(container, seconds)
+
+    def heartbeat(self, container: str, seconds: float) -> None:
+        """The newest heartbeat that the Shard Manager wrote is so old."""
+        self._do(
+            "UPDATE containers SET heartbeat_at = now() - make_interval(secs => :seconds) WHERE name = :container",
             seconds=seconds,
             container=container,
         )
@@ -164,6 +174,7 @@ class MemoryForm:
         self.memory.members[name] = Member(
             name, "life-1", "http://x", "r", 1.0, 1, 1, state == "live", labels={"disk": "ssd"}
         )
+        self.heartbeat(name, 0.0)
 
     def report(self, container: str, commit: int, *jobs: str) -> None:
         self.memory.reports[container] = ReportEntry("life-1", commit)
@@ -236,6 +247,10 @@ class MemoryForm:
     def silence(self, container: str, seconds: float) -> None:
         told = self.memory.reports[container]
         self.memory.reports[container] = replace(told, reported_at=self.memory.now() - seconds)
+        self.heartbeat(container, seconds)
+
+    def heartbeat(self, container: str, seconds: float) -> None:
+        self.memory.heard_at[container] = BEGIN + timedelta(seconds=self.memory.now() - seconds)
 
     def cancel_restore(self, job: str) -> None:
         del self.memory.restores[job]

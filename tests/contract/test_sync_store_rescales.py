@@ -104,8 +104,9 @@ def test_the_order_to_read_on_is_read_with_what_tasks_answer(form: Any) -> None:
 
 
 def test_where_the_tasks_of_a_job_are_before_and_after_the_order_to_take_no_more_rows(form: Any) -> None:
-    """1. State is copied, and all tasks run. 2. One starts anew; its container falls silent, and is lost. 3. It runs
-    elsewhere. 4. The same is known of tasks that take no more rows. A host that is silent is in a batch."""
+    """1. State is copied, and all tasks run. 2. No reports are taken: nobody is silent, and it is unknown what
+    runs. 3. One starts anew; its container falls silent, and is lost. 4. It runs elsewhere. 5. The same is known of
+    tasks that take no more rows. A host that is silent is in a batch."""
     form.layer("j", "base", make_layer())
     for name in "ab":
         form.container(name)
@@ -116,7 +117,15 @@ def test_where_the_tasks_of_a_job_are_before_and_after_the_order_to_take_no_more
     form.report_task("a", told(0, TaskState.RUNNING))
     form.report_task("b", told(1, TaskState.RUNNING))
     assert view(form).where == ALL_RUN
-    form.report("b", 1)
+    for name in "ab":
+        form.silence(name, 20.0)
+    away = view(form).where
+    assert [(each.container, round(each.seconds)) for each in away.unheard] == [("a", 20), ("b", 20)]
+    assert (away.all_run, away.are_lost, away.are_only_unheard) == (False, False, True)
+    for name in "ab":
+        form.report(name, 1)
+        form.heartbeat(name, 0.0)
+    form.report_task("a", told(0, TaskState.RUNNING))
     form.report_task("b", told(1, TaskState.STARTING))
     assert view(form).where == Whereabouts(changing=(Changing(1, "b", TaskState.STARTING),))
     form.silence("b", 13.0)

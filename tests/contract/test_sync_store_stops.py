@@ -71,18 +71,45 @@ def test_what_a_lost_container_ran_is_gone_and_a_container_unheard_of_is_not(for
 
 
 def test_a_container_that_has_yet_to_say_that_tasks_are_gone_may_be_silent(form: Any) -> None:
-    """1. a has a task of a job that stops, and has reported lately. 2. It is silent. 3. It reports, and has applied the
-    stop; later it is silent again."""
+    """1. a has a task of a job that stops, and has reported lately. 2. It is silent, and b reports. 3. Both report, and
+    have applied the stop; later a is silent again."""
     form.layer("j", "base", make_layer())
     form.delete("j")
     stop = write(form, commits=[commit(stopping=True)])
-    form.container("a")
+    for name in ("a", "b"):
+        form.container(name)
+        form.report(name, stop - 1)
     form.own("a")
     form.report("a", stop - 1, "j")
     assert view(form).silent == ()
     form.silence("a", 13.0)
     (silent,) = view(form).silent
     assert (silent.container, round(silent.seconds)) == ("a", 13)
+    form.report("b", stop)
     form.report("a", stop)
     form.silence("a", 13.0)
     assert (view(form).silent, view(form).presence) == ((), Presence.ABSENT)
+
+
+def test_nobody_is_silent_while_reports_are_not_taken(form: Any) -> None:
+    """1. The store was away: reports and heartbeats of a and b are old. 2. b is the first to report again. 3. Its
+    heartbeat is written: a may be dead. 4. So is one of a: only its reports are missing."""
+    form.layer("j", "base", make_layer())
+    form.delete("j")
+    stop = write(form, commits=[commit(stopping=True)])
+    for name in ("a", "b"):
+        form.container(name)
+        form.report(name, stop - 1)
+    form.own("a")
+    form.report("a", stop - 1, "j")
+    for name in ("a", "b"):
+        form.silence(name, 20.0)
+    found = [view(form).silent]
+    form.report("b", stop)
+    found.append(view(form).silent)
+    form.heartbeat("b", 1.0)
+    found.append(view(form).silent)
+    form.heartbeat("a", 12.0)
+    found.append(view(form).silent)
+    assert [[each.container for each in silent] for silent in found] == [[], [], ["a"], []]
+    assert view(form).presence is Presence.PRESENT

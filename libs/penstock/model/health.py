@@ -3,8 +3,8 @@
 The facts are rows of the store (`penstock.store.health`). A fact that is unknown is None. It never makes a job
 healthy.
 
-A container is silent when it has not reported for `SILENT`. This is only shown: who runs a task, and who may take it
-over, follows the leases.
+A container is silent when it has not reported for `SILENT`. This is shown, and the State Syncer takes rescales back by
+it. Who runs a task, and who may take it over, follows the leases.
 """
 
 from __future__ import annotations

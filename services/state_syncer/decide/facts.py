@@ -24,7 +24,8 @@ LONGEST_SECONDS = {
 }
 
 AWAITED_SECONDS = 600.0
-"""How long a copy of the state waits for tasks that do not run. Later steps have a limit of their own."""
+"""How long a copy of the state waits for tasks that do not run. Later steps have a limit of their own. Reports that do
+not arrive are no evidence that a task does not run: they are awaited for as long as the step may take."""
 
 
 class Fact(StrEnum):
@@ -96,7 +97,7 @@ def _copied(view: JobView, progress: Progress, now: datetime) -> Fact:
         return found
     if where.all_run or found is Fact.UNANSWERED:
         return Fact.LATE if found in (Fact.UNASKED, Fact.UNANSWERED) and _is_late(plan, now) else found
-    if plan.seconds_spent(now) >= AWAITED_SECONDS:
+    if plan.seconds_spent(now) >= (LONGEST_SECONDS[Step.COPY] if where.are_only_unheard else AWAITED_SECONDS):
         return Fact.STRANDED
     return Fact.OUT_OF_DATE if found is Fact.DONE and where.are_lost else Fact.AWAITED
 

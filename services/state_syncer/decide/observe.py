@@ -9,16 +9,25 @@
   a shard later, and have old specs. So the stop is first written down as `unasked_stop`. Whoever gets a shard after
   that starts its tasks only from specs that are at least as new as this commit.
 - Anything else is unknown: an owner that has not reported since, or one that only the assignment or a task's row names.
+
+A live container that has not reported for `SILENT` is silent or unheard. In both cases it is unknown what it runs.
+
+- It is silent when `penstock.model.health` counts it as lost: others report, and its heartbeats ended with its reports.
+  A heartbeat of another container must also have come since its next report was due. It is written some seconds later,
+  so it can take 15 s more until the container counts as silent.
+- Otherwise it is unheard: it sends heartbeats, or the store or the Task Service was away, so that nobody reports. A
+  container that is alone is never silent.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from enum import Enum
 from typing import NamedTuple
 
-from penstock.model.health import SILENT
+from penstock.model.health import SILENT, Heard, Moment, heard
 from penstock.tasks.shards import Sharding
 from penstock.tasks.spec import task_id
 
@@ -39,7 +48,7 @@ class Presence(Enum):
 class Sighting(NamedTuple):
     """A container and its newest report; `applied_commit` is the commit that the report was made after.
 
-    `report_seconds`: how old that report is; None without one.
+    `reported_at`: when that report came; None without one. `alive_at`: as `penstock.model.health` has it.
     """
 
     container: str
@@ -47,17 +56,28 @@ class Sighting(NamedTuple):
     live: bool
     reported_incarnation: str | None
     applied_commit: int | None
-    report_seconds: float | None = None
+    reported_at: datetime | None = None
+    alive_at: datetime | None = None
 
 
 class Silent(NamedTuple):
-    """A container that has not reported for so long that it is unknown what it runs."""
+    """A container that has not reported for so long, while others did, that it may be dead."""
 
     container: str
     seconds: float
 
     def __str__(self) -> str:
         return f"{self.container} has not reported for {self.seconds:,.0f} s"
+
+
+class Unheard(NamedTuple):
+    """A container whose reports do not arrive. Nothing says that it is dead: it lives, or nobody's reports arrive."""
+
+    container: str
+    seconds: float
+
+    def __str__(self) -> str:
+        return f"reports of {self.container} have not arrived for {self.seconds:,.0f} s"
 
 
 class JobsTasks(NamedTuple):
@@ -100,7 +120,8 @@ class ClusterView:
     `reporting`: live ones with a report of their present incarnation. `lost`: failed over. `applied_commit`: the newest
     commit that every live container has applied. None while one has not reported, or owns shards but is not listed.
     `applied`: the newest commit that each live one has applied; None: it has not reported in its present incarnation.
-    `silent`: live ones that have not reported for so long, in seconds, that it is unknown what they run.
+    `silent`, `unheard`: live ones that have not reported for so long, in seconds, that it is unknown what they run.
+    The silent ones may be dead; of the unheard ones nothing says so.
     """
 
     reporting: frozenset[str]
@@ -109,6 +130,7 @@ class ClusterView:
     applied: Mapping[str, int | None] = field(default_factory=dict)
     assignment: Assignment = NO_ASSIGNMENT
     silent: Mapping[str, float] = field(default_factory=dict)
+    unheard: Mapping[str, float] = field(default_factory=dict)
 
     def everyone_knows(self, commit_number: int) -> bool:
         """Whether every live container has applied a commit."""
@@ -148,12 +170,13 @@ class ClusterView:
 NO_CONTAINERS_APPLIED = 2**63 - 1
 
 
-def survey(sightings: Iterable[Sighting], assignment: Assignment) -> ClusterView:
+def survey(sightings: Iterable[Sighting], assignment: Assignment, moment: Moment) -> ClusterView:
     """The cluster's view, by what was seen of the containers and by the stored assignment of the same moment."""
     seen = tuple(sightings)
     applied = {sighting.container: _applied(sighting) for sighting in seen if sighting.live}
     known = {container: commit for container, commit in applied.items() if commit is not None}
-    reported = {each.container: each.report_seconds or 0.0 for each in seen if each.container in known}
+    alive_at = max((each.alive_at for each in seen if each.live and each.alive_at is not None), default=None)
+    late = {each: _heard(each, alive_at, moment) for each in seen if each.container in known}
     owners = {owner for owner in assignment.owners.values() if owner is not None}
     complete = len(known) == len(applied) and {sighting.container for sighting in seen}.issuperset(owners)
     return ClusterView(
@@ -162,8 +185,31 @@ def survey(sightings: Iterable[Sighting], assignment: Assignment) -> ClusterView
         applied_commit=min(known.values(), default=NO_CONTAINERS_APPLIED) if complete else None,
         applied=applied,
         assignment=assignment,
-        silent={name: seconds for name, seconds in reported.items() if seconds > SILENT.total_seconds()},
+        silent={each.container: _silence(each, moment) for each, how in late.items() if how is Heard.LOST},
+        unheard={each.container: _silence(each, moment) for each, how in late.items() if how is Heard.UNKNOWN},
     )
+
+
+class _Report(NamedTuple):
+    reported_at: datetime
+    alive_at: datetime | None
+    failed_over: bool = False
+
+
+def _heard(container: Sighting, alive_at: datetime | None, moment: Moment) -> Heard:
+    """What the last report of a live container is worth. `alive_at`: the newest heartbeat of any.
+
+    When the store comes back, some container is the first to report. Heartbeats are then as old as the other reports.
+    """
+    if container.reported_at is None:
+        return Heard.PRESENT
+    found = heard(_Report(container.reported_at, container.alive_at), moment)
+    others_live = alive_at is not None and alive_at > container.reported_at + SILENT
+    return Heard.UNKNOWN if found is Heard.LOST and not others_live else found
+
+
+def _silence(container: Sighting, moment: Moment) -> float:
+    return 0.0 if container.reported_at is None else (moment.now - container.reported_at).total_seconds()
 
 
 def _applied(sighting: Sighting) -> int | None:

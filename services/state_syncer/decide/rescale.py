@@ -350,13 +350,23 @@ def _too_far(view: JobView, plan: Plan, now: datetime) -> str:
     return f"{told}; rescale_within_seconds allows more"
 
 
+def _detour(view: JobView) -> str:
+    """How a job is changed that has a task which no container can run: no task of a stopped job is waited for."""
+    if not view.where.missing:
+        return ""
+    return (
+        f"; if no container can run them, `penstock jobs stop {view.job} --wait`, change the job,"
+        f" `penstock jobs start {view.job}`"
+    )
+
+
 def _failure(view: JobView, progress: Progress, found: Fact, why: str = "") -> Fail:
     plan = progress.plan
     is_on = plan.container and plan.step not in QUIESCED_STEPS
     told = [f"step {plan.step.value}", *([f"on {plan.container}"] if is_on and found is not Fact.STRANDED else [])]
     match progress.outcome:
         case _ if found is Fact.STRANDED:
-            said = f": {view.where}"
+            said = f": {view.where}{_detour(view)}"
         case _ if found is Fact.UNKNOWN:
             said = f": {'; '.join(map(str, view.silent))}"
         case Failed(reason) | Lost(reason):

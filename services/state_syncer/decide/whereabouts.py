@@ -7,11 +7,11 @@ to start.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from penstock.model.reports import TaskState
-from services.state_syncer.decide.observe import ClusterView, JobsTasks, Silent
+from services.state_syncer.decide.observe import ClusterView, JobsTasks, Silent, Unheard
 
 AWAITED_CRASHES = 3
 """A task that crashed fewer times in a row starts again within seconds."""
@@ -63,13 +63,14 @@ class Changing(NamedTuple):
 
 
 class Whereabouts(NamedTuple):
-    """The tasks of a job that are not known to run and are expected to run soon. `silent`: containers that have tasks
-    of the job, or are to have. `crashed`: numbers of tasks."""
+    """The tasks of a job that are not known to run and are expected to run soon. `silent`, `unheard`: containers that
+    have tasks of the job, or are to have. `crashed`: numbers of tasks."""
 
     missing: tuple[Missing, ...] = ()
     silent: tuple[Silent, ...] = ()
     changing: tuple[Changing, ...] = ()
     crashed: tuple[int, ...] = ()
+    unheard: tuple[Unheard, ...] = ()
 
     @property
     def all_run(self) -> bool:
@@ -81,10 +82,17 @@ class Whereabouts(NamedTuple):
         """Whether tasks are gone, or may be, so that it may take a fail-over until they run."""
         return bool(self.missing or self.silent)
 
+    @property
+    def are_only_unheard(self) -> bool:
+        """Whether all that is awaited is reports which do not arrive."""
+        return not any(self._replace(unheard=()))
+
     def __str__(self) -> str:
         crashed = [f"task {number} has crashed and is awaited" for number in self.crashed]
         return "; ".join(
-            told for group in (self.silent, self.missing, self.changing, crashed) for told in _some(map(str, group))
+            told
+            for group in (self.silent, self.unheard, self.missing, self.changing, crashed)
+            for told in _some(map(str, group))
         )
 
 
@@ -96,9 +104,10 @@ def whereabouts(cluster: ClusterView, reported: Collection[ReportedTask], of: Jo
     present = [task for task in reported if task.container in cluster.reporting]
     return Whereabouts(
         tuple(_missing(cluster, {task.number for task in present}, of)),
-        tuple(_silent(cluster, present, of)),
+        tuple(Silent(*each) for each in _late(cluster, cluster.silent, present, of)),
         tuple(sorted(_changing(present))),
         tuple(sorted(task.number for task in present if _comes_back(task))),
+        tuple(Unheard(*each) for each in _late(cluster, cluster.unheard, present, of)),
     )
 
 
@@ -115,10 +124,13 @@ def _owner(cluster: ClusterView, of: JobsTasks, number: int) -> str | None:
         return None
 
 
-def _silent(cluster: ClusterView, present: Iterable[ReportedTask], of: JobsTasks | None) -> Iterator[Silent]:
+def _late(
+    cluster: ClusterView, late: Mapping[str, float], present: Iterable[ReportedTask], of: JobsTasks | None
+) -> Iterator[tuple[str, float]]:
+    """Those of the containers `late` that have tasks of the job, or are to have."""
     owners = cluster.owners_of(of)
-    asked = cluster.silent.keys() if owners is None else owners | {task.container for task in present}
-    yield from (Silent(name, seconds) for name, seconds in sorted(cluster.silent.items()) if name in asked)
+    asked = late.keys() if owners is None else owners | {task.container for task in present}
+    yield from ((name, seconds) for name, seconds in sorted(late.items()) if name in asked)
 
 
 def _changing(present: Iterable[ReportedTask]) -> Iterator[Changing]:

@@ -14,6 +14,7 @@ from sqlalchemy import Connection, Row, text
 from penstock.model.reports import TaskState
 from penstock.store.cluster import read_facts as read_sharding
 from penstock.store.engine import present_number
+from penstock.store.health import ALIVE_AT, read_moment
 from penstock.store.running import UNASKED_STOP
 from penstock.tasks.redistribution import SavepointName
 from penstock.tasks.rollout import SeenTask
@@ -124,10 +125,10 @@ _READ = text(
 )
 
 _READ_CONTAINERS = text(
-    """
-    SELECT c.name, c.incarnation, c.state = 'live' AS live, r.incarnation AS reported_incarnation, r.commit_number,
-        extract(epoch FROM clock_timestamp() - r.reported_at)::float AS report_seconds
-    FROM containers c LEFT JOIN reports r ON r.container = c.name
+    f"""
+    SELECT containers.name, containers.incarnation, containers.state = 'live' AS live,
+        reports.incarnation AS reported_incarnation, reports.commit_number, reports.reported_at, {ALIVE_AT} AS alive_at
+    FROM containers LEFT JOIN reports ON reports.container = containers.name
     """
 )
 _READ_OWNERS = text("SELECT shard, container FROM assignment")
@@ -349,7 +350,8 @@ def _read_cluster(connection: Connection) -> ClusterView:
     sightings = (Sighting(*row) for row in connection.execute(_READ_CONTAINERS))
     owners = {row.shard: row.container for row in connection.execute(_READ_OWNERS)}
     unasked_stop = present_number(connection, UNASKED_STOP)
-    return survey(sightings, Assignment(owners, read_sharding(connection).sharding, unasked_stop))
+    assignment = Assignment(owners, read_sharding(connection).sharding, unasked_stop)
+    return survey(sightings, assignment, read_moment(connection))
 
 
 def _read_restores(connection: Connection) -> dict[str, Restore | Unusable]:

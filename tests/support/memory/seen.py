@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from datetime import datetime, timedelta
 
-from penstock.model.health import SILENT
+from penstock.model.health import SILENT, Moment
 from penstock.model.reports import TaskProgress, TaskReport
 from penstock.store.running import UNASKED_STOP
 from penstock.tasks.ownership import Member
@@ -107,7 +107,9 @@ def _reported(store: MemoryStore, job: str) -> list[ReportedTask]:
 def _cluster(store: MemoryStore) -> ClusterView:
     owners = {shard: owner.container for shard, owner in store.owners.items()}
     assignment = Assignment(owners, store.facts.sharding, store.counters[UNASKED_STOP])
-    return survey(_sightings(store), assignment)
+    sightings = list(_sightings(store))
+    heard_at = max((each.reported_at for each in sightings if each.reported_at is not None), default=None)
+    return survey(sightings, assignment, Moment(store.wall_time(), heard_at))
 
 
 def _tasks_of(entry: RunningEntry) -> JobsTasks:
@@ -125,6 +127,27 @@ def _sightings(store: MemoryStore) -> Iterator[Sighting]:
     for member in store.members.values():
         report = store.reports.get(member.name)
         told = (None, None) if report is None else (report.incarnation, report.commit_number)
-        at = None if report is None else report.reported_at
-        seconds = None if at is None else store.now() - at
-        yield Sighting(member.name, member.incarnation, member.live, *told, seconds)
+        yield Sighting(
+            member.name,
+            member.incarnation,
+            member.live,
+            *told,
+            _reported_at(store, report),
+            _alive_at(store, member.name),
+        )
+
+
+def _reported_at(store: MemoryStore, report: ReportEntry | None) -> datetime | None:
+    if report is None:
+        return None
+    return _time(store.now() if report.reported_at is None else report.reported_at)
+
+
+def _alive_at(store: MemoryStore, name: str) -> datetime | None:
+    seconds = store.renewed_at.get(name)
+    times = (store.heard_at.get(name), None if seconds is None else _time(seconds))
+    return max((at for at in times if at is not None), default=None)
+
+
+def _time(seconds: float) -> datetime:
+    return BEGIN + timedelta(seconds=seconds)

@@ -13,10 +13,10 @@ from penstock.tasks.redistribution import CopyReport, RedistributionReport
 from services.state_syncer.decide.change import decide
 from services.state_syncer.decide.decisions import End, Poll, Record, StartRescale
 from services.state_syncer.decide.effects import effects
-from services.state_syncer.decide.observe import Presence, Silent
+from services.state_syncer.decide.observe import Presence, Silent, Unheard
 from services.state_syncer.decide.progress import Restore, Step
 from services.state_syncer.decide.rescale import NOBODY, begin_rescale
-from services.state_syncer.decide.whereabouts import Changing, Missing, Whereabouts
+from services.state_syncer.decide.whereabouts import ALL_RUN, Changing, Missing, Whereabouts
 from services.state_syncer.host_tasks.next_attempt import LiveContainer
 from services.state_syncer.host_tasks.outcomes import Done, Failed, Lost, Unanswered
 from services.state_syncer.host_tasks.plan_tasks import PlanTasks
@@ -103,6 +103,7 @@ def test_state_that_cannot_be_moved_ends_the_plan_before_anything_is_stopped() -
 
 LOST = Whereabouts(missing=(Missing(1, "b"),))
 STARTING = Whereabouts(changing=(Changing(1, "b", TaskState.STARTING),))
+UNHEARD = Whereabouts(unheard=(Unheard("a", 20.0),))
 UNASKED = plan(Step.COPY, container=None, generation=None)
 
 
@@ -119,9 +120,29 @@ def test_tasks_take_rows_until_all_of_them_run(where: Whereabouts, fields: dict[
     assert isinstance(given_up, End)
     assert (given_up.commit.config, given_up.commit.stopping, given_up.commit.quiescing) == (OLD, False, False)
     assert given_up.failure is not None
-    assert given_up.failure.detail == (
-        f"step copy_state: tasks have not run for too long: {where}; the job was never stopped"
+    detour = (
+        "; if no container can run them, `penstock jobs stop j --wait`, change the job, `penstock jobs start j`"
+        if where.missing
+        else ""
     )
+    assert given_up.failure.detail == (
+        f"step copy_state: tasks have not run for too long: {where}{detour}; the job was never stopped"
+    )
+
+
+@pytest.mark.parametrize(
+    "fields", [{"plan": UNASKED}, {"outcome": Failed("disk full")}, {"outcome": Done(CopyReport())}]
+)
+def test_reports_that_do_not_arrive_are_awaited_for_as_long_as_the_step_may_take(fields: dict[str, Any]) -> None:
+    """They do not show that a task is lost, so a copy is kept. Once they arrive the rescale goes on."""
+    job = view(Step.COPY, where=UNHEARD, **fields)
+    recorded = fields.get("plan", plan(Step.COPY))
+    for seconds in (1, 599, 601, 3599):
+        assert after(job, NOW + timedelta(seconds=seconds)) == Poll(recorded, "reports of a have not arrived for 20 s")
+    assert isinstance(after(job, NOW + timedelta(hours=1)), End)
+    assert isinstance(after(replace(job, where=ALL_RUN), NOW + timedelta(seconds=601)), Record)
+    lost = replace(job, where=UNHEARD._replace(missing=LOST.missing))
+    assert isinstance(after(lost, NOW + timedelta(seconds=601)), End), "that a task is missing is known"
 
 
 def test_a_copy_goes_on_while_a_task_is_lost_and_is_made_again_once_it_runs() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from penstock.model.reports import TaskState
 from services.state_syncer.decide.decisions import End, Poll, Record
-from services.state_syncer.decide.observe import Silent
+from services.state_syncer.decide.observe import Silent, Unheard
 from services.state_syncer.decide.progress import STEPS, Plan, Step
 from services.state_syncer.decide.quiet import Behind, Quiet, Unread
 from services.state_syncer.decide.whereabouts import ALL_RUN, Changing, Missing, Whereabouts
@@ -108,6 +108,7 @@ def test_both_orders_share_the_time_that_users_give(within: float | None, late: 
     [
         pytest.param(Whereabouts(missing=(Missing(1, "b"),)), id="its container was lost"),
         pytest.param(Whereabouts(silent=(Silent("a", 13.0),)), id="its container may be lost"),
+        pytest.param(Whereabouts(unheard=(Unheard("a", 13.0),)), id="no reports of its container arrive"),
         pytest.param(Whereabouts(crashed=(1,)), id="its host crashed"),
         pytest.param(Whereabouts(changing=(Changing(1, "b", TaskState.STARTING),)), id="it starts"),
     ],

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
+
 import pytest
 
+from penstock.model.health import Moment
 from penstock.tasks.shards import Sharding, shard_of
 from penstock.tasks.spec import task_id
 from services.state_syncer.decide.observe import (
@@ -21,6 +24,8 @@ from services.state_syncer.decide.observe import (
 ABSENT, PRESENT, UNKNOWN, UNTOLD = Presence.ABSENT, Presence.PRESENT, Presence.UNKNOWN, Presence.UNTOLD
 STOP = 10
 SHARDING = Sharding(64)
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+MOMENT = Moment(NOW, NOW)
 TASKS = JobsTasks("j", 2, None)
 
 
@@ -57,7 +62,10 @@ def test_observe_stopped(
 ) -> None:
     """Of a job whose tasks are unknown: all containers count."""
     assignment = Assignment(dict(enumerate(owners)), SHARDING)
-    assert observe_stopped(survey(sightings, assignment), [ListedTask(each, 0) for each in holders], STOP) is expected
+    assert (
+        observe_stopped(survey(sightings, assignment, MOMENT), [ListedTask(each, 0) for each in holders], STOP)
+        is expected
+    )
 
 
 OWNED = {
@@ -89,7 +97,7 @@ def test_only_containers_that_may_have_had_a_shard_of_the_job_count(
     """What is untold is absent once the stop is written down for those who get a shard later."""
     held = [ListedTask(each, 0) for each in holders]
     for unasked_stop in (STOP - 1, STOP):
-        cluster = survey(sightings, Assignment(_owners(names), SHARDING, unasked_stop))
+        cluster = survey(sightings, Assignment(_owners(names), SHARDING, unasked_stop), MOMENT)
         told = ABSENT if expected is UNTOLD and unasked_stop >= STOP else expected
         assert observe_stopped(cluster, held, STOP, TASKS) is told
     unreadable = TASKS._replace(selector="eu")
@@ -97,13 +105,22 @@ def test_only_containers_that_may_have_had_a_shard_of_the_job_count(
 
 
 OLD = 12.1
+
+
+def told(sighting: Sighting, report_seconds: float, alive_seconds: float | None = None) -> Sighting:
+    """Its report and its heartbeat are so old, the heartbeat by default as old as the report."""
+    alive = report_seconds if alive_seconds is None else alive_seconds
+    times = (NOW - timedelta(seconds=seconds) for seconds in (report_seconds, alive))
+    return sighting._replace(**dict(zip(("reported_at", "alive_at"), times, strict=True)))
+
+
 SILENT = {
-    "it has not applied the stop": (live("a", 9)._replace(report_seconds=OLD), (), True),
-    "it reported lately": (live("a", 9)._replace(report_seconds=12.0), (), False),
-    "it has applied the stop": (live("a")._replace(report_seconds=OLD), (), False),
-    "it has applied the stop, and lists a task": (live("a")._replace(report_seconds=OLD), ("a",), True),
-    "it is lost": (lost("a")._replace(report_seconds=OLD), ("a",), False),
-    "it has a new life": (live("a", 9, reported_by="life-0")._replace(report_seconds=OLD), (), False),
+    "it has not applied the stop": (told(live("a", 9), OLD), (), True),
+    "it reported lately": (told(live("a", 9), 12.0), (), False),
+    "it has applied the stop": (told(live("a"), OLD), (), False),
+    "it has applied the stop, and lists a task": (told(live("a"), OLD), ("a",), True),
+    "it is lost": (told(lost("a"), OLD), ("a",), False),
+    "it has a new life": (told(live("a", 9, reported_by="life-0"), OLD), (), False),
 }
 
 
@@ -111,9 +128,36 @@ SILENT = {
 def test_which_containers_are_silent_instead_of_saying_that_tasks_are_gone(
     sighting: Sighting, holders: tuple[str, ...], is_silent: bool
 ) -> None:
-    """Container c is silent, too, but has nothing to say."""
-    other = live("c", 3)._replace(report_seconds=99.0)
-    cluster = survey([sighting, other], Assignment(_owners(["a", "a"]), SHARDING))
+    """Container c is silent, too, but has nothing to say. Container d reports."""
+    others = [told(live("c", 3), 99.0), told(live("d", 3), 0.0)]
+    cluster = survey([sighting, *others], Assignment(_owners(["a", "a"]), SHARDING), MOMENT)
     held = [ListedTask(each, 0) for each in holders]
     assert silent_ones(cluster, held, STOP, TASKS) == ((Silent("a", OLD),) if is_silent else ())
     assert Silent("c", 99.0) in silent_ones(cluster, held, STOP, None), "it is unknown who has the job's shards"
+
+
+AWAY = {
+    "others report": ([told(live("a"), 20.0), told(live("b"), 1.0)], {"a"}, set()),
+    "nobody's reports arrive": ([told(live("a"), 20.0), told(live("b"), 20.0)], set(), {"a", "b"}),
+    "the same, and heartbeats do": ([told(live("a"), 20.0, 2.0), told(live("b"), 20.0, 2.0)], set(), {"a", "b"}),
+    "another is the first after an outage": ([told(live("a"), 20.0), told(live("b"), 1.0, 20.0)], set(), {"a"}),
+    "another's heartbeat was due as its report": ([told(live("a"), 20.0), told(live("b"), 1.0, 8.0)], set(), {"a"}),
+    "another's came later": ([told(live("a"), 20.0), told(live("b"), 1.0, 7.9)], {"a"}, set()),
+    "its own heartbeats arrive": ([told(live("a"), 20.0, 12.0), told(live("b"), 1.0)], set(), {"a"}),
+    "it is alone": ([told(live("a"), 20.0)], set(), {"a"}),
+    "it is alone but for a lost one": ([told(live("a"), 20.0), told(lost("z"), 1.0)], set(), {"a"}),
+    "all report": ([told(live("a"), 1.0), told(live("b"), 12.0)], set(), set()),
+    "one never did": ([live("a", None), told(live("b"), 1.0)], set(), set()),
+}
+
+
+@pytest.mark.parametrize(("sightings", "silent", "unheard"), AWAY.values(), ids=AWAY.keys())
+def test_a_container_is_silent_only_if_reports_of_others_are_taken(
+    sightings: list[Sighting], silent: set[str], unheard: set[str]
+) -> None:
+    """Where the store or the Task Service was away, all reports are old."""
+    heard_at = max((each.reported_at for each in sightings if each.reported_at is not None), default=None)
+    cluster = survey(sightings, Assignment(_owners(["a", "b"]), SHARDING), Moment(NOW, heard_at))
+    assert (set(cluster.silent), set(cluster.unheard)) == (silent, unheard)
+    seconds = [each.seconds for each in silent_ones(cluster, [ListedTask("a", 0)], STOP, TASKS)]
+    assert seconds == [20.0] * len(silent)

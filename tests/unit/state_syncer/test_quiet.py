@@ -10,7 +10,7 @@ import pytest
 
 from penstock.model.reports import TaskState
 from penstock.tasks.shards import Sharding
-from services.state_syncer.decide.observe import Assignment, ClusterView, JobsTasks, Silent
+from services.state_syncer.decide.observe import Assignment, ClusterView, JobsTasks, Silent, Unheard
 from services.state_syncer.decide.quiet import Behind, Order, Quiet, Unread, observe_quiet
 from services.state_syncer.decide.whereabouts import (
     AWAITED_CRASHES,
@@ -192,6 +192,17 @@ def test_what_a_container_said_that_is_silent_now_is_unknown(silent: str) -> Non
     found = observe_quiet(cell, told, LEVEL, JOB)
     assert (found.where, found.is_certain) == (Whereabouts(silent=(Silent(silent, 13.4),)), False)
     elsewhere = replace(cell, silent={"c": 13.4})
+    assert observe_quiet(elsewhere, told, LEVEL, JOB).is_certain
+    assert not observe_quiet(elsewhere, told, LEVEL).is_certain, "it is unknown who has the job's shards"
+
+
+@pytest.mark.parametrize("unheard", ["a", "b"])
+def test_so_is_what_a_container_said_whose_reports_do_not_arrive(unheard: str) -> None:
+    told = [levelled(number) for number in range(3)]
+    cell = replace(CELL, unheard={unheard: 13.4})
+    found = observe_quiet(cell, told, LEVEL, JOB)
+    assert (found.where, found.is_certain) == (Whereabouts(unheard=(Unheard(unheard, 13.4),)), False)
+    elsewhere = replace(cell, unheard={"c": 13.4})
     assert observe_quiet(elsewhere, told, LEVEL, JOB).is_certain
     assert not observe_quiet(elsewhere, told, LEVEL).is_certain, "it is unknown who has the job's shards"
 
