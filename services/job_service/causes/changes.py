@@ -121,12 +121,12 @@ def causes_of_layers(facts: Facts) -> Iterator[Cause]:
 def _limits(facts: Facts) -> Iterator[Cause]:
     """A trigger that is longer than the SLO, or batches that are as large as they may be while rows wait."""
     trigger, slo = facts.setting("trigger_interval_seconds"), facts.job.max_lag_seconds
-    if trigger is not None and float(trigger.value) > slo:
+    if trigger is not None and facts.runs(trigger) and float(trigger.value) > slo:
         told = (said_by(trigger), f"rows wait that long, and the SLO is {slo:,.0f} s")
         summary = "batches begin further apart than the SLO allows"
         yield Cause(CauseKind.HELD_BY_LAYER, Certainty.CERTAIN, summary, told, _instead(trigger, f"{slo / 2:g}"))
     most, seconds = facts.setting("max_records_per_trigger"), float(facts.config.get("trigger_interval_seconds") or 0)
-    if most is None or not seconds:
+    if most is None or not facts.runs(most) or not seconds:
         return
     held = [task for task in facts.tasks if is_lagging(facts, task) and _reads_all_it_may(task, most.value, seconds)]
     if held:
@@ -172,7 +172,7 @@ def causes_of_failed_changes(facts: Facts) -> Iterator[Cause]:
     if not failed and attempts is None:
         return
     newest = next((entry for entry in facts.changes if entry.action in _WRITES or entry.action == Action.CREATE), None)
-    by = () if newest is None else (_told(newest, _changed(facts, newest)),)
+    by = () if newest is None else (told_of(newest, changed_by(facts, newest)),)
     gave_up = facts.job.state is JobState.QUARANTINED
     what = f" of {first_few(attempts.fields)}" if attempts is not None and attempts.fields else ""
     ends = "and is not tried again" if gave_up else "and is tried again"
@@ -197,14 +197,6 @@ def _failures(facts: Facts, attempts: Attempts | None, *, gave_up: bool) -> Iter
         yield f"it is tried now: {facts.job.detail or facts.job.state}"
 
 
-def causes_of_present_changes(facts: Facts) -> Iterator[Cause]:
-    """A change for which tasks are stopped now."""
-    if facts.job.stopping and facts.has(Health.STARTING):
-        told = (facts.job.detail or f"the job is {facts.job.state}",)
-        summary = "its tasks are stopped while a change is carried out"
-        yield Cause(CauseKind.RECENT_CHANGE, Certainty.LIKELY, summary, told, "wait: `penstock watch JOB`")
-
-
 def causes_of_recent_changes(facts: Facts) -> Iterator[Cause]:
     """The newest write that the job runs, if what is wrong began after it and it can be the reason."""
     begins_at, is_crash = _begins_at(facts), bool(failed_tasks(facts))
@@ -224,7 +216,7 @@ def causes_of_recent_changes(facts: Facts) -> Iterator[Cause]:
         is_sure = is_known or any(_is_worse(each) for each in harmful)
         certainty = Certainty.CERTAIN if is_sure else Certainty.LIKELY
         began = () if begins_at is None else (_began(begins_at, is_crash=is_crash),)
-        told = (_told(entry, harmful), *began)
+        told = (told_of(entry, harmful), *began)
         yield Cause(CauseKind.RECENT_CHANGE, certainty, _what_changed(entry, harmful[0]), told, _back(entry))
         return
 
@@ -276,7 +268,7 @@ def _began(begins_at: datetime, *, is_crash: bool) -> str:
     return f"the first minute over the SLO is {begins_at:%Y-%m-%d %H:%M} UTC"
 
 
-def _told(entry: HistoryEntry, changed: list[Changed]) -> str:
+def told_of(entry: HistoryEntry, changed: list[Changed]) -> str:
     fields = ", ".join(each.words for each in changed[:3]) or "nothing"
     return f"{entry.action} of the layer {entry.layer} {_when_and_whose(entry)}: {fields}"
 
@@ -358,7 +350,7 @@ def _hidden(facts: Facts, changed: Changed) -> bool:
     return changed.new is not None and leaf is not None and leaf.value != changed.new
 
 
-def _changed(facts: Facts, entry: HistoryEntry) -> list[Changed]:
+def changed_by(facts: Facts, entry: HistoryEntry) -> list[Changed]:
     """What a write changed, for people. Before a job was created there were no values, not even defaults."""
     leaves = changed_leaves(entry.old, entry.new)
     return leaves if entry.action == Action.CREATE else [_effective(facts, each) for each in leaves]

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import chain
 
 from penstock.model.causes import CauseKind, Certainty
-from services.job_service.causes import cell, changes, crashes, lag
+from services.job_service.causes import cell, changes, crashes, lag, under_way
 from services.job_service.causes.facts import Cause, Facts
 
 _RULES = (
@@ -15,7 +15,7 @@ _RULES = (
     cell.causes_of_containers,
     changes.causes_of_layers,
     changes.causes_of_failed_changes,
-    changes.causes_of_present_changes,
+    under_way.causes_of_present_changes,
     changes.causes_of_recent_changes,
     changes.causes_of_restores,
     crashes.causes_of_rollouts,

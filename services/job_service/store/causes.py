@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from pydantic import ValidationError
@@ -23,7 +23,16 @@ from penstock.store.job_minutes import read_job_minutes
 from penstock.store.rows import columns, read_all
 from penstock.tasks.rollout import Rejected
 from services.job_service import views
-from services.job_service.causes.facts import Attempts, ContainerEvidence, Crashes, Elsewhere, Facts, Minute, Upstream
+from services.job_service.causes.facts import (
+    Attempts,
+    ContainerEvidence,
+    Crashes,
+    Elsewhere,
+    Facts,
+    Minute,
+    UnderWay,
+    Upstream,
+)
 from services.job_service.explain import DEFAULT_LAYER, explain
 from services.job_service.flows import topics_read_by
 from services.job_service.store import history, overview
@@ -105,6 +114,7 @@ def read_facts(connection: Connection, stored: StoredJob) -> Facts:
         config=config,
         settings=[leaf for leaf in leaves if leaf.layer != DEFAULT_LAYER],
         attempts=None if sync is None else _attempts(sync, stored),
+        under_way=None if sync is None else _under_way(sync),
         rejected=None if sync is None or sync.rejected is None else Rejected.model_validate(sync.rejected),
         changes=history.page(connection, job, limit=_MOST_CHANGES).rows,
         tasks=placed.tasks,
@@ -132,6 +142,19 @@ def _attempts(sync: overview.SyncRow, stored: StoredJob) -> Attempts | None:
     plan = sync.plan if isinstance(sync.plan, dict) else {}
     reason = sync.detail if sync.state in _FAILED else str(plan.get("failed_before") or "")
     return Attempts(sync.failures, tuple(sync.changed_fields or ()), reason, sync.next_attempt_at)
+
+
+def _under_way(sync: overview.SyncRow) -> UnderWay | None:
+    """Of a plan that this release cannot read nothing is known."""
+    plan = sync.plan if isinstance(sync.plan, dict) else {}
+    if plan.get("kind") != "rescale" or sync.state != JobState.RESCALING.value:
+        return None
+    try:
+        step, step_at = str(plan["step"]), datetime.fromisoformat(plan["step_at"])
+        fields, revision = tuple(map(str, plan["fields"])), int(plan["revision"])
+    except (KeyError, TypeError, ValueError):
+        return None
+    return UnderWay(step, step_at, fields, revision, sync.detail, plan.get("restore") is not None)
 
 
 def _elsewhere(connection: Connection, containers: Sequence[ContainerEvidence]) -> Elsewhere:
