@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 from penstock.control.texts import first_few
 from penstock.model.alerts import AlertKind
 from penstock.model.causes import CauseKind, Certainty
-from penstock.model.health import SILENT, Heard, heard
+from penstock.model.health import SILENT, Heard, heard, runs_well
 from penstock.model.states import Health, JobState
 from penstock.tasks.spec import task_id
-from services.job_service.causes.crashes import failed_tasks
+from services.job_service.causes.crashes import JUST_NOW, failed_tasks
 from services.job_service.causes.facts import Cause, ContainerEvidence, Facts, is_lagging, numbers, present
 
 if TYPE_CHECKING:
@@ -103,17 +103,86 @@ def _unowned(facts: Facts) -> list[int]:
 def causes_of_containers(facts: Facts) -> Iterator[Cause]:
     """A container on which tasks do badly, and elsewhere not."""
     for container in facts.containers:
-        ill = sorted({task.index for task in facts.tasks if task.container == container.name and _is_ill(facts, task)})
+        missing = [] if _began_lately(facts, container) else _missing_on(facts, container.name)
+        here = {task.index for task in _told_by(facts, container) if _is_ill(facts, task)}
+        ill = sorted(here.union(missing))
         if not ill:
             continue
         found = list(_evidence(facts, container, ill))
+        if missing and container.is_live and facts.has(Health.UNKNOWN):
+            told = f"no container reports task {numbers(missing)}, which {container.name} is to run"
+            found.append((Certainty.LIKELY, told))
         if found:
             certainty = min((each for each, _ in found), key=list(Certainty).index)
             verb = "is" if certainty is Certainty.CERTAIN else "may be"
-            summary = f"the container {container.name} {verb} bad: task {numbers(ill)} of the job runs there"
+            runs = "runs" if here else "is to run"
+            summary = f"the container {container.name} {verb} bad: task {numbers(ill)} of the job {runs} there"
             evidence = tuple(text for _, text in found)
             advice = f"`penstock drain {container.name} --reason ...`, then mend or restart it"
             yield Cause(CauseKind.BAD_CONTAINER, certainty, summary, evidence, advice)
+
+
+def causes_of_new_lives(facts: Facts) -> Iterator[Cause]:
+    """A container that began after the job's last change, and whose tasks do not run well yet."""
+    if facts.job.stopping or not facts.job.wants_tasks:
+        return
+    for container in facts.containers:
+        began_at = container.registered_at
+        waiting = _waiting_on(facts, container) if _began_lately(facts, container) else []
+        if began_at is None or not waiting:
+            continue
+        seconds = max(0.0, (facts.moment.now - began_at).total_seconds())
+        summary = (
+            f"the container {container.name} began anew {seconds:,.0f} s ago (it ended or was killed, or is new); "
+            f"its tasks start again"
+        )
+        told = (
+            f"task {numbers(waiting)} of the job, which {container.name} is to run, does not run well yet",
+            f"{container.name} began at {began_at:%H:%M:%S} UTC, after the last change of the job was committed",
+        )
+        advice = (
+            "wait: they start by themselves; if it comes again, the log of the container's process says why it ends"
+        )
+        yield Cause(CauseKind.BAD_CONTAINER, Certainty.CERTAIN, summary, told, advice)
+
+
+def _began_lately(facts: Facts, container: ContainerEvidence) -> bool:
+    """Whether the container lives, and its life is new and younger than what the job runs."""
+    began_at, committed_at = container.registered_at, facts.job.committed_at
+    if began_at is None or committed_at is None or not container.is_live:
+        return False
+    return committed_at < began_at and facts.moment.now - began_at <= JUST_NOW
+
+
+def _waiting_on(facts: Facts, container: ContainerEvidence) -> list[int]:
+    """The tasks that a new life of a container has to run, and that have finished no batch in it. A task that crashed
+    in this life is told by its error."""
+    failed = {each.index for each in failed_tasks(facts)}
+    starting = {
+        task.index
+        for task in facts.tasks
+        if task.container == container.name
+        and (_is_of_former_life(task, container) or not runs_well(task.state, (task.progress or {}).get("batch_id")))
+    }
+    return sorted(starting.union(_missing_on(facts, container.name)) - failed)
+
+
+def _told_by(facts: Facts, container: ContainerEvidence) -> list[ReportedTask]:
+    """The tasks on a container, by a report of its present life."""
+    here = (task for task in facts.tasks if task.container == container.name)
+    return [task for task in here if not _is_of_former_life(task, container)]
+
+
+def _is_of_former_life(task: ReportedTask, container: ContainerEvidence) -> bool:
+    return container.registered_at is not None and task.reported_at < container.registered_at
+
+
+def _missing_on(facts: Facts, name: str) -> list[int]:
+    """The tasks that a container is to run, and that no container reports."""
+    if facts.job.stopping or not facts.job.wants_tasks:
+        return []
+    reported = {task.index for task in facts.tasks}
+    return sorted(index for index, owner in facts.owners.items() if owner == name and index not in reported)
 
 
 def _is_ill(facts: Facts, task: ReportedTask) -> bool:
@@ -128,7 +197,7 @@ def _is_silent(task: ReportedTask) -> bool:
 
 def _evidence(facts: Facts, container: ContainerEvidence, ill: list[int]) -> Iterator[tuple[Certainty, str]]:
     name = container.name
-    here = [task for task in facts.tasks if task.container == name]
+    here = _told_by(facts, container)
     if not container.is_live:
         yield Certainty.CERTAIN, f"{name} is lost: its shards go to other containers"
     elif _others_report(facts) and any(heard(task, facts.moment) is not Heard.PRESENT for task in here):

@@ -48,7 +48,8 @@ class Crashes:
 
 class ContainerEvidence(NamedTuple):
     """A container that runs, or should run, tasks of the job. `others`: the tasks of other jobs there; `bad_others`:
-    those of them that crashed, or whose host is silent. `bad_jobs`: the number of jobs of these."""
+    those of them that crashed, or whose host is silent. `bad_jobs`: the number of jobs of these. `registered_at`: when
+    its present life began."""
 
     name: str
     is_live: bool
@@ -57,6 +58,7 @@ class ContainerEvidence(NamedTuple):
     others: int
     bad_others: int
     bad_jobs: int
+    registered_at: datetime | None = None
 
 
 class Elsewhere(NamedTuple):

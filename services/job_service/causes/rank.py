@@ -12,6 +12,7 @@ from services.job_service.causes.facts import Cause, Facts
 _RULES = (
     cell.causes_of_processes,
     cell.causes_of_room,
+    cell.causes_of_new_lives,
     cell.causes_of_containers,
     changes.causes_of_layers,
     changes.causes_of_failed_changes,

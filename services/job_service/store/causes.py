@@ -58,7 +58,7 @@ _CONTAINERS = text(
     f"""
     SELECT {columns(ContainerEvidence)} FROM (
         SELECT containers.name, containers.state = 'live' AS is_live, containers.availability,
-            containers.availability_reason, count(tasks.job) AS others,
+            containers.availability_reason, containers.registered_at, count(tasks.job) AS others,
             count(tasks.job) FILTER (WHERE {_IS_BAD}) AS bad_others,
             count(DISTINCT tasks.job) FILTER (WHERE {_IS_BAD}) AS bad_jobs
         FROM containers LEFT JOIN tasks ON tasks.container = containers.name AND tasks.job <> :job
