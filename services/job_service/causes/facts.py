@@ -169,6 +169,12 @@ class Facts:
         """Whether a plan that is under way changes a field."""
         return self.under_way is not None and name in self.under_way.fields
 
+    @property
+    def own_alerts(self) -> list[AlertView]:
+        """The open alerts about the job, its tasks and its layers."""
+        job = self.job.job
+        return [alert for alert in self.alerts if alert.subject == job or alert.subject.startswith(f"{job}/")]
+
     def alerts_of(self, *kinds: str) -> list[AlertView]:
         """The open alerts of these kinds."""
         return [alert for alert in self.alerts if alert.kind in kinds]

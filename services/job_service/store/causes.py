@@ -93,13 +93,16 @@ class _Placed(NamedTuple):
 
 
 def read_facts(connection: Connection, stored: StoredJob) -> Facts:
-    """All that is known of a job that exists; of one that is well only that. Give a connection that sees one moment."""
+    """All that is known of a job that exists; of one that is well only that, and its open alerts.
+
+    Give a connection that sees one moment.
+    """
     job = stored.name
     (found,) = read_named(connection, [job])
     moment = read_moment(connection)
     judged = Facts(found.facts, found.verdict, moment)
     if judged.is_well:
-        return judged
+        return replace(judged, alerts=overview.alerts_about(connection, job, [], [], limit=_MOST_ALERTS))
     running, sync = overview.running_job(connection, job), overview.sync(connection, job)
     layers = layer_configs(stored, all_layers(connection))
     leaves = explain(layers)
