@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 
+from penstock.control.texts import cut
 from penstock.model.causes import CauseKind
 
 _MEMORY = re.compile(r"OutOfMemoryError|out of memory|Java heap space|GC overhead|memory limit", re.IGNORECASE)
@@ -53,4 +54,4 @@ def kind_of(error: str, *, out_of_memory: bool = False) -> CauseKind:
 
 def first_line(error: str) -> str:
     """The first line, for a list."""
-    return error.strip().partition("\n")[0][:300]
+    return cut(error.strip().partition("\n")[0], 300)

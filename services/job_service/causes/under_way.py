@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from penstock.model.causes import CauseKind, Certainty
 from penstock.model.jobs import Action
 from penstock.model.states import Health
-from services.job_service.causes.changes import changed_by, told_of
 from services.job_service.causes.facts import Cause, Facts, UnderWay
+from services.job_service.causes.writes import changed_by, told_of
 
 _HOLDS = {
     "quiesce": "the tasks take no new rows until then",

@@ -347,7 +347,7 @@ def test_on_call_reads_who_changed_what_and_how_to_go_back(world: World, shell: 
     assert "etl is crashing: task 0: crashes again and again: [DIVIDE_BY_ZERO]" in shown
     assert "1. a change of the layer provisioner by" in shown
     assert "a ratio" in shown
-    assert "penstock revert etl provisioner" in shown
+    assert "penstock layers drop etl provisioner" in shown, "the first version of a layer has none to go back to"
 
 
 def test_causes_of_a_job_that_there_is_not(world: World, shell: Shell) -> None:
