@@ -12,6 +12,7 @@ from penstock.model.health import SILENT, Heard, heard, runs_well
 from penstock.model.states import Health, JobState
 from penstock.tasks.spec import task_id
 from services.job_service.causes.crashes import JUST_NOW, failed_tasks
+from services.job_service.causes.errors import ended_host
 from services.job_service.causes.facts import Cause, ContainerEvidence, Facts, is_lagging, numbers, present
 
 if TYPE_CHECKING:
@@ -27,8 +28,8 @@ _CONTAINER_ALERTS = (
     AlertKind.DRAIN_OVERDUE,
     AlertKind.LEADER_REFUSED,
 )
-_OF_THE_JOB = frozenset([CauseKind.BAD_CODE, CauseKind.MALFORMED_INPUT])
-"""Errors that a task has wherever it runs."""
+_OF_NO_CONTAINER = frozenset([CauseKind.BAD_CODE, CauseKind.MALFORMED_INPUT, CauseKind.HOST_ENDED])
+"""Errors that a task has wherever it runs, and the end of a host, which took its own tasks alone."""
 _MOSTLY, _SELDOM = 0.5, 0.25
 _ENOUGH = 4
 _NO_MORE = 1.2
@@ -155,16 +156,20 @@ def _began_lately(facts: Facts, container: ContainerEvidence) -> bool:
 
 
 def _waiting_on(facts: Facts, container: ContainerEvidence) -> list[int]:
-    """The tasks that a new life of a container has to run, and that have finished no batch in it. A task that crashed
-    in this life is told by its error."""
-    failed = {each.index for each in failed_tasks(facts)}
+    """The tasks that a new life of a container has to run, and that have finished no batch in it. One that crashed in
+    this life is told by its error, one that runs and is behind by its lag."""
+    told = {each.index for each in failed_tasks(facts)}.union(_lagging_on(facts, container))
     starting = {
         task.index
         for task in facts.tasks
         if task.container == container.name
         and (_is_of_former_life(task, container) or not runs_well(task.state, (task.progress or {}).get("batch_id")))
     }
-    return sorted(starting.union(_missing_on(facts, container.name)) - failed)
+    return sorted(starting.union(_missing_on(facts, container.name)) - told)
+
+
+def _lagging_on(facts: Facts, container: ContainerEvidence) -> list[int]:
+    return [task.index for task in _told_by(facts, container) if is_lagging(facts, task)]
 
 
 def _told_by(facts: Facts, container: ContainerEvidence) -> list[ReportedTask]:
@@ -208,13 +213,20 @@ def _evidence(facts: Facts, container: ContainerEvidence, ill: list[int]) -> Ite
     silent = [task.index for task in here if _is_silent(task)]
     if silent:
         yield Certainty.CERTAIN, f"the Spark host of task {numbers(silent)} says nothing"
-    if _is_outlier(container, facts):
+    if _is_outlier(container, facts) and not _went_with_one_host(facts, container):
         told = f"{container.bad_others} of {container.others} tasks of other jobs do badly there too"
         # One host takes all its tasks with it: that alone says little about the container.
         ends = [each.kind is CauseKind.HOST_ENDED for each in failed_tasks(facts) if each.container == name]
         certainty = Certainty.POSSIBLE if ends and all(ends) else Certainty.CERTAIN
         yield certainty, f"{told}, and {facts.elsewhere.bad} of {facts.elsewhere.tasks} elsewhere"
     yield from _beside_own(facts, name, ill)
+
+
+def _went_with_one_host(facts: Facts, container: ContainerEvidence) -> bool:
+    """Whether all that is bad there ended with one host, with which the job's own tasks there ended too: that host is
+    the cause, and the container no second one."""
+    own = {ended_host(each.error) for each in failed_tasks(facts) if each.container == container.name}
+    return len(own) == 1 and "" not in own and own.issuperset(container.ended_hosts or ("",))
 
 
 def _others_report(facts: Facts) -> bool:
@@ -238,7 +250,7 @@ def _beside_own(facts: Facts, name: str, ill: list[int]) -> Iterator[tuple[Certa
     told = f"its other tasks, {numbers(task.index for task in elsewhere)}, do well on other containers"
     lagging = [task for task in present(facts) if task.container == name and is_lagging(facts, task)]
     if not lagging:
-        if not any(each.container == name and each.kind in _OF_THE_JOB for each in failed_tasks(facts)):
+        if not any(each.container == name and each.kind in _OF_NO_CONTAINER for each in failed_tasks(facts)):
             yield Certainty.POSSIBLE, told
         return
     inputs = [_input(task) for task in elsewhere]

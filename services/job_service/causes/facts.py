@@ -49,7 +49,8 @@ class Crashes:
 class ContainerEvidence(NamedTuple):
     """A container that runs, or should run, tasks of the job. `others`: the tasks of other jobs there; `bad_others`:
     those of them that crashed, or whose host is silent. `bad_jobs`: the number of jobs of these. `registered_at`: when
-    its present life began."""
+    its present life began. `ended_hosts`: the Spark hosts that ended with the bad others; "" for what is bad by itself.
+    """
 
     name: str
     is_live: bool
@@ -59,6 +60,7 @@ class ContainerEvidence(NamedTuple):
     bad_others: int
     bad_jobs: int
     registered_at: datetime | None = None
+    ended_hosts: Sequence[str] = ()
 
 
 class Elsewhere(NamedTuple):

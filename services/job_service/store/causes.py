@@ -23,6 +23,7 @@ from penstock.store.job_minutes import read_job_minutes
 from penstock.store.rows import columns, read_all
 from penstock.tasks.rollout import Rejected
 from services.job_service import views
+from services.job_service.causes.errors import ENDED_HOST
 from services.job_service.causes.facts import (
     Attempts,
     ContainerEvidence,
@@ -60,7 +61,9 @@ _CONTAINERS = text(
         SELECT containers.name, containers.state = 'live' AS is_live, containers.availability,
             containers.availability_reason, containers.registered_at, count(tasks.job) AS others,
             count(tasks.job) FILTER (WHERE {_IS_BAD}) AS bad_others,
-            count(DISTINCT tasks.job) FILTER (WHERE {_IS_BAD}) AS bad_jobs
+            count(DISTINCT tasks.job) FILTER (WHERE {_IS_BAD}) AS bad_jobs,
+            coalesce(array_agg(DISTINCT coalesce(substring(tasks.error FROM CAST(:ended AS text)), ''))
+                FILTER (WHERE {_IS_BAD}), '{{}}') AS ended_hosts
         FROM containers LEFT JOIN tasks ON tasks.container = containers.name AND tasks.job <> :job
         WHERE containers.name = ANY(:names) GROUP BY containers.name
     ) AS seen ORDER BY name
@@ -109,7 +112,7 @@ def read_facts(connection: Connection, stored: StoredJob) -> Facts:
     config = merge(layers) if running is None else running.config
     placed = _placed(connection, job, running)
     names = placed.containers
-    containers = read_all(connection, ContainerEvidence, _CONTAINERS, {"job": job, "names": names})
+    containers = read_all(connection, ContainerEvidence, _CONTAINERS, {"job": job, "names": names, "ended": ENDED_HOST})
     cell = read_cell(connection)
     decisions = overview.decisions_page(connection, job, limit=1)
     return replace(

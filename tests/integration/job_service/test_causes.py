@@ -324,6 +324,23 @@ def test_a_healthy_job_has_no_cause(world: World, shell: Shell) -> None:
     assert "nothing is wrong" in shell("why", "etl").ok()
 
 
+def test_a_host_that_ended_with_tasks_of_other_jobs_is_the_only_cause(world: World) -> None:
+    """On c1 the tasks of three jobs ended with one host, on c2 those of ten run. With a second host the container is
+    accused too."""
+    world.begin()
+    jobs = [f"other-{number}" for number in range(12)]
+    for job in jobs:
+        world.put(job)
+    world.report("c2", *(world.task(job=job) for job in jobs[2:]))
+    for second, kinds in (("h1", ["host_ended"]), ("h2", ["host_ended", "bad_container"])):
+        others = [
+            world.crashed(f"host {host} ended: killed", job=job)
+            for host, job in zip(("h1", second), jobs, strict=False)
+        ]
+        world.report("c1", world.crashed("host h1 ended: killed"), *others)
+        assert [cause.kind for cause in world.client.causes("etl").causes] == kinds
+
+
 def test_a_healthy_job_with_an_open_alert_is_not_said_to_be_all_well(world: World, shell: Shell) -> None:
     world.begin()
     world.report("c1", world.task())

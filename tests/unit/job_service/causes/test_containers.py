@@ -8,7 +8,7 @@ import pytest
 
 from penstock.model.causes import CauseKind, Certainty
 from penstock.model.states import Health
-from services.job_service.causes.facts import ContainerEvidence, Facts
+from services.job_service.causes.facts import ContainerEvidence, Elsewhere, Facts
 from services.job_service.causes.rank import causes_of
 from tests.support.job_service.causes import ago, facts, failed, task
 
@@ -75,6 +75,12 @@ def test_an_error_in_the_new_life_is_told_as_an_error() -> None:
     assert [each.kind for each in found] == [CauseKind.BAD_CODE]
 
 
+def test_a_task_that_is_behind_in_the_new_life_is_told_by_its_lag() -> None:
+    behind = task(0, "c2", progress={"oldest_unread_seconds": 120.0})
+    found = causes_of(facts([behind], owners={0: "c2"}, containers=[ANEW]))
+    assert [each.kind for each in found] == [CauseKind.WARMING_UP]
+
+
 def test_a_task_that_no_container_reports_is_told_with_the_one_that_is_to_run_it() -> None:
     """The job was changed long ago: it is not just starting. The lag of the other task is unknown, which is less."""
     old = ContainerEvidence("c2", True, "open", None, 0, 0, 0, registered_at=ago(90_000))
@@ -90,3 +96,22 @@ def test_a_lost_container_is_told_also_once_its_tasks_are_forgotten() -> None:
     lost = C1._replace(name="c2", is_live=False)
     first = causes_of(facts([task(0)], job={"task_count": 2}, owners={0: "c1", 1: "c2"}, containers=[C1, lost]))[0]
     assert first.evidence == ("c2 is lost: its shards go to other containers",)
+
+
+@pytest.mark.parametrize(
+    ("ended_hosts", "kinds"),
+    [
+        (["h1"], [CauseKind.HOST_ENDED]),
+        (["h1", "h2"], [CauseKind.HOST_ENDED, CauseKind.BAD_CONTAINER]),
+        (["", "h1"], [CauseKind.HOST_ENDED, CauseKind.BAD_CONTAINER]),
+        ([], [CauseKind.HOST_ENDED, CauseKind.BAD_CONTAINER]),
+    ],
+    ids=["one host", "two hosts", "another error too", "unknown"],
+)
+def test_a_host_that_took_the_tasks_of_other_jobs_too_is_the_only_cause(
+    ended_hosts: list[str], kinds: list[CauseKind]
+) -> None:
+    container = C1._replace(others=3, bad_others=3, bad_jobs=2, ended_hosts=ended_hosts)
+    ended = failed("host h1 ended: jvm died")
+    known = facts([ended, task(1, "c2")], containers=[container], elsewhere=Elsewhere(50, 0))
+    assert [each.kind for each in causes_of(known)] == kinds
