@@ -39,9 +39,9 @@ from services.job_service.causes.writes import (
     is_code,
     is_hidden,
     runs,
-    told_of,
     way_back,
     when_and_whose,
+    write_in_words,
 )
 
 if TYPE_CHECKING:
@@ -138,7 +138,7 @@ def causes_of_failed_changes(facts: Facts) -> Iterator[Cause]:
     if not failed and attempts is None:
         return
     newest = next((entry for entry in facts.changes if entry.action in WRITES or entry.action == Action.CREATE), None)
-    by = () if newest is None else (told_of(newest, changed_by(facts, newest)),)
+    by = () if newest is None else (write_in_words(newest, changed_by(facts, newest)),)
     gave_up = facts.job.state is JobState.QUARANTINED
     what = f" of {first_few(attempts.fields)}" if attempts is not None and attempts.fields else ""
     ends = "and is not tried again" if gave_up else "and is tried again"
@@ -184,7 +184,7 @@ def causes_of_recent_changes(facts: Facts) -> Iterator[Cause]:
         is_sure = is_known or any(_is_worse(each) for each in harmful)
         certainty = Certainty.CERTAIN if is_sure else Certainty.LIKELY
         began = () if begins_at is None else (_began(begins_at, is_crash=is_crash),)
-        told = (told_of(entry, harmful), *began)
+        told = (write_in_words(entry, harmful), *began)
         yield Cause(CauseKind.RECENT_CHANGE, certainty, _what_changed(entry, harmful[0]), told, way_back(entry))
         return
 

@@ -8,7 +8,7 @@ from penstock.model.causes import CauseKind, Certainty
 from penstock.model.jobs import Action
 from penstock.model.states import Health
 from services.job_service.causes.facts import Cause, Facts, UnderWay
-from services.job_service.causes.writes import changed_by, told_of
+from services.job_service.causes.writes import changed_by, write_in_words
 
 _HOLDS = {
     "quiesce": "the tasks take no new rows until then",
@@ -53,5 +53,5 @@ def _asked_by(facts: Facts, plan: UnderWay) -> Iterator[str]:
             continue
         changed = [each for each in changed_by(facts, entry) if each.field in plan.fields]
         if changed or (plan.is_restore and entry.action == Action.RESTORE):
-            yield f"asked for by: {told_of(entry, changed)}"
+            yield f"asked for by: {write_in_words(entry, changed)}"
             return

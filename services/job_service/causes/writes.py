@@ -109,7 +109,7 @@ def _ago(age: timedelta) -> str:
     return f"{number} {unit}{'' if number == 1 else 's'} ago"
 
 
-def told_of(entry: HistoryEntry, changed: list[Changed]) -> str:
+def write_in_words(entry: HistoryEntry, changed: list[Changed]) -> str:
     if entry.layer is None:
         return f"{entry.action} {when_and_whose(entry)}"
     fields = ", ".join(each.words for each in changed[:3]) or "nothing"
