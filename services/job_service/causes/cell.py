@@ -134,8 +134,8 @@ def causes_of_new_lives(facts: Facts) -> Iterator[Cause]:
             continue
         seconds = max(0.0, (facts.moment.now - began_at).total_seconds())
         summary = (
-            f"the container {container.name} began anew {seconds:,.0f} s ago (it ended or was killed, or is new); "
-            f"its tasks start again"
+            f"the container {container.name} began anew {seconds:,.0f} s ago "
+            f"(it ended, was killed or lost its lease, or is new); its tasks start again"
         )
         told = (
             f"task {numbers(waiting)} of the job, which {container.name} is to run, does not run well yet",

@@ -49,7 +49,8 @@ def test_a_container_that_began_anew_is_the_only_cause_that_its_tasks_wait(known
     (first,) = causes_of(known)
     assert (first.kind, first.certainty) == (CauseKind.BAD_CONTAINER, Certainty.CERTAIN)
     assert first.summary == (
-        "the container c2 began anew 20 s ago (it ended or was killed, or is new); its tasks start again"
+        "the container c2 began anew 20 s ago "
+        "(it ended, was killed or lost its lease, or is new); its tasks start again"
     )
     assert first.evidence[0] == "task 1 of the job, which c2 is to run, does not run well yet"
 
