@@ -21,7 +21,11 @@ def why(job: Job, as_json: AsJson = False) -> None:
         for told in cause.evidence:
             say(f"   - {told}")
         say(f"   to do: {cause.advice}")
-    return None if found.causes else say(_nothing(found))
+    for alert in found.open_alerts:
+        say(alert)
+    if found.open_alerts:
+        say("to do: services/ALERTS.md has what to do for each kind; `penstock alerts` lists them")
+    return None if found.causes or found.open_alerts else say(_nothing(found))
 
 
 def _nothing(found: Causes) -> str:

@@ -38,6 +38,15 @@ def cleaned(value: Any) -> Any:
     return value
 
 
+def cut(text: str, limit: int) -> str:
+    """The text, or as much of its beginning as ends between two words and has no more than `limit` characters, with
+    `...` after it. So no number is shown as a shorter one. A text of one long word is cut in it."""
+    if len(text) <= limit:
+        return text
+    kept = text[: limit + 1].rpartition(" ")[0].rstrip() or text[:limit]
+    return f"{kept} ..."
+
+
 def first_few(names: Collection[str], separator: str = ", ") -> str:
     """The first five names and the number of the others: `a, b, c, d, e and 2 more`."""
     others = len(names) - _MOST_NAMED

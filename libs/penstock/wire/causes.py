@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pydantic import Field
+
 from penstock.model.causes import CauseKind, Certainty
 from penstock.model.states import Health
 from penstock.wire.job_views import View
@@ -18,9 +20,13 @@ class CauseView(View):
 
 
 class Causes(View):
-    """Why a job is not healthy, the likeliest cause first. None: no cause is known, or the job is healthy."""
+    """Why a job is not healthy, the likeliest cause first. None: no cause is known, or the job is healthy.
+
+    `open_alerts`: a sentence for each open alert about the job or its tasks that no cause tells, also of a healthy job.
+    """
 
     job: str
     health: Health
     reason: str
     causes: list[CauseView]
+    open_alerts: list[str] = Field(default_factory=list)

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 from penstock.control.texts import first_few
 from penstock.model.alerts import AlertKind
 from penstock.model.causes import CauseKind, Certainty
-from penstock.model.health import SILENT, Heard, heard
+from penstock.model.health import SILENT, Heard, heard, runs_well
 from penstock.model.states import Health, JobState
 from penstock.tasks.spec import task_id
-from services.job_service.causes.crashes import failed_tasks
+from services.job_service.causes.crashes import JUST_NOW, failed_tasks
+from services.job_service.causes.errors import ended_host
 from services.job_service.causes.facts import Cause, ContainerEvidence, Facts, is_lagging, numbers, present
 
 if TYPE_CHECKING:
@@ -27,8 +28,8 @@ _CONTAINER_ALERTS = (
     AlertKind.DRAIN_OVERDUE,
     AlertKind.LEADER_REFUSED,
 )
-_OF_THE_JOB = frozenset([CauseKind.BAD_CODE, CauseKind.MALFORMED_INPUT])
-"""Errors that a task has wherever it runs."""
+_OF_NO_CONTAINER = frozenset([CauseKind.BAD_CODE, CauseKind.MALFORMED_INPUT, CauseKind.HOST_ENDED])
+"""Errors that a task has wherever it runs, and the end of a host, which took its own tasks alone."""
 _MOSTLY, _SELDOM = 0.5, 0.25
 _ENOUGH = 4
 _NO_MORE = 1.2
@@ -103,17 +104,90 @@ def _unowned(facts: Facts) -> list[int]:
 def causes_of_containers(facts: Facts) -> Iterator[Cause]:
     """A container on which tasks do badly, and elsewhere not."""
     for container in facts.containers:
-        ill = sorted({task.index for task in facts.tasks if task.container == container.name and _is_ill(facts, task)})
+        missing = [] if _began_lately(facts, container) else _missing_on(facts, container.name)
+        here = {task.index for task in _told_by(facts, container) if _is_ill(facts, task)}
+        ill = sorted(here.union(missing))
         if not ill:
             continue
         found = list(_evidence(facts, container, ill))
+        if missing and container.is_live and facts.has(Health.UNKNOWN):
+            told = f"no container reports task {numbers(missing)}, which {container.name} is to run"
+            found.append((Certainty.LIKELY, told))
         if found:
             certainty = min((each for each, _ in found), key=list(Certainty).index)
             verb = "is" if certainty is Certainty.CERTAIN else "may be"
-            summary = f"the container {container.name} {verb} bad: task {numbers(ill)} of the job runs there"
+            runs = "runs" if here else "is to run"
+            summary = f"the container {container.name} {verb} bad: task {numbers(ill)} of the job {runs} there"
             evidence = tuple(text for _, text in found)
             advice = f"`penstock drain {container.name} --reason ...`, then mend or restart it"
             yield Cause(CauseKind.BAD_CONTAINER, certainty, summary, evidence, advice)
+
+
+def causes_of_new_lives(facts: Facts) -> Iterator[Cause]:
+    """A container that began after the job's last change, and whose tasks do not run well yet."""
+    if facts.job.stopping or not facts.job.wants_tasks:
+        return
+    for container in facts.containers:
+        began_at = container.registered_at
+        waiting = _waiting_on(facts, container) if _began_lately(facts, container) else []
+        if began_at is None or not waiting:
+            continue
+        seconds = max(0.0, (facts.moment.now - began_at).total_seconds())
+        summary = (
+            f"the container {container.name} began anew {seconds:,.0f} s ago "
+            f"(it ended, was killed or lost its lease, or is new); its tasks start again"
+        )
+        told = (
+            f"task {numbers(waiting)} of the job, which {container.name} is to run, does not run well yet",
+            f"{container.name} began at {began_at:%H:%M:%S} UTC, after the last change of the job was committed",
+        )
+        advice = (
+            "wait: they start by themselves; if it comes again, the log of the container's process says why it ends"
+        )
+        yield Cause(CauseKind.BAD_CONTAINER, Certainty.CERTAIN, summary, told, advice)
+
+
+def _began_lately(facts: Facts, container: ContainerEvidence) -> bool:
+    """Whether the container lives, and its life is new and younger than what the job runs."""
+    began_at, committed_at = container.registered_at, facts.job.committed_at
+    if began_at is None or committed_at is None or not container.is_live:
+        return False
+    return committed_at < began_at and facts.moment.now - began_at <= JUST_NOW
+
+
+def _waiting_on(facts: Facts, container: ContainerEvidence) -> list[int]:
+    """The tasks that a new life of a container has to run, and that have finished no batch in it. One that crashed in
+    this life is told by its error, one that runs and is behind by its lag."""
+    told = {each.index for each in failed_tasks(facts)}.union(_lagging_on(facts, container))
+    starting = {
+        task.index
+        for task in facts.tasks
+        if task.container == container.name
+        and (_is_of_former_life(task, container) or not runs_well(task.state, (task.progress or {}).get("batch_id")))
+    }
+    return sorted(starting.union(_missing_on(facts, container.name)) - told)
+
+
+def _lagging_on(facts: Facts, container: ContainerEvidence) -> list[int]:
+    return [task.index for task in _told_by(facts, container) if is_lagging(facts, task)]
+
+
+def _told_by(facts: Facts, container: ContainerEvidence) -> list[ReportedTask]:
+    """The tasks on a container, by a report of its present life."""
+    here = (task for task in facts.tasks if task.container == container.name)
+    return [task for task in here if not _is_of_former_life(task, container)]
+
+
+def _is_of_former_life(task: ReportedTask, container: ContainerEvidence) -> bool:
+    return container.registered_at is not None and task.reported_at < container.registered_at
+
+
+def _missing_on(facts: Facts, name: str) -> list[int]:
+    """The tasks that a container is to run, and that no container reports."""
+    if facts.job.stopping or not facts.job.wants_tasks:
+        return []
+    reported = {task.index for task in facts.tasks}
+    return sorted(index for index, owner in facts.owners.items() if owner == name and index not in reported)
 
 
 def _is_ill(facts: Facts, task: ReportedTask) -> bool:
@@ -128,7 +202,7 @@ def _is_silent(task: ReportedTask) -> bool:
 
 def _evidence(facts: Facts, container: ContainerEvidence, ill: list[int]) -> Iterator[tuple[Certainty, str]]:
     name = container.name
-    here = [task for task in facts.tasks if task.container == name]
+    here = _told_by(facts, container)
     if not container.is_live:
         yield Certainty.CERTAIN, f"{name} is lost: its shards go to other containers"
     elif _others_report(facts) and any(heard(task, facts.moment) is not Heard.PRESENT for task in here):
@@ -139,13 +213,20 @@ def _evidence(facts: Facts, container: ContainerEvidence, ill: list[int]) -> Ite
     silent = [task.index for task in here if _is_silent(task)]
     if silent:
         yield Certainty.CERTAIN, f"the Spark host of task {numbers(silent)} says nothing"
-    if _is_outlier(container, facts):
+    if _is_outlier(container, facts) and not _went_with_one_host(facts, container):
         told = f"{container.bad_others} of {container.others} tasks of other jobs do badly there too"
         # One host takes all its tasks with it: that alone says little about the container.
         ends = [each.kind is CauseKind.HOST_ENDED for each in failed_tasks(facts) if each.container == name]
         certainty = Certainty.POSSIBLE if ends and all(ends) else Certainty.CERTAIN
         yield certainty, f"{told}, and {facts.elsewhere.bad} of {facts.elsewhere.tasks} elsewhere"
     yield from _beside_own(facts, name, ill)
+
+
+def _went_with_one_host(facts: Facts, container: ContainerEvidence) -> bool:
+    """Whether all that is bad there ended with one host, with which the job's own tasks there ended too: that host is
+    the cause, and the container no second one."""
+    own = {ended_host(each.error) for each in failed_tasks(facts) if each.container == container.name}
+    return len(own) == 1 and "" not in own and own.issuperset(container.ended_hosts or ("",))
 
 
 def _others_report(facts: Facts) -> bool:
@@ -169,7 +250,7 @@ def _beside_own(facts: Facts, name: str, ill: list[int]) -> Iterator[tuple[Certa
     told = f"its other tasks, {numbers(task.index for task in elsewhere)}, do well on other containers"
     lagging = [task for task in present(facts) if task.container == name and is_lagging(facts, task)]
     if not lagging:
-        if not any(each.container == name and each.kind in _OF_THE_JOB for each in failed_tasks(facts)):
+        if not any(each.container == name and each.kind in _OF_NO_CONTAINER for each in failed_tasks(facts)):
             yield Certainty.POSSIBLE, told
         return
     inputs = [_input(task) for task in elsewhere]

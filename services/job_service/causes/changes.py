@@ -1,19 +1,18 @@
 """Causes that somebody's write is: a layer that stops or limits the job, a change that failed, a change just before.
 Pure.
 
-`_CODE`, `_LESS` and `_MORE` say which fields can make what worse. A change counts when the job runs it, and when it was
-written at most half an hour before the first crash, or before the first minute over the SLO.
+`is_code`, `_LESS` and `_MORE` say which fields can make what worse. A change counts when the job runs it, and when it
+was written at most half an hour before the first crash, or before the first minute over the SLO.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from datetime import datetime, timedelta
 from math import inf
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from penstock.config.model import DesiredState
-from penstock.config.tree import row_for
 from penstock.control.texts import first_few
 from penstock.model.causes import CauseKind, Certainty
 from penstock.model.health import CRASHES_KEPT
@@ -31,6 +30,19 @@ from services.job_service.causes.facts import (
     is_lagging,
     said_by,
 )
+from services.job_service.causes.writes import (
+    WRITES,
+    Changed,
+    changed_by,
+    changed_leaves,
+    effective,
+    is_code,
+    is_hidden,
+    runs,
+    way_back,
+    when_and_whose,
+    write_in_words,
+)
 
 if TYPE_CHECKING:
     from services.job_service.store.overview import ReportedTask
@@ -43,19 +55,6 @@ _NEARLY = 0.8
 """A task that reads this share of what it may is held by the limit: batches never begin exactly in time."""
 _BUSY = 0.8
 _MORE_RECORDS = 10
-_CODE = (
-    "query",
-    "package",
-    "args",
-    "tables",
-    "secrets",
-    "spark_settings",
-    "inputs",
-    "streams",
-    "output",
-    "side_outputs",
-    "isolation",
-)
 _LESS = (
     "task_count",
     "resources.cpu_cores",
@@ -69,39 +68,6 @@ _LESS = (
 """A smaller value makes lag or lack of memory worse."""
 _MORE = ("trigger_interval_seconds",)
 _MEMORY = ("resources.memory_bytes", "task_count", "isolation", "threads_per_task")
-_WRITES = frozenset([Action.PUT, Action.PATCH, Action.DROP, Action.EXPIRE, Action.REVERT, Action.RESTORE])
-
-
-class Changed(NamedTuple):
-    """A leaf that a write changed; None: the layer does not set it."""
-
-    field: str
-    old: Any
-    new: Any
-
-    @property
-    def words(self) -> str:
-        """From what to what."""
-        return f"{self.field}: {_short(self.old)} to {_short(self.new)}"
-
-
-def _short(value: Any) -> str:
-    return "unset" if value is None else str(value)[:60]
-
-
-def changed_leaves(old: Mapping[str, Any] | None, new: Mapping[str, Any] | None) -> list[Changed]:
-    """The leaves in which two contents of a layer differ, by name."""
-    before, after = dict(_leaves(old or {})), dict(_leaves(new or {}))
-    paths = sorted(before.keys() | after.keys())
-    return [Changed(path, before.get(path), after.get(path)) for path in paths if before.get(path) != after.get(path)]
-
-
-def _leaves(content: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    for name, value in content.items():
-        if isinstance(value, Mapping) and value:
-            yield from _leaves(value, f"{prefix}{name}.")
-        else:
-            yield f"{prefix}{name}", value
 
 
 def causes_of_layers(facts: Facts) -> Iterator[Cause]:
@@ -121,12 +87,12 @@ def causes_of_layers(facts: Facts) -> Iterator[Cause]:
 def _limits(facts: Facts) -> Iterator[Cause]:
     """A trigger that is longer than the SLO, or batches that are as large as they may be while rows wait."""
     trigger, slo = facts.setting("trigger_interval_seconds"), facts.job.max_lag_seconds
-    if trigger is not None and float(trigger.value) > slo:
+    if trigger is not None and facts.runs(trigger) and float(trigger.value) > slo:
         told = (said_by(trigger), f"rows wait that long, and the SLO is {slo:,.0f} s")
         summary = "batches begin further apart than the SLO allows"
         yield Cause(CauseKind.HELD_BY_LAYER, Certainty.CERTAIN, summary, told, _instead(trigger, f"{slo / 2:g}"))
     most, seconds = facts.setting("max_records_per_trigger"), float(facts.config.get("trigger_interval_seconds") or 0)
-    if most is None or not seconds:
+    if most is None or not facts.runs(most) or not seconds:
         return
     held = [task for task in facts.tasks if is_lagging(facts, task) and _reads_all_it_may(task, most.value, seconds)]
     if held:
@@ -171,8 +137,8 @@ def causes_of_failed_changes(facts: Facts) -> Iterator[Cause]:
     failed, attempts = facts.job.state in (JobState.QUARANTINED, JobState.FAILED), facts.attempts
     if not failed and attempts is None:
         return
-    newest = next((entry for entry in facts.changes if entry.action in _WRITES or entry.action == Action.CREATE), None)
-    by = () if newest is None else (_told(newest, _changed(facts, newest)),)
+    newest = next((entry for entry in facts.changes if entry.action in WRITES or entry.action == Action.CREATE), None)
+    by = () if newest is None else (write_in_words(newest, changed_by(facts, newest)),)
     gave_up = facts.job.state is JobState.QUARANTINED
     what = f" of {first_few(attempts.fields)}" if attempts is not None and attempts.fields else ""
     ends = "and is not tried again" if gave_up else "and is tried again"
@@ -197,26 +163,20 @@ def _failures(facts: Facts, attempts: Attempts | None, *, gave_up: bool) -> Iter
         yield f"it is tried now: {facts.job.detail or facts.job.state}"
 
 
-def causes_of_present_changes(facts: Facts) -> Iterator[Cause]:
-    """A change for which tasks are stopped now."""
-    if facts.job.stopping and facts.has(Health.STARTING):
-        told = (facts.job.detail or f"the job is {facts.job.state}",)
-        summary = "its tasks are stopped while a change is carried out"
-        yield Cause(CauseKind.RECENT_CHANGE, Certainty.LIKELY, summary, told, "wait: `penstock watch JOB`")
-
-
 def causes_of_recent_changes(facts: Facts) -> Iterator[Cause]:
     """The newest write that the job runs, if what is wrong began after it and it can be the reason."""
     begins_at, is_crash = _begins_at(facts), bool(failed_tasks(facts))
     for entry in facts.changes:
-        if entry.action not in _WRITES or entry.layer is None or not _runs(facts, entry):
+        if entry.action not in WRITES or entry.layer is None or not runs(facts, entry):
             continue
         crashed_before = _crashed_before(facts, entry.at) if is_crash else False
         if crashed_before:
             continue
         if not _is_soon(facts, entry, begins_at, timedelta(0) if is_crash else _SLACK):
             continue
-        changed = [_effective(facts, each) for each in changed_leaves(entry.old, entry.new) if not _hidden(facts, each)]
+        changed = [
+            effective(facts, each) for each in changed_leaves(entry.old, entry.new) if not is_hidden(facts, each)
+        ]
         harmful = [each for each in changed if _can_be(facts, each)]
         if not harmful:
             continue
@@ -224,8 +184,8 @@ def causes_of_recent_changes(facts: Facts) -> Iterator[Cause]:
         is_sure = is_known or any(_is_worse(each) for each in harmful)
         certainty = Certainty.CERTAIN if is_sure else Certainty.LIKELY
         began = () if begins_at is None else (_began(begins_at, is_crash=is_crash),)
-        told = (_told(entry, harmful), *began)
-        yield Cause(CauseKind.RECENT_CHANGE, certainty, _what_changed(entry, harmful[0]), told, _back(entry))
+        told = (write_in_words(entry, harmful), *began)
+        yield Cause(CauseKind.RECENT_CHANGE, certainty, _what_changed(entry, harmful[0]), told, way_back(entry))
         return
 
 
@@ -235,8 +195,8 @@ def causes_of_restores(facts: Facts) -> Iterator[Cause]:
     entry, begins_at = next(restores, None), _begins_at(facts)
     if entry is None or entry.action != Action.RESTORE or not facts.has(Health.LAGGING) or failed_tasks(facts):
         return
-    if _runs(facts, entry) and _is_soon(facts, entry, begins_at, _SLACK) and not _lagged_before(facts, entry):
-        told = f"restore {_when_and_whose(entry)}"
+    if runs(facts, entry) and _is_soon(facts, entry, begins_at, _SLACK) and not _lagged_before(facts, entry):
+        told = f"restore {when_and_whose(entry)}"
         began = () if begins_at is None else (_began(begins_at, is_crash=False),)
         summary = "a restore set it to a savepoint, and it reads again what came after that"
         advice = "wait: `penstock metrics JOB` shows the lag; more tasks are faster: `penstock rescale JOB N`"
@@ -264,30 +224,11 @@ def _what_changed(entry: HistoryEntry, first: Changed) -> str:
     return f"a change of the layer {entry.layer} by {entry.author}: {first.field}"
 
 
-def _back(entry: HistoryEntry) -> str:
-    back = f"go back: `penstock revert JOB {entry.layer} {max(1, (entry.version or 1) - 1)} --reason ...`"
-    return f"{back}; for good, change the layers below" if entry.action == Action.EXPIRE else back
-
-
 def _began(begins_at: datetime, *, is_crash: bool) -> str:
     """Lags are known by the minute: the minute in which a change was written may be the first one over the SLO."""
     if is_crash:
         return f"it began at {begins_at:%Y-%m-%d %H:%M:%S} UTC, after the change"
     return f"the first minute over the SLO is {begins_at:%Y-%m-%d %H:%M} UTC"
-
-
-def _told(entry: HistoryEntry, changed: list[Changed]) -> str:
-    fields = ", ".join(each.words for each in changed[:3]) or "nothing"
-    return f"{entry.action} of the layer {entry.layer} {_when_and_whose(entry)}: {fields}"
-
-
-def _when_and_whose(entry: HistoryEntry) -> str:
-    why = f" ({entry.reason})" if entry.reason else ""
-    return f"at {entry.at:%Y-%m-%d %H:%M:%S} UTC by {entry.author}{why}"
-
-
-def _runs(facts: Facts, entry: HistoryEntry) -> bool:
-    return facts.job.running_revision is None or entry.revision <= facts.job.running_revision
 
 
 def _since(facts: Facts, entry: HistoryEntry) -> datetime:
@@ -344,34 +285,12 @@ def _crashed_before(facts: Facts, at: datetime) -> bool | None:
 def _can_be(facts: Facts, changed: Changed) -> bool:
     """Whether the change of a field can have made what is seen."""
     failed = failed_tasks(facts)
-    is_code = changed.field.split(".")[0] in _CODE
+    is_of_code = is_code(changed)
     if any(each.kind is CauseKind.OUT_OF_MEMORY for each in failed):
-        return is_code or (changed.field in _MEMORY and (_is_worse(changed) or changed.field == "isolation"))
+        return is_of_code or (changed.field in _MEMORY and (_is_worse(changed) or changed.field == "isolation"))
     if failed:
-        return is_code
-    return facts.has(Health.LAGGING) and (is_code or _is_worse(changed))
-
-
-def _hidden(facts: Facts, changed: Changed) -> bool:
-    """Whether a higher layer hides what the write set."""
-    leaf = facts.setting(changed.field)
-    return changed.new is not None and leaf is not None and leaf.value != changed.new
-
-
-def _changed(facts: Facts, entry: HistoryEntry) -> list[Changed]:
-    """What a write changed, for people. Before a job was created there were no values, not even defaults."""
-    leaves = changed_leaves(entry.old, entry.new)
-    return leaves if entry.action == Action.CREATE else [_effective(facts, each) for each in leaves]
-
-
-def _effective(facts: Facts, changed: Changed) -> Changed:
-    """The change with what the layers below, or the default, give where this layer sets nothing."""
-    leaf, row = facts.setting(changed.field), row_for(tuple(changed.field.split(".")))
-    default = None if row is None or row.required else row.default
-    below = leaf.hides[0].value if leaf is not None and leaf.hides else default
-    old = below if changed.old is None else changed.old
-    new = (default if leaf is None else leaf.value) if changed.new is None else changed.new
-    return changed._replace(old=old, new=new)
+        return is_of_code
+    return facts.has(Health.LAGGING) and (is_of_code or _is_worse(changed))
 
 
 def _is_worse(changed: Changed) -> bool:

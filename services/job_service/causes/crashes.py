@@ -13,6 +13,7 @@ from penstock.model.reports import TaskState
 from penstock.model.states import Health
 from services.job_service.causes.errors import first_line, kind_of
 from services.job_service.causes.facts import Cause, Facts, has_failed, numbers
+from services.job_service.causes.writes import newest_of_code, version_of, way_back
 
 JUST_NOW = timedelta(minutes=5)
 _WORDS = {
@@ -83,9 +84,13 @@ def causes_of_errors(facts: Facts) -> Iterator[Cause]:
     for kind, count in counts.items():
         of_kind = [each for each in failed if each.kind is kind]
         summary, advice = _WORDS[kind]
-        yield Cause(
-            kind, _certainty(facts, of_kind, is_most=2 * count >= len(failed)), summary, _evidence(of_kind), advice
-        )
+        certainty, told = _certainty(facts, of_kind, is_most=2 * count >= len(failed)), _evidence(of_kind)
+        written = newest_of_code(facts, [each.index for each in of_kind]) if kind is CauseKind.BAD_CODE else None
+        if written is not None:
+            entry, changed = written
+            told += (f"{version_of(facts, entry)}, changed {', '.join(each.words for each in changed[:3])}",)
+            advice = f"mend the query or the package, or {way_back(entry)}"
+        yield Cause(kind, certainty, summary, told, advice)
 
 
 def _certainty(facts: Facts, of_kind: list[Failed], *, is_most: bool) -> Certainty:

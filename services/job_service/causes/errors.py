@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import re
 
+from penstock.control.texts import cut
 from penstock.model.causes import CauseKind
 
 _MEMORY = re.compile(r"OutOfMemoryError|out of memory|Java heap space|GC overhead|memory limit", re.IGNORECASE)
+ENDED_HOST = r"^host (\S+) ended: "
+"""Finds the name of the Spark host with which a task ended: a pattern for Python and for Postgres."""
 _TABLE: tuple[tuple[CauseKind, str], ...] = (
     (CauseKind.OUT_OF_MEMORY, _MEMORY.pattern),
     (CauseKind.HOST_ENDED, r"\Ahost \S+ ended: |\Aits Spark host did not start: "),
@@ -51,6 +54,12 @@ def kind_of(error: str, *, out_of_memory: bool = False) -> CauseKind:
     return next((kind for kind, pattern in _ROWS if pattern.search(error)), CauseKind.OTHER_ERROR)
 
 
+def ended_host(error: str) -> str:
+    """The Spark host with which a task ended; empty when it ended otherwise."""
+    found = re.match(ENDED_HOST, error)
+    return found.group(1) if found else ""
+
+
 def first_line(error: str) -> str:
     """The first line, for a list."""
-    return error.strip().partition("\n")[0][:300]
+    return cut(error.strip().partition("\n")[0], 300)

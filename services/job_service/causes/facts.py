@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from penstock.config.tree import row_for
 from penstock.model.causes import CauseKind, Certainty
 from penstock.model.health import Heard, JobFacts, Moment, Verdict, heard, runs_well
 from penstock.model.loops import LoopRound
@@ -47,7 +48,9 @@ class Crashes:
 
 class ContainerEvidence(NamedTuple):
     """A container that runs, or should run, tasks of the job. `others`: the tasks of other jobs there; `bad_others`:
-    those of them that crashed, or whose host is silent. `bad_jobs`: the number of jobs of these."""
+    those of them that crashed, or whose host is silent. `bad_jobs`: the number of jobs of these. `registered_at`: when
+    its present life began. `ended_hosts`: the Spark hosts that ended with the bad others; "" for what is bad by itself.
+    """
 
     name: str
     is_live: bool
@@ -56,6 +59,8 @@ class ContainerEvidence(NamedTuple):
     others: int
     bad_others: int
     bad_jobs: int
+    registered_at: datetime | None = None
+    ended_hosts: Sequence[str] = ()
 
 
 class Elsewhere(NamedTuple):
@@ -87,6 +92,18 @@ class Attempts(NamedTuple):
     next_at: datetime | None
 
 
+class UnderWay(NamedTuple):
+    """The recorded plan of a rescale or restore. `step`: as the plan records it, which may be `quiesce` for `level`.
+    `detail`: the State Syncer's words for what it waits for, which begin with the name of the step."""
+
+    step: str
+    step_at: datetime
+    fields: tuple[str, ...]
+    revision: int
+    detail: str
+    is_restore: bool = False
+
+
 class Minute(NamedTuple):
     """What the job measured in a minute. `crashes`: of tasks that were not healthy again."""
 
@@ -102,7 +119,8 @@ class Facts:
     """All that is known of a job, read at one moment.
 
     `config`: the running configuration, else the expected one. `settings`: each leaf of the expected configuration that
-    a layer sets. `attempts`: None without one that failed. `changes`: the newest writes to the job, newest first.
+    a layer sets. `attempts`: None without one that failed. `under_way`: None while no rescale or restore has a plan.
+    `changes`: the newest writes to the job, newest first.
     `owners`: by task, the container that owns its shard; None: nobody. `key_group_rates`: records per second, by key
     group. `is_open`: whether any live container takes shards. `is_alive`: whether any container sends heartbeats.
     """
@@ -113,6 +131,7 @@ class Facts:
     config: Mapping[str, Any] = field(default_factory=dict)
     settings: Sequence[ExplainedLeafView] = ()
     attempts: Attempts | None = None
+    under_way: UnderWay | None = None
     rejected: Rejected | None = None
     changes: Sequence[HistoryEntry] = ()
     tasks: Sequence[ReportedTask] = ()
@@ -144,9 +163,34 @@ class Facts:
         """Who sets a field; None when it has its default."""
         return next((leaf for leaf in self.settings if leaf.field == path), None)
 
+    def runs(self, leaf: ExplainedLeafView) -> bool:
+        """Whether the running configuration has what a layer sets, and no plan is about to change it."""
+        return not self.is_changing(leaf.field) and _value_at(self.config, leaf.path) == leaf.value
+
+    def is_changing(self, name: str) -> bool:
+        """Whether a plan that is under way changes a field."""
+        return self.under_way is not None and name in self.under_way.fields
+
+    @property
+    def own_alerts(self) -> list[AlertView]:
+        """The open alerts about the job, its tasks and its layers."""
+        job = self.job.job
+        return [alert for alert in self.alerts if alert.subject == job or alert.subject.startswith(f"{job}/")]
+
     def alerts_of(self, *kinds: str) -> list[AlertView]:
         """The open alerts of these kinds."""
         return [alert for alert in self.alerts if alert.kind in kinds]
+
+
+def _value_at(config: Mapping[str, Any], path: Sequence[str]) -> Any:
+    """The value at a path; the default where the configuration has none."""
+    found: Any = config
+    for name in path:
+        if not isinstance(found, Mapping) or name not in found:
+            row = row_for(tuple(path))
+            return None if row is None or row.required else row.default
+        found = found[name]
+    return found
 
 
 def lag_now(task: ReportedTask) -> Lag:

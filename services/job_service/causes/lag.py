@@ -189,13 +189,15 @@ def _too_small(facts: Facts) -> Iterator[Cause]:
         told.append(f"{load.comes:,.0f} rows/s come in, and the tasks do {load.can:,.0f} rows/s while they work")
     if load.busy is not None and load.busy >= BUSY:
         told.append(f"the tasks work {load.busy:.0%} of the time")
+    if facts.is_changing("task_count"):
+        return
     if not told:
         yield from _catching_up(facts, load)
         return
     told += _decided(facts)
     count, limit = int(facts.config.get("task_count", 1)), _limit(facts)
     sizes = [leaf for name in _SIZE if (leaf := facts.setting(name)) is not None]
-    pinned = next((leaf for leaf in sizes if leaf.layer in OF_OPERATORS), None)
+    pinned = next((leaf for leaf in sizes if leaf.layer in OF_OPERATORS and facts.runs(leaf)), None)
     if pinned is not None:
         summary = f"the layer {pinned.layer} holds the job at {pinned.field} {pinned.value}, which is too small"
         advice = f"`penstock layers drop JOB {pinned.layer}`, or `penstock rescale JOB N`"
@@ -205,6 +207,10 @@ def _too_small(facts: Facts) -> Iterator[Cause]:
         summary = f"the job needs more than the {limit} tasks that it may have"
         advice = _beyond(facts, limit)
         yield Cause(CauseKind.AT_LIMIT, Certainty.LIKELY, summary, (*told, *own), advice)
+    elif any(leaf.field == "task_count" and not facts.runs(leaf) for leaf in sizes):
+        told += [f"{said_by(leaf)}; the job does not run that yet" for leaf in sizes if not facts.runs(leaf)]
+        summary = f"{count} tasks are too few"
+        yield Cause(CauseKind.TOO_SMALL, Certainty.LIKELY, summary, tuple(told), "wait: `penstock watch JOB`")
     else:
         asks = "does the Auto Scaler run (`penstock decisions JOB --why`)?"
         advice = f"`penstock rescale JOB {min(limit, 2 * count)}`; {asks}"

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import chain
 
 from penstock.model.causes import CauseKind, Certainty
-from services.job_service.causes import cell, changes, crashes, lag
+from penstock.wire.overview import AlertView
+from services.job_service.causes import cell, changes, crashes, lag, under_way
 from services.job_service.causes.facts import Cause, Facts
 
 _RULES = (
     cell.causes_of_processes,
     cell.causes_of_room,
+    cell.causes_of_new_lives,
     cell.causes_of_containers,
     changes.causes_of_layers,
     changes.causes_of_failed_changes,
-    changes.causes_of_present_changes,
+    under_way.causes_of_present_changes,
     changes.causes_of_recent_changes,
     changes.causes_of_restores,
     crashes.causes_of_rollouts,
@@ -34,6 +36,20 @@ def causes_of(facts: Facts) -> list[Cause]:
         return []
     named = (each._replace(advice=each.advice.replace(" JOB", f" {facts.job.job}")) for each in _without_repeats(facts))
     return sorted(named, key=_place)
+
+
+def open_alerts(facts: Facts, causes: Iterable[Cause]) -> list[str]:
+    """A sentence for each open alert about the job whose message no cause has, also of a job that is well."""
+    told = [text for cause in causes for text in cause.evidence]
+    return [
+        f"alert {alert.kind} is open since {alert.raised_at:%Y-%m-%d %H:%M} UTC{_silenced(alert)}: {alert.message}"
+        for alert in facts.own_alerts
+        if not any(alert.message in text for text in told)
+    ]
+
+
+def _silenced(alert: AlertView) -> str:
+    return "" if alert.silence is None else f" (left out of lists by silence {alert.silence})"
 
 
 def _place(cause: Cause) -> tuple[int, int]:

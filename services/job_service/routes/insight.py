@@ -26,7 +26,7 @@ from penstock.wire.overview import DecisionPage, SyncView, Tasks
 from services.job_service import access, requests, views
 from services.job_service.analysed import must_be_asked
 from services.job_service.analyses import PLAN_SECONDS, Verdict
-from services.job_service.causes.rank import causes_of
+from services.job_service.causes.rank import causes_of, open_alerts
 from services.job_service.explain import explain
 from services.job_service.origins import origins_in
 from services.job_service.path_rules import require_paths
@@ -168,8 +168,14 @@ def job_causes(job: JobName, parts: PartsOf) -> Causes:
     """Why the job is not healthy: causes with their evidence, from what the store knows, the likeliest first."""
     with snapshot(parts.engine) as connection:
         facts = read_facts(connection, known_job(connection, job))
-    found = [CauseView.model_validate(cause) for cause in causes_of(facts)]
-    return Causes(job=job, health=facts.verdict.health, reason=facts.verdict.reason, causes=found)
+    found = causes_of(facts)
+    return Causes(
+        job=job,
+        health=facts.verdict.health,
+        reason=facts.verdict.reason,
+        causes=[CauseView.model_validate(cause) for cause in found],
+        open_alerts=open_alerts(facts, found),
+    )
 
 
 @router.get("/v1/jobs/{job}/sync", response_model=SyncView)

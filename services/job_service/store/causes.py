@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from pydantic import ValidationError
@@ -23,7 +23,17 @@ from penstock.store.job_minutes import read_job_minutes
 from penstock.store.rows import columns, read_all
 from penstock.tasks.rollout import Rejected
 from services.job_service import views
-from services.job_service.causes.facts import Attempts, ContainerEvidence, Crashes, Elsewhere, Facts, Minute, Upstream
+from services.job_service.causes.errors import ENDED_HOST
+from services.job_service.causes.facts import (
+    Attempts,
+    ContainerEvidence,
+    Crashes,
+    Elsewhere,
+    Facts,
+    Minute,
+    UnderWay,
+    Upstream,
+)
 from services.job_service.explain import DEFAULT_LAYER, explain
 from services.job_service.flows import topics_read_by
 from services.job_service.store import history, overview
@@ -49,9 +59,11 @@ _CONTAINERS = text(
     f"""
     SELECT {columns(ContainerEvidence)} FROM (
         SELECT containers.name, containers.state = 'live' AS is_live, containers.availability,
-            containers.availability_reason, count(tasks.job) AS others,
+            containers.availability_reason, containers.registered_at, count(tasks.job) AS others,
             count(tasks.job) FILTER (WHERE {_IS_BAD}) AS bad_others,
-            count(DISTINCT tasks.job) FILTER (WHERE {_IS_BAD}) AS bad_jobs
+            count(DISTINCT tasks.job) FILTER (WHERE {_IS_BAD}) AS bad_jobs,
+            coalesce(array_agg(DISTINCT coalesce(substring(tasks.error FROM CAST(:ended AS text)), ''))
+                FILTER (WHERE {_IS_BAD}), '{{}}') AS ended_hosts
         FROM containers LEFT JOIN tasks ON tasks.container = containers.name AND tasks.job <> :job
         WHERE containers.name = ANY(:names) GROUP BY containers.name
     ) AS seen ORDER BY name
@@ -84,20 +96,23 @@ class _Placed(NamedTuple):
 
 
 def read_facts(connection: Connection, stored: StoredJob) -> Facts:
-    """All that is known of a job that exists; of one that is well only that. Give a connection that sees one moment."""
+    """All that is known of a job that exists; of one that is well only that, and its open alerts.
+
+    Give a connection that sees one moment.
+    """
     job = stored.name
     (found,) = read_named(connection, [job])
     moment = read_moment(connection)
     judged = Facts(found.facts, found.verdict, moment)
     if judged.is_well:
-        return judged
+        return replace(judged, alerts=overview.alerts_about(connection, job, [], [], limit=_MOST_ALERTS))
     running, sync = overview.running_job(connection, job), overview.sync(connection, job)
     layers = layer_configs(stored, all_layers(connection))
     leaves = explain(layers)
     config = merge(layers) if running is None else running.config
     placed = _placed(connection, job, running)
     names = placed.containers
-    containers = read_all(connection, ContainerEvidence, _CONTAINERS, {"job": job, "names": names})
+    containers = read_all(connection, ContainerEvidence, _CONTAINERS, {"job": job, "names": names, "ended": ENDED_HOST})
     cell = read_cell(connection)
     decisions = overview.decisions_page(connection, job, limit=1)
     return replace(
@@ -105,6 +120,7 @@ def read_facts(connection: Connection, stored: StoredJob) -> Facts:
         config=config,
         settings=[leaf for leaf in leaves if leaf.layer != DEFAULT_LAYER],
         attempts=None if sync is None else _attempts(sync, stored),
+        under_way=None if sync is None else _under_way(sync),
         rejected=None if sync is None or sync.rejected is None else Rejected.model_validate(sync.rejected),
         changes=history.page(connection, job, limit=_MOST_CHANGES).rows,
         tasks=placed.tasks,
@@ -132,6 +148,19 @@ def _attempts(sync: overview.SyncRow, stored: StoredJob) -> Attempts | None:
     plan = sync.plan if isinstance(sync.plan, dict) else {}
     reason = sync.detail if sync.state in _FAILED else str(plan.get("failed_before") or "")
     return Attempts(sync.failures, tuple(sync.changed_fields or ()), reason, sync.next_attempt_at)
+
+
+def _under_way(sync: overview.SyncRow) -> UnderWay | None:
+    """Of a plan that this release cannot read nothing is known."""
+    plan = sync.plan if isinstance(sync.plan, dict) else {}
+    if plan.get("kind") != "rescale" or sync.state != JobState.RESCALING.value:
+        return None
+    try:
+        step, step_at = str(plan["step"]), datetime.fromisoformat(plan["step_at"])
+        fields, revision = tuple(map(str, plan["fields"])), int(plan["revision"])
+    except (KeyError, TypeError, ValueError):
+        return None
+    return UnderWay(step, step_at, fields, revision, sync.detail, plan.get("restore") is not None)
 
 
 def _elsewhere(connection: Connection, containers: Sequence[ContainerEvidence]) -> Elsewhere:

@@ -148,6 +148,30 @@ def pinned_by_oncall(world: World) -> None:
     world.report("c1", world.behind())
 
 
+def killed_container(world: World) -> None:
+    """c2 ran a task, was killed and registered anew; it has reported nothing yet."""
+    world.begin(task_count=2)
+    world.do("UPDATE running SET committed_at = committed_at - interval '1 minute'")
+    world.report("c1", world.task())
+    world.do("INSERT INTO assignment (shard, container, epoch) SELECT n, 'c2', 1 FROM generate_series(0, 4095) AS n")
+    with transaction(world.service.engine) as connection:
+        register(connection, Member("c2", "2", "http://c2", "local", 1.0, 1, 1), empty=True)
+
+
+def held_by_a_rescale(world: World) -> None:
+    """The layer oncall asks for 4 tasks in place of 2, and the rescale waits for a batch; both tasks are behind."""
+    world.begin(task_count=2)
+    world.report("c1", world.behind(), world.behind(1))
+    world.client.patch_layer("etl", "oncall", {"task_count": 4}, if_match=0, reason="more flights", verify=False)
+    world.syncer.round()
+    world.do(
+        """
+        UPDATE sync_state SET detail = 'quiesce: 1 task has not finished its batch',
+            plan = jsonb_set(plan, '{step}', '"quiesce"')
+        """
+    )
+
+
 def quarantined(world: World) -> None:
     """A rescale is written, and the State Syncer notes that its plan failed five times."""
     world.begin(task_count=2)
@@ -264,6 +288,8 @@ INJECTED: list[tuple[Callable[[World], None], CauseKind]] = [
     (sick_container, CauseKind.BAD_CONTAINER),
     (stopped_by_oncall, CauseKind.HELD_BY_LAYER),
     (pinned_by_oncall, CauseKind.HELD_BY_LAYER),
+    (killed_container, CauseKind.BAD_CONTAINER),
+    (held_by_a_rescale, CauseKind.RECENT_CHANGE),
     (quarantined, CauseKind.CHANGE_FAILED),
     (rescale_that_failed_twice, CauseKind.CHANGE_FAILED),
     (unknown_crash, CauseKind.OTHER_ERROR),
@@ -298,6 +324,37 @@ def test_a_healthy_job_has_no_cause(world: World, shell: Shell) -> None:
     assert "nothing is wrong" in shell("why", "etl").ok()
 
 
+def test_a_host_that_ended_with_tasks_of_other_jobs_is_the_only_cause(world: World) -> None:
+    """On c1 the tasks of three jobs ended with one host, on c2 those of ten run. With a second host the container is
+    accused too."""
+    world.begin()
+    jobs = [f"other-{number}" for number in range(12)]
+    for job in jobs:
+        world.put(job)
+    world.report("c2", *(world.task(job=job) for job in jobs[2:]))
+    for second, kinds in (("h1", ["host_ended"]), ("h2", ["host_ended", "bad_container"])):
+        others = [
+            world.crashed(f"host {host} ended: killed", job=job)
+            for host, job in zip(("h1", second), jobs, strict=False)
+        ]
+        world.report("c1", world.crashed("host h1 ended: killed"), *others)
+        assert [cause.kind for cause in world.client.causes("etl").causes] == kinds
+
+
+def test_a_healthy_job_with_an_open_alert_is_not_said_to_be_all_well(world: World, shell: Shell) -> None:
+    world.begin()
+    world.report("c1", world.task())
+    with transaction(world.service.engine) as connection:
+        raise_alert(connection, AlertKind.MALFORMED_RECORDS, "etl", "3 records are malformed")
+        raise_alert(connection, AlertKind.MALFORMED_RECORDS, "etl-2", "9 records are malformed")
+    assert world.client.causes("etl").causes == []
+    shown = shell("why", "etl").ok()
+    assert "alert malformed_records is open since" in shown
+    assert "3 records are malformed" in shown
+    assert "9 records" not in shown
+    assert "nothing is wrong" not in shown
+
+
 def test_on_call_reads_who_changed_what_and_how_to_go_back(world: World, shell: Shell) -> None:
     """1. A change makes tasks crash, and an alert is open. 2. `penstock why` names the layer, the author, the reason
     and the command."""
@@ -307,7 +364,7 @@ def test_on_call_reads_who_changed_what_and_how_to_go_back(world: World, shell: 
     assert "etl is crashing: task 0: crashes again and again: [DIVIDE_BY_ZERO]" in shown
     assert "1. a change of the layer provisioner by" in shown
     assert "a ratio" in shown
-    assert "penstock revert etl provisioner" in shown
+    assert "penstock layers drop etl provisioner" in shown, "the first version of a layer has none to go back to"
 
 
 def test_causes_of_a_job_that_there_is_not(world: World, shell: Shell) -> None:

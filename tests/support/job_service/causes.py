@@ -124,7 +124,9 @@ def facts(tasks: Sequence[ReportedTask] = (), *, job: Mapping[str, Any] | None =
     moment = known.pop("moment", Moment(NOW, ago(1)))
     crashes = {each.index: each for each in known.get("crashes", ())}
     judged = verdict(of_job, [_judged(each, crashes.get(each.index)) for each in tasks], moment)
-    config = {"task_count": count, "inputs": {"in": {"topic": "t", "key_groups": 8}}} | known.pop("config", {})
+    # What the layers set runs, unless a test says otherwise.
+    layers = {each.field: each.value for each in known.get("settings", ()) if len(each.path) == 1}
+    config = layers | {"task_count": count, "inputs": {"in": {"topic": "t", "key_groups": 8}}} | known.pop("config", {})
     return Facts(of_job, judged, moment, tasks=tasks, config=config, **known)
 
 

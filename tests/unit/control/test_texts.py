@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.control.texts import clean, cleaned, first_few
+from penstock.control.texts import clean, cleaned, cut, first_few
 from penstock.model.reports import TaskProgress, TaskReport, TaskState
 from penstock.tasks.savepoint import SavedTask
 from penstock.wire.host_tasks import HostTaskAnswer, HostTaskState
@@ -50,3 +50,16 @@ def test_the_answer_of_a_host_task_is_clean() -> None:
 )
 def test_of_many_names_the_first_few_are_told(count: int, separator: str, expected: str) -> None:
     assert first_few([str(number) for number in range(count)], separator) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "limit", "expected"),
+    [
+        ("rows 1234", 9, "rows 1234"),
+        ("rows 1234 x", 9, "rows 1234 ..."),
+        ("rows 1234 x", 8, "rows ..."),
+        ("abcdef", 3, "abc ..."),
+    ],
+)
+def test_a_text_is_cut_between_words(text: str, limit: int, expected: str) -> None:
+    assert cut(text, limit) == expected

@@ -11,8 +11,8 @@ from penstock.model.causes import CauseKind
 from penstock.model.jobs import JobState
 from penstock.model.states import Health
 from services.job_service.causes.facts import Attempts, ContainerEvidence, Crashes, Elsewhere, Facts, Upstream
-from services.job_service.causes.rank import causes_of
-from tests.support.job_service.causes import WELL, ago, facts, failed, task
+from services.job_service.causes.rank import causes_of, open_alerts
+from tests.support.job_service.causes import WELL, ago, alert, facts, failed, task
 
 C1 = ContainerEvidence("c1", True, "open", None, 0, 0, 0)
 UNKNOWN = "Failed to delete the folder"
@@ -94,3 +94,18 @@ def test_no_slow_output_is_accused_by_the_first_batches_since_a_start() -> None:
     assert kinds == [CauseKind.WARMING_UP]
     warm = [each.kind for each in causes_of(facts([task(progress=cold | {"processed_rows_per_second": 50.0})]))]
     assert warm == [CauseKind.OUTPUT_ERROR]
+
+
+def test_open_alerts_of_a_job_are_told_also_when_it_is_well() -> None:
+    """Those of its tasks too; not those of another job or of a container, and none that a cause tells."""
+    alerts = [alert("malformed_records"), alert("slow", "etl/0"), alert("slow", "etl2"), alert("slow", "c1")]
+    well = facts([task()], alerts=alerts)
+    assert causes_of(well) == []
+    assert open_alerts(well, []) == [
+        "alert malformed_records is open since 2026-01-01 11:59 UTC: malformed_records etl",
+        "alert slow is open since 2026-01-01 11:59 UTC: slow etl/0",
+    ]
+    ill = facts([failed(UNKNOWN)], alerts=alerts)
+    assert [each.partition(" is")[0] for each in open_alerts(ill, causes_of(ill))] == ["alert slow"]
+    silenced = facts([task()], alerts=[alerts[0].model_copy(update={"silence": 3})])
+    assert "(left out of lists by silence 3)" in open_alerts(silenced, [])[0]

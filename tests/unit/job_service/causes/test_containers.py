@@ -1,0 +1,118 @@
+"""Containers that ended and began anew, and tasks that nobody reports."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from penstock.model.causes import CauseKind, Certainty
+from penstock.model.states import Health
+from services.job_service.causes.facts import ContainerEvidence, Elsewhere, Facts
+from services.job_service.causes.rank import causes_of
+from tests.support.job_service.causes import ago, facts, failed, task
+
+C1 = ContainerEvidence("c1", True, "open", None, 0, 0, 0, registered_at=ago(90_000))
+ANEW = C1._replace(name="c2", registered_at=ago(20))
+STARTING: dict[str, Any] = {"state": "starting", "progress": None}
+RUNS_UNKNOWN = task(0, progress={"batch_id": 4})
+"""A task that runs, and nobody knows how far it is behind."""
+
+
+@pytest.mark.parametrize(
+    "known",
+    [
+        facts([task(0, "c1")], job={"task_count": 2}, owners={0: "c1", 1: "c2"}, containers=[C1, ANEW]),
+        facts([task(0, "c1"), task(1, "c2", **STARTING)], owners={0: "c1", 1: "c2"}, containers=[C1, ANEW]),
+        facts([RUNS_UNKNOWN], job={"task_count": 2}, owners={0: "c1", 1: "c2"}, containers=[C1, ANEW]),
+        facts(
+            [task(0), task(1, "c2", reported_at=ago(50), alive_at=ago(3))],
+            owners={0: "c1", 1: "c2"},
+            containers=[C1, ANEW],
+        ),
+        facts(
+            [task(0)],
+            job={"task_count": 2, "committed_at": ago(100)},
+            owners={0: "c1", 1: "c2"},
+            containers=[C1, ANEW],
+        ),
+    ],
+    ids=[
+        "missing",
+        "starting",
+        "missing, and the lag of another is unknown",
+        "told by the life before",
+        "just changed",
+    ],
+)
+def test_a_container_that_began_anew_is_the_only_cause_that_its_tasks_wait(known: Facts) -> None:
+    (first,) = causes_of(known)
+    assert (first.kind, first.certainty) == (CauseKind.BAD_CONTAINER, Certainty.CERTAIN)
+    assert first.summary == (
+        "the container c2 began anew 20 s ago "
+        "(it ended, was killed or lost its lease, or is new); its tasks start again"
+    )
+    assert first.evidence[0] == "task 1 of the job, which c2 is to run, does not run well yet"
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"job": {"task_count": 2, "committed_at": ago(10)}},
+        {"containers": [C1, ANEW._replace(registered_at=ago(900))], "job": {"task_count": 2, "committed_at": ago(100)}},
+        {"job": {"task_count": 2, "stopping": True}},
+        {"containers": [C1, ANEW._replace(registered_at=None)], "job": {"task_count": 2, "committed_at": ago(100)}},
+    ],
+    ids=["older than the change", "long ago", "stopped for a change", "unknown"],
+)
+def test_a_task_that_waits_for_its_start_accuses_no_other_container(changes: dict[str, Any]) -> None:
+    known: dict[str, Any] = {"owners": {0: "c1", 1: "c2"}, "containers": [C1, ANEW]}
+    found = causes_of(facts([task(0)], **(known | changes)))
+    assert CauseKind.BAD_CONTAINER not in {each.kind for each in found}
+
+
+def test_an_error_in_the_new_life_is_told_as_an_error() -> None:
+    found = causes_of(facts([failed("query: no column x", container="c2")], owners={0: "c2"}, containers=[ANEW]))
+    assert [each.kind for each in found] == [CauseKind.BAD_CODE]
+
+
+def test_a_task_that_is_behind_in_the_new_life_is_told_by_its_lag() -> None:
+    behind = task(0, "c2", progress={"oldest_unread_seconds": 120.0})
+    found = causes_of(facts([behind], owners={0: "c2"}, containers=[ANEW]))
+    assert [each.kind for each in found] == [CauseKind.WARMING_UP]
+
+
+def test_a_task_that_no_container_reports_is_told_with_the_one_that_is_to_run_it() -> None:
+    """The job was changed long ago: it is not just starting. The lag of the other task is unknown, which is less."""
+    old = ContainerEvidence("c2", True, "open", None, 0, 0, 0, registered_at=ago(90_000))
+    known = facts([RUNS_UNKNOWN], job={"task_count": 2}, owners={0: "c1", 1: "c2"}, containers=[C1, old])
+    assert known.verdict.health is Health.UNKNOWN
+    (first,) = causes_of(known)
+    assert (first.kind, first.certainty) == (CauseKind.BAD_CONTAINER, Certainty.LIKELY)
+    assert first.summary == "the container c2 may be bad: task 1 of the job is to run there"
+    assert first.evidence == ("no container reports task 1, which c2 is to run",)
+
+
+def test_a_lost_container_is_told_also_once_its_tasks_are_forgotten() -> None:
+    lost = C1._replace(name="c2", is_live=False)
+    first = causes_of(facts([task(0)], job={"task_count": 2}, owners={0: "c1", 1: "c2"}, containers=[C1, lost]))[0]
+    assert first.evidence == ("c2 is lost: its shards go to other containers",)
+
+
+@pytest.mark.parametrize(
+    ("ended_hosts", "kinds"),
+    [
+        (["h1"], [CauseKind.HOST_ENDED]),
+        (["h1", "h2"], [CauseKind.HOST_ENDED, CauseKind.BAD_CONTAINER]),
+        (["", "h1"], [CauseKind.HOST_ENDED, CauseKind.BAD_CONTAINER]),
+        ([], [CauseKind.HOST_ENDED, CauseKind.BAD_CONTAINER]),
+    ],
+    ids=["one host", "two hosts", "another error too", "unknown"],
+)
+def test_a_host_that_took_the_tasks_of_other_jobs_too_is_the_only_cause(
+    ended_hosts: list[str], kinds: list[CauseKind]
+) -> None:
+    container = C1._replace(others=3, bad_others=3, bad_jobs=2, ended_hosts=ended_hosts)
+    ended = failed("host h1 ended: jvm died")
+    known = facts([ended, task(1, "c2")], containers=[container], elsewhere=Elsewhere(50, 0))
+    assert [each.kind for each in causes_of(known)] == kinds
