@@ -16,6 +16,19 @@ def form(request: pytest.FixtureRequest) -> Any:
     return make_form(request)
 
 
+def stopping_job_of(form: Any) -> int:
+    """A job that stops, of which a has a task, and b none; both have reported before. The number of the stop."""
+    form.layer("j", "base", make_layer())
+    form.delete("j")
+    stop = write(form, commits=[commit(stopping=True)])
+    for name in ("a", "b"):
+        form.container(name)
+        form.report(name, stop - 1)
+    form.own("a")
+    form.report("a", stop - 1, "j")
+    return stop
+
+
 def test_tasks_are_gone_only_when_every_container_has_said_so(form: Any) -> None:
     """1. A job that ran on a is stopping; nobody has reported: unknown. 2. a still lists it: present. 3. a reports
     without it; b, which owns its shards, has not reported: unknown. 4. b has reported from before: unknown. 5. And
@@ -73,14 +86,7 @@ def test_what_a_lost_container_ran_is_gone_and_a_container_unheard_of_is_not(for
 def test_a_container_that_has_yet_to_say_that_tasks_are_gone_may_be_silent(form: Any) -> None:
     """1. a has a task of a job that stops, and has reported lately. 2. It is silent, and b reports. 3. Both report, and
     have applied the stop; later a is silent again."""
-    form.layer("j", "base", make_layer())
-    form.delete("j")
-    stop = write(form, commits=[commit(stopping=True)])
-    for name in ("a", "b"):
-        form.container(name)
-        form.report(name, stop - 1)
-    form.own("a")
-    form.report("a", stop - 1, "j")
+    stop = stopping_job_of(form)
     assert view(form).silent == ()
     form.silence("a", 13.0)
     (silent,) = view(form).silent
@@ -94,14 +100,7 @@ def test_a_container_that_has_yet_to_say_that_tasks_are_gone_may_be_silent(form:
 def test_nobody_is_silent_while_reports_are_not_taken(form: Any) -> None:
     """1. The store was away: reports and heartbeats of a and b are old. 2. b is the first to report again. 3. Its
     heartbeat is written: a may be dead. 4. So is one of a: only its reports are missing."""
-    form.layer("j", "base", make_layer())
-    form.delete("j")
-    stop = write(form, commits=[commit(stopping=True)])
-    for name in ("a", "b"):
-        form.container(name)
-        form.report(name, stop - 1)
-    form.own("a")
-    form.report("a", stop - 1, "j")
+    stop = stopping_job_of(form)
     for name in ("a", "b"):
         form.silence(name, 20.0)
     found = [view(form).silent]

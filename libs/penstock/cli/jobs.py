@@ -12,7 +12,7 @@ from penstock.cli.connection import client, definition, say_written
 from penstock.cli.layers import say_plan
 from penstock.cli.output import say, show_json, table
 from penstock.cli.parse import duration_seconds
-from penstock.cli.spark_answer import asked_until_answered, exit_of
+from penstock.cli.spark_answer import asked_until_answered, end_unless_done
 from penstock.cli.task_rows import FIGURES, by_error, figures_of, state_of
 from penstock.cli.waiting import wait_for, wait_until_gone
 from penstock.control.texts import first_few
@@ -56,8 +56,7 @@ def _try(ask: Callable[[], PlanView], seconds: float) -> None:
     answer = asked_until_answered(ask, seconds)
     say_plan(answer)
     say("dry run: nothing was written")
-    if exit_of(answer):
-        raise typer.Exit(exit_of(answer))
+    end_unless_done(answer)
 
 
 def delete(

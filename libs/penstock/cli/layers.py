@@ -27,7 +27,7 @@ from penstock.cli.connection import client, definition, names_in_files, say_more
 from penstock.cli.errors import required
 from penstock.cli.output import age, cell, changes, counted, end, leaf, moment, say, show_json, table
 from penstock.cli.parse import duration_seconds, expiry_seconds, name_of
-from penstock.cli.spark_answer import WITHIN, asked_until_answered, exit_of, unverified_outcome
+from penstock.cli.spark_answer import WITHIN, asked_until_answered, end_unless_done, unverified_outcome
 from penstock.control.errors import UserError
 from penstock.wire.job_client import Expiring, JobClient
 from penstock.wire.jobs import AnalysisView, ExplainedLeafView, FieldChangeView, HiddenValueView, PlanView
@@ -233,8 +233,7 @@ def plan(
         show_json(answer)
     else:
         say_plan(answer)
-    if exit_of(answer):
-        raise typer.Exit(exit_of(answer))
+    end_unless_done(answer)
 
 
 def say_plan(answer: PlanView) -> None:

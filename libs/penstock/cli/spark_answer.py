@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 
+import typer
+
 from penstock.cli.bar import shown
 from penstock.cli.errors import Exit
 from penstock.cli.output import note, span
@@ -25,6 +27,12 @@ def asked_until_answered(ask: Callable[[], PlanView], within_seconds: float) -> 
         while _is_late(answer.analysis) and time.monotonic() < until:
             answer = ask()
     return answer
+
+
+def end_unless_done(answer: PlanView) -> None:
+    """Ends with the exit code of a plan that is not allowed, or that nobody has checked."""
+    if code := exit_of(answer):
+        raise typer.Exit(code)
 
 
 def exit_of(answer: PlanView) -> Exit:

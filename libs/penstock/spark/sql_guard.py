@@ -81,16 +81,18 @@ def _parsed(session: SparkSession) -> Any:
 
 def _require_known_functions(field: str, parsed: Any) -> None:
     functions = set(parsed.functions())
-    code, files = functions & CODE_BY_NAME, functions & FILES_BY_NAME
-    if parsed.runsPrograms():
-        code = code | {"transform ... using"}
+    programs = {"transform ... using"} if parsed.runsPrograms() else set()
+    _refuse(field, functions & CODE_BY_NAME | programs, functions & FILES_BY_NAME)
+    if parsed.computesNames():
+        raise BrokenTask(f"{field}: write the name itself in place of IDENTIFIER(...)", rule="computed_name")
+
+
+def _refuse(field: str, code: Collection[str], files: Collection[str]) -> None:
     if code:
         raise BrokenTask(f"{field}: SQL may not run code of its own: {', '.join(sorted(code))}", rule="foreign_code")
     if files:
         told = f"{field}: SQL may not read files that the job does not name: {', '.join(sorted(files))}"
         raise BrokenTask(told, rule="foreign_files")
-    if parsed.computesNames():
-        raise BrokenTask(f"{field}: write the name itself in place of IDENTIFIER(...)", rule="computed_name")
 
 
 def foreign_in(plan: str) -> set[str]:
@@ -109,9 +111,4 @@ def require_plain(frame: DataFrame) -> None:
     """Raises BrokenTask when the plan of a SQL query runs foreign code or reads a file that the job does not name."""
     plan = str(frame._jdf.queryExecution().analyzed().toJSON())
     found = foreign_in(plan)
-    code, files = found & FOREIGN_CODE, found - FOREIGN_CODE
-    if code:
-        raise BrokenTask(f"query: SQL may not run code of its own: {', '.join(sorted(code))}", rule="foreign_code")
-    if files:
-        told = f"query: SQL may not read files that the job does not name: {', '.join(sorted(files))}"
-        raise BrokenTask(told, rule="foreign_files")
+    _refuse("query", found & FOREIGN_CODE, found - FOREIGN_CODE)

@@ -98,8 +98,8 @@ def is_code(changed: Changed) -> bool:
 
 def version_of(facts: Facts, entry: HistoryEntry) -> str:
     """`oncall, version 3, written by ann 1 minute ago (oops)`."""
-    why = f" ({entry.reason})" if entry.reason else ""
-    return f"{entry.layer}, version {entry.version}, written by {entry.author} {_ago(facts.moment.now - entry.at)}{why}"
+    ago = _ago(facts.moment.now - entry.at)
+    return f"{entry.layer}, version {entry.version}, written by {entry.author} {ago}{_why(entry)}"
 
 
 def _ago(age: timedelta) -> str:
@@ -117,8 +117,11 @@ def write_in_words(entry: HistoryEntry, changed: list[Changed]) -> str:
 
 
 def when_and_whose(entry: HistoryEntry) -> str:
-    why = f" ({entry.reason})" if entry.reason else ""
-    return f"at {entry.at:%Y-%m-%d %H:%M:%S} UTC by {entry.author}{why}"
+    return f"at {entry.at:%Y-%m-%d %H:%M:%S} UTC by {entry.author}{_why(entry)}"
+
+
+def _why(entry: HistoryEntry) -> str:
+    return f" ({entry.reason})" if entry.reason else ""
 
 
 def runs(facts: Facts, entry: HistoryEntry) -> bool:

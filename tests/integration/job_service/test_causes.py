@@ -172,12 +172,17 @@ def held_by_a_rescale(world: World) -> None:
     )
 
 
-def quarantined(world: World) -> None:
-    """A rescale is written, and the State Syncer notes that its plan failed five times."""
+def revision_of_a_rescale(world: World) -> int:
+    """Two tasks run, and four are written."""
     world.begin(task_count=2)
     world.report("c1", world.task(), world.task(1))
     world.client.patch_layer("etl", "base", {"task_count": 4}, if_match=1, reason="more flights", verify=False)
-    revision = world.client.get_job("etl").revision
+    return world.client.get_job("etl").revision
+
+
+def quarantined(world: World) -> None:
+    """A rescale is written, and the State Syncer notes that its plan failed five times."""
+    revision = revision_of_a_rescale(world)
     world.do(
         f"UPDATE sync_state SET state = 'quarantined', revision = {revision}, failures = 5, detail = 'no host has room'"
     )
@@ -185,10 +190,7 @@ def quarantined(world: World) -> None:
 
 def rescale_that_failed_twice(world: World) -> None:
     """A rescale is written. Two plans were taken back, and the third begins; all tasks run well."""
-    world.begin(task_count=2)
-    world.report("c1", world.task(), world.task(1))
-    world.client.patch_layer("etl", "base", {"task_count": 4}, if_match=1, reason="more flights", verify=False)
-    revision = world.client.get_job("etl").revision
+    revision = revision_of_a_rescale(world)
     world.do(
         f"""
         UPDATE sync_state SET state = 'rescaling', revision = {revision}, failures = 2,

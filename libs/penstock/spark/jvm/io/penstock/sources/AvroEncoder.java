@@ -1,10 +1,9 @@
 package io.penstock.sources;
 
 import io.penstock.spark42.DirectCall;
+import java.io.ByteArrayOutputStream;
 import java.io.IOException;
-import java.io.OutputStream;
 import java.io.Serializable;
-import java.util.Arrays;
 import org.apache.avro.Schema;
 import org.apache.avro.SchemaCompatibility;
 import org.apache.avro.generic.GenericDatumWriter;
@@ -19,9 +18,6 @@ import org.apache.spark.sql.types.DataTypes;
 
 /** Converts a row to an Avro datum, as Spark's {@code to_avro} does; with an id, after the frame of Confluent. */
 public final class AvroEncoder implements Serializable {
-  private static final int LEAST_BYTES = 256;
-  private static final int MOST_BYTES = Integer.MAX_VALUE - 8;
-
   private final DataType type;
   private final String schemaText;
   private final byte[] frame;
@@ -73,60 +69,23 @@ public final class AvroEncoder implements Serializable {
   private static final class Writer {
     private final AvroSerializer serializer;
     private final GenericDatumWriter<Object> datums;
-    private final Framed bytes;
-    private final BinaryEncoder encoder;
+    private final byte[] frame;
+    private final ByteArrayOutputStream bytes = new ByteArrayOutputStream();
+    private BinaryEncoder reused;
 
     Writer(DataType type, Schema schema, byte[] frame) {
       serializer = new AvroSerializer(type, schema, false);
       datums = new GenericDatumWriter<>(schema);
-      bytes = new Framed(frame);
-      encoder = EncoderFactory.get().directBinaryEncoder(bytes, null);
+      this.frame = frame;
     }
 
     byte[] write(InternalRow row) throws IOException {
-      bytes.begin();
-      datums.write(serializer.serialize(row), encoder);
-      encoder.flush();
-      return bytes.taken();
-    }
-  }
-
-  /** Bytes after a frame that stays. Unlike Java's own stream it locks nothing for each of the many short writes. */
-  private static final class Framed extends OutputStream {
-    private final int begin;
-    private byte[] held;
-    private int size;
-
-    Framed(byte[] frame) {
-      begin = frame.length;
-      held = Arrays.copyOf(frame, begin + LEAST_BYTES);
-    }
-
-    void begin() {
-      size = begin;
-    }
-
-    byte[] taken() {
-      return Arrays.copyOf(held, size);
-    }
-
-    @Override
-    public void write(int value) {
-      reserve(1);
-      held[size++] = (byte) value;
-    }
-
-    @Override
-    public void write(byte[] from, int offset, int length) {
-      reserve(length);
-      System.arraycopy(from, offset, held, size, length);
-      size += length;
-    }
-
-    private void reserve(int more) {
-      if (more > held.length - size) {
-        held = Arrays.copyOf(held, Math.max(Math.addExact(size, more), (int) Math.min(2L * held.length, MOST_BYTES)));
-      }
+      bytes.reset();
+      bytes.write(frame);
+      reused = EncoderFactory.get().directBinaryEncoder(bytes, reused);
+      datums.write(serializer.serialize(row), reused);
+      reused.flush();
+      return bytes.toByteArray();
     }
   }
 }
