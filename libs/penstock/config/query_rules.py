@@ -145,8 +145,31 @@ def _remedy(step: StatefulStep, inputs: dict[str, Input], types: Mapping[str, Ma
         return "No key can bring them together: set task_count to 1"
     columns = ", ".join(by)
     key_groups = max(source.key_groups for source in inputs.values())
+    declared = "; ".join(_declaration(name, own) for name, own in _undeclared(by, inputs, types))
+    shuffled = " and ".join(
+        f"inputs.{name}.key_function to spark and inputs.{name}.key_columns to [{columns}]" for name in inputs
+    )
     return (
-        "Put a shuffle job before this one that selects the rows of each of these inputs into a Kafka output with "
-        f"key_columns [{columns}] and key_groups {key_groups}, and read its topic here with key_function spark and the "
-        "same key_columns; or set task_count to 1"
+        f"{declared + '. Else put' if declared else 'Put'} a shuffle job before this one that selects the rows of each "
+        f"of these inputs into a Kafka output with key_columns [{columns}] and key_groups {key_groups}, read its topic "
+        f"here, and set {shuffled}; or set task_count to 1"
+    )
+
+
+def _undeclared(
+    by: Sequence[str], inputs: Mapping[str, Input], types: Mapping[str, Mapping[str, str]]
+) -> Iterator[tuple[str, list[str]]]:
+    """The inputs whose job does not say how they are keyed, each with those of the columns that it has."""
+    for name, source in inputs.items():
+        own = [column for column in by if column.lower() in types.get(name, {})]
+        if source.key_function == "none" and own:
+            yield name, own
+
+
+def _declaration(name: str, columns: Sequence[str]) -> str:
+    listed = ", ".join(columns)
+    which, key = (listed, f"[{listed}]") if len(columns) == 1 else (f"some of ({listed})", "these")
+    return (
+        f"If the producer of inputs.{name} chooses the partition by {which}, set inputs.{name}.key_columns to {key} "
+        f"and inputs.{name}.key_function to spark, kafka (Java producers) or crc32 (librdkafka: Python, C, Go)"
     )

@@ -140,6 +140,44 @@ def test_the_advised_keys_are_columns_that_a_job_before_can_write(by: tuple[str,
     assert advice in problem.detail
 
 
+UNKEYED = InputColumns("none", (), (("Dest", "string"), ("carrier", "string")))
+
+
+@pytest.mark.parametrize(
+    ("by", "inputs", "said"),
+    [
+        (
+            ("dest", "window"),
+            {"unkeyed"},
+            "If the producer of inputs.unkeyed chooses the partition by dest, set inputs.unkeyed.key_columns to [dest] "
+            "and inputs.unkeyed.key_function to spark, kafka (Java producers) or crc32 (librdkafka: Python, C, Go). "
+            "Else put a shuffle job",
+        ),
+        (("dest", "carrier"), {"unkeyed"}, "by some of (dest, carrier), set inputs.unkeyed.key_columns to these"),
+        (
+            ("dest",),
+            {"unkeyed", "flights"},
+            "set inputs.flights.key_function to spark and inputs.flights.key_columns to [dest] and "
+            "inputs.unkeyed.key_function to spark and inputs.unkeyed.key_columns to [dest]; or set task_count to 1",
+        ),
+    ],
+)
+def test_the_remedy_names_the_fields_to_set(by: tuple[str, ...], inputs: set[str], said: str) -> None:
+    config = check_merged(running("SELECT dest FROM flights", 2))
+    facts = PlanFacts(steps=[StatefulStep("GROUP BY", frozenset(inputs), by, colocated=False)])
+    (problem, *_) = plan_problems(config, facts, dict.fromkeys(inputs, UNKEYED))
+    assert said in problem.detail
+
+
+def test_an_input_that_says_how_it_is_keyed_is_not_asked_to_say_it() -> None:
+    """Its producer uses other columns: only a shuffle job helps."""
+    config = check_merged(running("SELECT dest FROM flights", 2))
+    facts = PlanFacts(steps=[StatefulStep("GROUP BY", frozenset({"flights"}), ("carrier",), colocated=False)])
+    (problem, *_) = plan_problems(config, facts, {"flights": UNKEYED})
+    assert "the producer of" not in problem.detail
+    assert ". Put a shuffle job before this one" in problem.detail
+
+
 def test_an_initial_state_is_for_one_task() -> None:
     keyed = StatefulStep("transformWithState", frozenset({"flights"}), ("dest",), colocated=True, begins_full=True)
     facts = PlanFacts(steps=[keyed])

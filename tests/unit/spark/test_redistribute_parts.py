@@ -176,18 +176,30 @@ def test_the_places_of_the_key_columns_are_in_the_order_of_the_input_key() -> No
 
 
 @pytest.mark.parametrize(
-    ("columns", "inputs", "mixed"),
+    ("columns", "inputs", "mixed", "told"),
     [
-        pytest.param((None, 1), {"a": an_input("spark", "x", "y")}, False, id="a key column is missing"),
-        pytest.param((0,), {"a": an_input("none")}, False, id="no key function"),
-        pytest.param((0,), {"a": an_input("spark"), "b": an_input("kafka")}, False, id="different key functions"),
-        pytest.param((0,), {"a": an_input("spark")}, True, id="a union that mixes columns"),
+        pytest.param(
+            (None, 1),
+            {"a": an_input("spark", "x", "y")},
+            False,
+            "Set inputs.<name>.key_function and inputs.<name>.key_columns if",
+            id="a key column is missing",
+        ),
+        pytest.param((0,), {"a": an_input("none")}, False, "Set inputs.<name>.key_function", id="no key function"),
+        pytest.param(
+            (0,),
+            {"a": an_input("spark"), "b": an_input("kafka")},
+            False,
+            r"inputs.b has key_function kafka, key_columns \['k'\] and key_groups 8",
+            id="different key functions",
+        ),
+        pytest.param((0,), {"a": an_input("spark")}, True, "UNION", id="a union that mixes columns"),
     ],
 )
 def test_state_whose_key_groups_are_not_known_is_refused(
-    columns: tuple[int | None, ...], inputs: dict[str, Input], mixed: bool
+    columns: tuple[int | None, ...], inputs: dict[str, Input], mixed: bool, told: str
 ) -> None:
-    with pytest.raises(BrokenTask):
+    with pytest.raises(BrokenTask, match=told):
         key_functions(keyed(*columns), inputs, mixed=mixed)
 
 

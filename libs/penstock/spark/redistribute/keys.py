@@ -103,7 +103,15 @@ def key_functions(
     """
     keys = {(source.key_function, len(source.key_columns), source.key_groups) for source in inputs.values()}
     if len(keys) != 1:
-        raise BrokenTask(f"inputs: state cannot be moved because the inputs have different keys: {sorted(keys)}")
+        told = "; ".join(
+            f"inputs.{name} has key_function {source.key_function}, key_columns {list(source.key_columns)} and "
+            f"key_groups {source.key_groups}"
+            for name, source in sorted(inputs.items())
+        )
+        raise BrokenTask(
+            f"inputs: state cannot be moved because the inputs have different keys: {told}. The same key_function, as "
+            "many key_columns and the same key_groups are needed in each"
+        )
     ((function, size, key_groups),) = keys
     if mixed:
         raise BrokenTask("query: state cannot be moved because the key column is in only some branches of a UNION")
@@ -114,8 +122,9 @@ def _places(found: KeyedOperator, function: str, size: int) -> tuple[int, ...]:
     if function == "none" or any(place not in found.columns for place in range(size)):
         raise BrokenTask(
             f"query: state cannot be moved because the keys of operator {found.operator} lack the input's key columns. "
-            "Without them it is not known which task a row of state belongs to. Put a shuffle job before this one that "
-            "keys the input by the columns of the operator"
+            "Without them it is not known which task a row of state belongs to. Set inputs.<name>.key_function and "
+            "inputs.<name>.key_columns if the input's producer chooses the partition by columns of the operator; else "
+            "put a shuffle job before this one that keys the input by them"
         )
     return tuple(found.columns.index(place) for place in range(size))
 
