@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from penstock.control.errors import Conflict, NotFound
-from penstock.control.texts import first_few
+from penstock.control.texts import first_few, likely
 from penstock.model.jobs import LayerRow
 
 BUILTIN = ("base", "provisioner", "scaler", "oncall", "rollback")
@@ -63,5 +63,5 @@ def require_unused(name: str, users: Sequence[str]) -> None:
 
 def _require(layers: Layers, name: str) -> LayerRow:
     if name not in layers:
-        raise NotFound(f"there is no layer {name}", field="layer", rule="known")
+        raise NotFound(f"there is no layer {name}; {likely(name, layers)}", field="layer", rule="known")
     return layers[name]

@@ -12,6 +12,7 @@ from penstock.config.merge import LayerConfig, apply_merge_patch, merge
 from penstock.config.model import DesiredState, JobConfig
 from penstock.config.validate import check_change, check_job_name, check_layer
 from penstock.control.errors import Conflict, InvalidConfig, NotFound, PreconditionRequired, VersionConflict
+from penstock.control.texts import likely
 from penstock.model.jobs import Action, Change, LayerRow, StoredJob, StoredLayer, layer_configs
 from services.job_service.layer_expiry import Expiry, require_whole_layer, staying
 
@@ -155,7 +156,7 @@ def refused_changes(running: Config, before: Config, after: JobConfig) -> Sequen
 def require_layer_row(layers: Layers, layer: str) -> LayerRow:
     """The layer's row. Raises NotFound."""
     if layer not in layers:
-        raise NotFound(f"there is no layer {layer}", field="layer", rule="known")
+        raise NotFound(f"there is no layer {layer}; {likely(layer, layers)}", field="layer", rule="known")
     return layers[layer]
 
 

@@ -277,9 +277,9 @@ def test_a_topic_of_a_cluster_that_the_cell_does_not_name_is_not_deleted_unasked
     monkeypatch.setenv("PENSTOCK_KAFKA_CLUSTERS", '{"eu": {"bootstrap": "eu:9092"}}')
     delete = ("topics", "delete", "orders", "--cluster")
     told = shell(*delete, "eu").refusal()
-    assert "the cell has no Kafka cluster eu; it has none" in told
+    assert "the cell has no Kafka cluster eu; there are none" in told
     assert "(field cluster, rule known_cluster)" in told
-    assert "no Kafka cluster us in PENSTOCK_KAFKA_CLUSTERS, which names eu" in shell(*delete, "us", "--force").refusal()
+    assert "no Kafka cluster us in PENSTOCK_KAFKA_CLUSTERS; there are: eu" in shell(*delete, "us", "--force").refusal()
     shell(*delete, "eu", "--force").ok()
     assert deleted == ["orders@eu"]
 

@@ -12,7 +12,7 @@ from penstock.cli.reach import Explaining, connected
 from penstock.cli.settings import CliSettings
 from penstock.config.topics import full_topic
 from penstock.control.errors import Conflict, Unauthenticated, Unavailable
-from penstock.control.texts import first_few
+from penstock.control.texts import first_few, likely
 from penstock.wire.job_client import JobClient
 from penstock.wire.jobs import Written
 
@@ -76,7 +76,7 @@ def require_named(cluster: str, parts: Iterable[str]) -> None:
     names = sorted(part.removeprefix(_BUS) for part in parts if part.startswith(_BUS))
     if cluster not in names:
         raise Conflict(
-            f"the cell has no Kafka cluster {cluster}; it has {', '.join(names) or 'none'}: its jobs may know these "
+            f"the cell has no Kafka cluster {cluster}; {likely(cluster, names)}. Its jobs may know these "
             "brokers by another name, and use the topic. Use the cell's name in PENSTOCK_KAFKA_CLUSTERS of this shell, "
             "or add --force",
             field="cluster",

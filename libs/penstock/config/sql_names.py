@@ -14,6 +14,7 @@ from sqlglot import exp
 
 from penstock.config.problems import Problem
 from penstock.config.sql import sql_problem
+from penstock.control.texts import likely
 
 _MOST_NESTED = 400
 """So many SELECTs may nest. Spark's parser and analysis go down into them by recursion."""
@@ -49,11 +50,20 @@ def _problem(place: _Place) -> Problem | None:
     if isinstance(node, exp.With) and node.args.get("recursive"):
         return sql_problem("unsupported_sql", ": a stream cannot be read recursively")
     if isinstance(node, exp.Table) and not _is_known(node, place.names):
-        text = node.sql(dialect="spark")
-        return sql_problem(
-            "unknown_relation", f" reads {text}, which is neither an input, a table of the job nor a CTE"
-        )
+        return sql_problem("unknown_relation", f" reads {node.sql(dialect='spark')}{_remedy(node, place.names)}")
     return None
+
+
+def _remedy(table: exp.Table, names: frozenset[str]) -> str:
+    if isinstance(table.this, exp.Anonymous) and table.this.name.lower() == "identifier":
+        return f": write the name itself in place of IDENTIFIER(...); {likely(_named_by(table.this), names)}"
+    return f", which is neither an input, a table of the job nor a CTE: {likely(table.name, names)}"
+
+
+def _named_by(call: exp.Anonymous) -> str:
+    """The name that a call of IDENTIFIER gives as a text; empty for another argument."""
+    literal = call.expressions[0] if call.expressions else None
+    return literal.name if isinstance(literal, exp.Literal) else ""
 
 
 def _below(place: _Place) -> Iterator[_Place]:

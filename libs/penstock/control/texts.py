@@ -1,12 +1,13 @@
 """Texts that the store and messages can carry. Spark and Python have texts that Postgres and UTF-8 refuse. Pure.
 
-Also lists of names in messages: the first few, and how many more there are.
+Also lists of names in messages: the first few, and how many more there are; which of them an unknown one may mean.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
+from difflib import get_close_matches
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator
@@ -52,6 +53,17 @@ def first_few(names: Collection[str], separator: str = ", ") -> str:
     others = len(names) - _MOST_NAMED
     more = f"{separator.rstrip(', ')} and {others} more" if others > 0 else ""
     return separator.join(list(names)[:_MOST_NAMED]) + more
+
+
+def likely(name: str, known: Collection[str]) -> str:
+    """What an unknown name may mean, and what there is: `do you mean flights? There are: a, b, flights`. Pure."""
+    if not known:
+        return "there are none"
+    ordered = sorted(known)
+    by_lower = {each.lower(): each for each in ordered}
+    near = [by_lower[each] for each in get_close_matches(name.lower(), by_lower, n=3)]
+    meant = f"do you mean {' or '.join(near)}? There are" if near else "there are"
+    return f"{meant}: {first_few(ordered)}"
 
 
 Text = Annotated[str, BeforeValidator(cleaned)]

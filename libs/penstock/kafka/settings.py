@@ -9,6 +9,7 @@ from typing import Any, Self
 from pydantic import BaseModel, Field, field_serializer, field_validator, model_validator
 
 from penstock.control.errors import Unavailable, UserError
+from penstock.control.texts import likely
 from penstock.kafka.access import CLUSTERS, Kafka, Mechanism, Protocol
 from penstock.kafka.clusters import Cluster, clusters_of, require_own_brokers
 from penstock.kafka.login import URL, Login, none_if_empty, text_of, wrong_password
@@ -102,7 +103,7 @@ class KafkaSettings(BaseModel):
         """That there is no cluster of this name, or no more, for people."""
         if name in self.gone_clusters:
             return f"the Kafka cluster {name} is gone for good: {CLUSTERS} says so (`gone`)"
-        return f"there is no Kafka cluster {name} in {CLUSTERS}, which names {', '.join(self.cluster_names) or 'none'}"
+        return f"there is no Kafka cluster {name} in {CLUSTERS}; {likely(name, self.cluster_names)}"
 
     def require_own_brokers(self, bootstrap: str) -> None:
         """Raises ValueError when a further cluster names a broker of the cell's own Kafka."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import socket
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicPartition
@@ -12,6 +12,7 @@ from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]
 from confluent_kafka.cimpl import NewTopic
 
 from penstock.control.errors import Conflict, NotFound, Unavailable
+from penstock.control.texts import likely
 from penstock.kafka.access import Brokers, kafka_at
 from penstock.kafka.refusals import Admin
 
@@ -64,7 +65,7 @@ def delete_topic(bootstrap: Brokers, name: str) -> None:
         deleted[name].result(_TIMEOUT_S + 5)
     except KafkaException as error:
         if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
-            raise _unknown(bootstrap, name) from error
+            raise _unknown(bootstrap, name, _partition_counts(bootstrap)) from error
         raise Unavailable(f"kafka at {bootstrap} did not delete {name}: {error.args[0].str()}") from error
 
 
@@ -81,9 +82,10 @@ def list_topics(bootstrap: Brokers) -> list[TopicFacts]:
 
 def partition_count(bootstrap: Brokers, topic: str) -> int:
     """The number of partitions of a topic. Raises NotFound, Unavailable."""
-    count = _partition_counts(bootstrap).get(topic)
+    found = _partition_counts(bootstrap)
+    count = found.get(topic)
     if count is None:
-        raise _unknown(bootstrap, topic)
+        raise _unknown(bootstrap, topic, found)
     return count
 
 
@@ -155,10 +157,11 @@ def _unreachable(bootstrap: Brokers, why: str) -> Unavailable:
     )
 
 
-def _unknown(bootstrap: Brokers, topic: str) -> NotFound:
+def _unknown(bootstrap: Brokers, topic: str, known: Iterable[str]) -> NotFound:
     cluster = kafka_at(bootstrap).cluster
     command = "penstock topics list" if cluster is None else f"penstock topics list --cluster {cluster}"
-    detail = f"there is no topic {topic} at {bootstrap}: `{command}` shows all"
+    names = [name for name in known if not name.startswith("__")]
+    detail = f"there is no topic {topic} at {bootstrap}; {likely(topic, names)}. `{command}` shows all"
     return NotFound(detail, field="name", rule="known")
 
 

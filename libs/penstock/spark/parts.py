@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from penstock.config.model import MAIN, JobConfig, KafkaOutput, PostgresOutput
 from penstock.config.problems import Problem
 from penstock.control.errors import BrokenTask, Unavailable
+from penstock.control.texts import likely
 from penstock.kafka.refusals import LOGIN
 from penstock.kafka.settings import KNOWN_CLUSTER
 from penstock.spark.access import read_secrets
@@ -25,7 +26,8 @@ def connection_url(output: PostgresOutput, connections: Mapping[str, str], field
     url = connections.get(output.connection)
     if url is None:
         raise BrokenTask(
-            f"{field}.connection: the container has no connection {output.connection} in its PENSTOCK_CONNECTIONS",
+            f"{field}.connection: the container has no connection {output.connection} in its PENSTOCK_CONNECTIONS; "
+            f"{likely(output.connection, connections)}",
             rule="known_connection",
         )
     return url

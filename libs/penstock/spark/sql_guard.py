@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from penstock.config.sql import FOREIGN_CODE as CODE_BY_NAME
 from penstock.config.sql import FOREIGN_FILES as FILES_BY_NAME
 from penstock.control.errors import BrokenTask
+from penstock.control.texts import likely
 
 _FILES_BY_NAME = "spark.sql.runSQLOnFiles"
 _CLASS = re.compile(r'"class":"[\w.$]*?(\w+)\$?"')
@@ -58,7 +59,8 @@ def require_query(session: SparkSession, text: str, names: Collection[str]) -> N
     parsed = _parsed(session).of(session._jsparkSession, text)
     unknown = set(parsed.relations()) - {name.lower() for name in names}
     if unknown:
-        told = f"query: SQL reads {', '.join(sorted(unknown))}: neither an input, a table of the job nor a CTE"
+        told = f"query: SQL reads {', '.join(sorted(unknown))}: neither an input, a table of the job nor a CTE; "
+        told += likely(min(unknown), names)
         raise BrokenTask(told, rule="unknown_relation")
     strange = set(parsed.tableFunctions()) - TABLE_FUNCTIONS
     if strange:

@@ -28,12 +28,14 @@ class Topic(NamedTuple):
     """`partitions`: None for a topic that does not exist, or that this process may not even describe.
 
     `id`: Kafka's id of the topic. A topic made again under the same name has another. None: the broker has no ids.
+    `instead`: of a missing topic of an input, which ones there are, for people; empty where nobody has looked.
     """
 
     partitions: int | None
     may_read: bool = True
     may_write: bool = True
     id: str | None = None
+    instead: str = ""
 
     @property
     def is_missing(self) -> bool:

@@ -75,7 +75,7 @@ def test_an_option_of_another_format_is_refused(form: Format, options: dict[str,
 def test_a_cluster_is_one_that_the_cell_names() -> None:
     parts = ["store", "bus", "bus eu", "bus analytics"]
     require_named("eu", parts)
-    with pytest.raises(Conflict, match="no Kafka cluster us; it has analytics, eu: its jobs may know"):
+    with pytest.raises(Conflict, match=r"no Kafka cluster us; there are: analytics, eu\. Its jobs may know"):
         require_named("us", parts)
 
 

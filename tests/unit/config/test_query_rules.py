@@ -87,6 +87,31 @@ def test_refused_text(sql: str, rule: str) -> None:
     assert error.field == ("args.?" if rule == "unknown_argument" else "query.sql")
 
 
+ALL = "There are: flights, pairs, planes, rekeyed, unkeyed and 1 more"
+
+
+@pytest.mark.parametrize(
+    ("sql", "told"),
+    [
+        (
+            "SELECT * FROM flihgts",
+            f"reads flihgts, which is neither an input, a table of the job nor a CTE: do you mean flights? {ALL}",
+        ),
+        (
+            "WITH home AS (SELECT * FROM flights) SELECT * FROM hoem",
+            "do you mean home? There are: flights, home, pairs, planes, rekeyed and 2 more",
+        ),
+        (
+            "SELECT * FROM IDENTIFIER('flight')",
+            f"write the name itself in place of IDENTIFIER(...); do you mean flights? {ALL}",
+        ),
+        ("SELECT * FROM IDENTIFIER(:name)", "write the name itself in place of IDENTIFIER(...); there are: flights, "),
+    ],
+)
+def test_an_unknown_relation_is_told_with_those_that_it_may_mean(sql: str, told: str) -> None:
+    assert told in refusal(sql).detail
+
+
 @pytest.mark.parametrize(
     "sql",
     [

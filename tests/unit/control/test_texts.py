@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import pytest
 
-from penstock.control.texts import clean, cleaned, cut, first_few
+from penstock.control.texts import clean, cleaned, cut, first_few, likely
 from penstock.model.reports import TaskProgress, TaskReport, TaskState
 from penstock.tasks.savepoint import SavedTask
 from penstock.wire.host_tasks import HostTaskAnswer, HostTaskState
@@ -63,3 +65,17 @@ def test_of_many_names_the_first_few_are_told(count: int, separator: str, expect
 )
 def test_a_text_is_cut_between_words(text: str, limit: int, expected: str) -> None:
     assert cut(text, limit) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "known", "told"),
+    [
+        ("flihgts", ["planes", "flights"], "do you mean flights? There are: flights, planes"),
+        ("FLIGHT", ["Flights"], "do you mean Flights? There are: Flights"),
+        ("moon", ["planes", "flights"], "there are: flights, planes"),
+        ("moon", [], "there are none"),
+        ("x", "abcdefgh", "there are: a, b, c, d, e and 3 more"),
+    ],
+)
+def test_an_unknown_name_is_told_with_those_that_it_may_mean(name: str, known: Collection[str], told: str) -> None:
+    assert likely(name, known) == told

@@ -66,7 +66,7 @@ def test_a_host_reaches_each_by_its_name(clusters: dict[str, Any]) -> None:
     assert PASSWORD not in "".join(passed.values())
     assert PASSWORD in set(kept_values(settings))
 
-    with pytest.raises(BrokenTask, match=f"no Kafka cluster us in {SETTING}, which names analytics, eu") as refused:
+    with pytest.raises(BrokenTask, match=f"no Kafka cluster us in {SETTING}; there are: analytics, eu") as refused:
         settings.cluster("us")
     assert refused.value.extra["rule"] == "known_cluster"
     Path("password").write_text("two\nlines")

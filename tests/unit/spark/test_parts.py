@@ -72,6 +72,13 @@ def test_a_part_that_the_container_does_not_have_is_named(
     assert [(each.field, each.rule) for each in problems] == [(field, rule)]
 
 
+def test_a_connection_that_the_container_does_not_know_is_told_with_those_that_it_knows() -> None:
+    settings = SETTINGS.model_copy(update={"connections": {"reports": "postgresql://u:p@h/d"}})
+    config = check_merged(job({"output": POSTGRES | {"connection": "report"}}), carries=True)
+    (problem,) = missing_parts(config, settings)
+    assert problem.detail.endswith("PENSTOCK_CONNECTIONS; do you mean reports? There are: reports")
+
+
 def test_a_cluster_that_the_container_does_not_know_is_told_with_those_that_it_knows() -> None:
     """Kafka is not asked then: nobody knows where."""
     settings = SETTINGS.model_copy(update={"kafka_clusters": clusters_of(CLUSTERS)})
@@ -80,7 +87,7 @@ def test_a_cluster_that_the_container_does_not_know_is_told_with_those_that_it_k
     config = check_merged(job({"output": {"cluster": "us"}}), carries=True)
     (problem,) = found_without_spark(config, True, settings=settings).problems
     assert (problem.field, problem.rule) == ("output.cluster", "known_cluster")
-    assert problem.detail.endswith("there is no Kafka cluster us in PENSTOCK_KAFKA_CLUSTERS, which names eu")
+    assert problem.detail.endswith("there is no Kafka cluster us in PENSTOCK_KAFKA_CLUSTERS; there are: eu")
 
 
 def test_each_input_is_looked_for_on_its_cluster(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -93,7 +93,7 @@ def test_a_source_of_another_cluster_reads_there_and_takes_only_ends_of_its_own_
     stopped = bounded(options, source, part, here | there)
     assert json.loads(stopped["stopAtOffsets"]) == {"flights": {"1": 7, "2": 8}}
     assert stopped["producerMarksUntil"] == "4"
-    with pytest.raises(BrokenTask, match="there is no Kafka cluster eu in PENSTOCK_KAFKA_CLUSTERS, which names none"):
+    with pytest.raises(BrokenTask, match="there is no Kafka cluster eu in PENSTOCK_KAFKA_CLUSTERS; there are none"):
         kafka_options(source, part, SETTINGS, {})
 
 

@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import Uuid
 
 from penstock.config.model import JobConfig
-from penstock.control.errors import BrokenTask
+from penstock.control.errors import BrokenTask, Unavailable
 from penstock.kafka.access import Kafka
 from penstock.spark.checkpoint import topics_in_offsets
 from penstock.spark.files import LOCAL_FILES
@@ -58,6 +58,27 @@ def test_all_topics_of_a_pattern_are_asked_for_and_of_a_task_those_that_it_reads
     found = input_topics(reading(excluded_topics=("orders-x",)), clusters, known=known)
     assert found.keys() == {"orders-a", "orders-gone"}
     assert asked == ["orders-a", "orders-gone"]
+
+
+def test_a_missing_topic_is_told_with_those_that_it_may_mean(monkeypatch: pytest.MonkeyPatch, asked: list[str]) -> None:
+    config = job_config("x", 4, {"type": "files", "path": "/out"}, source={"topic": "order-a", "cluster": "eu"})
+    monkeypatch.setattr("penstock.spark.topics.described", lambda _, topics, **__: dict.fromkeys(topics, Topic(None)))
+    (problem,) = topic_problems(config, input_topics(config, clusters))
+    told = "there is no topic order-a@eu; do you mean orders-a or orders-b? There are: orders-a, orders-b, other"
+    assert (problem.field, problem.rule) == ("inputs.events.topic", "topic_exists")
+    assert problem.detail.endswith(told)
+    assert asked == ["all of eu"]
+
+
+def test_a_broker_that_lists_no_topics_says_nothing_about_a_missing_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuses(*_: object, **__: object) -> frozenset[str]:
+        raise Unavailable("not now")
+
+    config = job_config("x", 4, {"type": "files", "path": "/out"}, source={"topic": "order-a"})
+    monkeypatch.setattr("penstock.spark.topics.described", lambda _, topics, **__: dict.fromkeys(topics, Topic(None)))
+    monkeypatch.setattr("penstock.spark.inputs.topic_checks.listed", refuses)
+    (problem,) = topic_problems(config, input_topics(config, clusters))
+    assert problem.detail.endswith("there is no topic order-a")
 
 
 @pytest.mark.parametrize(

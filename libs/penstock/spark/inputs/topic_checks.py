@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 
 from penstock.config.model import Input, JobConfig
 from penstock.config.problems import Problem
-from penstock.config.topics import full_topic
+from penstock.config.topic_patterns import matches
+from penstock.config.topics import full_topic, topic_and_cluster
+from penstock.control.errors import Unavailable
+from penstock.control.texts import likely
 from penstock.kafka.access import Clusters
 from penstock.spark.topics import Topic, described_on, listed
 
@@ -14,6 +18,7 @@ TOPIC_EXISTS = "topic_exists"
 PARTITIONS = "key_groups_of_topic"
 # To sample a topic, or to ask for its schema, takes a fraction of a second.
 _MOST_TOPICS = 4
+_ANY = ".*"
 Topics = Mapping[str, Topic]
 """By their full names."""
 
@@ -38,7 +43,19 @@ def topics_of(
         found = listed(clusters(cluster), within_seconds=within_seconds)
         candidates |= {full_topic(topic, cluster) for topic in found}
     names |= {name for name in candidates if any(source.reads(name) for source in patterns)}
-    return described_on(clusters, names, within_seconds=within_seconds)
+    found = described_on(clusters, names, within_seconds=within_seconds)
+    return {name: _with_likely(name, topic, clusters, within_seconds) for name, topic in found.items()}
+
+
+def _with_likely(name: str, topic: Topic, clusters: Clusters, within_seconds: float | None) -> Topic:
+    """A missing topic with what there is. A broker that does not list its topics says nothing about this one."""
+    if not topic.is_missing:
+        return topic
+    short, cluster = topic_and_cluster(name)
+    with suppress(Unavailable):
+        known = listed(clusters(cluster), within_seconds=within_seconds)
+        return topic._replace(instead=likely(short, [each for each in known if matches(_ANY, each)]))
+    return topic
 
 
 def has_pattern(config: JobConfig) -> bool:
@@ -77,7 +94,8 @@ def topic_problems(config: JobConfig, topics: Topics) -> Iterator[Problem]:
 def _one(field: str, source: Input, topic: Topic) -> Iterator[Problem]:
     found, told = topic.partitions, source.full_topic
     if topic.is_missing:
-        yield Problem(f"{field}.topic", TOPIC_EXISTS, f"{field}: there is no topic {told}")
+        instead = f"; {topic.instead}" if topic.instead else ""
+        yield Problem(f"{field}.topic", TOPIC_EXISTS, f"{field}: there is no topic {told}{instead}")
     elif found is None or not topic.may_read:
         detail = f"{field}: the hosts' account may not read the topic {told}: grant it READ"
         yield Problem(f"{field}.topic", "topic_readable", detail)
