@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from difflib import get_close_matches
 from typing import NamedTuple
 
 from sqlglot.errors import ParseError, SqlglotError
@@ -16,6 +17,29 @@ _WORDS = {
 }
 _CUT_OFF = "a value or an expression is missing"
 _MOST_SHOWN = 40
+_FIRST_WORD = re.compile(r"(?:\s|\(|--[^\n]*\n|/\*.*?\*/)*([A-Za-z_]+)", re.DOTALL)
+_BEGINNINGS = ("SELECT", "WITH", "FROM")
+_KEYWORDS = (
+    *(
+        "AS",
+        "BY",
+        "CASE",
+        "CROSS",
+        "DISTINCT",
+        "EXCEPT",
+        "FROM",
+        "FULL",
+        "GROUP",
+        "HAVING",
+        "INNER",
+        "INTERSECT",
+        "JOIN",
+    ),
+    *("LATERAL", "LEFT", "LIMIT", "ORDER", "OUTER", "RIGHT", "SELECT", "UNION", "USING", "VALUES", "WHERE", "WITH"),
+)
+"""Those that a query most often has; a misspelt one is told by the nearest of them."""
+_ALIKE = 0.74
+"""FORM is as much like FROM as 0.75."""
 
 
 class Frame(NamedTuple):
@@ -37,11 +61,33 @@ def in_words(error: SqlglotError, text: Frame) -> str:
         found = error.errors[0]
         word = str(found.get("highlight") or "")
         index = _index(text.whole, int(found.get("line") or 1), int(found.get("col") or 1)) - len(word) + 1
-        return f"{_place(text, index, word)}: {_reason(str(found.get('description') or ''))}"
+        told = f"{_place(text, index, word)}: {_reason(str(found.get('description') or ''))}"
+        return _first_word(text, index, told) + _misspelt(text, index)
     opened = _AT_START.search(str(error.__cause__))
     if opened is not None:
         return f"{_place(text, int(opened[2]), opened[1])}: it is opened here and never closed"
     return "a comment or a text is opened and never closed"
+
+
+def _first_word(text: Frame, index: int, told: str) -> str:
+    """What is told, after the first word of a query where no query begins so: all after it is read otherwise."""
+    found = _FIRST_WORD.match(text.own)
+    if text.before or found is None or found.start(1) >= index or found[1].upper() in (*_BEGINNINGS, "VALUES"):
+        return told
+    near = get_close_matches(found[1].upper(), _BEGINNINGS, n=1)
+    meant = f"; do you mean {near[0]}?" if near else ""
+    first = f"{_place(text, found.start(1), found[1])}: a query begins with {' or '.join(_BEGINNINGS)}{meant}"
+    return f"{first} Then {told}" if meant else f"{first}; then {told}"
+
+
+def _misspelt(text: Frame, index: int) -> str:
+    """The keyword that the word before the place, or there, may be."""
+    words = re.findall(r"\w+", text.whole[len(text.before) : index])[-1:] + re.findall(r"\w+", text.whole[index:])[:1]
+    for word in words:
+        near = get_close_matches(word.upper(), _KEYWORDS, n=1, cutoff=_ALIKE)
+        if near and not word.upper().startswith(near[0]):
+            return f"; is {word} to be {near[0]}?"
+    return ""
 
 
 def _index(whole: str, line: int, column: int) -> int:

@@ -10,6 +10,12 @@ from penstock.config.sql_errors import Frame
 
 MISSING = "a value or an expression is missing"
 STRAY = "this word or sign cannot stand here"
+BEGINS = "a query begins with SELECT or WITH or FROM"
+AT_SELEC = f'line 1, column 1, at "SELEC": {BEGINS}; do you mean SELECT?'
+MISSPELT_TWICE = (
+    f'line 2, column 2, at "SELEC": {BEGINS}; do you mean SELECT? '
+    'Then line 2, column 10, at "FORM": ) is missing; is FORM to be FROM?'
+)
 TOO_MANY = "The number of provided arguments (2) is greater than the maximum number of supported arguments (1)"
 
 
@@ -24,7 +30,17 @@ def told(sql: str | Frame) -> str:
     ("sql", "text"),
     [
         ("SELECT cents >", f'line 1, column 14, at ">": {MISSING}'),
-        ("SELEC a FROM b", f'line 1, column 9, at "FROM": {STRAY}'),
+        ("SELEC a FROM b", f'{AT_SELEC} Then line 1, column 9, at "FROM": {STRAY}'),
+        ("-- all\n(SELEC a FORM b)", MISSPELT_TWICE),
+        (
+            "GET a FROM b",
+            f'line 1, column 1, at "GET": {BEGINS}; then line 1, column 7, at "FROM": {STRAY}',
+        ),
+        ("SELECT a FORM b", f'line 1, column 15, at "b": {STRAY}; is FORM to be FROM?'),
+        ("SELECT a FROM b\nWHEER a > 1", f'line 2, column 7, at "a": {STRAY}; is WHEER to be WHERE?'),
+        ("SELECT a FROM b GRUOP BY a", f'line 1, column 23, at "BY": {STRAY}; is GRUOP to be GROUP?'),
+        ("SELECT a FROM orders o 5", f'line 1, column 24, at "5": {STRAY}'),
+        ("FROM orders 5", f'line 1, column 13, at "5": {STRAY}'),
         ("SELECT a\nFROM b\nWHERE x ==== 2", f'line 3, column 11, at "==": {MISSING}'),
         ("SELECT a FROM", 'line 1, column 10, at "FROM": the name of a table must follow'),
         ("SELECT a FROM b WHERE (a > 1", 'line 1, column 28, at "1": ) is missing'),

@@ -43,8 +43,8 @@ def topics_of(
         found = listed(clusters(cluster), within_seconds=within_seconds)
         candidates |= {full_topic(topic, cluster) for topic in found}
     names |= {name for name in candidates if any(source.reads(name) for source in patterns)}
-    found = described_on(clusters, names, within_seconds=within_seconds)
-    return {name: _with_likely(name, topic, clusters, within_seconds) for name, topic in found.items()}
+    topics = described_on(clusters, names, within_seconds=within_seconds)
+    return {name: _with_likely(name, topic, clusters, within_seconds) for name, topic in topics.items()}
 
 
 def _with_likely(name: str, topic: Topic, clusters: Clusters, within_seconds: float | None) -> Topic:
