@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 
 from penstock.config.model import MAIN, PostgresOutput, side_field
 from penstock.config.paths import with_arguments
+from penstock.config.problems import Problem, refusal
 from penstock.config.topic_patterns import covers, is_pattern, name_for_people, pattern_name
 from penstock.config.topics import full_topic
-from penstock.control.errors import InvalidConfig
 from penstock.tasks.dead_letters import topic_or_own
 
 # No path begins so: a folder of this scheme is a Postgres table.
@@ -128,59 +128,57 @@ class Flows:
             self._put(flow)
 
     def take(self, flow: Flow, fields: Mapping[str, str] = MappingProxyType({})) -> None:
-        """From now on the job has this flow. Raises InvalidConfig, and changes nothing, when it must not. `fields`: of
-        the outputs beside `output`, as `fields_of` gives them."""
-        before = self._flows.get(flow.job)
-        for folder in sorted(flow.folders - (before.folders if before is not None else set())):
-            self._require_free_folder(flow.job, folder, fields.get(folder, MAIN))
-        for topic in sorted(flow.topics - (before.topics if before is not None else set())):
-            self._require_output_apart(flow, topic, fields.get(topic, MAIN))
-        if before is None or before.dead_letters not in (None, flow.dead_letters):
-            self._require_dead_letters_apart(flow)
-        if before is None or (before.reads, before.dead_letters) != (flow.reads, flow.dead_letters):
-            _require_own_letters_unread(flow)
-        if before is None or (before.reads, before.passes_on) != (flow.reads, flow.passes_on):
-            self._require_no_loop(flow, fields)
+        """From now on the job has this flow. Raises InvalidConfig with every problem, and changes nothing, when it must
+        not. `fields`: of the outputs beside `output`, as `fields_of` gives them."""
+        found = list(self._problems(flow, fields))
+        if found:
+            raise refusal(found)
         self._put(flow)
 
-    def _require_free_folder(self, job: str, folder: str, field: str) -> None:
+    def _problems(self, flow: Flow, fields: Mapping[str, str]) -> Iterator[Problem]:
+        before = self._flows.get(flow.job)
+        for folder in sorted(flow.folders - (before.folders if before is not None else set())):
+            yield from self._folder_taken(flow.job, folder, fields.get(folder, MAIN))
+        for topic in sorted(flow.topics - (before.topics if before is not None else set())):
+            yield from self._output_among_letters(flow, topic, fields.get(topic, MAIN))
+        if before is None or before.dead_letters not in (None, flow.dead_letters):
+            yield from self._letters_among_rows(flow)
+        if before is None or (before.reads, before.dead_letters) != (flow.reads, flow.dead_letters):
+            yield from _own_letters_read(flow)
+        if before is None or (before.reads, before.passes_on) != (flow.reads, flow.passes_on):
+            yield from self._loop(flow, fields)
+
+    def _folder_taken(self, job: str, folder: str, field: str) -> Iterator[Problem]:
         owners = sorted(self._owners[folder] - {job})
         if owners:
-            raise _taken(folder, owners[0], field)
+            yield _taken(folder, owners[0], field)
 
-    def _require_output_apart(self, flow: Flow, topic: str, field: str) -> None:
-        """Raises InvalidConfig when its rows would go where malformed records go, its own or those of another."""
+    def _output_among_letters(self, flow: Flow, topic: str, field: str) -> Iterator[Problem]:
+        """Its rows would go where malformed records go, its own or those of another."""
         own = [flow.job] if topic == flow.dead_letters else []
         found = [*own, *sorted(self._dead_letters[topic] - {flow.job})]
         if found:
-            raise InvalidConfig(
-                f"{field}.topic: the malformed records of the job {found[0]} go to {topic}; choose another topic",
-                field=f"{field}.topic",
-                rule="dead_letters",
-            )
+            detail = f"{field}.topic: the malformed records of the job {found[0]} go to {topic}; choose another topic"
+            yield Problem(f"{field}.topic", "dead_letters", detail)
 
-    def _require_dead_letters_apart(self, flow: Flow) -> None:
-        """Raises InvalidConfig when its malformed records would go where rows go, its own or those of another."""
+    def _letters_among_rows(self, flow: Flow) -> Iterator[Problem]:
+        """Its malformed records would go where rows go, its own or those of another."""
         own = [flow.job] if flow.dead_letters in flow.topics else []
         found = [*own, *sorted(self._outputs[flow.dead_letters or ""] - {flow.job})]
         if found:
-            raise InvalidConfig(
-                f"dead_letter_topic: {flow.dead_letters} is the output of the job {found[0]}; choose another topic",
-                field="dead_letter_topic",
-                rule="output",
-            )
+            detail = f"dead_letter_topic: {flow.dead_letters} is the output of the job {found[0]}; choose another topic"
+            yield Problem("dead_letter_topic", "output", detail)
 
-    def _require_no_loop(self, flow: Flow, fields: Mapping[str, str]) -> None:
+    def _loop(self, flow: Flow, fields: Mapping[str, str]) -> Iterator[Problem]:
         found = self._loop_of(flow)
         if found is not None:
             topic, loop = found
             field = fields.get(topic, MAIN)
-            raise InvalidConfig(
+            detail = (
                 f"{field}.topic: the job would read its own output again, for ever: {_told(loop)}. "
-                f"Choose another topic, or set {field}.allow_loop",
-                field=f"{field}.topic",
-                rule="loop",
+                f"Choose another topic, or set {field}.allow_loop"
             )
+            yield Problem(f"{field}.topic", "loop", detail)
 
     def _put(self, flow: Flow) -> None:
         before = self._flows.get(flow.job)
@@ -224,17 +222,16 @@ class Flows:
         return {job for written, jobs in self._writers.items() if covers(topic, written) for job in jobs}
 
 
-def _require_own_letters_unread(flow: Flow) -> None:
-    """Raises InvalidConfig when a pattern brings the job's malformed records back to it."""
+def _own_letters_read(flow: Flow) -> Iterator[Problem]:
+    """A pattern brings the job's malformed records back to it."""
     letters = flow.dead_letters
     found = next((name for name in flow.reads if is_pattern(name) and letters and covers(name, letters)), None)
     if found is not None:
-        raise InvalidConfig(
+        detail = (
             f"inputs: the pattern {name_for_people(found)} matches {letters}, where the malformed records of the job "
-            "go: it would read them for ever. Name that topic in excluded_topics, or write another pattern",
-            field="inputs",
-            rule="dead_letters_not_read",
+            "go: it would read them for ever. Name that topic in excluded_topics, or write another pattern"
         )
+        yield Problem("inputs", "dead_letters_not_read", detail)
 
 
 def _told(loop: Sequence[str]) -> str:
@@ -280,22 +277,20 @@ def is_table(folder: str) -> bool:
     return folder.startswith(_POSTGRES)
 
 
-def _taken(folder: str, owner: str, output: str) -> InvalidConfig:
+def _taken(folder: str, owner: str, output: str) -> Problem:
     shared = f"set {output}.allow_other_writers; with upsert_columns, in both jobs"
     if is_table(folder):
         connection, _, table = folder.removeprefix(_POSTGRES).partition("/")
-        return InvalidConfig(
+        detail = (
             f"{output}.table: the job {owner} writes to the table {table} of the connection {connection}. Choose "
-            f"another table. For one with the rows of both, {shared}",
-            field=f"{output}.table",
-            rule="table_taken",
+            f"another table. For one with the rows of both, {shared}"
         )
-    return InvalidConfig(
+        return Problem(f"{output}.table", "table_taken", detail)
+    detail = (
         f"{output}.path: the job {owner} writes to {folder}, and a folder takes the output of one job. "
-        f"For a Delta table with the rows of both, {shared}",
-        field=f"{output}.path",
-        rule="folder_taken",
+        f"For a Delta table with the rows of both, {shared}"
     )
+    return Problem(f"{output}.path", "folder_taken", detail)
 
 
 def _normalized(path: str) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 from penstock.config.classify import INSTEAD, Config, FieldChange, classify, form_changes
 from penstock.config.merge import LayerConfig, apply_merge_patch, merge
 from penstock.config.model import DesiredState, JobConfig
-from penstock.config.validate import check_change, check_job_name, check_layer
+from penstock.config.validate import check_change, check_job_name, layer_problems
 from penstock.control.errors import Conflict, InvalidConfig, NotFound, PreconditionRequired, VersionConflict
 from penstock.control.texts import likely
 from penstock.model.jobs import Action, Change, LayerRow, StoredJob, StoredLayer, layer_configs
@@ -115,14 +115,13 @@ def merged_with(job: StoredJob, layers: Layers, layer: str, content: Mapping[str
 
     A job that breaks a newer rule already is only refused what would break another one, or would start it.
     """
-    if content is not None:
-        check_layer(layer, content, job.config(layer))
+    of_layer = () if content is None else layer_problems(layer, content, job.config(layer))
     others = [config for config in layer_configs(job, layers) if config.name != layer]
     after = merge([*others, *_layer_config(layers[layer], content)])
     known = [each for each in (expected(job, layers), job.running) if each]
     if _is_stopped(expected(job, layers)) and not _is_stopped(after):
         known = []
-    return check_change(after, known)
+    return check_change(after, known, of_layer)
 
 
 def _is_stopped(config: Mapping[str, Any]) -> bool:

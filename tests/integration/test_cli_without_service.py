@@ -83,6 +83,8 @@ def test_rows_go_into_a_topic_and_come_out(
     assert places == {key: partition_of(key.encode(), "kafka", 4) for key in "abc"}
     late = lone_shell(*consume, "4", "--idle", "1s")
     assert (late.code, late.out.count("\n")) == (3, 3)
+    assert f"3 of 4 records of {topic} came, then none for 1 s" in late.err
+    assert "try: penstock status" not in late.err
     assert lone_shell("topics", "consume", topic, "--idle", "1s").ok() == ""
 
     transactions = len({(places["a"], 1), (places["b"], 1), (places["c"], 2)})

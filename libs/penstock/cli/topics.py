@@ -137,16 +137,21 @@ def consume(
     """Print the committed records of a topic as JSON lines, or as base64 for `topics produce --format base64`.
 
     Records of one partition come in their order. The time of --idle begins when the end of the topic is reached.
+    Without --from-beginning only records count that come after the command has begun.
     """
     seconds = None if idle is None else duration_seconds(idle, field="idle")
     found = records.consume(_kafka(cluster), name, from_beginning=from_beginning, count=count, idle_seconds=seconds)
     line = records.record_line if whole else records.value_line
+    has_printed = False
     try:
         for message in found:
             print(line(message, as_base64=as_base64), flush=True)
-    except TimeoutError:
+            has_printed = True
+    except TimeoutError as error:
         if count is not None:
             raise
+        if not has_printed:
+            note(str(error))
     except KeyboardInterrupt:
         note("stopped")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from penstock.control.errors import InvalidConfig
@@ -30,6 +30,26 @@ def refusal(problems: Sequence[Problem]) -> InvalidConfig:
     more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
     errors = [problem._asdict() for problem in shown]
     return InvalidConfig(first.detail + more, field=first.field, rule=first.rule, errors=errors)
+
+
+def require_all(*checks: Callable[[], object]) -> None:
+    """Makes all checks. Raises InvalidConfig with the problems of every one that did."""
+    found: list[Problem] = []
+    for check in checks:
+        try:
+            check()
+        except InvalidConfig as error:
+            found += problems_in(error)
+    if found:
+        raise refusal(found)
+
+
+def problems_in(error: InvalidConfig) -> list[Problem]:
+    """The problems that an error carries; itself, where it is one alone."""
+    errors = error.extra.get("errors")
+    if isinstance(errors, list):
+        return [Problem(each["field"], each["rule"], each["detail"]) for each in errors]
+    return [Problem(error.field or "config", error.rule or "valid", error.detail)]
 
 
 def _printable(problem: Problem) -> Problem:

@@ -24,7 +24,7 @@ from penstock.config.paths import PLACEHOLDER
 from penstock.config.problems import Problem
 from penstock.config.protobuf_rules import protobuf_problems
 from penstock.config.query_rules import query_problems
-from penstock.config.side_rules import side_problems
+from penstock.config.side_rules import SIDE_RULES
 from penstock.config.source_rules import starting_moment, watermark
 from penstock.config.spark_settings import ALLOWED_VALUES, is_allowed
 from penstock.config.stream_rules import STREAM_RULES, streams_need_one_task
@@ -371,7 +371,7 @@ RULES: tuple[Rule, ...] = (
     of_each_output(_own_loop),
     of_each_output(_topic_lengths),
     of_each_output(_output_registry),
-    side_problems,
+    *SIDE_RULES,
     _spark_settings,
     query_problems,
 )

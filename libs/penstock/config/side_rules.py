@@ -47,15 +47,12 @@ class _Told(NamedTuple):
     text: str
 
 
-def side_problems(config: JobConfig) -> Iterator[Problem]:
-    """Of all side outputs."""
+def _files_alone(config: JobConfig) -> Iterator[Problem]:
     if config.side_outputs and isinstance(config.output, FilesOutput):
         detail = (
             "side_outputs: a job with an output of files has no others: make files of a topic, by a job of their own"
         )
         yield Problem("side_outputs", "files_alone", detail)
-    yield from _places(config)
-    yield from _expressions(config)
 
 
 def _expressions(config: JobConfig) -> Iterator[Problem]:
@@ -153,3 +150,7 @@ def _why_not_of_a_row(query: exp.Query) -> _Told | None:
         told = f": {found[0]} gives another value when a batch is repeated; let the query make it a column"
         return _Told("repeatable", told)
     return None
+
+
+SIDE_RULES = (_files_alone, _places, _expressions)
+"""Of all side outputs."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
@@ -21,6 +21,7 @@ from pydantic_core import ErrorDetails
 from penstock.config.declare import NAME_RULE, ROLLBACK_LAYER
 from penstock.config.keygroups import bounds_in_force, key_group_count
 from penstock.config.model import JobConfig
+from penstock.config.partial import partial_of
 from penstock.config.pattern_words import message_of
 from penstock.config.problems import PYDANTIC_RULES, Problem, refusal
 from penstock.config.rules import broken_rules
@@ -48,9 +49,16 @@ def check_layer(layer_name: str, config: Mapping[str, Any], stored: Mapping[str,
     Raises InvalidConfig, with every problem in `extra["errors"]`: `unknown_field`, `layer_may_not_set`,
     `null_in_layer`, `map_expected`, `bad_key`, or the name that pydantic gives the broken type or limit.
     """
-    problems = tuple(_layer_problems(ROOT, _without_carried(ROOT, config, stored), (), layer_name))
+    problems = layer_problems(layer_name, config, stored)
     if problems:
         raise refusal(problems)
+
+
+def layer_problems(
+    layer_name: str, config: Mapping[str, Any], stored: Mapping[str, Any] | None = None
+) -> tuple[Problem, ...]:
+    """As `check_layer`, with the problems as data."""
+    return tuple(_layer_problems(ROOT, _without_carried(ROOT, config, stored), (), layer_name))
 
 
 def _without_carried(node: Node, config: Any, stored: Any) -> Any:
@@ -69,10 +77,13 @@ def check_merged(merged: Mapping[str, Any], *, carries: bool = False) -> JobConf
     checked when they were written, it keeps fields of a newer release.
 
     Types and limits are strict: `"4"` is no task count. Raises InvalidConfig with every problem in
-    `extra["errors"]`; rules between fields are looked at once types and limits are right. `key_group_bounds` that
-    are not in force are left out, so configurations differ in them only where that moves key groups.
+    `extra["errors"]`; where types and limits are wrong, rules between fields are looked at in what is right.
+    `key_group_bounds` that are not in force are left out, so configurations differ in them only where that moves key
+    groups.
     """
     config = _typed(merged, carries=carries)
+    if not isinstance(config, JobConfig):
+        raise refusal(_with_others(config, merged))
     problems = broken_rules(config)
     if problems:
         raise refusal(problems)
@@ -81,43 +92,70 @@ def check_merged(merged: Mapping[str, Any], *, carries: bool = False) -> JobConf
 
 def read_merged(merged: Mapping[str, Any]) -> JobConfig:
     """As `check_merged` with `carries`, of what was accepted once, whatever rules between fields it breaks now."""
-    return _with_bounds_in_force(_typed(merged, carries=True))
+    config = _typed(merged, carries=True)
+    if not isinstance(config, JobConfig):
+        raise refusal(config)
+    return _with_bounds_in_force(config)
 
 
-def check_change(after: Mapping[str, Any], known: Iterable[Mapping[str, Any]]) -> JobConfig:
+def check_change(
+    after: Mapping[str, Any], known: Iterable[Mapping[str, Any]], of_layer: Sequence[Problem] = ()
+) -> JobConfig:
     """As `check_merged` with `carries`, of what a write makes of a job. What the job breaks already is no reason
     against the write: a release brings new rules, and a job can be stopped and taken back all the same.
 
     `known`: the configurations that the job has and runs with. A part that the write changes keeps every rule.
+    `of_layer`: what is wrong with the layer that is written, by itself. It is told with all else that can be known.
     """
-    config = _typed(after, carries=True)
-    problems = broken_rules(config)
-    if problems:
-        kept = frozenset(problem for each in known for problem in _kept_problems(each, config))
-        problems = tuple(problem for problem in problems if problem not in kept)
+    config = of_layer or _typed(after, carries=True)
+    if not isinstance(config, JobConfig):
+        raise refusal(_with_others(config, after, known))
+    problems = _without_kept(broken_rules(config), known, config)
     if problems:
         raise refusal(problems)
     return _with_bounds_in_force(config)
 
 
+def _without_kept(
+    problems: Sequence[Problem], known: Iterable[Mapping[str, Any]], after: JobConfig
+) -> tuple[Problem, ...]:
+    if not problems:
+        return ()
+    kept = frozenset(problem for each in known for problem in _kept_problems(each, after))
+    return tuple(problem for problem in problems if problem not in kept)
+
+
+def _with_others(
+    found: Sequence[Problem], merged: Mapping[str, Any], known: Iterable[Mapping[str, Any]] = ()
+) -> Sequence[Problem]:
+    """The problems of types and limits, with all that is known of the rest."""
+    fields = {problem.field for problem in found}
+    try:
+        partial = partial_of(merged, fields)
+    except ValidationError as error:
+        more = [problem for problem in _shape_problems(error) if problem.field and problem.field not in fields]
+        return _with_others((*found, *more), merged, known) if more else found
+    return (*found, *_without_kept(tuple(partial.broken_rules()), known, partial.config))
+
+
 def _kept_problems(known: Mapping[str, Any], after: JobConfig) -> Iterator[Problem]:
     """The problems of a configuration with parts that are the same in `after`."""
-    try:
-        config = _typed(known, carries=True)
-    except InvalidConfig:
+    config = _typed(known, carries=True)
+    if not isinstance(config, JobConfig):
         return
     for problem in broken_rules(config):
         part = problem.field.partition(".")[0]
-        if getattr(config, part) == getattr(after, part):
+        if getattr(config, part) == getattr(after, part, None):
             yield problem
 
 
-def _typed(merged: Mapping[str, Any], *, carries: bool) -> JobConfig:
+def _typed(merged: Mapping[str, Any], *, carries: bool) -> JobConfig | tuple[Problem, ...]:
+    """The configuration, or what is wrong with its types and limits."""
     try:
         return JobConfig.model_validate_json(json.dumps(merged), strict=True, extra="forbid")
     except ValidationError as error:
         if not (carries and _is_only_newer(error)):
-            raise refusal(_shape_problems(error)) from None
+            return _shape_problems(error)
         return JobConfig.model_validate_json(json.dumps(merged), strict=True)
 
 
@@ -219,7 +257,7 @@ def _shape_problem(detail: ErrorDetails) -> Problem:
     rule = PYDANTIC_RULES.get(detail["type"], detail["type"])
     if detail["type"].startswith("union_tag"):
         field += ".type"
-    elif detail["loc"][-1] == "[key]":
+    elif detail["loc"][-1:] == ("[key]",):
         rule = "bad_key"
     elif rule not in PYDANTIC_RULES.values():
         leaf = find(tuple(_field_path(detail["loc"])))

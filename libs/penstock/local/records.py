@@ -157,35 +157,64 @@ def consume(
     NotFound, Unavailable.
     """
     begins = end_offsets(bootstrap, topic)
+    asked = Asked(topic, count, idle_seconds, skips=not from_beginning and any(each.offset for each in begins))
     if from_beginning:
         begins = [TopicPartition(topic, each.partition, OFFSET_BEGINNING) for each in begins]
     own = {"group.id": f"penstock-cli-{uuid4()}", "enable.auto.commit": False, "enable.partition.eof": True}
     settings = {**kafka_at(bootstrap).client_settings(), "isolation.level": "read_committed", **own}
     with closing(Consumer(settings, logger=silent)) as consumer:
         consumer.assign(begins)
-        yield from islice(_records(consumer, bootstrap, topic, len(begins), idle_seconds), count)
+        yield from islice(_records(consumer, bootstrap, asked, len(begins)), count)
 
 
-def _records(
-    consumer: Consumer, bootstrap: Brokers, topic: str, partitions: int, idle_seconds: float | None
-) -> Iterator[Message]:
+class Asked(NamedTuple):
+    """What is to be read: so many records, or all (None), until none comes for a time. `skips`: records may be there
+    that are passed over, since only new ones are read."""
+
+    topic: str
+    wanted: int | None
+    idle_seconds: float | None
+    skips: bool = False
+
+
+def why_no_more(asked: Asked, seen: int, *, is_at_end: bool) -> str:
+    """What has come and what has not, and what to look at. Pure."""
+    seconds = f"{asked.idle_seconds:g} s"
+    if not is_at_end:
+        return f"Kafka has not sent all of {asked.topic} and sends nothing for {seconds}: see `penstock doctor`"
+    if seen == 0:
+        told = f"no record of {asked.topic} came for {seconds}"
+    else:
+        of = "" if asked.wanted is None else f" of {asked.wanted:,}"
+        told = f"{seen:,}{of} records of {asked.topic} came, then none for {seconds}"
+    if asked.skips:
+        return f"{told}. Only new ones are read: add --from-beginning for those that were there before"
+    return (
+        f"{told}: it has no more. `penstock topics list` shows what topics have, `penstock why JOB` what is wrong with "
+        "the job that writes this one"
+    )
+
+
+def _records(consumer: Consumer, bootstrap: Brokers, asked: Asked, partitions: int) -> Iterator[Message]:
     at_end: set[int | None] = set()
-    since = time.monotonic()
+    since, seen = time.monotonic(), 0
     while True:
         for message in consumer.consume(_AT_ONCE, _POLL_S):
             since = time.monotonic()
             error = message.error()
             if error is None:
                 at_end.discard(message.partition())
+                seen += 1
                 yield message
             elif error.code() == KafkaError._PARTITION_EOF:
                 at_end.add(message.partition())
             else:
                 raise no_answer(bootstrap, KafkaException(error))
         # To connect takes a while, which says nothing about the topic.
-        patience = 0.0 if len(at_end) == partitions else _CONNECT_S
-        if idle_seconds is not None and time.monotonic() - since >= idle_seconds + patience:
-            raise TimeoutError(f"no record of {topic} has come for {idle_seconds:g} s")
+        is_at_end = len(at_end) == partitions
+        patience = 0.0 if is_at_end else _CONNECT_S
+        if asked.idle_seconds is not None and time.monotonic() - since >= asked.idle_seconds + patience:
+            raise TimeoutError(why_no_more(asked, seen, is_at_end=is_at_end))
 
 
 def value_line(message: Message, *, as_base64: bool = False) -> str:

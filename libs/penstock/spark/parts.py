@@ -3,7 +3,8 @@ without Spark."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 
 from penstock.config.model import MAIN, JobConfig, KafkaOutput, PostgresOutput
 from penstock.config.problems import Problem
@@ -36,27 +37,40 @@ def connection_url(output: PostgresOutput, connections: Mapping[str, str], field
 def require_secrets(config: JobConfig, values: Mapping[str, str]) -> None:
     """Raises BrokenTask when a secret that the job names has no value."""
     for purpose, name in sorted(config.secrets.items()):
-        if name not in values:
-            raise BrokenTask(f"secrets.{purpose}: the container has no secret {name}", rule="known_secret")
+        _require_secret(purpose, name, values)
+
+
+def _require_secret(purpose: str, name: str, values: Mapping[str, str]) -> None:
+    if name not in values:
+        raise BrokenTask(f"secrets.{purpose}: the container has no secret {name}", rule="known_secret")
 
 
 def require_clusters(config: JobConfig, settings: SparkSettings) -> None:
     """Raises BrokenTask when the job names a Kafka cluster that the container does not know."""
+    for field, cluster in _clusters(config):
+        _require_cluster(field, cluster, settings)
+
+
+def _require_cluster(field: str, cluster: str, settings: SparkSettings) -> None:
+    if cluster not in settings.cluster_names:
+        raise BrokenTask(f"{field}: {settings.unknown_cluster(cluster)}", rule=KNOWN_CLUSTER)
+
+
+def _clusters(config: JobConfig) -> list[tuple[str, str]]:
+    """The further clusters that a job names, with their fields."""
     named = {f"inputs.{name}.cluster": source.cluster for name, source in config.inputs.items()}
     for field, output in config.outputs.items():
         if isinstance(output, KafkaOutput):
             named[f"{field}.cluster"] = output.cluster
-    for field, cluster in named.items():
-        if cluster is not None and cluster not in settings.cluster_names:
-            raise BrokenTask(f"{field}: {settings.unknown_cluster(cluster)}", rule=KNOWN_CLUSTER)
+    return [(field, cluster) for field, cluster in named.items() if cluster is not None]
 
 
 def missing_parts(config: JobConfig, settings: SparkSettings) -> list[Problem]:
     """What the job names and its container does not have, as a host would say it."""
     found = []
-    for check in (_package, require_clusters, _connection, _secrets):
+    for check in _checks(config, settings):
         try:
-            check(config, settings)
+            check()
         except BrokenTask as error:
             field, rule = error.detail.partition(": ")[0], str(error.extra.get("rule", "can_run"))
             found.append(Problem(field, rule, error.detail))
@@ -85,15 +99,14 @@ def login_problems(field: str, error: Unavailable) -> list[Problem]:
     return [Problem(field, LOGIN, f"{field}: {error.detail}")]
 
 
-def _package(config: JobConfig, settings: SparkSettings) -> None:
-    ensure(config.package, settings.packages_root)
-
-
-def _connection(config: JobConfig, settings: SparkSettings) -> None:
+def _checks(config: JobConfig, settings: SparkSettings) -> Iterator[Callable[[], object]]:
+    """One for each part, so that all missing ones are told. Each raises BrokenTask."""
+    yield partial(ensure, config.package, settings.packages_root)
+    for field, cluster in _clusters(config):
+        yield partial(_require_cluster, field, cluster, settings)
     for field, output in config.outputs.items():
         if isinstance(output, PostgresOutput):
-            connection_url(output, settings.connections, field)
-
-
-def _secrets(config: JobConfig, settings: SparkSettings) -> None:
-    require_secrets(config, read_secrets(config.secrets.values(), settings.secrets_root))
+            yield partial(connection_url, output, settings.connections, field)
+    values = read_secrets(config.secrets.values(), settings.secrets_root)
+    for purpose, name in sorted(config.secrets.items()):
+        yield partial(_require_secret, purpose, name, values)

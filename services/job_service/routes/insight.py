@@ -10,6 +10,7 @@ from sqlalchemy import Connection
 
 from penstock.config.classify import Config, classify
 from penstock.config.merge import LayerConfig, merge
+from penstock.config.problems import require_all
 from penstock.config.validate import read_merged
 from penstock.control.errors import InvalidConfig, NotFound
 from penstock.model.jobs import Action, JobState, StoredJob, layer_configs
@@ -78,9 +79,11 @@ def plan_write(job: JobName, body: PlanRequest, parts: PartsOf, principal: Princ
         access.require_layer(principal, layer)
         content = new_content(Write(Action(body.action), job, "", layer, body.config), stored, parts.clock.now())
         after = merged_with(stored, layers, layer, content)
-        require_paths(stored, layers, after, parts.path_roots)
-        secrets.check(connection, job, after.secrets)
-        flows.check(connection, job, after.model_dump(mode="json"))
+        require_all(
+            lambda: require_paths(stored, layers, after, parts.path_roots),
+            lambda: secrets.check(connection, job, after.secrets),
+            lambda: flows.check(connection, job, after.model_dump(mode="json")),
+        )
     has_run = running is not None and running.started
     found = plan(
         job,

@@ -157,6 +157,28 @@ def test_what_a_broker_denies_is_told(spark: SparkSession, settings: SparkSettin
         assert f"account may not {'write' if config is writing else 'read'} the topic {TOPIC}" in found[field].detail
 
 
+def test_all_outputs_that_are_wrong_are_told(spark: SparkSession, settings: SparkSettings) -> None:
+    """And all expressions of one of them."""
+
+    def topic(name: str) -> dict[str, str]:
+        return {"type": "kafka", "topic": name}
+
+    sides = {
+        "a": {"output": topic("a"), "where": "dela > 1", "columns": ["dset", "dest", "to_json(1)"]},
+        "b": {"output": topic("b"), "columns": ["carier"]},
+    }
+    found = analyse(spark, settings, "wrong", check_merged(changed({"side_outputs": sides}, settings))).problems
+    told = [(problem.field, problem.rule) for problem in found if problem.field.startswith("side_outputs")]
+    assert told == [
+        ("side_outputs.a.where", "unresolved_column"),
+        ("side_outputs.a.columns", "unresolved_column"),
+        ("side_outputs.b.columns", "unresolved_column"),
+    ]
+    (columns,) = (problem.detail for problem in found if problem.field == "side_outputs.a.columns")
+    assert "dset" in columns
+    assert "to_json" in columns
+
+
 def test_something_that_does_not_answer_says_nothing_against_a_query(
     spark: SparkSession, settings: SparkSettings
 ) -> None:

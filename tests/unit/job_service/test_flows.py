@@ -7,9 +7,13 @@ from typing import Any
 
 import pytest
 
+from penstock.config.problems import problems_in
 from penstock.control.errors import InvalidConfig
 from services.job_service.flows import Flow, Flows, fields_of, flow_of, topics_read_by
 from tests.support.config.jobs import job
+
+DELTA = {"type": "delta", "topic": None, "key_groups": None, "key_columns": None}
+DELTA_SIDE = {"type": "delta", "path": "/out"}
 
 
 def flow(text: str, *, may_loop: bool = False) -> Flow:
@@ -55,6 +59,21 @@ def test_the_first_of_two_halves_of_a_loop_is_taken_and_the_second_refused() -> 
     found.take(flow("c: t0 > t5"))
     found.take(flow("a: t0 > t9"))
     found.take(flow("b: t1 > t0"))
+
+
+def test_all_outputs_that_must_not_be_are_told() -> None:
+    """1. Two side outputs go where others write. 2. One of the two is mended."""
+    found = Flows([flow_of("b", job({"output": {"topic": "t"}, "dead_letter_topic": "letters"}))])
+    found.take(flow_of("files", job({"output": DELTA | {"path": "/out"}})))
+    sides = {"late": {"output": {"type": "kafka", "topic": "letters"}}, "all": {"output": DELTA_SIDE}}
+    config = job({"side_outputs": sides})
+    with pytest.raises(InvalidConfig) as refused:
+        found.take(flow_of("a", config), fields_of(config))
+    told = [(problem.field, problem.rule) for problem in problems_in(refused.value)]
+    assert told == [
+        ("side_outputs.all.output.path", "folder_taken"),
+        ("side_outputs.late.output.topic", "dead_letters"),
+    ]
 
 
 def test_topics_of_one_name_on_two_clusters_are_two_topics() -> None:

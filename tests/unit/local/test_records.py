@@ -12,6 +12,7 @@ from confluent_kafka import Message
 
 from penstock.control.errors import UserError
 from penstock.local.records import (
+    Asked,
     json_lines,
     key_of,
     partition_of,
@@ -20,6 +21,11 @@ from penstock.local.records import (
     row_of,
     transaction_seconds,
     value_line,
+    why_no_more,
+)
+
+_LOOK = (
+    "`penstock topics list` shows what topics have, `penstock why JOB` what is wrong with the job that writes this one"
 )
 
 
@@ -115,3 +121,27 @@ def test_a_wrong_line_is_named(call: Callable[[], object], told: str, field: str
     with pytest.raises(UserError, match=told) as refused:
         call()
     assert refused.value.field == field
+
+
+@pytest.mark.parametrize(
+    ("asked", "seen", "is_at_end", "told"),
+    [
+        (Asked("t", 13, 30.0), 0, True, f"no record of t came for 30 s: it has no more. {_LOOK}"),
+        (Asked("t", 13, 0.5), 4, True, f"4 of 13 records of t came, then none for 0.5 s: it has no more. {_LOOK}"),
+        (
+            Asked("t", 1, 30.0, skips=True),
+            0,
+            True,
+            "no record of t came for 30 s. Only new ones are read: add --from-beginning for those that were there "
+            "before",
+        ),
+        (
+            Asked("t", 1, 30.0),
+            0,
+            False,
+            "Kafka has not sent all of t and sends nothing for 30 s: see `penstock doctor`",
+        ),
+    ],
+)
+def test_who_waits_for_records_in_vain_is_told_why(asked: Asked, seen: int, is_at_end: bool, told: str) -> None:
+    assert why_no_more(asked, seen, is_at_end=is_at_end) == told

@@ -72,6 +72,26 @@ def test_a_part_that_the_container_does_not_have_is_named(
     assert [(each.field, each.rule) for each in problems] == [(field, rule)]
 
 
+def test_all_missing_parts_are_named(tmp_path: Path) -> None:
+    """Of one kind, too."""
+    kafka = {"type": "kafka", "topic": "t", "cluster": "moon"}
+    change = PYTHON | {
+        "package": {"name": "rules", "version": "1"},
+        "inputs": {"flights": {"cluster": "us"}},
+        "side_outputs": {"a": {"output": kafka}, "b": {"output": {"type": "postgres", "table": "t"}}},
+        "secrets": {"one": "x", "two": "y"},
+    }
+    settings = SETTINGS.model_copy(update={"packages_root": tmp_path, "secrets_root": tmp_path})
+    assert [problem.field for problem in missing_parts(check_merged(job(change), carries=True), settings)] == [
+        "package",
+        "inputs.flights.cluster",
+        "side_outputs.a.output.cluster",
+        "side_outputs.b.output.connection",
+        "secrets.one",
+        "secrets.two",
+    ]
+
+
 def test_a_connection_that_the_container_does_not_know_is_told_with_those_that_it_knows() -> None:
     settings = SETTINGS.model_copy(update={"connections": {"reports": "postgresql://u:p@h/d"}})
     config = check_merged(job({"output": POSTGRES | {"connection": "report"}}), carries=True)

@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from penstock.config.keygroups import KeyGroupRange
 from penstock.config.model import JobConfig
+from penstock.config.paths import path_fields
 from penstock.config.plan_dataflow import PlanFacts
 from penstock.config.problems import Problem
 from penstock.control.errors import Unavailable
@@ -25,11 +26,12 @@ from penstock.spark.inputs.checks import check_inputs
 from penstock.spark.inputs.subjects import schemas_as_the_registry_has_them
 from penstock.spark.inputs.topic_checks import input_topics
 from penstock.spark.parts import login_problems, require_clusters
-from penstock.spark.paths import require_allowed_paths
+from penstock.spark.paths import require_allowed
 from penstock.spark.query import result_of
 from penstock.spark.session import release_frames, task_session
 from penstock.spark.settings import SparkSettings
 from penstock.spark.sinks import check
+from penstock.spark.sinks.parts import part_checks
 from penstock.spark.sources import read_input
 from penstock.spark.streams import read_stream
 from penstock.spark.tables import read_table
@@ -158,11 +160,18 @@ def _query(
         found.problems += problems
     with found.catching("output_mode", "unsupported_operation"):
         require_supported(found.frame, config.output_mode)
-    with found.catching("output"):
-        require_allowed_paths(config, settings.path_roots)
-        for output in config.outputs:
+    paths = dict(path_fields(config))
+    for output in config.outputs:
+        known = len(found.problems)
+        for check_part in part_checks(found.frame, config, output):
             with found.catching(output):
-                check(found.frame, job, config, settings, output)
+                check_part()
+        if len(found.problems) > known:
+            continue
+        with found.catching(output):
+            if f"{output}.path" in paths:
+                require_allowed(f"{output}.path", paths[f"{output}.path"], settings.path_roots)
+            check(found.frame, job, config, settings, output)
 
 
 def require_supported(frame: DataFrame, output_mode: str) -> None:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 from pyspark.errors import PySparkException
@@ -50,25 +51,58 @@ def checked_part(frame: DataFrame, config: JobConfig, field: str) -> DataFrame:
     side = side_of(config, field)
     if side is None:
         return frame
+    for check in part_checks(frame, config, field):
+        check()
     with without_files_by_name(frame.sparkSession):
-        _check(frame, side, field.removesuffix(f".{MAIN}"))
         return part_of(frame, side)
 
 
-def _check(frame: DataFrame, side: SideOutput, owner: str) -> None:
+def part_checks(frame: DataFrame, config: JobConfig, field: str) -> Iterator[Callable[[], None]]:
+    """What `checked_part` checks, `where` and `columns` each by itself. Each check raises BrokenTask."""
+    side = side_of(config, field)
+    if side is None:
+        return
     # Without rows and without a stream: all operators but one are those of the expressions.
-    empty = frame.sparkSession.createDataFrame([], frame.schema)
+    empty, owner = frame.sparkSession.createDataFrame([], frame.schema), field.removesuffix(f".{MAIN}")
     if side.where is not None:
-        with _said_of(f"{owner}.where"):
-            require_expression(frame.sparkSession, side.where, f"{owner}.where")
-            _require_one_row(part_of(empty, side.model_copy(update={"columns": ()})), f"{owner}.where")
+        yield partial(_check_where, empty, side.where, f"{owner}.where")
     if side.columns:
-        with _said_of(f"{owner}.columns"):
-            for column in side.columns:
-                require_expression(frame.sparkSession, column, f"{owner}.columns")
-            columns = part_of(empty, side.model_copy(update={"where": None}))
-            require_distinct_columns(columns, f"{owner}.columns")
-            _require_one_row(columns, f"{owner}.columns")
+        yield partial(_check_columns, empty, side.columns, f"{owner}.columns")
+
+
+def _check_where(empty: DataFrame, where: str, field: str) -> None:
+    with without_files_by_name(empty.sparkSession), _said_of(field):
+        require_expression(empty.sparkSession, where, field)
+        _require_one_row(empty.where(F.expr(where)), field)
+
+
+def _check_columns(empty: DataFrame, columns: Sequence[str], field: str) -> None:
+    """Where several are wrong, all are told."""
+    with without_files_by_name(empty.sparkSession):
+        try:
+            _check_selected(empty, columns, field)
+        except BrokenTask as error:
+            told = list(dict.fromkeys(_wrong_ones(empty, columns, field)))
+            if len(told) < 2:
+                raise
+            raise BrokenTask(f"{field}: {'; and '.join(told)}", **error.extra) from error
+
+
+def _wrong_ones(empty: DataFrame, columns: Sequence[str], field: str) -> Iterator[str]:
+    for column in columns:
+        try:
+            _check_selected(empty, [column], field)
+        except BrokenTask as error:
+            yield error.detail.removeprefix(f"{field}: ")
+
+
+def _check_selected(empty: DataFrame, columns: Sequence[str], field: str) -> None:
+    with _said_of(field):
+        for column in columns:
+            require_expression(empty.sparkSession, column, field)
+        selected = empty.selectExpr(*columns)
+        require_distinct_columns(selected, field)
+        _require_one_row(selected, field)
 
 
 def side_of(config: JobConfig, field: str) -> SideOutput | None:

@@ -1,0 +1,72 @@
+"""What is known of a configuration of which some fields have a wrong type or limit. Pure.
+
+Whoever mends one field wants to hear of the others at once. So the rules look at what is right, as far as they can do
+so without a part that is wrong: of that nothing is known, and nothing is said.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any
+
+from penstock.config.model import JobConfig
+from penstock.config.problems import Problem
+from penstock.config.query_rules import query_problems
+from penstock.config.rules import RULES
+
+_SIDES = "side_outputs"
+_NAMED = {"inputs", "streams", "tables"}
+"""Of these a query needs the names alone."""
+_STAND_INS = {"query": {"sql": "SELECT 1"}, "output": {"type": "kafka", "topic": "unknown"}}
+"""For the fields that every job must have; removed again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Partial:
+    """What is right. `config`: to read a part of it that is not known raises AttributeError. `names`: by such parts,
+    what they name."""
+
+    config: JobConfig
+    names: Mapping[str, Mapping[str, None]]
+
+    def broken_rules(self) -> Iterator[Problem]:
+        """What the rules say that can do without the unknown parts."""
+        for rule in RULES:
+            known = self.config.model_copy(update=self.names) if rule is query_problems else self.config
+            try:
+                yield from rule(known)
+            except AttributeError:
+                continue
+
+
+def partial_of(merged: Mapping[str, Any], broken: Iterable[str]) -> Partial:
+    """A merged configuration (JSON) without the parts in which a field is `broken`; a side output is a part.
+
+    Raises pydantic's ValidationError where more is broken.
+    """
+    right = dict(merged)
+    parts = {*_taken_out(right, broken), *(_STAND_INS.keys() - right.keys())}
+    stand_ins = {part: value for part, value in _STAND_INS.items() if part in parts}
+    config = JobConfig.model_validate_json(json.dumps({**right, **stand_ins}), strict=True)
+    for part in parts:
+        config.__dict__.pop(part, None)
+    named = {part: merged.get(part) for part in parts & _NAMED}
+    return Partial(config, {part: dict.fromkeys(given) for part, given in named.items() if isinstance(given, dict)})
+
+
+def _taken_out(right: dict[str, Any], broken: Iterable[str]) -> Iterator[str]:
+    """Takes the parts of the broken fields out; gives those that are gone whole."""
+    for field in broken:
+        part, _, below = field.partition(".")
+        name = below.partition(".")[0]
+        sides = right.get(part)
+        if part == _SIDES and isinstance(sides, dict) and name in sides:
+            right[part] = {other: side for other, side in sides.items() if other != name}
+            continue
+        # A part that is misspelt is missing where it belongs.
+        for gone in {part, *get_close_matches(part, JobConfig.model_fields, n=1)}:
+            right.pop(gone, None)
+            yield gone
