@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from penstock.config.classify import INSTEAD, Config, FieldChange, classify, form_changes
@@ -239,10 +239,19 @@ def _check_precondition(write: Write, job: StoredJob) -> None:
                 "send the version of the layer that you have read as If-Match", field="If-Match", rule="required"
             )
     elif wanted.if_match != current:
-        raise VersionConflict(
-            f"the layer {write.layer} of {job.name} is at version {current}, not {wanted.if_match}",
-            current_version=current,
-        )
+        raise VersionConflict(_moved_on(write.layer, job, wanted.if_match), current_version=current)
+
+
+def _moved_on(layer: str, job: StoredJob, read: int) -> str:
+    told = f"the layer {layer} of {job.name} is at version {job.version(layer)}, not {read}"
+    present = job.layers.get(layer)
+    if present is None or present.version < read:
+        return f"{told}, which nobody has written. Read the layer, and send its version"
+    why = f" ({present.reason})" if present.reason else ""
+    return (
+        f"{told}: {present.author} has written it at {present.written_at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC{why}. "
+        "Read it again, decide again, and send its new version"
+    )
 
 
 def _refuse_forbidden(changes: Sequence[FieldChange]) -> None:

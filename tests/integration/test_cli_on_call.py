@@ -121,7 +121,8 @@ def test_a_layer_is_edited_and_no_text_is_lost(
     with monkeypatch.context() as patched:
         patched.setattr("penstock.cli.edit.subprocess.run", write_meanwhile)
         refused = shell("layers", "edit", "etl", "oncall").refusal()
-    assert "somebody has written oncall meanwhile, version 3: priority: unset -> 2. Your text is kept" in refused
+    assert "the layer oncall has changed since version 2: " in refused
+    assert ": priority: unset -> 2. Nothing of yours was written: give the command again. Your text is kept" in refused
     [kept] = tmp_path.glob("penstock-*")
     monkeypatch.setenv("VISUAL", "true")
     shell("layers", "edit", "etl", "oncall", "--from", str(kept)).ok()

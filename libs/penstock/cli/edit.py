@@ -13,12 +13,13 @@ import typer
 
 from penstock.cli.arguments import Job, Layer, Reason, Verify
 from penstock.cli.connection import client, say_written
-from penstock.cli.output import changes, say
+from penstock.cli.output import say
 from penstock.cli.parse import expiry_seconds, json_object
 from penstock.cli.settings import editor
+from penstock.cli.since import telling_writes
 from penstock.config.patches import patch_between
-from penstock.control.errors import Conflict, PenstockError, UserError, VersionConflict
-from penstock.wire.job_client import Expiring, JobClient
+from penstock.control.errors import PenstockError, UserError
+from penstock.wire.job_client import Expiring
 from penstock.wire.jobs import LayerView
 
 _COMMENT = "#"
@@ -54,11 +55,8 @@ def edit(
             return say("nothing was changed")
         expires = "default" if for_ is None else expiry_seconds(for_)
         given = Expiring(reason=reason, expires_in_seconds=expires)
-        written = connection.patch_layer(job, layer, change, if_match=before.version, verify=verify, **given)
-    except VersionConflict as error:
-        raise Conflict(
-            f"{_since(connection, before)}. {_kept(job, layer, file)}", field="layer", rule="if_match"
-        ) from error
+        with telling_writes(connection, job, layer, before.version):
+            written = connection.patch_layer(job, layer, change, if_match=before.version, verify=verify, **given)
     except PenstockError as error:
         error.detail = f"{error.detail}. {_kept(job, layer, file)}"
         raise
@@ -104,12 +102,6 @@ def _edited(job: str, file: Path, before: LayerView) -> dict[str, Any]:
     if not text.startswith("{"):
         raise UserError("write a JSON object: {...}", field="config", rule="json_object")
     return patch_between(before.config or {}, json_object(text))
-
-
-def _since(connection: JobClient, before: LayerView) -> str:
-    now = connection.get_layer(before.job, before.layer)
-    what = "; ".join(changes(before.config, now.config)) or "with the same content"
-    return f"somebody has written {before.layer} meanwhile, version {now.version}: {what}"
 
 
 def _kept(job: str, layer: str, file: Path) -> str:

@@ -27,6 +27,7 @@ from penstock.cli.connection import client, definition, names_in_files, say_more
 from penstock.cli.errors import required
 from penstock.cli.output import age, cell, changes, counted, end, leaf, moment, say, show_json, table
 from penstock.cli.parse import duration_seconds, expiry_seconds, name_of
+from penstock.cli.since import telling_writes
 from penstock.cli.spark_answer import WITHIN, asked_until_answered, end_unless_done, unverified_outcome
 from penstock.control.errors import UserError
 from penstock.wire.job_client import Expiring, JobClient
@@ -51,13 +52,18 @@ def patch(
     """Merge a change into a layer. A null removes a key."""
     change, connection = definition(job, config), client()
     version = _version(connection, job, layer, if_match)
-    say_written(connection.patch_layer(job, layer, change, if_match=version, reason=reason, verify=verify))
+    with telling_writes(connection, job, layer, version):
+        written = connection.patch_layer(job, layer, change, if_match=version, reason=reason, verify=verify)
+    say_written(written)
 
 
 def drop(job: Job, layer: Layer, reason: Reason = "", if_match: IfMatch = None) -> None:
     """Remove a layer from a job. The values that it hid apply again."""
     connection = client()
-    say_written(connection.drop_layer(job, layer, if_match=_version(connection, job, layer, if_match), reason=reason))
+    version = _version(connection, job, layer, if_match)
+    with telling_writes(connection, job, layer, version):
+        written = connection.drop_layer(job, layer, if_match=version, reason=reason)
+    say_written(written)
 
 
 def _version(connection: JobClient, job: str, layer: str, if_match: int | None) -> int:
@@ -100,7 +106,8 @@ def override(
     connection = client()
     given = Expiring(reason=reason, expires_in_seconds=expiry_seconds(for_), whole_layer=whole_layer)
     layer = connection.get_layer(job, "oncall")
-    written = connection.patch_layer(job, "oncall", change, if_match=layer.version, **given)
+    with telling_writes(connection, job, "oncall", layer.version):
+        written = connection.patch_layer(job, "oncall", change, if_match=layer.version, **given)
     say_written(written)
     if layer.config and layer.expires_at and written.expires_at and written.expires_at > layer.expires_at:
         say(f"all of the layer ends then, also what would have ended {end(layer.expires_at)}")
@@ -149,7 +156,8 @@ def revert(
     before = connection.get_layer(job, layer)
     given = Expiring(reason=reason, expires_in_seconds=expiry_seconds(for_))
     present = before.version if if_match is None else if_match
-    written = connection.revert_layer(job, layer, version, if_match=present, **given)
+    with telling_writes(connection, job, layer, present):
+        written = connection.revert_layer(job, layer, version, if_match=present, **given)
     say_written(written)
     if connection.get_layer(job, layer).config is None:
         return

@@ -221,6 +221,12 @@ def test_a_conflict_carries_the_current_version() -> None:
     with pytest.raises(VersionConflict) as refused:
         decide(write(Action.PUT, config={}, if_match=3), job(ONCALL), LAYERS, NOW)
     assert refused.value.current_version == 4
+    assert refused.value.detail == (
+        "the layer oncall of etl is at version 4, not 3: ann has written it at 2026-01-01 00:00:00 UTC. "
+        "Read it again, decide again, and send its new version"
+    )
+    with pytest.raises(VersionConflict, match="is at version 4, not 9, which nobody has written"):
+        decide(write(Action.PUT, config={}, if_match=9), job(ONCALL), LAYERS, NOW)
 
 
 IN_AN_HOUR, IN_TWO_HOURS, IN_A_MINUTE = (NOW + timedelta(seconds=seconds) for seconds in (3600, 7200, 60))
