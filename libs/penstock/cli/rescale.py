@@ -55,19 +55,30 @@ def rescale(
 
 
 def watch(connection: JobClient, job: str, revision: int, seconds: float, *, give_up: str = _GIVE_UP) -> None:
-    """Says each step of the plan once, until the job runs the write. Raises Conflict when the plan failed, with
-    `give_up`: how to take back what was asked for."""
+    """Says each step of the plan once, and again where it takes long, until the job runs the write.
+
+    Raises Conflict when the plan failed, with `give_up`: how to take back what was asked for.
+    """
     said: set[str] = set()
+    step = f"waiting for the State Syncer to take revision {revision}"
 
     def has_ended() -> bool:
+        nonlocal step
         view = connection.sync(job)
-        if view.detail and view.detail not in said and (view.sync_revision or 0) >= revision:
-            said.add(view.detail)
-            say(f"{view.state}: {view.detail}")
+        if view.detail and (view.sync_revision or 0) >= revision:
+            step = f"{view.state}: {view.detail}"
+            if step not in said:
+                said.add(step)
+                say(step)
         return _has_ended(view, revision)
 
     await_cluster(
-        connection, has_ended, seconds, f"{job} to run revision {revision}: see `penstock sync`", poll_s=POLL_SECONDS
+        connection,
+        has_ended,
+        seconds,
+        f"{job} to run revision {revision}: see `penstock sync`",
+        poll_s=POLL_SECONDS,
+        step=lambda: step,
     )
     view = connection.sync(job)
     if view.state in GIVEN_UP:

@@ -29,21 +29,24 @@ class Reached(NamedTuple):
 
 
 def wait_for(connection: JobClient, job: str, revision: int, seconds: float) -> None:
-    """Says how far the job is, each line once, until it has reached `revision`.
+    """Says how far the job is, each line once and again where it takes long, until it has reached `revision`.
 
     Raises Conflict when it cannot get there, TimeoutError with what it waits for when the time is over.
     """
     said: dict[str, None] = {}
+    step = ""
 
     def has_ended() -> Reached | None:
+        nonlocal step
         now = reached(connection.get_job(job), connection.sync(job), connection.tasks(job).tasks, revision)
         if now.line not in said and not now.failed:
             say(now.line)
         said[now.line] = None
+        step = now.line
         return now if now.done or now.failed else None
 
     try:
-        found = await_cluster(connection, has_ended, seconds, job, poll_s=POLL_SECONDS)
+        found = await_cluster(connection, has_ended, seconds, job, poll_s=POLL_SECONDS, step=lambda: step)
     except TimeoutError as error:
         raise TimeoutError(f"not done after {seconds:g} s, Penstock continues: {list(said)[-1]}") from error
     if found is not None and found.failed:

@@ -52,12 +52,15 @@ class _Watch:
         self._asked = asked
         self._began = time.monotonic()
         self._revision = 0
+        self._step = ""
         self._said: dict[str, None] = {}
 
     def until_converged(self, seconds: float) -> None:
         """Raises Conflict when the job cannot run the revision, TimeoutError when the time is over."""
         try:
-            found = await_cluster(self._connection, self._ended, seconds, self._job, poll_s=POLL_SECONDS)
+            found = await_cluster(
+                self._connection, self._ended, seconds, self._job, poll_s=POLL_SECONDS, step=lambda: self._step
+            )
         except TimeoutError as error:
             raise TimeoutError(
                 f"not done after {seconds:g} s, Penstock continues: {list(self._said)[-1]}; `penstock sync "
@@ -77,6 +80,7 @@ class _Watch:
             self._say(line)
         now = reached(job, sync, tasks, revision)
         if not now.failed:
+            self._step = now.line
             self._say(now.line)
         return now if now.done or now.failed else None
 

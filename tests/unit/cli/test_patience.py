@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from itertools import count
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
-from penstock.cli.patience import await_cluster
+from penstock.cli.patience import LongStep, await_cluster
 from penstock.control.errors import Unavailable
+from penstock.wire.job_client import JobClient
 from penstock.wire.status import StatusLine, StatusView
 
 
@@ -52,3 +53,41 @@ def test_nothing_is_asked_while_the_wait_is_short(capsys: pytest.CaptureFixture[
 
 def test_the_wait_goes_on_when_nobody_knows_the_status() -> None:
     assert wait(Cell(), 3, patience_seconds=0.0)
+
+
+def test_a_step_that_takes_long_is_told_each_time_after_twice_as_long() -> None:
+    """A new step begins anew; the wait itself counts from its begin."""
+    long_step = LongStep(100.0, 30.0)
+    told = [(now, long_step.line("copying", float(now))) for now in range(100, 400)]
+    assert [(now - 100, line) for now, line in told if line] == [
+        (30, "after 30s: still copying"),
+        (60, "after 1m: still copying"),
+        (120, "after 2m: still copying"),
+        (240, "after 4m: still copying"),
+    ]
+    assert [long_step.line("committing", now) for now in (400.0, 429.0, 430.0)] == [
+        None,
+        None,
+        "after 30s: still committing",
+    ]
+
+
+def test_whoever_waits_is_told_the_present_step(capsys: pytest.CaptureFixture[str]) -> None:
+    asked, steps = count(1), iter(["one", "one", "two", "two"])
+    await_cluster(
+        cast(JobClient, Cell()),
+        lambda: next(asked) >= 5,
+        60.0,
+        "it: see there",
+        poll_s=0.0,
+        step=lambda: next(steps),
+        long_seconds=0.0,
+    )
+    told = capsys.readouterr().out
+    assert "after 0s: still one" in told
+    assert told.splitlines()[-1] == "after 0s: still two"
+    asked = count(1)
+    await_cluster(
+        cast(JobClient, Cell()), lambda: next(asked) >= 2, 60.0, "it: see there", poll_s=0.0, long_seconds=0.0
+    )
+    assert capsys.readouterr().out == "after 0s: still waiting for it\n"
