@@ -63,6 +63,7 @@ def watch(connection: JobClient, job: str, revision: int, seconds: float, *, giv
     step = f"waiting for the State Syncer to take revision {revision}"
 
     def has_ended() -> bool:
+        """Whether the plan has; says each step."""
         nonlocal step
         view = connection.sync(job)
         if view.detail and (view.sync_revision or 0) >= revision:

@@ -31,7 +31,9 @@ _ALL_ROWS = 1000
 
 def top(
     every: Annotated[float, typer.Option(min=0.1, help="seconds between two updates")] = 2.0,
-    updates: Annotated[int | None, typer.Option(min=1, help="end after this many updates; default: never")] = None,
+    updates: Annotated[
+        int | None, typer.Option(min=1, help="end after this many updates; default: never, in a pipe one")
+    ] = None,
     prefix: Annotated[str | None, typer.Option(help="only jobs whose names begin with this")] = None,
     sort: Annotated[
         Order, typer.Option(help="the gravest, or the greatest, comes first; names from a to z")
@@ -43,15 +45,28 @@ def top(
 
     Keys: h, l, b, t and n sort by health, lag, backlog, throughput (`--sort rate`) and name; r turns the order round; u
     shows only jobs that are not well; the space bar shows the next page. A value that is unknown comes last.
+
+    Without a terminal, as in a pipe, the table is printed once, or as often as --updates says.
     """
     screen = _Screen(client(), prefix, View(sort, reverse, unhealthy))
     screen.read()
+    if not sys.stdout.isatty():
+        return _print(screen, every, updates or 1)
     with suppress(KeyboardInterrupt), keys() as wait, Live(screen.drawn(), console=out, auto_refresh=False) as live:
         for number in count(2):
             if (updates is not None and number > updates) or not _pressed_until(every, wait, screen, live):
-                return
+                return None
             screen.read_again()
             live.update(screen.drawn(), refresh=True)
+    return None
+
+
+def _print(screen: _Screen, every: float, times: int) -> None:
+    out.print(screen.drawn())
+    for _ in range(times - 1):
+        time.sleep(every)
+        screen.read_again()
+        out.print(screen.drawn())
 
 
 def _pressed_until(seconds: float, wait: Wait, screen: _Screen, live: Live) -> bool:

@@ -37,6 +37,7 @@ def wait_for(connection: JobClient, job: str, revision: int, seconds: float) -> 
     step = ""
 
     def has_ended() -> Reached | None:
+        """How far the job is, once that is the end; says it until then."""
         nonlocal step
         now = reached(connection.get_job(job), connection.sync(job), connection.tasks(job).tasks, revision)
         if now.line not in said and not now.failed:

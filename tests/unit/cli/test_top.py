@@ -13,6 +13,8 @@ import pytest
 from penstock.cli.keys import keys
 from penstock.cli.top_view import HELP, Order, View, matching, pressed, shown, title
 from penstock.wire.jobs import JobSummary
+from penstock.wire.overview import Tasks
+from tests.support.cli.shell import Shell
 
 
 def job(name: str, **facts: Any) -> JobSummary:
@@ -79,3 +81,29 @@ def test_a_key_is_read_without_enter_and_the_terminal_is_as_before(monkeypatch: 
             assert wait(5.0) == "l"
             assert wait(0.01) == ""
         assert termios.tcgetattr(terminal) == before
+
+
+class Service:
+    """A Job Service that says which tasks run, and counts how often all jobs are read."""
+
+    def __init__(self) -> None:
+        self.reads = 0
+
+    def list_jobs(self, prefix: str | None) -> list[JobSummary]:
+        self.reads += 1
+        return [each for each in JOBS if each.job.startswith(prefix or "")]
+
+    def tasks(self, job: str) -> Tasks:
+        return Tasks(job=job, tasks=[])
+
+
+@pytest.mark.parametrize(("options", "tables"), [((), 1), (("--updates", "3", "--every", "0.1"), 3)])
+def test_without_a_terminal_the_table_is_printed_and_the_command_ends(
+    options: tuple[str, ...], tables: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    service = Service()
+    monkeypatch.setattr("penstock.cli.top.client", lambda: service)
+    said = Shell(monkeypatch, capsys)("top", "--unhealthy", *options).ok()
+    assert service.reads == tables
+    assert said.count("5 jobs, 4 not well, only those; by health") == tables
+    assert [said.count(f"│ {name} ") for name in "bcde"] == [tables] * 4
