@@ -158,7 +158,10 @@ def test_a_quarantined_job_is_released(shell: Shell, etl: str, service: RunningJ
 
 
 def test_what_runs_where_and_what_nobody_knows(shell: Shell, etl: str, service: RunningJobService) -> None:
-    """One of two tasks is reported: the other's figures are unknown, and so are their sums."""
+    """1. Nothing was committed yet. 2. One of two tasks is reported: the other's figures are unknown, and so are their
+    sums."""
+    assert json.loads(shell("tasks", etl, "--json").ok()) == {"job": etl, "tasks": []}
+    assert shell("tasks", etl).ok() == "etl has no tasks yet: it is pending, see `penstock watch etl`\n"
     _run_one_task_of(etl, service)
     said = shell("tasks", etl).ok()
     assert "1,234,567" in said

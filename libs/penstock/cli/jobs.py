@@ -16,7 +16,7 @@ from penstock.cli.spark_answer import asked_until_answered, end_unless_done
 from penstock.cli.task_rows import FIGURES, by_error, figures_of, state_of
 from penstock.cli.waiting import wait_for, wait_until_gone
 from penstock.control.texts import first_few
-from penstock.wire.jobs import PlanView
+from penstock.wire.jobs import JobView, PlanView
 from penstock.wire.overview import TaskView
 
 
@@ -89,9 +89,12 @@ def tasks(job: Job, as_json: AsJson = False) -> None:
     and no more than the age of the oldest unread row; unknown in the first batches after a start.
     `rows/s`: rows read in the last minute. Tasks whose last windows wait for newer rows are named, too.
     """
-    answer = client().tasks(job)
+    connection = client()
+    answer = connection.tasks(job)
     if as_json:
         return show_json(answer)
+    if not answer.tasks:
+        return say(no_tasks(connection.get_job(job)))
     rows = [
         (t.task, state_of(t), t.container, t.revision, t.generation, t.crashes, *figures_of(t)) for t in answer.tasks
     ]
@@ -104,6 +107,13 @@ def tasks(job: Job, as_json: AsJson = False) -> None:
         if each.avoids:
             say(f"{each.task} stays away from {', '.join(each.avoids)} for a while: `penstock move`")
     return None
+
+
+def no_tasks(job: JobView) -> str:
+    """Why a job has no tasks."""
+    if job.running_revision is None:
+        return f"{job.job} has no tasks yet: it is {job.state}, see `penstock watch {job.job}`"
+    return f"{job.job} has no tasks: it is {job.state}"
 
 
 def waiting_lines(tasks: Iterable[TaskView]) -> Iterator[str]:

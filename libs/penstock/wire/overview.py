@@ -49,7 +49,8 @@ class TaskView(View):
 
 
 class Tasks(View):
-    """The tasks of a job by index. A task that two containers report is listed twice."""
+    """The tasks of a job by index; empty before the first commit, and when the tasks of a job that stops have gone. A
+    task that two containers report is listed twice."""
 
     job: str
     tasks: list[TaskView]

@@ -151,7 +151,12 @@ def job_history(parts: PartsOf, page: PageOf100, job: JobName, layer: requests.O
 
 @router.get("/v1/jobs/{job}/tasks", response_model=Tasks)
 def job_tasks(job: JobName, parts: PartsOf) -> Tasks:
-    """The tasks of a job: where each should run, where it runs, which containers it avoids, and its state."""
+    """The tasks of a job: where each should run, where it runs, which containers it avoids, and its state.
+
+    `tasks` is in every answer 200: empty before the first commit, and when the tasks of a job that is stopped, or stops
+    for a change, have gone. A refusal (404 for a job that does not exist, 503 while the store does not answer) is a
+    problem without it.
+    """
     with snapshot(parts.engine) as connection:
         running = overview.running_job(connection, job)
         if running is None:
