@@ -58,7 +58,7 @@ def assignment(word: str) -> tuple[Keys, Any]:
 def unknown_field(name: str, *, field: str = "name") -> NotFound:
     """The refusal of a field that the field table does not have, with those that look like it."""
     near = similar(name)
-    hint = f"do you mean {', '.join(near)}?" if near else "`penstock fields` lists all"
+    hint = f"do you mean {', '.join(near)}?" if near else "`penstock fields --all` shows all"
     return NotFound(f"there is no field {name}: {hint}", field=field, rule="known")
 
 

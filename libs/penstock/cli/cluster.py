@@ -51,22 +51,49 @@ def _count(shown: ShardCount) -> str:
 
 def fields(
     name: Annotated[
-        str | None, typer.Argument(help="show this field, or those below it, with the whole text; default: all")
+        str | None,
+        typer.Argument(help="show this field, or all of a section, with the whole text; default: the sections"),
     ] = None,
+    all_: Annotated[bool, typer.Option("--all", "-a", help="show all fields with the whole text")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """List all fields of a job's configuration: default, layers that may set it, cost of a change.
+    """Show the sections of a job's configuration, or of fields the default, who may set it, cost of a change.
 
-    It needs no running stack: the fields are those of this version of Penstock.
+    It needs no running stack: the fields are those of this version of Penstock. `--json` has all of them.
     """
     answer = [FieldView.model_validate(row.as_json()) for row in (FIELD_TABLE if name is None else _named(name))]
     if as_json:
         return show_json(Fields(fields=answer))
-    if name is not None or is_wide():
-        return _say_fields(answer)
-    rows = [(f.path, _type(f), *_rules(f), f.documentation) for f in answer]
-    table(("field", "type", "default", "change kind", "layers", "documentation"), rows)
-    return say("layers: `*` is every layer, `!scaler` all but scaler. `penstock fields NAME` shows a text whole")
+    if name is not None or all_ or is_wide():
+        _say_fields(answer)
+        return say("layers: `*` is every layer, `!scaler` all but scaler")
+    table(("section", "default", "change kind", "what it is"), sections(answer))
+    return say(
+        f"{len(answer)} fields: `penstock fields inputs` shows those of a section, `penstock fields task_count` one, "
+        "`penstock fields --all` all"
+    )
+
+
+def sections(found: Sequence[FieldView]) -> list[tuple[str, str, str, str]]:
+    """A row for each field of a job itself, which may have fields of its own. Pure."""
+    below: dict[str, list[FieldView]] = {}
+    for field in found:
+        below.setdefault(field.path.partition(".")[0], []).append(field)
+    return [_section(name, fields) for name, fields in below.items()]
+
+
+def _section(name: str, fields: Sequence[FieldView]) -> tuple[str, str, str, str]:
+    first = fields[0]
+    if len(fields) == 1:
+        default, change, _ = _rules(first)
+        return first.path, default, change, first.documentation.partition(". ")[0].rstrip(".")
+    names = dict.fromkeys(_below(field.path) for field in fields)
+    return name, "-", "-", f"{len(fields)} fields: {', '.join(names)}"
+
+
+def _below(path: str) -> str:
+    """What a field is called within its section: `topic` of `inputs.*.topic`."""
+    return next(part for part in path.split(".")[1:] if part != "*")
 
 
 def _named(name: str) -> list[FieldRow]:

@@ -175,7 +175,7 @@ COMMANDS = (
     Command(
         "fields",
         "cluster:fields",
-        "List all fields of a job's configuration: default, layers that may set it, cost of a change.",
+        "Show the sections of a job's configuration, or of fields the default, who may set it, cost of a change.",
     ),
     Command(
         "descriptor",

@@ -92,7 +92,8 @@ def override(
 ) -> None:
     """Override settings of a job in the `oncall` layer, with a reason and an expiry.
 
-    Values have the type and the unit of their fields: `penstock fields` lists them. What is refused changes nothing.
+    Values have the type and the unit of their fields: `penstock fields --all` lists them. What is refused changes
+    nothing.
     """
     if drop_ and config:
         raise UserError("give fields to override, or --drop to end the override", field="config", rule="one_of")

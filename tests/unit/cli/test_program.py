@@ -15,6 +15,7 @@ import pytest
 from penstock.cli import demo
 from penstock.cli.commands import COMMANDS
 from penstock.cli.lazy import Command, LazyCommand, function_of
+from penstock.config.model import JobConfig
 from penstock.config.spark_settings import ALLOWED_TEXT
 from penstock.config.tree import FIELD_TABLE
 from penstock.local.ports import free_port
@@ -142,6 +143,11 @@ def test_what_is_no_name_is_sent_nowhere(shell: Shell) -> None:
 def test_fields_are_one_document_and_one_field_is_shown_whole(shell: Shell) -> None:
     every = json.loads(shell("fields", "--json").ok())["fields"]
     assert "task_count" in shell("fields").ok()
+    overview, all_ = shell("fields").ok().splitlines(), shell("fields", "--all").ok().splitlines()
+    assert len(overview) < 100
+    assert overview[-1].startswith(f"{len(every)} fields: `penstock fields inputs` shows those of a section")
+    assert set(JobConfig.model_fields) <= {line.split("│")[1].strip().split(".")[0] for line in overview[3:-2]}
+    assert {field["path"] for field in every} <= set(all_)
     assert len(every) == len(FIELD_TABLE)
     [field] = json.loads(shell("fields", "task_count", "--json").ok())["fields"]
     assert field in every
