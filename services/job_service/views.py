@@ -129,10 +129,10 @@ def sync_view(
     noted: Sequence[GenerationView],
     change_kind: str | None,
     changed_fields: list[str] | None,
-    ahead: Sequence[str] = (),
+    ahead: tuple[Sequence[str], int] | None = None,
 ) -> SyncView:
     """How far a job is; None where the State Syncer has not been yet. `ahead`: some of the jobs that are disrupted now,
-    where this one waits for room."""
+    and how many are, where this one waits for room."""
     same = ("step", "failures", "next_attempt_at", "updated_at")
     return SyncView(
         job=status.job,
@@ -154,11 +154,12 @@ def sync_view(
     )
 
 
-def _with_names(detail: str, ahead: Sequence[str]) -> str:
-    if not ahead or "waiting: " not in detail:
+def _with_names(detail: str, ahead: tuple[Sequence[str], int] | None) -> str:
+    if ahead is None or "waiting: " not in detail:
         return detail
-    names = ", ".join(ahead[:MOST_NAMED]) + (" and others" if len(ahead) > MOST_NAMED else "")
-    return f"{detail}. Disrupted now: {names}"
+    names, jobs = ahead
+    named = f": {', '.join(names)}{f' and {jobs - len(names)} more' if jobs > len(names) else ''}" if names else ""
+    return f"{detail}. {jobs or 'None'} {'is' if jobs == 1 else 'are'} disrupted now{named}"
 
 
 def _plan(recorded: Mapping[str, Any]) -> dict[str, Any]:

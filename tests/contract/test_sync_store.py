@@ -263,7 +263,9 @@ def test_who_waits_for_room_is_read_as_far_as_there_is_room_unless_something_hap
 def test_whatever_simple_commits_leave_is_read_and_an_older_leader_is_fenced(form: Any) -> None:
     settle_ranks(form)
     form.layer("j", "base", make_layer())
-    waits = Waits("waits for a rescale", "waits for a rollout", "waits for a copy", "waits for a place")
+    waits = Waits(
+        "waits for a rescale", "waits for a rollout", "waits for a copy", "waits for a place", "waits for its turn"
+    )
     done = form.store.commit_simple(form.epoch, waits, names=["j"], sample=5)
     assert set(views(form)) == (set() if done.number else {"j"})
     form.depose()

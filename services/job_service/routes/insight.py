@@ -197,7 +197,8 @@ def job_sync(job: JobName, parts: PartsOf) -> SyncView:
         if status is None:
             raise NotFound(f"there is no job {job}", field="job", rule="known")
         kind, fields = (None, None) if sync is None else _change(connection, status, sync, running)
-        ahead = overview.disrupted_jobs(connection, limit=views.MOST_NAMED + 1) if views.waits_for_room(sync) else []
+        waits = views.waits_for_room(sync)
+        ahead = overview.disrupted_jobs(connection, limit=views.MOST_NAMED) if waits else None
     return views.sync_view(status, sync, running, noted, kind, fields, ahead)
 
 

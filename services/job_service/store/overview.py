@@ -86,7 +86,7 @@ _RUNNING_JOBS = text(f"SELECT job, {columns(RunningRow)} FROM running WHERE job 
 _SYNC = text(f"SELECT {columns(SyncRow)} FROM sync_state WHERE job = :job")
 _DISRUPTED = text(
     """
-    SELECT s.job FROM sync_state s JOIN running r ON r.job = s.job
+    SELECT s.job, count(*) OVER () AS jobs FROM sync_state s JOIN running r ON r.job = s.job
     WHERE s.plan IS NOT NULL AND (s.plan->>'kind' = 'rollout' OR s.plan->>'step' <> 'copy_state' AND r.asks_for_tasks)
     ORDER BY s.job LIMIT :limit
     """
@@ -163,9 +163,11 @@ def sync(connection: Connection, job: str) -> SyncRow | None:
     return read_first(connection, SyncRow, _SYNC, {"job": job})
 
 
-def disrupted_jobs(connection: Connection, *, limit: int) -> list[str]:
-    """The first `limit` jobs, by name, whose tasks a rescale or a rollout keeps from their work now."""
-    return list(connection.execute(_DISRUPTED, {"limit": limit}).scalars())
+def disrupted_jobs(connection: Connection, *, limit: int) -> tuple[list[str], int]:
+    """The first `limit` jobs, by name, whose tasks a rescale or a rollout keeps from their work now, and how many there
+    are."""
+    rows = connection.execute(_DISRUPTED, {"limit": limit}).all()
+    return [row.job for row in rows], rows[0].jobs if rows else 0
 
 
 def noted_generations(connection: Connection, job: str) -> list[GenerationView]:

@@ -18,12 +18,14 @@ Ready = TypeVar("Ready", bound=Start | Commit)
 
 
 class Waits(NamedTuple):
-    """What jobs without room wait for, for people."""
+    """What jobs without room wait for, for people. `for_turn`: a rescale about which nobody has decided yet, whether it
+    begins with a copy or not."""
 
     for_rescale: str
     for_rollout: str
     for_copy: str
     for_place: str
+    for_turn: str
 
 
 class Room(NamedTuple):
@@ -45,11 +47,25 @@ class Room(NamedTuple):
         any_change = _no_room(self.limit, "be disrupted")
         place = _no_room(self.rescales, "be rescaled")
         rescale = place if self.rescales < self.limit else any_change
-        return Waits(rescale, any_change, _no_room(self.copies, "be copied"), place)
+        copy, least = _no_room(self.copies, "be copied"), min(self.rescales, self.limit)
+        turn = f"{_WAITING}at once, at most {_jobs(self.copies)} may be copied and {_jobs(least)} rescaled"
+        return Waits(rescale, any_change, copy, place, turn)
+
+    @property
+    def kept(self) -> str:
+        """What a rollout is told that must leave the last room to rescales."""
+        return f"{_no_room(self.limit, 'be disrupted')}, and rescales that wait come first"
+
+
+_WAITING = "waiting: "
+
+
+def _jobs(count: int) -> str:
+    return f"{count} job{'s' if count > 1 else ''}"
 
 
 def _no_room(limit: int, what: str) -> str:
-    return f"waiting: no more than {limit} job{'s' if limit > 1 else ''} may {what} at once"
+    return f"{_WAITING}no more than {_jobs(limit)} may {what} at once"
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,9 +122,12 @@ class Queue(Generic[Ready]):
         return self.picked.pop() if len(self.picked) > max(0, self._room) else None
 
 
-def put_off(candidate: Candidate[Start], room: Room) -> Wait | Poll[Plan]:
-    """What a candidate without room is told. Its failures stay counted: only an attempt that goes well ends them. A
-    plan that would disrupt its job stays as it was recorded."""
+def put_off(candidate: Candidate[Start], room: Room, *, is_kept: bool = False) -> Wait | Poll[Plan]:
+    """What a candidate without room is told; `is_kept`: the room that there is, is kept for rescales.
+
+    Its failures stay counted: only an attempt that goes well ends them. A plan that would disrupt its job stays as it
+    was recorded.
+    """
     view, start = candidate
     match start:
         case Record(plan):
@@ -118,7 +137,7 @@ def put_off(candidate: Candidate[Start], room: Room) -> Wait | Poll[Plan]:
         case StartRescale():
             why = room.waits.for_rescale if _needs_room(candidate) else room.waits.for_place
         case StartRollout():
-            why = room.waits.for_rollout
+            why = room.kept if is_kept else room.waits.for_rollout
     return Wait(why, start.commit.difference, view.failures_since(view.revision), JobState.QUEUED)
 
 
@@ -132,10 +151,13 @@ class AdmissionQueue:
 
     A rescale that begins with a copy disrupts nothing yet: it only needs one of the places for copies. When it has
     copied, and would disrupt its job, it goes before all that has not begun: its copy gets out of date.
+
+    `kept_back`, once it has picked: the rollouts that wait though there is room, which is kept for rescales.
     """
 
     def __init__(self, room: Room) -> None:
         self.room = room
+        self.kept_back: set[str] = set()
         self._copied: Queue[Start] = Queue(min(room.free, room.free_rescales))
         self._copies: Queue[Start] = Queue(room.free_copies)
         self._rescales: Queue[Start] = Queue(room.free_rescales)
@@ -173,6 +195,8 @@ class AdmissionQueue:
                 kept -= is_rescale and kept > 0
             else:
                 late.append(candidate)
+                if free > 0:
+                    self.kept_back.add(candidate.view.job)
         return begin, late
 
 

@@ -162,7 +162,8 @@ class Round:
     def _leave_waiting(self, late: Candidate[Start]) -> None:
         """A rollout that is under way goes on meanwhile."""
         view = late.view
-        told = put_off(late, self._admission.room)
+        admission = self._admission
+        told = put_off(late, admission.room, is_kept=view.job in admission.kept_back)
         if view.rolling is not None:
             self._carry_out(view, lambda: carry_on(view, self._now, self._policy))
         else:

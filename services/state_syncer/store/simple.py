@@ -110,7 +110,7 @@ _COMMIT_FIRST = """
 _QUEUE = f"""
     UPDATE sync_state s SET
         state = 'queued', revision = j.revision, change_kind = {_kind()},
-        detail = CASE {_kind()} WHEN 'rescale' THEN :for_rescale ELSE :for_rollout END,
+        detail = CASE {_kind()} WHEN 'rescale' THEN :for_turn ELSE :for_rollout END,
         changed_fields = NULL, updated_at = now()
     FROM jobs j, running r, expected_configs e
     WHERE {_IS_FRESH} AND ({_NEEDS_RESCALE} OR {_NEEDS_ROLLOUT})

@@ -78,6 +78,6 @@ def test_a_job_that_waits_for_room_is_told_who_is_disrupted(client: JobClient, c
         cell.rounds(4)
     waits = client.sync("late")
     assert waits.state == "rescaling"
-    assert waits.detail == ("copy_state: waiting: no more than 1 job may be disrupted at once. Disrupted now: etl")
-    assert "Disrupted" not in (client.sync("etl").detail or "")
+    assert waits.detail == ("copy_state: waiting: no more than 1 job may be disrupted at once. 1 is disrupted now: etl")
+    assert "disrupted now" not in (client.sync("etl").detail or "")
     assert (cell.step("etl"), cell.step("down")) == ("redistribute", "redistribute")

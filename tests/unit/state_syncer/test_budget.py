@@ -140,6 +140,24 @@ def test_who_waits_is_told_which_limit_holds(candidate: Candidate[Any], room: Ro
     assert told.detail == f"waiting: {why}"
 
 
+def test_a_rollout_that_leaves_its_room_to_a_rescale_is_told_so() -> None:
+    """Four jobs may be disrupted, and three are: nobody should have to wonder why the fourth does not begin."""
+    queue = AdmissionQueue(Room(4, 1, 20, 20))
+    first, second = upgrade("a", priority=9), candidate("b")
+    for each in (first, second):
+        assert queue.offer(each) is None
+    begun, late = queue.picked()
+    assert ([each.view.job for each in begun], late, queue.kept_back) == (["b"], [first], {"a"})
+    told = put_off(first, queue.room, is_kept=True)
+    assert isinstance(told, Wait)
+    assert told.detail == ("waiting: no more than 4 jobs may be disrupted at once, and rescales that wait come first")
+
+
+def test_a_rescale_that_nobody_has_decided_about_is_told_both_limits() -> None:
+    told = Room(4, 4, 20, 20, 20, 20).waits.for_turn
+    assert told == "waiting: at once, at most 20 jobs may be copied and 4 jobs rescaled"
+
+
 def stopped(waiting: Candidate[Any], desired_state: str) -> Candidate[Any]:
     """The same job, stopped."""
     running = Running({"desired_state": "stopped"}, 1, 1, 0, stopping=False, started=True, commit_number=1)
