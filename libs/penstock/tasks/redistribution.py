@@ -105,18 +105,20 @@ class RedistributionRequest(LayoutChange):
 class CopyReport(Carried):
     """What was copied and verified: nothing when the tasks have no state, or state that can only move at once.
 
-    `changed`: the rows of each round of changes after the first.
+    `changed`: the rows of each round of changes after the first. `unsealable`: why the source could not be sealed now,
+    so that the job must not stop for the rescale; nothing was copied then.
     """
 
     rows: int = 0
     rounds: int = 0
     changed: tuple[int, ...] = ()
     seconds: float = 0.0
+    unsealable: str | None = Field(None, exclude_if=lambda why: why is None)
 
 
 class CopyRequest(LayoutChange):
     """Fill the state stores of `target` from those of `source`, whose tasks run: for a redistribution of the same two
-    layouts, which then only brings the changes since."""
+    layouts, which then only brings the changes since. First it is asked whether `source` could be sealed."""
 
     Report: ClassVar[type[Model] | None] = CopyReport
 

@@ -8,6 +8,7 @@ from enum import StrEnum
 from penstock.config.model import DesiredState
 from penstock.tasks.host_task import POLICIES
 from penstock.tasks.levelling import levels_while_running
+from penstock.tasks.redistribution import CopyReport
 from services.state_syncer.decide.observe import Presence
 from services.state_syncer.decide.progress import QUIESCED_STEPS, Plan, Progress, Step
 from services.state_syncer.decide.view import JobView
@@ -33,7 +34,7 @@ class Fact(StrEnum):
 
     CHANGED = "the expected configuration changed"
     UNASKED = "no container was asked yet"
-    NEEDLESS = "the tasks keep no state"
+    NEEDLESS = "the tasks keep no state, and the seal needs no Kafka"
     AWAITED = "tasks do not run"
     OUT_OF_DATE = "tasks were lost while the state was copied"
     STRANDED = "tasks have not run for too long"
@@ -49,6 +50,7 @@ class Fact(StrEnum):
     DONE = "the container has finished"
     FAILED = "the container failed"
     UNMOVABLE = "the state cannot be moved"
+    UNSEALABLE = "the old generation cannot be sealed now"
     LOST = "the attempt was lost"
     GIVEN_UP = "the attempt was lost, as others were before"
 
@@ -93,7 +95,7 @@ def _copied(view: JobView, progress: Progress, now: datetime) -> Fact:
     that reads nothing, and the copy would get too old meanwhile: it is made again."""
     plan, where = progress.plan, view.where
     found = _copy(view, progress)
-    if found is Fact.UNMOVABLE:
+    if found in (Fact.UNMOVABLE, Fact.UNSEALABLE):
         return found
     if where.all_run or found is Fact.UNANSWERED:
         return Fact.LATE if found in (Fact.UNASKED, Fact.UNANSWERED) and _is_late(plan, now) else found
@@ -103,9 +105,16 @@ def _copied(view: JobView, progress: Progress, now: datetime) -> Fact:
 
 
 def _copy(view: JobView, progress: Progress) -> Fact:
-    if not progress.has_state:
+    if not progress.asks_for_copy:
         return Fact.NEEDLESS
+    if _unsealable(progress.outcome):
+        return Fact.UNSEALABLE
     return _answer(view, progress) if progress.plan.has_attempt else Fact.UNASKED
+
+
+def _unsealable(outcome: Outcome) -> str | None:
+    report = outcome.report if isinstance(outcome, Done) else None
+    return report.unsealable if isinstance(report, CopyReport) else None
 
 
 def _quiet(view: JobView, progress: Progress, now: datetime) -> Fact:

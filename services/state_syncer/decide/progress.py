@@ -163,7 +163,8 @@ class Progress:
 
     `newest_generation`: the highest number that the job ever took. `candidate`: the container that would be asked next;
     None when there is none. `container_lives`: the store does not say that the container which was asked is lost.
-    `has_state`: False when all tasks reported that they keep none.
+    `has_state`: False when all tasks reported that they keep none. `has_transactions`: the old generation can only be
+    sealed while the Kafka of its outputs answers.
     """
 
     plan: Plan
@@ -172,6 +173,12 @@ class Progress:
     candidate: str | None = None
     container_lives: bool = True
     has_state: bool = True
+    has_transactions: bool = False
+
+    @property
+    def asks_for_copy(self) -> bool:
+        """Whether a container has work before the stop: to copy state, or to find out whether the seal can be made."""
+        return self.has_state or self.has_transactions
 
 
 class PlanRow(NamedTuple):

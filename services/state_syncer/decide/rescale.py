@@ -24,7 +24,7 @@ from penstock.config.classify import classify
 from penstock.config.model import ChangeKind
 from penstock.model.states import JobState
 from penstock.tasks.host_task import INITIALIZE_SINK
-from penstock.tasks.redistribution import RedistributionReport
+from penstock.tasks.redistribution import CopyReport, RedistributionReport
 from penstock.tasks.rollout import is_upgrade
 from penstock.tasks.sinks import outputs_of
 from services.state_syncer.decide.change import (
@@ -94,6 +94,7 @@ MOVES: Mapping[tuple[Step, Fact], Move] = {
     (Step.COPY, Fact.DONE): Move.HOLD,
     (Step.COPY, Fact.FAILED): Move.HOLD_UNCOPIED,
     (Step.COPY, Fact.UNMOVABLE): Move.ABORT,
+    (Step.COPY, Fact.UNSEALABLE): Move.ABORT,
     (Step.COPY, Fact.GIVEN_UP): Move.HOLD_UNCOPIED,
     (Step.QUIESCE, Fact.CHANGED): Move.REPLAN,
     (Step.QUIESCE, Fact.LATE): Move.ABORT,
@@ -194,7 +195,7 @@ def _after_copy(view: JobView, progress: Progress, found: Fact, move: Move, now:
     plan = progress.plan
     if move is Move.HOLD:
         return plan.at(Step.QUIESCE, now, plan.container, plan.generation)
-    return _without_copy(plan, "" if found is Fact.NEEDLESS else _failure(view, progress, found).detail, now)
+    return _without_copy(plan, _failure(view, progress, found).detail if progress.has_state else "", now)
 
 
 def _without_copy(plan: Plan, why: str, now: datetime) -> Plan:
@@ -369,7 +370,7 @@ def _failure(view: JobView, progress: Progress, found: Fact, why: str = "") -> F
             said = f": {view.where}{_detour(view)}"
         case _ if found is Fact.UNKNOWN:
             said = f": {'; '.join(map(str, view.silent))}"
-        case Failed(reason) | Lost(reason):
+        case Failed(reason) | Lost(reason) | Done(CopyReport(unsealable=str() as reason)):
             said = f": {reason}"
         case _ if found in (Fact.LOST, Fact.GIVEN_UP):
             said = ": the container is lost"

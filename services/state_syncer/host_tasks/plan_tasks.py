@@ -11,7 +11,7 @@ from penstock.config.model import ChangeKind, JobConfig
 from penstock.tasks.host_task import REDISTRIBUTE
 from penstock.tasks.redistribution import CopyRequest, Layout, RedistributionRequest, SealRequest
 from penstock.tasks.selectors import selector_of
-from penstock.tasks.sinks import outputs_of
+from penstock.tasks.sinks import has_transactions, outputs_of
 from penstock.tasks.spec import key_group_ranges
 from services.state_syncer.decide.progress import QUIESCED_STEPS, Plan, PlanRow, Step
 from services.state_syncer.decide.view import Config, JobView, Running
@@ -56,6 +56,7 @@ class PlanTasks:
             candidate=candidate,
             container_lives=plan.container in self._candidates.places,
             has_state=self._state_bytes.get(view.job) != 0,
+            has_transactions=view.running is not None and has_transactions(view.running.config),
         )
         return replace(view, progress=seen)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 from collections import Counter
 from dataclasses import replace
@@ -184,9 +185,10 @@ def test_an_output_moves_to_another_cluster_without_a_row_twice_or_lost(
 def test_an_output_leaves_a_cluster_that_does_not_answer_only_once_it_is_said_to_be_gone(
     both: Runtime, kafka: EmbeddedKafka, eu: EmbeddedKafka, keys: Keys
 ) -> None:
-    """1. A batch is pending on a cluster that dies. 2. The rescale is refused with the cluster, the reason and what to
-    do; no checkpoint is claimed, so the old tasks can go on, and a seal says the same. 3. The cluster is said to be
-    gone: the pending batch goes to the new output too, the rest is there once, and the old generation is collected."""
+    """1. A batch is pending on a cluster that dies. 2. The copy says so before the job stops, and copies nothing. 3. So
+    the rescale is refused with the cluster, the reason and what to do; no checkpoint is claimed, so the old tasks can
+    go on, and a seal says the same. 4. The cluster is said to be gone: the pending batch goes to the new output too,
+    the rest is there once, and the old generation is collected."""
     feeds = Feeds(kafka, eu, keys)
     config = feeds.config(task_count=2, query={"sql": "SELECT 'here' AS src, k, v FROM here"})
     job = Job(both, config.model_copy(update={"inputs": {"here": config.inputs["here"]}}))
@@ -199,12 +201,15 @@ def test_an_output_leaves_a_cluster_that_does_not_answer_only_once_it_is_said_to
     dead = {"eu": {"bootstrap": "127.0.0.1:1"}}
     job.runtime = knowing(both, dead)
     waits = r"transactions on the Kafka eu \(127.0.0.1:1\): .* set eu.gone to true in PENSTOCK_KAFKA_CLUSTERS"
+    before_the_stop = job.copy(output=moved)
+    assert (before_the_stop.rows, re.search(waits, before_the_stop.unsealable or "") is None) == (0, False)
     with pytest.raises(Unavailable, match=waits):
         job.rescale(output=moved)
     assert [(job.checkpoint(index) / FENCE).read_bytes() for index in range(2)] == fences
 
     job.runtime = knowing(both, {"eu": {**dead["eu"], "gone": True}})
     request = SealRequest(job=job.name, layout=job.layout)
+    assert job.copy(output=moved).unsealable is None
     assert job.rescale(output=moved).settled == 2
     with pytest.raises(Unavailable, match=waits):
         seal(knowing(both, dead), request)

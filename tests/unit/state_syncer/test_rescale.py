@@ -56,7 +56,7 @@ def plan(step: Step, **fields: Any) -> Plan:
 
 
 def view(step: Step, outcome: Outcome | None = None, **fields: Any) -> JobView:
-    found = {"candidate": "b", "container_lives": True, "has_state": True}
+    found = {"candidate": "b", "container_lives": True, "has_state": True, "has_transactions": False}
     found |= {name: fields.pop(name) for name in found if name in fields}
     recorded = fields.pop("plan", None) or plan(step)
     progress = Progress(recorded, newest_generation=7, outcome=outcome or Unanswered(), **found)
@@ -81,8 +81,9 @@ def test_the_table_has_a_move_for_every_fact_that_a_step_can_find() -> None:
     moving = working | {Fact.CHANGED, Fact.LATE, Fact.GIVEN_UP}
     copying = {Fact.CHANGED, Fact.LATE, Fact.NEEDLESS, Fact.UNASKED, Fact.UNANSWERED, Fact.DONE, Fact.FAILED}
     quiescing = {Fact.CHANGED, Fact.LATE, Fact.BUSY, Fact.QUIET, Fact.UNEVEN, Fact.TOO_FAR}
+    refused = {Fact.UNMOVABLE, Fact.UNSEALABLE}
     wanted = {
-        Step.COPY: copying | {Fact.GIVEN_UP, Fact.UNMOVABLE, Fact.AWAITED, Fact.OUT_OF_DATE, Fact.STRANDED},
+        Step.COPY: copying | refused | {Fact.GIVEN_UP, Fact.AWAITED, Fact.OUT_OF_DATE, Fact.STRANDED},
         Step.QUIESCE: quiescing,
         Step.LEVEL: quiescing,
         Step.AWAIT_STOPPED: waiting,
