@@ -85,13 +85,15 @@ class RedistributionRequest(LayoutChange):
 
     The two configurations differ in nothing but fields of kind `rescale`. The generation of `target` was never used
     before; whatever an earlier attempt left in it is of this same request and is written anew. `stopped_at`: the commit
-    that stopped the tasks of `source`; a task that started after a later commit keeps its checkpoint.
+    that stopped the tasks of `source`; a task that started after a later commit keeps its checkpoint. `seals`: the
+    generation that will be sealed for `target`, where that is not `source` but a savepoint is.
     """
 
     Report: ClassVar[type[Model] | None] = RedistributionReport
 
     kind: Literal["redistribute"] = "redistribute"
     stopped_at: int | None = None
+    seals: Layout | None = Field(None, exclude_if=lambda layout: layout is None)
 
     @property
     def writes_generation(self) -> int:

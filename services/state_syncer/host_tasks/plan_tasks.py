@@ -94,7 +94,7 @@ def request_of(
 
     Raises ValueError (pydantic's, too) when a configuration cannot be read.
     """
-    source = layout(running.generation, running.config)
+    source = ran = layout(running.generation, running.config)
     if plan.step is Step.SEAL:
         other = None if outputs_of(plan.config) == outputs_of(running.config) else JobConfig.model_validate(plan.config)
         return SealRequest(job=job, layout=source, target=other)
@@ -111,6 +111,7 @@ def request_of(
         source=source,
         target=layout(plan.generation, _target_config(running, plan) if restore is None else plan.config),
         stopped_at=running.commit_number if restore is None else None,
+        seals=None if restore is None else ran,
         state_bytes=state_bytes,
     )
 

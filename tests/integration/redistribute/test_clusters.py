@@ -21,11 +21,14 @@ from penstock.local.kafka import EmbeddedKafka
 from penstock.local.topics import create_topics
 from penstock.spark.collect import collect
 from penstock.spark.fence import FENCE
+from penstock.spark.redistribute.engine import redistribute
 from penstock.spark.redistribute.positions import task_specs
 from penstock.spark.redistribute.seal import seal
+from penstock.spark.savepoint.take import take
 from penstock.spark.task import Runtime
 from penstock.spark.topics import described
-from penstock.tasks.redistribution import GenerationRemoval, SealRequest
+from penstock.tasks.redistribution import GenerationRemoval, RedistributionRequest, SavepointName, SealRequest
+from penstock.tasks.savepoint import SavepointRequest
 from tests.support.spark.hosts import REPLY_SECONDS, quick_start, running_host
 from tests.support.spark.redistribution import (
     KEY_GROUPS,
@@ -219,6 +222,27 @@ def test_an_output_leaves_a_cluster_that_does_not_answer_only_once_it_is_said_to
     job.run()
     written = [row["v"] for row in rows_of_topic(kafka.bootstrap, feeds.output)]
     assert sorted(written) == list(range(0, 500, 2))
+
+
+@pytest.mark.long
+def test_a_restore_is_refused_while_what_it_replaces_could_not_be_sealed(
+    both: Runtime, kafka: EmbeddedKafka, eu: EmbeddedKafka, keys: Keys
+) -> None:
+    """1. A job that writes to another cluster has a savepoint. 2. The cluster dies: the job is not restored, and its
+    generation can go on. 3. The cluster is back: it is restored."""
+    feeds = Feeds(kafka, eu, keys)
+    job = Job(both, feeds.config(task_count=2))
+    feeds.add(0, 200)
+    job.run()
+    layout = job.layout
+    take(both, SavepointRequest(job=job.name, name="good", number=1, layout=layout, earlier=()))
+    source = layout.model_copy(update={"savepoint": SavepointName(job=job.name, name="good")})
+    target = layout.model_copy(update={"generation": 2})
+    request = RedistributionRequest(job=job.name, source=source, target=target, seals=layout)
+    with pytest.raises(Unavailable, match=r"transactions on the Kafka eu \(127.0.0.1:1\)"):
+        redistribute(knowing(both, {"eu": {"bootstrap": "127.0.0.1:1"}}), request)
+    assert not list(job.checkpoint(0).parent.parent.glob("g2/*/commits/*"))
+    assert redistribute(both, request).state_rows > 0
 
 
 def knowing(runtime: Runtime, clusters: dict[str, Any]) -> Runtime:
