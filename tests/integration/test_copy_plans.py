@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 from sqlalchemy import Engine
 
-from penstock.tasks.redistribution import CopyRequest
+from penstock.tasks.redistribution import CopyReport, CopyRequest
 from services.state_syncer.decide.progress import Step
 from tests.support.state_syncer.cell import Cell
-from tests.support.state_syncer.containers import everything_works, fails_at, waits_at
+from tests.support.state_syncer.containers import everything_works, fails_at, reports_at, waits_at
 from tests.support.store.jobs import make_layer, write_layer
 
 
@@ -52,8 +54,31 @@ def test_a_copy_that_fails_costs_its_number_and_nothing_else(cell: Cell) -> None
     assert [(row["generation"], row["attempted"]) for row in noted] == [(1, False), (2, True)]
 
 
-def test_a_job_whose_tasks_report_that_they_keep_no_state_has_none_copied(cell: Cell) -> None:
-    write_layer(cell.engine, "j", make_layer())
+def test_a_job_that_could_not_be_sealed_runs_on(cell: Cell) -> None:
+    """1. The container that is to copy finds that the old generation could not be sealed. 2. The tasks were never told
+    to take no more rows, nor stopped: only their release is committed. 3. Once it can be sealed it is rescaled."""
+    cell.containers.works = reports_at(Step.COPY, CopyReport(unsealable="the Kafka eu does not answer"))
+    cell.rescaling()
+    running = cell.running()
+    for _ in range(3):
+        cell.round()
+        now = cell.running()
+        assert (now["stopping"], now["quiescing_commit"], now["level_commit"]) == (False, None, None)
+        cell.applied()
+    assert (cell.sync()["state"], cell.containers.generations()) == ("failed", [])
+    assert "cannot be sealed now: the Kafka eu does not answer; the job was never stopped" in cell.sync()["detail"]
+    assert (cell.running()["generation"], cell.running()["config"]) == (running["generation"], running["config"])
+    cell.containers.works = everything_works
+    cell.now += timedelta(seconds=31)
+    cell.rounds(6)
+    assert (cell.running()["config"]["task_count"], cell.sync()["state"]) == (4, "synced")
+
+
+@pytest.mark.parametrize(("delivery", "copies"), [("at_least_once", 0), ("exactly_once", 1)])
+def test_a_job_without_state_is_only_asked_whether_it_can_be_sealed(cell: Cell, delivery: str, copies: int) -> None:
+    """Where the seal needs Kafka."""
+    output = {"type": "kafka", "topic": "out", "delivery": delivery}
+    write_layer(cell.engine, "j", make_layer(output=output))
     cell.rounds(1)
     for index in range(2):
         cell.do(
@@ -63,6 +88,6 @@ def test_a_job_whose_tasks_report_that_they_keep_no_state_has_none_copied(cell: 
             """,
             index=index,
         )
-    write_layer(cell.engine, "j", make_layer(task_count=4))
+    write_layer(cell.engine, "j", make_layer(task_count=4, output=output))
     cell.rounds(6)
-    assert (cell.containers.copies, cell.containers.generations()) == ([], [2])
+    assert (len(cell.containers.copies), cell.containers.generations()) == (copies, [2])

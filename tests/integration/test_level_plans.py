@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -76,6 +77,50 @@ def test_a_job_is_not_stopped_while_a_task_of_it_is_lost_and_a_leader_carries_on
     tell(cell, [quiet, quiet])
     cell.round()
     assert (cell.running()["stopping"], cell.step()) == (True, "await_stopped")
+
+
+def test_tasks_take_rows_again_when_a_lost_one_is_not_back_in_15_s(cell: Cell) -> None:
+    """1. A task is lost while the job quiesces: that is recorded. 2. Another leader knows since when. After 15 s the
+    order is lifted, and the plan begins anew: it says so, and a third leader carries it on. 3. It waits until all tasks
+    run; the state is copied again, into another generation. 4. The tasks are to take no more rows, and it ends well."""
+    quiet = {"quiesced": True, "level_ms": 0, "watermark_ms": 5_000}
+    cell.is_quiet_at_once = cell.copies_at_once = False
+    cell.rescaling()
+    cell.rounds(3)
+    assert cell.step() == "quiesce"
+    order, generation = cell.running(), cell.sync()["plan"]["generation"]
+    tell(cell, [quiet, None])
+    cell.round()
+    lost_at = cell.sync()["plan"]["lost_at"]
+    cell.now += timedelta(seconds=14)
+    cell.restart()
+    cell.round()
+    assert (cell.running(), cell.sync()["plan"]["lost_at"]) == (order, lost_at)
+    cell.now += timedelta(seconds=1)
+    cell.round()
+    released = cell.running()
+    assert released["quiescing_commit"] != released["commit_number"] == order["commit_number"] + 1
+    assert (released["stopping"], released["generation"], released["config"]) == (False, 1, order["config"])
+    tell(cell, [{}, None])
+    for _ in range(2):
+        cell.restart()
+        cell.round()
+        nobody = "no container reports task 1, and no container has its shard"
+        was = f"The rescale was taken back once since tasks were lost ({nobody})"
+        assert cell.sync()["detail"] == f"copy_state: {nobody}. {was}; it begins anew once all tasks run"
+    tell(cell, [{}, {}])
+    cell.round()
+    assert (cell.step(), cell.sync()["plan"]["generation"]) == ("copy_state", generation + 1)
+    cell.round()
+    assert (cell.step(), cell.running()["quiescing_commit"]) == ("quiesce", cell.running()["commit_number"])
+    tell(cell, [quiet, quiet])
+    cell.rounds(5)
+    assert (cell.running()["generation"], cell.sync()["state"], cell.sync()["failures"]) == (
+        generation + 1,
+        "synced",
+        0,
+    )
+    assert cell.running()["rescale_seconds"]["taken_back"] == 15.0
 
 
 def tell(cell: Cell, progress: list[dict[str, object] | None]) -> None:

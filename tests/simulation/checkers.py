@@ -18,6 +18,7 @@ from penstock.wire.cluster import ShardOrders
 from services.state_syncer.decide.progress import Step
 from tests.simulation.expected import Expected
 from tests.simulation.ground import Instance, Watcher
+from tests.simulation.holds import Holds
 from tests.simulation.hosts import SimulatedHost
 from tests.simulation.owners import Ownership
 from tests.simulation.placements import Placements
@@ -54,6 +55,7 @@ class Checkers(Watcher):
         )
         self.ownership = Ownership(around, machines, self.placements.has_no_place)
         self._quiet_stops = QuietStops(around)
+        self._holds = Holds(around, machines)
         self._assignment = 0
         self._owners = dict(self._memory.owners)
         self._sharding = self._memory.facts.sharding
@@ -75,6 +77,7 @@ class Checkers(Watcher):
     def began(self, instance: Instance) -> None:
         """A task is in one place, of one generation, and runs what was expected."""
         self._releases.began(instance.spec)
+        self._holds.began(instance.spec.job, instance.spec.index)
         config, here, terrain = instance.spec.config, instance.host.process.machine.name, self._around.ground.terrain
         if config.region not in (None, terrain.region(here)):
             self.complain(f"{instance.task_id} asks for region {config.region} and runs on {here}")
@@ -163,9 +166,10 @@ class Checkers(Watcher):
         self.expected.look()
         for what in self._evidence.look():
             self.complain(what)
-        if self._around.ground.scheduler.now >= self.ownership.due_at:
-            for what in self.ownership.look(self._around.ground.scheduler.now):
-                self.complain(what)
+        now = self._around.ground.scheduler.now
+        for watched in (self.ownership, self._holds):
+            if now >= watched.due_at:
+                self._complain_of_all(watched.look(now))
         self._quiet_stops.look()
         counters = self._memory.counters
         if counters["assignment"] != self._assignment:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -16,13 +17,15 @@ from tests.simulation.processes import Machine, Process
 from tests.simulation.store import Trouble
 
 if TYPE_CHECKING:
+    from tests.simulation.ground import Instance
     from tests.simulation.world import World
 
 LOST_SECONDS = (62.0, 75.0)
 """For so long a container is away that is failed over before it comes back."""
 FORGERY = "forge a report"
 QUIESCING = "kill while tasks quiesce"
-RARE = {FORGERY, QUIESCING}
+LOST_QUIESCING = "lose a container while tasks quiesce"
+RARE = {FORGERY, QUIESCING, LOST_QUIESCING}
 """Only where a mix asks for it: the recorded seeds of all other runs stay what they are."""
 LOOK_SECONDS = 0.2
 BEHIND_SHARE = 0.5
@@ -63,7 +66,8 @@ class Faults:
             "habits": self._bad_habits,
             "clock": self._set_a_clock,
             FORGERY: self._forge_a_report,
-            QUIESCING: self._lie_in_wait,
+            QUIESCING: lambda: self._lie_in_wait(self._kill_one, self._held),
+            LOST_QUIESCING: lambda: self._lie_in_wait(self._lose_one, self._held_beside_others),
         }
         usual = kinds.keys() - RARE
         # Each seed has its own weights, so that some are hard in one way.
@@ -132,23 +136,43 @@ class Faults:
             process.dies_in_calls = self._random.randint(1, 40)
             self._tell("will kill", process=process.name, calls=process.dies_in_calls)
 
-    def _lie_in_wait(self) -> None:
-        """For the next time that tasks are to take no more rows. Then one of their hosts is killed, or all that runs in
-        their container, while others may still be in a batch."""
+    def _lie_in_wait(self, strike: Callable[[Instance], None], victims: Callable[[], list[Instance]]) -> None:
+        """For the next time that tasks are to take no more rows. Then something is done to one of them, while others
+        may still be in a batch."""
         if not self._lies_in_wait:
             self._lies_in_wait = True
-            self._kill_where_tasks_quiesce()
+            self._strike_where_tasks_quiesce(strike, victims)
 
-    def _kill_where_tasks_quiesce(self) -> None:
-        held = [each for each in self._world.ground.running.all() if each.is_held and not each.host.process.is_dead]
+    def _strike_where_tasks_quiesce(
+        self, strike: Callable[[Instance], None], victims: Callable[[], list[Instance]]
+    ) -> None:
+        held = victims()
         if not held:
-            self._after(LOOK_SECONDS, self._kill_where_tasks_quiesce)
+            self._after(LOOK_SECONDS, lambda: self._strike_where_tasks_quiesce(strike, victims))
             return
         self._lies_in_wait = False
-        instance = self._random.choice(held)
+        strike(self._random.choice(held))
+
+    def _held(self) -> list[Instance]:
+        return [each for each in self._world.ground.running.all() if each.is_held and not each.host.process.is_dead]
+
+    def _held_beside_others(self) -> list[Instance]:
+        """Tasks whose job has tasks in other containers, which take no rows either."""
+        held = self._held()
+        places = {(each.spec.job, each.host.process.machine.name) for each in held}
+        jobs = Counter(job for job, _ in places)
+        return [each for each in held if jobs[each.spec.job] > 1]
+
+    def _kill_one(self, instance: Instance) -> None:
+        """Its host, or all that runs in its container."""
         process = self._random.choice(instance.host.process.machine.living())
         self._tell("kills", process=process.name, where_task_quiesces=instance.task_id)
         process.kill()
+
+    def _lose_one(self, instance: Instance) -> None:
+        """Its container is off until it is lost."""
+        self._tell("loses", where_task_quiesces=instance.task_id)
+        self._switch_off_for(instance.host.process.machine, self._random.uniform(*LOST_SECONDS))
 
     def _stop(self) -> None:
         """One process."""

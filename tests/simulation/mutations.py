@@ -18,7 +18,7 @@ from services.shard_manager.leader import fail_over
 from services.shard_manager.leader.liveness import lost
 from services.shard_manager.leader.orders import OnAnswer, Orders
 from services.shard_manager.moves.moves import Moves, Phase, Planned, Verb
-from services.state_syncer.decide import observe, quiet, rescale, rollout
+from services.state_syncer.decide import facts, observe, quiet, rescale, rollout
 from services.state_syncer.decide.observe import NO_CONTAINERS_APPLIED
 from services.state_syncer.decide.progress import Step
 from services.state_syncer.decide.whereabouts import ALL_RUN
@@ -78,6 +78,11 @@ def silent_owner_counts_as_told(patch: pytest.MonkeyPatch) -> None:
 def lost_task_counts_as_quiet(patch: pytest.MonkeyPatch) -> None:
     """A job is stopped for its rescale although a task of it was lost while it quiesced."""
     patch.setattr(quiet, "whereabouts", lambda *_: ALL_RUN)
+
+
+def lost_task_is_awaited_without_end(patch: pytest.MonkeyPatch) -> None:
+    """The other tasks of a job take no rows until one that was lost is back."""
+    patch.setattr(facts, "LOST_SECONDS", float("inf"))
 
 
 def everybody_leads(patch: pytest.MonkeyPatch) -> None:
@@ -216,6 +221,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     unknown_is_gone,
     silent_owner_counts_as_told,
     lost_task_counts_as_quiet,
+    lost_task_is_awaited_without_end,
     everybody_leads,
     no_wait_after_an_election,
     tasks_outlive_the_lease,

@@ -38,7 +38,7 @@ class Ownership:
         self.due_at = now + LOOK_EVERY_SECONDS
         if not self._is_well():
             self._well_since = now
-        up = {name for name, machine in self._machines.items() if _is_up(machine)}
+        up = {name for name, machine in self._machines.items() if is_up(machine)}
         if not any(name.startswith("c") for name in up):
             self._well_since = now
         gone = {
@@ -61,12 +61,16 @@ class Ownership:
 
     def _is_well(self) -> bool:
         """Whether nothing keeps Shard Managers, store and network from their work."""
-        around = self._around
         managers = [machine for name, machine in self._machines.items() if name.startswith("shards")]
-        is_calm = around.network.weather == Weather() and around.database.trouble == Trouble()
-        return is_calm and not around.network.cut and all(_is_up(machine) for machine in managers)
+        return is_calm(self._around) and all(is_up(machine) for machine in managers)
 
 
-def _is_up(machine: Machine) -> bool:
+def is_calm(around: Surroundings) -> bool:
+    """Whether store and network work."""
+    return around.network.weather == Weather() and around.database.trouble == Trouble() and not around.network.cut
+
+
+def is_up(machine: Machine) -> bool:
+    """Whether the machine's program runs."""
     main = [process for process in machine.processes if process.name == machine.name and not process.is_dead]
     return machine.is_up and bool(main) and not any(process.is_paused for process in main)

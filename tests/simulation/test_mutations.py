@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from tests.simulation import mutations, placement_mutations
-from tests.simulation.faults import FORGERY, QUIESCING, Mix
+from tests.simulation.faults import FORGERY, LOST_QUIESCING, QUIESCING, Mix
 from tests.simulation.mutations import MUTATIONS, Mutation
 from tests.simulation.placement_mutations import PLACEMENT_MUTATIONS
 from tests.simulation.test_simulation import SEEDS
@@ -40,6 +40,7 @@ CASES: dict[Mutation, Case] = {
         0, _under("switch off", "cut a service", every=6.0, at="c", changes=("rescale", "delete"))
     ),
     mutations.lost_task_counts_as_quiet: Case(0, _under(QUIESCING, every=6.0, changes=("rescale",))),
+    mutations.lost_task_is_awaited_without_end: Case(2, _under(LOST_QUIESCING, every=15.0, changes=("rescale",))),
     mutations.everybody_leads: Case(0),
     mutations.no_wait_after_an_election: Case(
         15, _under("kill", "store away", "store in trouble", every=4.0, at="shards")

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.simulation.faults import Mix
+from tests.simulation.faults import LOST_QUIESCING, QUIESCING, Mix
 from tests.simulation.world import Result, Size, simulate
 
 ROOT = Path(__file__).parents[2]
@@ -31,6 +31,7 @@ MIXES = {
     "leaders come and go": Mix(4.0, ("kill", "kill at a call", "stop"), "s"),
     "the store": Mix(8.0, ("store away", "store in trouble", "kill at a call")),
     "slow and broken hosts": Mix(8.0, ("habits", "crash a host"), "c"),
+    "containers are lost while tasks quiesce": Mix(8.0, (LOST_QUIESCING, QUIESCING)),
     "clocks are set": Mix(6.0, ("clock", "kill"), "s"),
     "everything, often": Mix(3.0),
 }

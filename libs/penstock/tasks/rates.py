@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from penstock.tasks.host_task import COPY_STATE
 
-_WHILE_RUNNING = (COPY_STATE, "quiesce", "level")
+_WHILE_RUNNING = (COPY_STATE, "quiesce", "level", "taken_back")
 
 
 class Rates(NamedTuple):

@@ -85,13 +85,15 @@ class RedistributionRequest(LayoutChange):
 
     The two configurations differ in nothing but fields of kind `rescale`. The generation of `target` was never used
     before; whatever an earlier attempt left in it is of this same request and is written anew. `stopped_at`: the commit
-    that stopped the tasks of `source`; a task that started after a later commit keeps its checkpoint.
+    that stopped the tasks of `source`; a task that started after a later commit keeps its checkpoint. `seals`: the
+    generation that will be sealed for `target`, where that is not `source` but a savepoint is.
     """
 
     Report: ClassVar[type[Model] | None] = RedistributionReport
 
     kind: Literal["redistribute"] = "redistribute"
     stopped_at: int | None = None
+    seals: Layout | None = Field(None, exclude_if=lambda layout: layout is None)
 
     @property
     def writes_generation(self) -> int:
@@ -105,18 +107,20 @@ class RedistributionRequest(LayoutChange):
 class CopyReport(Carried):
     """What was copied and verified: nothing when the tasks have no state, or state that can only move at once.
 
-    `changed`: the rows of each round of changes after the first.
+    `changed`: the rows of each round of changes after the first. `unsealable`: why the source could not be sealed now,
+    so that the job must not stop for the rescale; nothing was copied then.
     """
 
     rows: int = 0
     rounds: int = 0
     changed: tuple[int, ...] = ()
     seconds: float = 0.0
+    unsealable: str | None = Field(None, exclude_if=lambda why: why is None)
 
 
 class CopyRequest(LayoutChange):
     """Fill the state stores of `target` from those of `source`, whose tasks run: for a redistribution of the same two
-    layouts, which then only brings the changes since."""
+    layouts, which then only brings the changes since. First it is asked whether `source` could be sealed."""
 
     Report: ClassVar[type[Model] | None] = CopyReport
 

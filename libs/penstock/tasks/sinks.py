@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
 from pydantic import Field
@@ -67,11 +67,25 @@ def needs_sink(config: Mapping[str, Any]) -> bool:
     partitions the job says, and one on a further cluster, which may be out of reach. Others are as the broker makes
     them.
     """
+    return any(map(_is_made, _each_output(config)))
+
+
+def has_transactions(config: Mapping[str, Any]) -> bool:
+    """Whether one of the outputs of a complete configuration, as JSON, is written in Kafka transactions. A seal ends
+    these, so their Kafka has to answer (`penstock.spark.producers.series_outputs`)."""
+    return any(_is_in_transactions(output) for output in _each_output(config))
+
+
+def _each_output(config: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     sides = (config.get("side_outputs") or {}).values()
-    return any(_is_made(output or {}) for output in (config.get("output"), *(side.get("output") for side in sides)))
+    yield from (output or {} for output in (config.get("output"), *(side.get("output") for side in sides)))
 
 
 def _is_made(output: Mapping[str, Any]) -> bool:
     if output.get("type") == "kafka":
         return output.get("key_groups") is not None or output.get("cluster") is not None
     return output.get("type") in ("delta", "files", "postgres")
+
+
+def _is_in_transactions(output: Mapping[str, Any]) -> bool:
+    return output.get("type") == "kafka" and output.get("delivery", "exactly_once") == "exactly_once"

@@ -113,7 +113,8 @@ AnyPlan = TypeVar("AnyPlan", Plan, Rollout)
 
 @dataclass(frozen=True, slots=True)
 class Record(Generic[AnyPlan]):
-    """Record the plan as it is now, in one transaction with `commit`; then ask its container, if it has one.
+    """Record the plan as it is now, in one transaction with `commit`; then ask its container, if it has one. `why`: as
+    `Poll` has it.
 
     `rejected`: the package of a rollout that is halted. `disrupts`: the job is disrupted from now on, so the budget
     must have room; until then the plan stays as it was recorded.
@@ -123,6 +124,7 @@ class Record(Generic[AnyPlan]):
     commit: Commit | None = None
     rejected: Rejected | None = None
     disrupts: bool = False
+    why: str = ""
 
 
 @dataclass(frozen=True, slots=True)

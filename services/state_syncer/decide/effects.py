@@ -142,10 +142,10 @@ def plan_effects(
     plan = decision.plan
     asks = plan if isinstance(plan, Plan) else None
     match decision:
-        case Record(_, commit, rejected):
+        case Record(_, commit, rejected, why=why):
             written = PlanWrite(job.job, plan, rejected=rejected)
             told = _progress(job, decision)
-            return Effects(commit, plan=written, asks=asks, record=_under_way(job, plan), events=told, soon=True)
+            return Effects(commit, plan=written, asks=asks, record=_under_way(job, plan, why), events=told, soon=True)
         case Poll(_, why):
             return Effects(asks=asks, record=_under_way(job, plan, why), soon=True)
         case Finish():
@@ -246,8 +246,9 @@ def backoff_seconds(failures: int) -> float:
 def _progress(job: JobRow, decision: Record[Plan] | Record[Rollout]) -> tuple[LogEvent, ...]:
     """What was seen of a wave is no progress of its own."""
     match decision:
-        case Record(Plan() as plan):
-            return (LogEvent("job rescales", job.job, plan.revision, RESCALE, _about(plan)),)
+        case Record(Plan() as plan, why=why):
+            about = {**_about(plan), **({"why": why} if why else {})}
+            return (LogEvent("job rescales", job.job, plan.revision, RESCALE, about),)
         case Record(Rollout() as plan, rejected=Rejected() as rejected):
             about = {"package": rejected.package, "why": plan.why}
             return (LogEvent("package rejected", job.job, plan.revision, ROLLOUT, about),)

@@ -48,6 +48,8 @@ STEPS = (
 )
 QUIESCED_STEPS = (Step.QUIESCE, Step.LEVEL)
 """The steps in which the tasks run and take no more rows, or soon will."""
+TAKEN_BACK = "taken_back"
+"""In `Plan.seconds`: what the steps took before tasks took rows again."""
 RUNNING_STEPS = (Step.COPY, *QUIESCED_STEPS)
 """The steps in which the tasks of the old generation still run."""
 
@@ -93,6 +95,10 @@ class Plan(Carried):
     """How long each step took that is over."""
     uncopied: str = ""
     """Why the state was not copied while the tasks ran, or the copy was of no use."""
+    lost_at: datetime | None = Field(None, exclude_if=operator.not_)
+    """Since when a task does not run, while the others take no more rows; None when all run, or it is unknown."""
+    taken_back: tuple[str, ...] = Field((), exclude_if=operator.not_)
+    """The tasks that were lost when the plan let all others take rows again, and began anew; once for each time."""
     failed_before: str = Field("", exclude_if=operator.not_)
     """How the attempt before this one failed; empty when it is the first, or that is not known any more."""
 
@@ -108,7 +114,16 @@ class Plan(Carried):
     def at(self, step: Step, now: datetime, container: str | None, generation: int | None) -> Plan:
         """The plan at the next step, for which `container` is asked."""
         changes = {"step": step, "step_at": now, "container": container, "generation": generation, "losses": 0}
-        return self.model_copy(update=changes | {"seconds": self.seconds_until(now)})
+        return self.model_copy(update=changes | {"lost_at": None, "seconds": self.seconds_until(now)})
+
+    def again(self, lost: str, now: datetime) -> Plan:
+        """The plan from its first step on, since tasks were lost that `lost` names: all others take rows until all run.
+
+        What was copied is too old by then. A container that may still be busy with a copy stays recorded.
+        """
+        begun = self.at(Step.COPY, now, self.container if self.generation is None else None, None)
+        seconds = {TAKEN_BACK: round(sum(begun.seconds.values()), 3)}
+        return begun.model_copy(update={"seconds": seconds, "uncopied": "", "taken_back": (*self.taken_back, lost)})
 
     @property
     def has_attempt(self) -> bool:
@@ -140,12 +155,20 @@ class Plan(Carried):
                 usual = f"{self.container} ends the generation before {self.generation}"
         lost = f" (attempts lost: {self.losses})" if self.losses else ""
         slow = f". All state moves while the job is stopped: {self.uncopied}" if self.uncopied else ""
-        return f"{self.step.value}: {why or usual}{lost}{slow}"
+        return f"{self.step.value}: {why or usual}{lost}{slow}{self._again()}"
+
+    def _again(self) -> str:
+        if not self.taken_back:
+            return ""
+        times = "once" if len(self.taken_back) == 1 else f"{len(self.taken_back)} times"
+        then = "; it begins anew once all tasks run" if self.step is Step.COPY and not self.has_attempt else ""
+        return f". The rescale was taken back {times} since tasks were lost ({self.taken_back[-1]}){then}"
 
     def seconds_spent(self, now: datetime) -> float:
-        """How long the step has taken so far. The time in which tasks read on is that in which they finish batches."""
-        before = self.seconds.get(Step.QUIESCE.value, 0.0) if self.step is Step.LEVEL else 0.0
-        return before + elapsed(self.step_at, now)
+        """How long the step has taken so far. The time in which tasks read on is that in which they finish batches. The
+        time until the rescale was taken back is one of copies."""
+        earlier = {Step.LEVEL: Step.QUIESCE.value, Step.COPY: TAKEN_BACK}
+        return self.seconds.get(earlier.get(self.step, ""), 0.0) + elapsed(self.step_at, now)
 
     def seconds_until(self, now: datetime) -> dict[str, float]:
         """The seconds of all steps when the present one ends at `now`."""
@@ -163,7 +186,8 @@ class Progress:
 
     `newest_generation`: the highest number that the job ever took. `candidate`: the container that would be asked next;
     None when there is none. `container_lives`: the store does not say that the container which was asked is lost.
-    `has_state`: False when all tasks reported that they keep none.
+    `has_state`: False when all tasks reported that they keep none. `has_transactions`: the old generation can only be
+    sealed while the Kafka of its outputs answers.
     """
 
     plan: Plan
@@ -172,6 +196,12 @@ class Progress:
     candidate: str | None = None
     container_lives: bool = True
     has_state: bool = True
+    has_transactions: bool = False
+
+    @property
+    def asks_for_copy(self) -> bool:
+        """Whether a container has work before the stop: to copy state, or to find out whether the seal can be made."""
+        return self.has_state or self.has_transactions
 
 
 class PlanRow(NamedTuple):

@@ -15,16 +15,15 @@ forward, to the configuration that it has recorded.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import replace
 from datetime import datetime
-from enum import StrEnum
 
 from penstock.config.classify import classify
 from penstock.config.model import ChangeKind
 from penstock.model.states import JobState
 from penstock.tasks.host_task import INITIALIZE_SINK
-from penstock.tasks.redistribution import RedistributionReport
+from penstock.tasks.redistribution import CopyReport, RedistributionReport
 from penstock.tasks.rollout import is_upgrade
 from penstock.tasks.sinks import outputs_of
 from services.state_syncer.decide.change import (
@@ -48,7 +47,8 @@ from services.state_syncer.decide.decisions import (
     StartRescale,
     Wait,
 )
-from services.state_syncer.decide.facts import Fact, found_of, seconds_left
+from services.state_syncer.decide.facts import Fact, found_of, lost_since, seconds_left
+from services.state_syncer.decide.moves import MOVES, Move
 from services.state_syncer.decide.progress import (
     QUIESCED_STEPS,
     RUNNING_STEPS,
@@ -59,72 +59,11 @@ from services.state_syncer.decide.progress import (
     elapsed,
 )
 from services.state_syncer.decide.view import JobView, Running
+from services.state_syncer.decide.whereabouts import Whereabouts
 from services.state_syncer.host_tasks.outcomes import Done, Failed, Lost, Unanswered
 
 NOBODY = "no container can be asked"
-_TIMES = ("begun_at", "step_at", "seconds")
-
-
-class Move(StrEnum):
-    """What is done about it."""
-
-    STAY = "stay"
-    REPLAN = "replan"
-    ABORT = "abort"
-    HOLD = "give the tasks no more rows"
-    HOLD_UNCOPIED = "the same, without a copy of the state"
-    LEVEL = "let those that are behind read on to the greatest watermark"
-    STOP = "stop"
-    ASK = "ask another container"
-    DROP_COPY = "copy the state again later"
-    SEAL = "seal"
-    RETRY = "retry"
-    COMMIT = "commit"
-
-
-MOVES: Mapping[tuple[Step, Fact], Move] = {
-    (Step.COPY, Fact.CHANGED): Move.REPLAN,
-    (Step.COPY, Fact.LATE): Move.HOLD_UNCOPIED,
-    (Step.COPY, Fact.NEEDLESS): Move.HOLD_UNCOPIED,
-    (Step.COPY, Fact.AWAITED): Move.STAY,
-    (Step.COPY, Fact.OUT_OF_DATE): Move.DROP_COPY,
-    (Step.COPY, Fact.STRANDED): Move.ABORT,
-    (Step.COPY, Fact.UNASKED): Move.ASK,
-    (Step.COPY, Fact.UNANSWERED): Move.STAY,
-    (Step.COPY, Fact.DONE): Move.HOLD,
-    (Step.COPY, Fact.FAILED): Move.HOLD_UNCOPIED,
-    (Step.COPY, Fact.UNMOVABLE): Move.ABORT,
-    (Step.COPY, Fact.GIVEN_UP): Move.HOLD_UNCOPIED,
-    (Step.QUIESCE, Fact.CHANGED): Move.REPLAN,
-    (Step.QUIESCE, Fact.LATE): Move.ABORT,
-    (Step.QUIESCE, Fact.BUSY): Move.STAY,
-    (Step.QUIESCE, Fact.QUIET): Move.STOP,
-    (Step.QUIESCE, Fact.UNEVEN): Move.LEVEL,
-    (Step.QUIESCE, Fact.TOO_FAR): Move.ABORT,
-    (Step.LEVEL, Fact.CHANGED): Move.REPLAN,
-    (Step.LEVEL, Fact.LATE): Move.ABORT,
-    (Step.LEVEL, Fact.BUSY): Move.STAY,
-    (Step.LEVEL, Fact.QUIET): Move.STOP,
-    (Step.LEVEL, Fact.UNEVEN): Move.LEVEL,
-    (Step.LEVEL, Fact.TOO_FAR): Move.ABORT,
-    (Step.AWAIT_STOPPED, Fact.CHANGED): Move.REPLAN,
-    (Step.AWAIT_STOPPED, Fact.LATE): Move.ABORT,
-    (Step.AWAIT_STOPPED, Fact.UNKNOWN): Move.ABORT,
-    (Step.AWAIT_STOPPED, Fact.NOT_GONE): Move.STAY,
-    (Step.AWAIT_STOPPED, Fact.GONE): Move.ASK,
-    (Step.REDISTRIBUTE, Fact.CHANGED): Move.REPLAN,
-    (Step.REDISTRIBUTE, Fact.LATE): Move.ABORT,
-    (Step.REDISTRIBUTE, Fact.UNANSWERED): Move.STAY,
-    (Step.REDISTRIBUTE, Fact.DONE): Move.SEAL,
-    (Step.REDISTRIBUTE, Fact.FAILED): Move.ABORT,
-    (Step.REDISTRIBUTE, Fact.LOST): Move.ASK,
-    (Step.REDISTRIBUTE, Fact.GIVEN_UP): Move.ABORT,
-    (Step.SEAL, Fact.UNANSWERED): Move.STAY,
-    (Step.SEAL, Fact.DONE): Move.COMMIT,
-    (Step.SEAL, Fact.FAILED): Move.RETRY,
-    (Step.SEAL, Fact.LOST): Move.ASK,
-}
-"""The legal moves; any other pair is a bug."""
+_TIMES = ("begun_at", "step_at", "seconds", "lost_at", "taken_back")
 
 
 def begin_rescale(view: JobView, start: StartRescale, now: datetime, ran_on: Collection[str] = ()) -> Record[Plan]:
@@ -150,6 +89,11 @@ def continue_rescale(view: JobView, running: Running, progress: Progress, now: d
     match MOVES.get((plan.step, found)):
         case Move.STAY:
             return Poll(plan, _why(view, progress, found))
+        case Move.NOTE:
+            noted = plan.model_copy(update={"lost_at": lost_since(view, plan, now)})
+            return Record(noted, why=str(view.quiet))
+        case Move.TAKE_BACK:
+            return Record(plan.again(str(view.quiet.where), now), _resumed(running), why=str(view.quiet.where))
         case Move.HOLD | Move.HOLD_UNCOPIED as move:
             return _quiesced(running, _after_copy(view, progress, found, move, now))
         case Move.LEVEL:
@@ -194,7 +138,7 @@ def _after_copy(view: JobView, progress: Progress, found: Fact, move: Move, now:
     plan = progress.plan
     if move is Move.HOLD:
         return plan.at(Step.QUIESCE, now, plan.container, plan.generation)
-    return _without_copy(plan, "" if found is Fact.NEEDLESS else _failure(view, progress, found).detail, now)
+    return _without_copy(plan, _failure(view, progress, found).detail if progress.has_state else "", now)
 
 
 def _without_copy(plan: Plan, why: str, now: datetime) -> Plan:
@@ -211,7 +155,8 @@ def _levelled(view: JobView, running: Running, plan: Plan, now: datetime) -> Rec
     time."""
     order = replace(_resumed(running), quiescing=True, level_ms=view.quiet.goal_ms)
     is_again = plan.step is Step.LEVEL
-    return Record(plan if is_again else plan.at(Step.LEVEL, now, plan.container, plan.generation), order)
+    again = plan.model_copy(update={"lost_at": None})
+    return Record(again if is_again else plan.at(Step.LEVEL, now, plan.container, plan.generation), order)
 
 
 def _unused_copy(progress: Progress) -> str:
@@ -301,7 +246,8 @@ def _while_copying(view: JobView, running: Running, plan: Plan, start: StartResc
     - Another package or query goes on without the copy: the job may crash with what it has.
     """
     # A target that changes again and again begins a copy each time: the step began with the first of them.
-    fresh = _new_plan(start, plan.step_at, plan.ran_on, Step.COPY).model_copy(update={"container": plan.container})
+    kept = {"container": plan.container, "seconds": plan.seconds, "taken_back": plan.taken_back}
+    fresh = _new_plan(start, plan.step_at, plan.ran_on, Step.COPY).model_copy(update=kept)
     goes_on = _carried_over(plan, fresh) if _same_target(running, plan, fresh) else fresh
     if is_upgrade(tuple(change.path for change in classify(plan.config, fresh.config).fields)):
         return _quiesced(running, _without_copy(goes_on, "another package or query was asked for meanwhile", now))
@@ -350,9 +296,9 @@ def _too_far(view: JobView, plan: Plan, now: datetime) -> str:
     return f"{told}; rescale_within_seconds allows more"
 
 
-def _detour(view: JobView) -> str:
+def _detour(view: JobView, where: Whereabouts) -> str:
     """How a job is changed that has a task which no container can run: no task of a stopped job is waited for."""
-    if not view.where.missing:
+    if not where.missing:
         return ""
     return (
         f"; if no container can run them, `penstock jobs stop {view.job} --wait`, change the job,"
@@ -366,10 +312,12 @@ def _failure(view: JobView, progress: Progress, found: Fact, why: str = "") -> F
     told = [f"step {plan.step.value}", *([f"on {plan.container}"] if is_on and found is not Fact.STRANDED else [])]
     match progress.outcome:
         case _ if found is Fact.STRANDED:
-            said = f": {view.where}{_detour(view)}"
+            said = f": {view.where}{_detour(view, view.where)}"
+        case _ if found is Fact.AWAY_AGAIN:
+            said = f": {view.quiet.where}{_detour(view, view.quiet.where)}"
         case _ if found is Fact.UNKNOWN:
             said = f": {'; '.join(map(str, view.silent))}"
-        case Failed(reason) | Lost(reason):
+        case Failed(reason) | Lost(reason) | Done(CopyReport(unsealable=str() as reason)):
             said = f": {reason}"
         case _ if found in (Fact.LOST, Fact.GIVEN_UP):
             said = ": the container is lost"

@@ -11,7 +11,7 @@ from penstock.config.model import ChangeKind, JobConfig
 from penstock.tasks.host_task import REDISTRIBUTE
 from penstock.tasks.redistribution import CopyRequest, Layout, RedistributionRequest, SealRequest
 from penstock.tasks.selectors import selector_of
-from penstock.tasks.sinks import outputs_of
+from penstock.tasks.sinks import has_transactions, outputs_of
 from penstock.tasks.spec import key_group_ranges
 from services.state_syncer.decide.progress import QUIESCED_STEPS, Plan, PlanRow, Step
 from services.state_syncer.decide.view import Config, JobView, Running
@@ -56,6 +56,7 @@ class PlanTasks:
             candidate=candidate,
             container_lives=plan.container in self._candidates.places,
             has_state=self._state_bytes.get(view.job) != 0,
+            has_transactions=view.running is not None and has_transactions(view.running.config),
         )
         return replace(view, progress=seen)
 
@@ -93,7 +94,7 @@ def request_of(
 
     Raises ValueError (pydantic's, too) when a configuration cannot be read.
     """
-    source = layout(running.generation, running.config)
+    source = ran = layout(running.generation, running.config)
     if plan.step is Step.SEAL:
         other = None if outputs_of(plan.config) == outputs_of(running.config) else JobConfig.model_validate(plan.config)
         return SealRequest(job=job, layout=source, target=other)
@@ -110,6 +111,7 @@ def request_of(
         source=source,
         target=layout(plan.generation, _target_config(running, plan) if restore is None else plan.config),
         stopped_at=running.commit_number if restore is None else None,
+        seals=None if restore is None else ran,
         state_bytes=state_bytes,
     )
 

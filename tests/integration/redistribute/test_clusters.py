@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 from collections import Counter
 from dataclasses import replace
@@ -20,11 +21,14 @@ from penstock.local.kafka import EmbeddedKafka
 from penstock.local.topics import create_topics
 from penstock.spark.collect import collect
 from penstock.spark.fence import FENCE
+from penstock.spark.redistribute.engine import redistribute
 from penstock.spark.redistribute.positions import task_specs
 from penstock.spark.redistribute.seal import seal
+from penstock.spark.savepoint.take import take
 from penstock.spark.task import Runtime
 from penstock.spark.topics import described
-from penstock.tasks.redistribution import GenerationRemoval, SealRequest
+from penstock.tasks.redistribution import GenerationRemoval, RedistributionRequest, SavepointName, SealRequest
+from penstock.tasks.savepoint import SavepointRequest
 from tests.support.spark.hosts import REPLY_SECONDS, quick_start, running_host
 from tests.support.spark.redistribution import (
     KEY_GROUPS,
@@ -184,9 +188,10 @@ def test_an_output_moves_to_another_cluster_without_a_row_twice_or_lost(
 def test_an_output_leaves_a_cluster_that_does_not_answer_only_once_it_is_said_to_be_gone(
     both: Runtime, kafka: EmbeddedKafka, eu: EmbeddedKafka, keys: Keys
 ) -> None:
-    """1. A batch is pending on a cluster that dies. 2. The rescale is refused with the cluster, the reason and what to
-    do; no checkpoint is claimed, so the old tasks can go on, and a seal says the same. 3. The cluster is said to be
-    gone: the pending batch goes to the new output too, the rest is there once, and the old generation is collected."""
+    """1. A batch is pending on a cluster that dies. 2. The copy says so before the job stops, and copies nothing. 3. So
+    the rescale is refused with the cluster, the reason and what to do; no checkpoint is claimed, so the old tasks can
+    go on, and a seal says the same. 4. The cluster is said to be gone: the pending batch goes to the new output too,
+    the rest is there once, and the old generation is collected."""
     feeds = Feeds(kafka, eu, keys)
     config = feeds.config(task_count=2, query={"sql": "SELECT 'here' AS src, k, v FROM here"})
     job = Job(both, config.model_copy(update={"inputs": {"here": config.inputs["here"]}}))
@@ -199,12 +204,15 @@ def test_an_output_leaves_a_cluster_that_does_not_answer_only_once_it_is_said_to
     dead = {"eu": {"bootstrap": "127.0.0.1:1"}}
     job.runtime = knowing(both, dead)
     waits = r"transactions on the Kafka eu \(127.0.0.1:1\): .* set eu.gone to true in PENSTOCK_KAFKA_CLUSTERS"
+    before_the_stop = job.copy(output=moved)
+    assert (before_the_stop.rows, re.search(waits, before_the_stop.unsealable or "") is None) == (0, False)
     with pytest.raises(Unavailable, match=waits):
         job.rescale(output=moved)
     assert [(job.checkpoint(index) / FENCE).read_bytes() for index in range(2)] == fences
 
     job.runtime = knowing(both, {"eu": {**dead["eu"], "gone": True}})
     request = SealRequest(job=job.name, layout=job.layout)
+    assert job.copy(output=moved).unsealable is None
     assert job.rescale(output=moved).settled == 2
     with pytest.raises(Unavailable, match=waits):
         seal(knowing(both, dead), request)
@@ -214,6 +222,27 @@ def test_an_output_leaves_a_cluster_that_does_not_answer_only_once_it_is_said_to
     job.run()
     written = [row["v"] for row in rows_of_topic(kafka.bootstrap, feeds.output)]
     assert sorted(written) == list(range(0, 500, 2))
+
+
+@pytest.mark.long
+def test_a_restore_is_refused_while_what_it_replaces_could_not_be_sealed(
+    both: Runtime, kafka: EmbeddedKafka, eu: EmbeddedKafka, keys: Keys
+) -> None:
+    """1. A job that writes to another cluster has a savepoint. 2. The cluster dies: the job is not restored, and its
+    generation can go on. 3. The cluster is back: it is restored."""
+    feeds = Feeds(kafka, eu, keys)
+    job = Job(both, feeds.config(task_count=2))
+    feeds.add(0, 200)
+    job.run()
+    layout = job.layout
+    take(both, SavepointRequest(job=job.name, name="good", number=1, layout=layout, earlier=()))
+    source = layout.model_copy(update={"savepoint": SavepointName(job=job.name, name="good")})
+    target = layout.model_copy(update={"generation": 2})
+    request = RedistributionRequest(job=job.name, source=source, target=target, seals=layout)
+    with pytest.raises(Unavailable, match=r"transactions on the Kafka eu \(127.0.0.1:1\)"):
+        redistribute(knowing(both, {"eu": {"bootstrap": "127.0.0.1:1"}}), request)
+    assert not list(job.checkpoint(0).parent.parent.glob("g2/*/commits/*"))
+    assert redistribute(both, request).state_rows > 0
 
 
 def knowing(runtime: Runtime, clusters: dict[str, Any]) -> Runtime:

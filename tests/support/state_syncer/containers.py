@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from penstock.config.declare import Model
 from penstock.tasks.redistribution import CopyReport, RedistributionReport
 from services.state_syncer.decide.progress import Step
 from services.state_syncer.host_tasks.dispatcher import WantedHostTasks
@@ -25,6 +26,11 @@ def fails_at(step: Step) -> Script:
 def waits_at(step: Step) -> Script:
     """No attempt at a step comes to an end."""
     return lambda key: Unanswered() if key.kind == step else everything_works(key)
+
+
+def reports_at(step: Step, report: Model) -> Script:
+    """Every attempt at a step is done, with this report."""
+    return lambda key: Done(report) if key.kind == step else everything_works(key)
 
 
 def silent(container: str) -> Script:

@@ -16,6 +16,7 @@ from penstock.spark.producers import (
     writer_options,
 )
 from penstock.spark.sinks.kafka import transactional_id_prefix
+from penstock.tasks.sinks import has_transactions
 from penstock.tasks.spec import TaskSpec
 from tests.support.spark.hosts import job_config
 
@@ -44,6 +45,17 @@ def test_each_topic_that_is_written_in_transactions_has_a_series_and_marks() -> 
     (source,) = config.inputs.values()
     beside_a_table = job_config("t", 4, {"type": "delta", "path": "/main"}, side_outputs={"a": sides["a"]})
     assert reader_options(beside_a_table, source)["announce"] == "true"
+
+
+@pytest.mark.parametrize(
+    "side", [None, {"type": "delta", "path": "/d"}, _TOPIC, _TOPIC | {"delivery": "at_least_once"}]
+)
+@pytest.mark.parametrize("output", [_FILES, _TOPIC, _TOPIC | {"delivery": "at_least_once"}])
+def test_the_state_syncer_finds_the_same_outputs_in_transactions(
+    output: dict[str, Any], side: dict[str, Any] | None
+) -> None:
+    config = job_config("t", 4, output, side_outputs={} if side is None else {"a": {"output": side}})
+    assert has_transactions(config.model_dump(mode="json")) == bool(list(series_outputs(config)))
 
 
 def test_the_series_of_a_side_output_is_none_of_the_main_one() -> None:

@@ -81,6 +81,44 @@ def test_copied_or_not_the_tasks_take_no_more_rows_then(fields: dict[str, Any], 
     assert bool(why) == bool(decision.plan.uncopied) == ("moves while the job is stopped" in decision.plan.describe())
 
 
+@pytest.mark.parametrize("where", [ALL_RUN, Whereabouts(missing=(Missing(1, "b"),))])
+@pytest.mark.parametrize("has_state", [True, False])
+def test_what_cannot_be_sealed_is_not_stopped(has_state: bool, where: Whereabouts) -> None:
+    """It would be refused after the stop, too."""
+    unsealable = Done(CopyReport(unsealable="the Kafka eu does not answer"))
+    job = view(Step.COPY, unsealable, has_state=has_state, has_transactions=True, where=where)
+    decision = after(job, LATER)
+    assert isinstance(decision, End)
+    assert (decision.commit.config, decision.commit.stopping, decision.commit.quiescing) == (OLD, False, False)
+    assert decision.failure is not None
+    assert decision.failure.detail == (
+        "step copy_state on a: the old generation cannot be sealed now: the Kafka eu does not answer;"
+        " the job was never stopped"
+    )
+
+
+def test_whether_it_can_be_sealed_is_asked_although_there_is_no_state() -> None:
+    """1. A container is asked. 2. A generation that it has named is the one that is written. 3. Why it could not be
+    asked says nothing of state, of which there is none."""
+    unasked = plan(Step.COPY, container=None, generation=None)
+    stateless = {"has_state": False, "has_transactions": True}
+    asked = after(view(Step.COPY, plan=unasked, **stateless), LATER)
+    assert (asked.plan.step, asked.plan.container, asked.plan.generation) == (Step.COPY, "b", 8)
+    held = after(view(Step.COPY, Done(CopyReport()), **stateless), LATER)
+    assert (held.plan.step, held.plan.container, held.plan.generation) == (Step.QUIESCE, "a", 7)
+    unanswered = after(view(Step.COPY, Failed("disk full"), **stateless), LATER)
+    assert (unanswered.plan.step, unanswered.plan.generation, unanswered.plan.uncopied) == (Step.QUIESCE, None, "")
+
+
+def test_the_outputs_that_tasks_write_to_tell_whether_the_seal_needs_kafka() -> None:
+    tasks = PlanTasks({}, {}, lambda key: Unanswered(), {})
+    for delivery, needed in (("exactly_once", True), ("at_least_once", False)):
+        config = OLD | {"output": OLD["output"] | {"delivery": delivery}}
+        seen = tasks.observe(view(Step.COPY, running=replace(STARTED, config=config)))
+        assert seen.progress is not None
+        assert seen.progress.has_transactions is needed
+
+
 def test_a_copy_that_was_of_no_use_is_told_with_the_end() -> None:
     """1. The redistribution could not use it. 2. The plan says so until its end, and the log with its commit."""
     outcome = Done(RedistributionReport(uncopied="it is of another configuration"))

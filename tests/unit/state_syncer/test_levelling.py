@@ -10,6 +10,7 @@ import pytest
 
 from penstock.model.reports import TaskState
 from services.state_syncer.decide.decisions import End, Poll, Record
+from services.state_syncer.decide.effects import effects
 from services.state_syncer.decide.observe import Silent, Unheard
 from services.state_syncer.decide.progress import STEPS, Plan, Step
 from services.state_syncer.decide.quiet import Behind, Quiet, Unread
@@ -108,16 +109,117 @@ def test_both_orders_share_the_time_that_users_give(within: float | None, late: 
     [
         pytest.param(Whereabouts(missing=(Missing(1, "b"),)), id="its container was lost"),
         pytest.param(Whereabouts(silent=(Silent("a", 13.0),)), id="its container may be lost"),
-        pytest.param(Whereabouts(unheard=(Unheard("a", 13.0),)), id="no reports of its container arrive"),
         pytest.param(Whereabouts(crashed=(1,)), id="its host crashed"),
         pytest.param(Whereabouts(changing=(Changing(1, "b", TaskState.STARTING),)), id="it starts"),
     ],
 )
-def test_the_job_is_not_stopped_without_a_task_that_was_lost_while_it_quiesced(
+def test_the_others_wait_15_s_for_a_task_that_was_lost_while_they_quiesced(
     where: Whereabouts, step: Step, has_state: bool
 ) -> None:
-    """It starts again by itself. After the stop, what it has to do would be done by a job that is down. When it has not
-    answered in time the rescale is taken back, and says why."""
+    """1. It is noted since when the task is lost, by the last report of a silent container. 2. The task is waited for:
+    after the stop, what it has to do would be done by a job that is down. 3. It is back: the job stops. 4. It is not:
+    the tasks take rows again, the copy is dropped, and the plan begins anew."""
+    lost_at = LATER - timedelta(seconds=13.0 if where.silent else 0.0)
+    quiet = Quiet(0, unheard=False, level_ms=5_000 if step is Step.LEVEL else 0, where=where)
+    told = {"seconds": {"copy_state": 5.0}, "container": "a", "generation": 7}
+    noted = after(view(step, quiet=quiet, has_state=has_state, plan=plan(step, **told)), LATER)
+    assert noted == Record(plan(step, lost_at=lost_at, **told), why=str(where))
+    job = view(step, quiet=quiet, has_state=has_state, plan=noted.plan)
+    assert after(job, lost_at + timedelta(seconds=14.9)) == Poll(noted.plan, str(where))
+
+    back = after(replace(job, quiet=quiet._replace(where=ALL_RUN)), LATER)
+    assert (back.plan.step, back.plan.lost_at, back.commit.stopping) == (Step.AWAIT_STOPPED, None, True)
+
+    again = after(job, lost_at + timedelta(seconds=15))
+    seconds = {"taken_back": 5.0 + 10.0 + (2.0 if where.silent else 15.0)}
+    begun = plan(Step.COPY, container=None, generation=None, step_at=lost_at + timedelta(seconds=15), seconds=seconds)
+    assert again.plan == begun.model_copy(update={"taken_back": (str(where),)})
+    assert (again.commit.config, again.commit.stopping, again.commit.quiescing) == (OLD, False, False)
+    assert (again.commit.level_ms, again.disrupts) == (None, False)
+
+
+def lost_again(**fields: Any) -> Plan:
+    return plan(Step.QUIESCE, lost_at=NOW, taken_back=("task 0 was lost", "task 1 was lost"), **fields)
+
+
+LOST = Quiet(0, unheard=False, where=Whereabouts(missing=(Missing(1, "b"),)))
+
+
+def test_a_rescale_that_was_taken_back_waits_for_all_tasks_and_says_so() -> None:
+    """1. It begins with another copy once all tasks run. 2. Neither then, nor when it quiesces, is it forgotten."""
+    why = "no container reports task 1, which b is to run"
+    was = f"The rescale was taken back once since tasks were lost ({why})"
+    recorded = after(view(Step.QUIESCE, quiet=LOST, plan=plan(Step.QUIESCE, lost_at=NOW)), NOW + timedelta(seconds=15))
+    waiting = view(Step.COPY, plan=recorded.plan, where=LOST.where)
+    for job, decision in ((view(Step.QUIESCE), recorded), (waiting, after(waiting, NOW + timedelta(seconds=20)))):
+        record = effects(job, decision, NOW).record
+        assert record is not None
+        assert record.detail == f"copy_state: {why}. {was}; it begins anew once all tasks run"
+    copying = after(replace(waiting, where=ALL_RUN), NOW + timedelta(seconds=20))
+    assert (copying.plan.step, copying.plan.generation) == (Step.COPY, 8)
+    assert copying.plan.describe() == f"copy_state: b copies the state into generation 8; all tasks run. {was}"
+    assert was in copying.plan.at(Step.QUIESCE, LATER, "b", 8).describe()
+
+
+def test_a_task_that_is_lost_again_and_again_fails_the_rescale() -> None:
+    decision = after(view(Step.QUIESCE, quiet=LOST, plan=lost_again()), NOW + timedelta(seconds=15))
+    assert isinstance(decision, End)
+    assert (decision.commit.config, decision.commit.stopping, decision.commit.quiescing) == (OLD, False, False)
+    assert decision.failure is not None
+    assert decision.failure.detail == (
+        "step quiesce: tasks are lost again and again: no container reports task 1, which b is to run; if no container"
+        " can run them, `penstock jobs stop j --wait`, change the job, `penstock jobs start j`; the job was never"
+        " stopped"
+    )
+
+
+@pytest.mark.parametrize(
+    "quiet", [Quiet(1, unheard=False), Quiet(), LOST._replace(where=Whereabouts(unheard=(Unheard("a", 13.0),)))]
+)
+def test_what_is_unknown_does_not_count_as_time_in_which_a_task_was_lost(quiet: Quiet) -> None:
+    """A task that is back has yet to answer, or reports do not arrive. Should it be lost again, it gets the whole
+    time."""
+    decision = after(view(Step.QUIESCE, quiet=quiet, plan=plan(Step.QUIESCE, lost_at=NOW)), NOW + timedelta(seconds=40))
+    assert decision == Record(plan(Step.QUIESCE), why=str(quiet))
+
+
+def test_all_attempts_share_the_hour_of_copies_and_each_awaits_tasks_anew() -> None:
+    recorded = plan(Step.COPY, step_at=LATER, seconds={"taken_back": 3_000.0})
+    assert isinstance(after(view(Step.COPY, plan=recorded), LATER + timedelta(seconds=599)), Poll)
+    held = after(view(Step.COPY, plan=recorded), LATER + timedelta(seconds=600))
+    assert (held.plan.step, held.plan.generation) == (Step.QUIESCE, None)
+    waiting = view(
+        Step.COPY, plan=recorded.model_copy(update={"container": None, "generation": None}), where=LOST.where
+    )
+    assert isinstance(after(waiting, LATER + timedelta(seconds=599)), Poll)
+
+
+def test_a_plan_that_was_taken_back_remembers_it_through_other_writes() -> None:
+    """So that tasks which are lost again and again do not hold the others without end."""
+    size = make_config(task_count=8)
+    quiescing = after(view(Step.QUIESCE, revision=7, expected=size, plan=lost_again()), LATER)
+    assert (quiescing.plan.config, quiescing.plan.lost_at) == (size, NOW)
+    copying = after(
+        view(
+            Step.COPY,
+            revision=7,
+            expected=size,
+            plan=lost_again().again("", NOW).model_copy(update={"seconds": {"taken_back": 60.0}}),
+        ),
+        LATER,
+    )
+    assert copying.plan.config == size
+    for decision in (quiescing, copying):
+        assert decision.plan.taken_back[:2] == ("task 0 was lost", "task 1 was lost")
+    assert copying.plan.seconds == {"taken_back": 60.0}
+
+
+@pytest.mark.parametrize("has_state", [True, False])
+@pytest.mark.parametrize("step", [Step.QUIESCE, Step.LEVEL])
+def test_the_job_is_not_stopped_without_a_task_of_which_nothing_is_heard(step: Step, has_state: bool) -> None:
+    """Nothing says that it is lost, so it is awaited for as long as the step may take. Then the rescale fails, and says
+    why."""
+    where = Whereabouts(unheard=(Unheard("a", 13.0),))
     quiet = Quiet(0, unheard=False, level_ms=5_000 if step is Step.LEVEL else 0, where=where)
     job = view(step, quiet=quiet, has_state=has_state)
     assert after(job, NOW + timedelta(seconds=599)) == Poll(plan(step), str(where))
@@ -146,6 +248,22 @@ def test_tasks_that_cannot_come_so_far_in_time_are_released_at_once_with_the_est
     )
     faster = quiet._replace(behind=(behind._replace(rows_per_second=20.0),))
     assert isinstance(after(view(Step.QUIESCE, quiet=faster), LATER), Record)
+
+
+def test_a_step_whose_time_is_over_ends_though_a_task_was_lost_meanwhile() -> None:
+    """It would get another 600 s otherwise, in which tasks take no rows."""
+    recorded = plan(Step.QUIESCE, lost_at=NOW + timedelta(seconds=580))
+    decision = after(view(Step.QUIESCE, quiet=LOST, plan=recorded), NOW + timedelta(seconds=600))
+    assert isinstance(decision, End)
+    assert decision.failure is not None
+    assert "it takes too long: no container reports task 1" in decision.failure.detail
+
+
+def test_a_plan_says_nothing_of_losses_before_the_first() -> None:
+    """So a State Syncer of the release before writes it as it was."""
+    assert not {"lost_at", "taken_back"} & plan(Step.QUIESCE).model_dump(mode="json").keys()
+    recorded = lost_again()
+    assert Plan.model_validate(recorded.model_dump(mode="json")) == recorded
 
 
 def test_a_state_syncer_of_the_release_before_can_read_the_plan() -> None:

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from penstock.config.model import JobConfig
-from penstock.tasks.redistribution import CopyRequest, RedistributionRequest, SealRequest
-from services.state_syncer.decide.progress import Plan, Step
+from penstock.tasks.redistribution import CopyRequest, RedistributionRequest, SavepointName, SealRequest
+from services.state_syncer.decide.progress import Plan, Restore, Step
 from services.state_syncer.decide.view import Running
 from services.state_syncer.host_tasks.plan_tasks import key_of, request_of
 from tests.support.store.jobs import make_config
@@ -89,6 +89,19 @@ def test_a_copy_is_of_the_layouts_that_the_redistribution_will_have() -> None:
     assert isinstance(copied, CopyRequest)
     assert isinstance(request, RedistributionRequest)
     assert (copied.source, copied.target, copied.state_bytes) == (request.source, request.target, 5)
+
+
+@pytest.mark.parametrize("is_restore", [True, False])
+def test_a_host_knows_what_will_be_sealed(is_restore: bool) -> None:
+    """It asks whether that can be done, before the seal is recorded and there is no way back. Without a restore it is
+    the source."""
+    restore = Restore(number=1, savepoint=SavepointName(job="k", name="s"), generation=2, config=make_config())
+    plan = PLAN.model_copy(update={"restore": restore if is_restore else None})
+    request = request_of("j", plan, RUNNING)
+    assert isinstance(request, RedistributionRequest)
+    sealed = request.seals or request.source
+    assert (sealed.generation, sealed.savepoint, request.seals is None) == (3, None, not is_restore)
+    assert ("seals" in request.model_dump(mode="json")) is is_restore, "older hosts know none"
 
 
 def test_the_generation_that_ran_is_sealed() -> None:

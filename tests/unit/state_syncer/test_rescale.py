@@ -26,13 +26,15 @@ from services.state_syncer.decide.decisions import (
 )
 from services.state_syncer.decide.effects import effects
 from services.state_syncer.decide.facts import Fact
+from services.state_syncer.decide.moves import MOVES
 from services.state_syncer.decide.next_step import next_step
-from services.state_syncer.decide.observe import Presence
+from services.state_syncer.decide.observe import Presence, Silent
 from services.state_syncer.decide.progress import QUIESCED_STEPS, IllegalMove, Plan, Progress, Step
 from services.state_syncer.decide.quiet import Quiet
-from services.state_syncer.decide.rescale import MOVES, NOBODY, begin_rescale
+from services.state_syncer.decide.rescale import NOBODY, begin_rescale
 from services.state_syncer.decide.view import JobView, Running, SyncRecord, Unusable
 from services.state_syncer.decide.waves import RolloutPolicy
+from services.state_syncer.decide.whereabouts import Whereabouts
 from services.state_syncer.host_tasks.outcomes import Done, Failed, Lost, Outcome, Unanswered
 from tests.support.store.jobs import make_config
 
@@ -45,6 +47,7 @@ QUIESCING = replace(STARTED, quiescing=True)
 LEVELLING = replace(QUIESCING, level_ms=5_000)
 QUIET = Quiet(0, unheard=False)
 UNEVEN = Quiet(0, unheard=False, goal_ms=5_000)
+LOST = Quiet(0, unheard=False, where=Whereabouts(silent=(Silent("a", 20.0),)))
 DONE = Done(RedistributionReport())
 LATER = NOW + timedelta(seconds=10)
 
@@ -56,7 +59,7 @@ def plan(step: Step, **fields: Any) -> Plan:
 
 
 def view(step: Step, outcome: Outcome | None = None, **fields: Any) -> JobView:
-    found = {"candidate": "b", "container_lives": True, "has_state": True}
+    found = {"candidate": "b", "container_lives": True, "has_state": True, "has_transactions": False}
     found |= {name: fields.pop(name) for name in found if name in fields}
     recorded = fields.pop("plan", None) or plan(step)
     progress = Progress(recorded, newest_generation=7, outcome=outcome or Unanswered(), **found)
@@ -80,9 +83,11 @@ def test_the_table_has_a_move_for_every_fact_that_a_step_can_find() -> None:
     working = {Fact.UNANSWERED, Fact.DONE, Fact.FAILED, Fact.LOST}
     moving = working | {Fact.CHANGED, Fact.LATE, Fact.GIVEN_UP}
     copying = {Fact.CHANGED, Fact.LATE, Fact.NEEDLESS, Fact.UNASKED, Fact.UNANSWERED, Fact.DONE, Fact.FAILED}
-    quiescing = {Fact.CHANGED, Fact.LATE, Fact.BUSY, Fact.QUIET, Fact.UNEVEN, Fact.TOO_FAR}
+    lost = {Fact.MISSED, Fact.AWAITED, Fact.RETURNED, Fact.AWAY, Fact.AWAY_AGAIN}
+    quiescing = lost | {Fact.CHANGED, Fact.LATE, Fact.BUSY, Fact.QUIET, Fact.UNEVEN, Fact.TOO_FAR}
+    refused = {Fact.UNMOVABLE, Fact.UNSEALABLE}
     wanted = {
-        Step.COPY: copying | {Fact.GIVEN_UP, Fact.UNMOVABLE, Fact.AWAITED, Fact.OUT_OF_DATE, Fact.STRANDED},
+        Step.COPY: copying | refused | {Fact.GIVEN_UP, Fact.AWAITED, Fact.OUT_OF_DATE, Fact.STRANDED},
         Step.QUIESCE: quiescing,
         Step.LEVEL: quiescing,
         Step.AWAIT_STOPPED: waiting,
@@ -343,7 +348,7 @@ VIEWS = st.builds(
     st.sampled_from(Step),
     OUTCOMES,
     st.sampled_from(Presence),
-    st.sampled_from([QUIET, Quiet(), Quiet(2, unheard=False), UNEVEN]),
+    st.sampled_from([QUIET, Quiet(), Quiet(2, unheard=False), UNEVEN, LOST]),
     st.integers(6, 8),
     st.sampled_from([OLD, NEW, make_config(task_count=8), make_config(state_backend="rocksdb"), Unusable("b", None)]),
     st.booleans(),
@@ -366,8 +371,10 @@ def test_tasks_start_only_as_the_old_generation_or_the_one_that_was_sealed_for(j
         assert decision.commit.config == job.progress.plan.config
     if isinstance(decision, Record) and decision.commit is not None:
         commit = decision.commit
-        assert commit.stopping != commit.quiescing
-        assert step is Step.COPY or (step in QUIESCED_STEPS and job.quiet.is_certain)
+        is_taken_back = decision.plan.step is Step.COPY and step in QUIESCED_STEPS and job.quiet == LOST
+        assert is_taken_back or commit.stopping != commit.quiescing
+        assert not (is_taken_back and (commit.stopping or commit.quiescing))
+        assert is_taken_back or step is Step.COPY or (step in QUIESCED_STEPS and job.quiet.is_certain)
         assert step is not Step.COPY or commit.quiescing
 
 

@@ -32,6 +32,7 @@ from penstock.spark.redistribute.move import Moved, StateMover, rows
 from penstock.spark.redistribute.new import NewGeneration
 from penstock.spark.redistribute.pins import Pins
 from penstock.spark.redistribute.positions import task_specs
+from penstock.spark.redistribute.seal import require_sealable
 from penstock.spark.redistribute.stores import OldState, StateStoreInfo, operators_of
 from penstock.spark.task import Runtime
 from penstock.tasks.redistribution import CopyReport, CopyRequest, RedistributionRequest
@@ -47,9 +48,14 @@ _REPORT_SECONDS = 1.0
 def copy_state(runtime: Runtime, request: CopyRequest) -> CopyReport:
     """Copies the state of the tasks of `request.source`, which may run, into the stores of `request.target`.
 
-    Safe to repeat. Raises what a redistribution raises, with Unavailable in place of BrokenCheckpoint: tasks write and
+    Copies nothing where the source could not be sealed: a redistribution would be refused, with the job stopped. Safe
+    to repeat. Raises what a redistribution raises, with Unavailable in place of BrokenCheckpoint: tasks write and
     delete the files meanwhile, so what is wrong with them says nothing of a redistribution.
     """
+    try:
+        require_sealable(runtime, request.source)
+    except Unavailable as error:
+        return CopyReport(unsealable=error.detail)
     try:
         return _Copy(runtime, request).run()
     except BrokenCheckpoint as error:

@@ -96,7 +96,9 @@ class _Redistribution:
 
     def _source(self) -> tuple[Sequence[Position], dict[str, int]]:
         """Where the tasks of the source are, with nothing left to do in it; what of the report had to be done."""
-        layout = self._request.source
+        layout, sealed = self._request.source, self._request.seals or self._request.source
+        if sealed.savepoint is None:
+            require_sealable(self._runtime, sealed)
         if layout.savepoint is not None:
             self._saved = saved = SavedGeneration(self._runtime, layout, layout.savepoint)
             saved.require_same_topics()
@@ -104,7 +106,6 @@ class _Redistribution:
             positions = saved.positions()
             # Unread rows of tasks whose watermark is below the greatest may be late.
             return positions, {"behind": len(saved.lagging(positions, lambda _: False))}
-        require_sealable(self._runtime, layout)
         with self._phase("finish"):
             old, settled = self._finished(layout)
         with self._phase("level"):

@@ -44,7 +44,7 @@ def seal(runtime: Runtime, request: SealRequest) -> None:
 
 def require_sealable(runtime: Runtime, layout: Layout) -> None:
     """Raises Unavailable when the Kafka of an exactly-once output does not answer: the generation could not be sealed,
-    and a job whose seal has begun cannot go back to it."""
+    and a job whose seal has begun cannot go back to it. Asked while the job runs, and again once it is stopped."""
     for _, output in _sealed_outputs(runtime, layout):
         kafka = runtime.settings.cluster(output.cluster)
         try:
