@@ -92,7 +92,7 @@ def _key_group_bounds(config: JobConfig) -> Iterator[Problem]:
 
 def _equal_key_groups(config: JobConfig) -> Iterator[Problem]:
     kind = "inputs" if config.inputs else "streams"
-    sources = list((config.inputs or config.streams).items())
+    sources = [] if config.inputs and config.streams else list(config.sources.items())
     for name, source in sources[1:]:
         first_name, first = sources[0]
         if source.key_groups != first.key_groups:

@@ -11,9 +11,10 @@ from typing import Any
 import psycopg
 
 from penstock.config.model import JobConfig, PostgresOutput
-from penstock.spark.checkpoint import last_commit
+from penstock.spark.checkpoint import last_commit, planned_batch
 from penstock.spark.files import local_path
 from penstock.spark.redistribute.engine import redistribute
+from penstock.spark.redistribute.offsets import source_of
 from penstock.spark.redistribute.positions import task_specs
 from penstock.spark.savepoint.take import take
 from penstock.spark.task import RunningTask, Runtime
@@ -28,7 +29,7 @@ _RUN_SECONDS = 300.0
 
 @dataclass
 class StreamJob:
-    """A job with one task and one generation of checkpoints at a time."""
+    """A job with one generation of checkpoints at a time, and no task that runs longer than a step of its test."""
 
     runtime: Runtime
     config: JobConfig
@@ -49,6 +50,22 @@ class StreamJob:
         task.claim()
         checkpoint = str(self.checkpoint)
         task.run_until(lambda: until_batch <= _committed(checkpoint), _RUN_SECONDS)
+
+    def read_to(self, section: int, *indices: int) -> None:
+        """Runs tasks, all without indices, one after the other, until each has read the sections before this one."""
+        specs = task_specs(self.name, self.layout)
+        for spec in [specs[index] for index in indices] if indices else specs:
+            task = RunningTask(self.runtime, spec, epoch=1)
+            task.claim()
+            task.run_until(lambda: min(self.positions(spec.index), default=0) >= section, _RUN_SECONDS)  # noqa: B023
+
+    def positions(self, index: int) -> set[int]:
+        """The sections at which the key groups of a task stand, of all streams."""
+        checkpoint = self.runtime.checkpoint(self.name, self.generation, index)
+        batch = last_commit(checkpoint)
+        lines = [] if batch is None else planned_batch(checkpoint, batch).sources
+        read = [source_of(line).topics for line in lines if line is not None]
+        return {section for topics in read for groups in topics.values() for section in groups.values()}
 
     def save(self, name: str) -> None:
         take(self.runtime, SavepointRequest(job=self.name, name=name, number=1, layout=self.layout, earlier=()))
