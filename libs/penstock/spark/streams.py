@@ -88,7 +88,7 @@ def _require_keys(field: str, stream: Stream, columns: DataFrame) -> None:
             raise BrokenTask(f"{field}: no column may begin with {_RESERVED}, as {column} does", rule="reserved_column")
     for column in stream.key_columns:
         if column.lower() not in known:
-            detail = f"{field}.key_columns names {column}, which is not a column of the stream"
+            detail = f"{field}.key_columns: {column} is not a column of the stream"
             raise BrokenTask(detail, rule="unknown_column")
     if stream.key_columns:
         try:
