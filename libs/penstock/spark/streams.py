@@ -75,7 +75,9 @@ def read_stream(
 def _own_rows(name: str, stream: Stream, frame: DataFrame) -> DataFrame:
     """The rows of the task's key groups. All rows of a section count for the watermark, so tasks at the same section
     have the same one. Spark would move a deterministic condition below the watermark."""
-    own = F.when(F.spark_partition_id() >= 0, F.col(_OWN)).otherwise(F.lit(False))
+    own = F.col(_OWN)
+    if stream.event_time_column is not None:
+        own = F.when(F.spark_partition_id() >= 0, own).otherwise(F.lit(False))
     columns = frame.drop(_OWN)
     _require_keys(f"streams.{name}", stream, columns)
     return frame.where(own).drop(_OWN)

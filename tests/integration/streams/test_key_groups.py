@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -165,6 +166,30 @@ def test_an_owner_that_is_late_changes_nothing(runtime: Runtime, tmp_path: Path)
     append(runtime, "json", tmp_path / "in", [3])
     job.read_to(5)
     assert job.rows() == pairs(range(4))
+
+
+@pytest.mark.long
+def test_files_may_be_deleted_once_they_are_read_and_not_before(runtime: Runtime, tmp_path: Path) -> None:
+    """1. All is read, and deleted: the task starts again. 2. A batch is not committed, and its file is gone: the error
+    names it. 3. So it does for one that has changed."""
+    append(runtime, "json", tmp_path / "in", range(2))
+    job = make_job(runtime, "json", tmp_path, ROWS, BY_FILE, task_count=2)
+    job.read_to(3)
+    for file in (tmp_path / "in").iterdir():
+        file.rename(tmp_path / file.name)
+    (tmp_path / "in" / "more.json").write_text(json.dumps(rows(2)[0]))
+    job.read_to(4)
+    assert job.rows() == sorted([*pairs(range(2)), (0, 80)])
+    job.rescale(task_count=1)
+    (tmp_path / "in" / "last.json").write_text(json.dumps(rows(3)[0]))
+    job.read_to(5)
+    forget_last_commit(job.checkpoint)
+    (tmp_path / "in" / "last.json").write_text("changed")
+    with pytest.raises(Exception, match=r"last\.json of a stream has changed"):
+        job.read_to(5)
+    (tmp_path / "in" / "last.json").unlink()
+    with pytest.raises(Exception, match=r"last\.json"):
+        job.read_to(5)
 
 
 @pytest.mark.long

@@ -14,6 +14,7 @@ import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
 import org.apache.spark.sql.catalyst.plans.logical.LocalRelation;
 import org.apache.spark.sql.catalyst.types.DataTypeUtils;
 import org.apache.spark.sql.classic.Dataset$;
@@ -44,6 +45,7 @@ final class SectionedSource implements Source, SupportsAdmissionControl, ReadsTo
   private final List<Integer> keyGroups;
   private final ReadState readState = new ReadState();
   private boolean hasBegun;
+  private boolean hasLooked;
 
   SectionedSource(SparkSession session, Origin origin, SectionLog log, StreamOptions options) {
     this.session = session;
@@ -71,6 +73,7 @@ final class SectionedSource implements Source, SupportsAdmissionControl, ReadsTo
   public Offset latestOffset(Offset start, ReadLimit limit) {
     Optional<RunningQuery> query = RunningQuery.ofThisThread();
     hasBegun(query);
+    hasLooked = true;
     Optional<QuiesceOrder> order = query.flatMap(RunningQuery::order);
     if (order.isPresent()) {
       order.get().readsTo().ifPresentOrElse(
@@ -98,16 +101,24 @@ final class SectionedSource implements Source, SupportsAdmissionControl, ReadsTo
     throw new UnsupportedOperationException("latestOffset(Offset, ReadLimit) is called in its place");
   }
 
+  /**
+   * Spark also asks for the last batch that is committed, when a query starts, and does not run it: its files may be gone
+   * by then. So before anything new was asked for, what is wrong with a batch fails its run.
+   */
   @Override
   public Dataset<Row> getBatch(
       Option<org.apache.spark.sql.execution.streaming.Offset> start, org.apache.spark.sql.execution.streaming.Offset end) {
     hasBegun(RunningQuery.ofThisThread());
     Positions from = start.isEmpty() ? begin() : parse(start.get());
     Positions to = parse(end);
-    return from.sections(to).boxed()
-        .flatMap(section -> rows(section, from.keyGroups(section, to)).stream())
-        .reduce(Dataset::union)
-        .orElseGet(this::noRows);
+    try {
+      return rows(from, to);
+    } catch (Exception error) { // Spark's are not declared.
+      if (hasLooked) {
+        throw error;
+      }
+      return failing(error);
+    }
   }
 
   @Override
@@ -121,6 +132,13 @@ final class SectionedSource implements Source, SupportsAdmissionControl, ReadsTo
   @Override
   public String toString() {
     return "PenstockStream[" + options.name() + "]";
+  }
+
+  private Dataset<Row> rows(Positions from, Positions to) {
+    return from.sections(to).boxed()
+        .flatMap(section -> rows(section, from.keyGroups(section, to)).stream())
+        .reduce(Dataset::union)
+        .orElseGet(() -> local(List.of()));
   }
 
   private void hasBegun(Optional<RunningQuery> query) {
@@ -167,10 +185,15 @@ final class SectionedSource implements Source, SupportsAdmissionControl, ReadsTo
     return functions.pmod(functions.hash(key), functions.lit(options.keyGroupCount())).isin(groups.toArray());
   }
 
-  private Dataset<Row> noRows() {
+  private Dataset<Row> failing(Exception error) {
+    InternalRow any = new GenericInternalRow(schema().size());
+    return local(List.of(any)).where(functions.raise_error(functions.lit(String.valueOf(error.getMessage()))).isNotNull());
+  }
+
+  private Dataset<Row> local(List<InternalRow> rows) {
     List<Attribute> columns = new ArrayList<>(CollectionConverters.asJava(DataTypeUtils.toAttributes(schema())));
-    return Dataset$.MODULE$.ofRows(session, new LocalRelation(CollectionConverters.asScala(columns).toSeq(),
-        CollectionConverters.asScala(List.<InternalRow>of()).toSeq(), true, Option.empty()));
+    return Dataset$.MODULE$.ofRows(session, new LocalRelation(
+        CollectionConverters.asScala(columns).toSeq(), CollectionConverters.asScala(rows).toSeq(), true, Option.empty()));
   }
 
   private Positions parse(Offset offset) {
