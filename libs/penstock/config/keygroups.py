@@ -37,9 +37,8 @@ def ranges(key_groups: int, task_count: int, bounds: Sequence[int] | None = None
 
 
 def key_group_count(config: JobConfig) -> int:
-    """The number of key groups of a job: that of its inputs, which validation keeps equal. A job with streams has one,
-    and so one task."""
-    return min((source.key_groups for source in config.inputs.values()), default=1)
+    """The number of key groups of a job: that of its inputs and streams, which validation keeps equal."""
+    return min((source.key_groups for source in config.sources.values()), default=1)
 
 
 def even_bounds(key_groups: int, task_count: int) -> tuple[int, ...]:

@@ -330,6 +330,11 @@ class JobConfig(DeclaredModel):
     """Labels for your own use."""
 
     @property
+    def sources(self) -> dict[str, Input | Stream]:
+        """All inputs and streams by name, of which no two are the same."""
+        return {**self.inputs, **self.streams}
+
+    @property
     def outputs(self) -> dict[str, Output]:
         """All outputs, by their fields: `output`, and `side_outputs.<name>.output` by name."""
         sides = {side_field(name): self.side_outputs[name].output for name in sorted(self.side_outputs)}

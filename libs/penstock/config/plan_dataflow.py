@@ -24,6 +24,7 @@ from penstock.config.colocation import (
 )
 from penstock.config.model import Input
 from penstock.config.plan_nodes import Tree, parse_plan
+from penstock.config.stream import Stream
 
 INPUT_MARK = "penstock input "
 """Begins the alias of the frame of an input, so that the input is found again in the plan."""
@@ -63,8 +64,8 @@ class PlanFacts:
     steps: list[StatefulStep] = field(default_factory=list)
 
 
-def input_columns(source: Input, columns: Sequence[tuple[str, str]]) -> InputColumns:
-    """An input with the columns that its frame has."""
+def input_columns(source: Input | Stream, columns: Sequence[tuple[str, str]]) -> InputColumns:
+    """An input or a stream with the columns that its frame has."""
     return InputColumns(source.key_function, source.key_columns, tuple(columns))
 
 

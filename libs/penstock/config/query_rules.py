@@ -18,6 +18,7 @@ from penstock.config.plan_dataflow import InputColumns, PlanFacts
 from penstock.config.problems import Problem
 from penstock.config.sql import SQL_FIELD, argument_names, parse_query, sql_problem
 from penstock.config.sql_names import name_problems
+from penstock.config.stream import Stream
 
 _WINDOWS = ("window", "session_window")
 """The columns that Spark makes of `window(...)` and `session_window(...)`."""
@@ -70,7 +71,7 @@ def plan_problems(config: JobConfig, facts: PlanFacts, inputs: Mapping[str, Inpu
         return
     if OTHER_STREAM in facts.result.inputs:
         yield _other_stream(config)
-    steps = [replace(step, inputs=step.inputs & config.inputs.keys()) for step in facts.steps]
+    steps = [replace(step, inputs=step.inputs & config.sources.keys()) for step in facts.steps]
     types = {name: {column.lower(): kind for column, kind in found.columns} for name, found in inputs.items()}
     yield from (_stateful_problem(step, config, types) for step in steps if step.inputs and not step.colocated)
     yield from (_begins_full(step, config) for step in steps if step.inputs and step.begins_full)
@@ -99,7 +100,7 @@ def _query(config: JobConfig) -> str:
 
 
 def _stateful_problem(step: StatefulStep, config: JobConfig, types: Mapping[str, Mapping[str, str]]) -> Problem:
-    inputs = {name: config.inputs[name] for name in sorted(step.inputs)}
+    inputs = {name: config.sources[name] for name in sorted(step.inputs)}
     meets = f"with equal ({', '.join(step.by)})" if step.by else "of all tasks"
     keys = "; ".join(_keyed(name, source, types.get(name, {})) for name, source in inputs.items())
     detail = (
@@ -110,7 +111,8 @@ def _stateful_problem(step: StatefulStep, config: JobConfig, types: Mapping[str,
 
 
 def _has_parts(config: JobConfig, name: str) -> bool:
-    return config.inputs[name].key_function in ("kafka", "crc32") and len(config.inputs[name].key_columns) > 1
+    source = config.sources[name]
+    return source.key_function in ("kafka", "crc32") and len(source.key_columns) > 1
 
 
 def _kafka_key_problem(name: str, source: Input) -> Problem:
@@ -123,11 +125,13 @@ def _kafka_key_problem(name: str, source: Input) -> Problem:
     return Problem(field, "kafka_key_of_one_column", detail)
 
 
-def _keyed(name: str, source: Input, types: Mapping[str, str]) -> str:
+def _keyed(name: str, source: Input | Stream, types: Mapping[str, str]) -> str:
+    columns = ", ".join(f"{column} {types.get(column.lower(), '')}".strip() for column in source.key_columns)
+    if isinstance(source, Stream):
+        return f"streams.{name} has " + (f"key_columns ({columns})" if columns else "no key_columns")
     if source.key_function == "none":
         return f"inputs.{name} has key_function none"
-    columns = (f"{column} {types.get(column.lower(), '')}".strip() for column in source.key_columns)
-    return f"inputs.{name} is keyed by ({', '.join(columns)}) with {source.key_function}"
+    return f"inputs.{name} is keyed by ({columns}) with {source.key_function}"
 
 
 def _possible_keys(by: Sequence[str], known: Set[str]) -> list[str]:
@@ -139,11 +143,16 @@ def _possible_keys(by: Sequence[str], known: Set[str]) -> list[str]:
     return [column for column in made if column.lower() in known] or made
 
 
-def _remedy(step: StatefulStep, inputs: dict[str, Input], types: Mapping[str, Mapping[str, str]]) -> str:
+def _remedy(step: StatefulStep, inputs: Mapping[str, Input | Stream], types: Mapping[str, Mapping[str, str]]) -> str:
     by = _possible_keys(step.by, {column for name in inputs for column in types.get(name, {})})
     if not by:
         return "No key can bring them together: set task_count to 1"
     columns = ", ".join(by)
+    if any(isinstance(source, Stream) for source in inputs.values()):
+        return (
+            f"Create a job whose streams, each of these, have key_columns [{columns}] or fewer of them; or set "
+            "task_count to 1"
+        )
     key_groups = max(source.key_groups for source in inputs.values())
     declared = "; ".join(_declaration(name, own) for name, own in _undeclared(by, inputs, types))
     shuffled = " and ".join(

@@ -72,7 +72,8 @@ def _max_task_count(config: JobConfig) -> Iterator[Problem]:
 
 def _enough_key_groups(config: JobConfig) -> Iterator[Problem]:
     count, key_groups = config.task_count, key_group_count(config)
-    if config.inputs and count > key_groups:
+    # For a stream with one key group, `streams_need_one_task` says what to do.
+    if (config.inputs or key_groups > 1) and count > key_groups:
         detail = f"task_count {count} is above the {key_groups} key groups of the inputs: some tasks would read nothing"
         yield Problem("task_count", "key_groups", detail)
 
@@ -84,19 +85,20 @@ def _key_group_bounds(config: JobConfig) -> Iterator[Problem]:
     if any(after <= before for before, after in pairwise(bounds)):
         yield Problem(field, "ascending", f"{field} must ascend: each task reads at least one key group")
     key_groups = key_group_count(config)
-    if config.inputs and max(bounds) >= key_groups:
+    if (config.inputs or config.streams) and max(bounds) >= key_groups:
         detail = f"{field} must be below the {key_groups} key groups of the inputs: each task reads at least one"
         yield Problem(field, "key_groups", detail)
 
 
 def _equal_key_groups(config: JobConfig) -> Iterator[Problem]:
-    sources = list(config.inputs.items())
+    kind = "inputs" if config.inputs else "streams"
+    sources = [] if config.inputs and config.streams else list(config.sources.items())
     for name, source in sources[1:]:
         first_name, first = sources[0]
         if source.key_groups != first.key_groups:
-            field = f"inputs.{name}.key_groups"
+            field = f"{kind}.{name}.key_groups"
             detail = (
-                f"{field} is {source.key_groups}, but inputs.{first_name} has {first.key_groups}: "
+                f"{field} is {source.key_groups}, but {kind}.{first_name} has {first.key_groups}: "
                 "a task reads the same key groups of every input"
             )
             yield Problem(field, "equal_key_groups", detail)

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Literal
 
 from pydantic import Field
 
 from penstock.config.csv_options import CsvFiles, is_default
-from penstock.config.declare import DECLARED_BY_USER, ChangeKind, DeclaredModel, declare
+from penstock.config.declare import DECLARED_BY_USER, ChangeKind, DeclaredModel, Identifier, declare
 from penstock.config.starting import POSITION
 
 NONE, RESTART, FORBIDDEN = ChangeKind.NONE, ChangeKind.RESTART, ChangeKind.FORBIDDEN
 
 
+def _is_one(key_groups: int) -> bool:
+    """For a field that is left out where it has its default: the release before does not know it."""
+    return key_groups == 1
+
+
 class Stream(DeclaredModel):
-    """A Delta table or a folder of files, whose new rows the one task of the job reads."""
+    """A Delta table or a folder of files, whose new rows the tasks of the job read, each those of its key groups."""
 
     format: Literal["delta", "json", "csv", "parquet", "rate"] = Field(..., **declare(FORBIDDEN, DECLARED_BY_USER))
     """What is read: a Delta table, a folder with files of one format, or `rate`: rows with a number, `value`, and a
@@ -37,6 +43,17 @@ class Stream(DeclaredModel):
     changed_rows: Literal["fail", "skip"] = Field("fail", **declare(RESTART, DECLARED_BY_USER))
     """Of delta, what becomes of a version that changes or deletes rows: the task fails, or the whole version is passed
     over, also what it adds (`skip`)."""
+    key_groups: int = Field(
+        1, ge=1, le=10_000, exclude_if=_is_one, **declare(FORBIDDEN, DECLARED_BY_USER, unit="key groups")
+    )
+    """Of delta, json, csv and parquet: into how many key groups the rows are divided. It limits the number of tasks.
+    All streams of a job have the same number."""
+    key_columns: tuple[Identifier, ...] = Field(
+        (), max_length=32, exclude_if=operator.not_, **declare(FORBIDDEN, DECLARED_BY_USER)
+    )
+    """With several key_groups: a row is in key group pmod(hash(key_columns), key_groups), by Spark's hash. Each task
+    then reads all rows and keeps its own. Default: a row is in the key group of its file, and each task reads its own
+    files; a query that keeps state can have one task only then."""
     max_files_per_batch: int = Field(1000, ge=1, le=1_000_000, **declare(RESTART, DECLARED_BY_USER, unit="files"))
     """Most files in a micro-batch."""
     rows_per_second: int | None = Field(
@@ -49,3 +66,8 @@ class Stream(DeclaredModel):
         None, pattern=r"^\d{1,9} (second|minute|hour|day)s?$", **declare(RESTART, DECLARED_BY_USER)
     )
     """How late a row may be, such as `10 minutes`: at most 3650 days. Needs event_time_column."""
+
+    @property
+    def key_function(self) -> Literal["spark", "none"]:
+        """As `Input.key_function`."""
+        return "spark" if self.key_columns else "none"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from penstock.config.keygroups import key_group_count
 from penstock.config.model import DeltaOutput, FilesOutput, JobConfig
 from penstock.config.outputs import of_each_output
 from penstock.config.paths import place_of
@@ -23,6 +24,8 @@ _OF_FORMATS = {
     "changed_rows": ("delta",),
     "max_files_per_batch": ("delta", *_FILES),
     "rows_per_second": ("rate",),
+    "key_groups": ("delta", *_FILES),
+    "key_columns": ("delta", *_FILES),
 }
 """The formats that have a field, where not all have it."""
 _REQUIRED = ("path", "value_schema", "rows_per_second")
@@ -31,11 +34,12 @@ _OF_TOPICS = ("max_records_per_trigger", "max_batch_seconds")
 
 
 def streams_need_one_task(config: JobConfig) -> Iterator[Problem]:
-    """Rows of a table or of files are in no key groups, so nothing says which task has them."""
-    if config.streams and config.task_count > 1:
+    """Rows of a table or of files are in one key group each, unless the job says otherwise."""
+    if config.streams and config.task_count > 1 and key_group_count(config) == 1:
         detail = (
-            f"task_count is {config.task_count}, but a job with streams has one task: their rows are in no key groups. "
-            "For several, let a job with one task write them to a topic with key_groups, and read that"
+            f"task_count is {config.task_count}, but the rows of a stream are in one key group: set key_groups of "
+            "streams, and for a query that keeps state their key_columns. A job that runs cannot change them: create "
+            "another one"
         )
         yield Problem("task_count", "streams_need_one_task", detail)
 
@@ -62,6 +66,9 @@ def _streams(config: JobConfig) -> Iterator[Problem]:
         yield from _start(field, stream)
         yield from watermark(field, stream)
         yield from _columns(field, stream)
+        if stream.key_columns and stream.key_groups == 1:
+            detail = f"{field}.key_columns has no effect with one key group: set {field}.key_groups"
+            yield Problem(f"{field}.key_columns", "key_columns_of_key_groups", detail)
 
 
 def _fields_of_format(field: str, stream: Stream) -> Iterator[Problem]:
@@ -83,17 +90,23 @@ def _start(field: str, stream: Stream) -> Iterator[Problem]:
 
 
 def _columns(field: str, stream: Stream) -> Iterator[Problem]:
-    """The event time is a column, as far as the columns are known without the table."""
+    """Event time and keys are columns, as far as the columns are known without the table."""
     try:
         names = _RATE_COLUMNS if stream.format == "rate" else ddl_names(stream.value_schema or "{}")
     except SchemaError as error:
         detail = f"{field}.value_schema must be Spark DDL such as `id BIGINT, at TIMESTAMP`: {error}"
         yield Problem(f"{field}.value_schema", "value_schema_ddl", detail)
         return
-    column = stream.event_time_column
-    if names is not None and column is not None and column.strip("`").lower() not in {name.lower() for name in names}:
-        detail = f"{field}.event_time_column names {column}, which is not a column of the stream"
-        yield Problem(f"{field}.event_time_column", "unknown_column", detail)
+    if names is None:
+        return
+    wanted = [("key_columns", column) for column in stream.key_columns]
+    if stream.event_time_column is not None:
+        wanted.append(("event_time_column", stream.event_time_column.strip("`")))
+    known = {name.lower() for name in names}
+    for leaf, column in wanted:
+        if column.lower() not in known:
+            detail = f"{field}.{leaf} names {column}, which is not a column of the stream"
+            yield Problem(f"{field}.{leaf}", "unknown_column", detail)
 
 
 def _own_folder(config: JobConfig) -> Iterator[Problem]:

@@ -21,6 +21,7 @@ from penstock.spark.redistribute.manifest import MANIFEST
 from penstock.spark.redistribute.new import was_started
 from penstock.spark.redistribute.pins import remove_pins
 from penstock.spark.redistribute.seal import is_sealed
+from penstock.spark.sections import forget_sections
 from penstock.spark.sinks.kafka import end_marks
 from penstock.spark.task import Runtime
 from penstock.tasks.redistribution import GenerationRemoval
@@ -54,6 +55,8 @@ def collect(runtime: Runtime, request: GenerationRemoval) -> None:
         runtime.before_claim()
         files.remove_checkpoint(checkpoint)
     if request.forgotten:
+        runtime.before_claim()
+        forget_sections(files, root, request.job, request.generation)
         _end_marks(runtime, request, names)
     log.info("generation collected", job=request.job, generation=request.generation)
 

@@ -1,54 +1,119 @@
 """The streams of a job: Delta tables, folders of files and made rows, by Spark's and Delta's own sources.
 
-One task reads them. Their offsets are not those of key groups, so a new generation takes them over as they are.
+With one key group one task reads them. Their offsets are then those of the sources, and a new generation takes them
+over as they are. With several, tasks read their key groups of the same sections (`penstock.spark.sections`).
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from delta.tables import DeltaTable
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from penstock.config.model import JobConfig
 from penstock.config.starting import starting_millis
 from penstock.config.stream import Stream
 from penstock.control.errors import BrokenTask
 from penstock.spark.paths import require_allowed, require_files_allowed
+from penstock.spark.sections import StreamPart
 from penstock.spark.tables import mode_of, reader_options
 
 # Spark otherwise passes over files that are a week older than the newest, e.g. copied with their time.
 _OLDEST_FILE = "36500d"
 
 
-def read_streams(session: SparkSession, config: JobConfig, roots: Sequence[str]) -> dict[str, DataFrame]:
+# `io.penstock.streams.SectionedSource.OWN`: whether a row is of the task's own key groups.
+_OWN = "_penstock_own"
+_RESERVED = "_penstock_"
+
+
+def read_streams(
+    session: SparkSession, config: JobConfig, roots: Sequence[str], part: StreamPart | None = None
+) -> dict[str, DataFrame]:
     """A streaming frame of each stream by its name. Raises what `read_stream` raises."""
     return {
-        name: read_stream(session, name, stream, config.max_bytes_per_trigger, roots)
+        name: read_stream(session, name, stream, config.max_bytes_per_trigger, roots, part)
         for name, stream in config.streams.items()
     }
 
 
 def read_stream(
-    session: SparkSession, name: str, stream: Stream, most_bytes: int | None, roots: Sequence[str]
+    session: SparkSession,
+    name: str,
+    stream: Stream,
+    most_bytes: int | None,
+    roots: Sequence[str],
+    part: StreamPart | None = None,
 ) -> DataFrame:
-    """A streaming frame of one stream, with its watermark.
+    """A streaming frame of one stream, with its watermark. `part`: what a task reads of it where it has several key
+    groups; a frame without can be analysed, and not run.
 
-    Raises BrokenTask when its path is missing, outside of `roots`, or no Delta table; Spark's errors for a bad schema.
+    Raises BrokenTask when its path is missing, outside of `roots`, or no Delta table, or when its key columns are not
+    its columns; Spark's errors for a bad schema.
     """
-    reader = session.readStream.format(stream.format)
+    if stream.format != "rate":
+        _require_readable(session, name, stream, roots)
+    grouped = stream.key_groups > 1
+    reader = session.readStream.format("penstock-stream" if grouped else stream.format)
+    if stream.value_schema is not None:
+        reader = reader.schema(stream.value_schema)
     if stream.format == "rate":
         frame = reader.option("rowsPerSecond", str(stream.rows_per_second)).load()
     else:
-        _require_readable(session, name, stream, roots)
-        if stream.value_schema is not None:
-            reader = reader.schema(stream.value_schema)
-        frame = reader.options(**stream_options(stream, most_bytes)).load(stream.path)
+        options = stream_options(stream, most_bytes) | (grouped_options(name, stream, part) if grouped else {})
+        frame = reader.options(**options).load(stream.path)
     if stream.event_time_column is not None and stream.watermark_delay is not None:
         frame = frame.withWatermark(stream.event_time_column, stream.watermark_delay)
-    return frame
+    return _own_rows(name, stream, frame) if grouped else frame
+
+
+def _own_rows(name: str, stream: Stream, frame: DataFrame) -> DataFrame:
+    """The rows of the task's key groups. All rows of a section count for the watermark, so tasks at the same section
+    have the same one. Spark would move a deterministic condition below the watermark."""
+    own = F.col(_OWN)
+    if stream.event_time_column is not None:
+        own = F.when(F.spark_partition_id() >= 0, own).otherwise(F.lit(False))
+    columns = frame.drop(_OWN)
+    _require_keys(f"streams.{name}", stream, columns)
+    return frame.where(own).drop(_OWN)
+
+
+def _require_keys(field: str, stream: Stream, columns: DataFrame) -> None:
+    known = {column.lower() for column in columns.columns}
+    for column in sorted(known):
+        if column.startswith(_RESERVED):
+            raise BrokenTask(f"{field}: no column may begin with {_RESERVED}, as {column} does", rule="reserved_column")
+    for column in stream.key_columns:
+        if column.lower() not in known:
+            detail = f"{field}.key_columns: {column} is not a column of the stream"
+            raise BrokenTask(detail, rule="unknown_column")
+    if stream.key_columns:
+        try:
+            columns.select(F.hash(*stream.key_columns))
+        except AnalysisException as error:
+            detail = f"{field}.key_columns: Spark's hash takes no such column: {error.getMessage()}"
+            raise BrokenTask(detail, rule="key_can_be_hashed") from error
+
+
+def grouped_options(name: str, stream: Stream, part: StreamPart | None) -> dict[str, str]:
+    """The options of `penstock-stream` beside those of the source that it wraps. Pure."""
+    options: dict[str, str] = {"penstock.format": stream.format}
+    if part is None:
+        return options
+    options |= {
+        "penstock.name": part.log(name).name,
+        "penstock.log": part.log_folder(name),
+        "penstock.keyGroups": f"{part.key_groups.lo}-{part.key_groups.hi}",
+        "penstock.keyGroupCount": str(stream.key_groups),
+        "penstock.keyColumns": json.dumps(stream.key_columns),
+    }
+    stop = part.stop_section(name)
+    return options if stop is None else options | {"penstock.stopAt": str(stop)}
 
 
 def stream_options(stream: Stream, most_bytes: int | None) -> dict[str, str]:
@@ -58,7 +123,9 @@ def stream_options(stream: Stream, most_bytes: int | None) -> dict[str, str]:
         if most_bytes is not None:
             limits["maxBytesPerTrigger"] = str(most_bytes)
         return {**limits, **_start(stream), "skipChangeCommits": str(stream.changed_rows == "skip").lower()}
-    if most_bytes is not None:
+    if most_bytes is not None and stream.key_groups > 1:
+        limits["maxBytesPerTrigger"] = str(most_bytes)
+    elif most_bytes is not None:
         # Spark takes one limit of files only.
         limits = {"maxBytesPerTrigger": str(most_bytes)}
     return {**limits, "maxFileAge": _OLDEST_FILE, **reader_options(stream, mode_of(stream))}

@@ -40,6 +40,7 @@ from penstock.spark.paths import require_allowed_paths
 from penstock.spark.pools import SchedulerPools
 from penstock.spark.producers import NOTED_MARKS, marked_topics
 from penstock.spark.query import result_of
+from penstock.spark.sections import stream_part
 from penstock.spark.session import detach_unused_listeners, task_session
 from penstock.spark.settings import SparkSettings
 from penstock.spark.sinks import writer
@@ -381,7 +382,8 @@ def make_frame(runtime: Runtime, spec: TaskSpec, checkpoint: str, token: str, st
     session = runtime.session(config, checkpoint, token)
     malformed = MalformedRecords(session, spec.job, config, partial(connection_options, settings), settings.kafka)
     inputs = read_inputs(session, config, spec.key_groups, settings, stop_at, malformed)
-    inputs |= read_streams(session, config, settings.path_roots)
+    part = stream_part(runtime.files, settings.checkpoint_root, spec, checkpoint, stop_at)
+    inputs |= read_streams(session, config, settings.path_roots, part)
     versions = TableVersions(session, checkpoint, runtime.files, settings.path_roots) if checkpoint else None
     result = result_of(session, inputs, config, settings, read_tables(session, config, settings.path_roots, versions))
     runtime.placements.require(result, inputs, config)

@@ -11,11 +11,13 @@ from typing import Any
 import psycopg
 
 from penstock.config.model import JobConfig, PostgresOutput
-from penstock.spark.checkpoint import last_commit
+from penstock.spark.checkpoint import last_commit, planned_batch
 from penstock.spark.files import local_path
 from penstock.spark.redistribute.engine import redistribute
+from penstock.spark.redistribute.offsets import source_of
 from penstock.spark.redistribute.positions import task_specs
 from penstock.spark.savepoint.take import take
+from penstock.spark.sections import stream_part
 from penstock.spark.task import RunningTask, Runtime
 from penstock.tasks.redistribution import Layout, RedistributionReport, RedistributionRequest, SavepointName
 from penstock.tasks.savepoint import SavepointRequest
@@ -28,7 +30,7 @@ _RUN_SECONDS = 300.0
 
 @dataclass
 class StreamJob:
-    """A job with one task and one generation of checkpoints at a time."""
+    """A job with one generation of checkpoints at a time, and no task that runs longer than a step of its test."""
 
     runtime: Runtime
     config: JobConfig
@@ -50,6 +52,33 @@ class StreamJob:
         checkpoint = str(self.checkpoint)
         task.run_until(lambda: until_batch <= _committed(checkpoint), _RUN_SECONDS)
 
+    def read_to(self, section: int, *indices: int) -> None:
+        """Runs tasks, all without indices, one after the other, each until it has read the sections before this one and
+        no other."""
+        specs = task_specs(self.name, self.layout)
+        for spec in [specs[index] for index in indices] if indices else specs:
+            task = RunningTask(self.runtime, spec, epoch=1)
+            task.claim()
+            part = stream_part(self.runtime.files, self.runtime.settings.checkpoint_root, spec, task.checkpoint)
+            assert part is not None
+            stop_at = {part.log("events").name: dict.fromkeys(spec.key_groups.members(), section)}
+            task.run_until(lambda: self.positions(spec.index) == {section}, _RUN_SECONDS, stop_at)  # noqa: B023
+
+    def begin(self, index: int) -> None:
+        """Runs a task until it has found where its stream begins, which has no new row."""
+        task = RunningTask(self.runtime, task_specs(self.name, self.layout)[index], epoch=1)
+        task.claim()
+        begin = local_path(self.runtime.settings.checkpoint_root) / self.name / "streams/g1/events/0"
+        task.run_until(begin.exists, _RUN_SECONDS)
+
+    def positions(self, index: int) -> set[int]:
+        """The sections at which the key groups of a task stand, of all streams."""
+        checkpoint = self.runtime.checkpoint(self.name, self.generation, index)
+        batch = last_commit(checkpoint)
+        lines = [] if batch is None else planned_batch(checkpoint, batch).sources
+        read = [source_of(line).topics for line in lines if line is not None]
+        return {section for topics in read for groups in topics.values() for section in groups.values()}
+
     def save(self, name: str) -> None:
         take(self.runtime, SavepointRequest(job=self.name, name=name, number=1, layout=self.layout, earlier=()))
 
@@ -58,6 +87,11 @@ class StreamJob:
         return self._move(
             self.layout.model_copy(update={"savepoint": SavepointName(job=self.name, name=name)}), changes
         )
+
+    def adopt(self, other: StreamJob, name: str) -> RedistributionReport:
+        """This job, which has not run, begins with a savepoint of another one."""
+        saved = SavepointName(job=other.name, name=name)
+        return self._move(other.layout.model_copy(update={"savepoint": saved}), {})
 
     def rescale(self, **changes: Any) -> RedistributionReport:
         """The next generation takes over."""

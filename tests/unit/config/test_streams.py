@@ -17,6 +17,7 @@ from tests.support.config.jobs import job
 
 DELTA = {"format": "delta", "path": "file:/in"}
 JSON = {"format": "json", "path": "file:/in", "value_schema": "id BIGINT, at TIMESTAMP"}
+GROUPED = {**DELTA, "key_groups": 8, "key_columns": ["id"]}
 RATE = {"format": "rate", "rows_per_second": 5}
 
 
@@ -28,6 +29,12 @@ def reading(stream: dict[str, Any], **more: Any) -> dict[str, Any]:
 
 BROKEN = [
     (reading(DELTA, task_count=2), "task_count", "streams_need_one_task"),
+    (reading(GROUPED, task_count=9), "task_count", "key_groups"),
+    (reading(GROUPED, task_count=2, key_group_bounds=[8]), "key_group_bounds", "key_groups"),
+    (reading(JSON | {"key_columns": ["id"]}), "streams.orders.key_columns", "key_columns_of_key_groups"),
+    (reading(JSON | {"key_columns": ["no"], "key_groups": 8}), "streams.orders.key_columns", "unknown_column"),
+    (reading(RATE | {"key_groups": 8}), "streams.orders.key_groups", "stream_field_of_format"),
+    (reading(GROUPED, streams={"orders": GROUPED, "more": DELTA}), "streams.more.key_groups", "equal_key_groups"),
     (reading(DELTA) | {"inputs": job({})["inputs"]}, "streams", "inputs_or_streams"),
     (reading(DELTA, max_records_per_trigger=5), "max_records_per_trigger", "limit_of_topics"),
     (reading(DELTA, tables={"Orders": {"path": "file:/x"}}), "tables.Orders", "name_taken"),
@@ -75,6 +82,16 @@ def test_a_job_of_streams_has_one_task_and_its_paths_are_checked() -> None:
     assert (key_group_count(config), len(key_group_ranges(config))) == (1, 1)
     assert dict(path_fields(config)) == {"streams.orders.path": "file:/in", "output.path": "file:/out"}
     assert check_merged(reading(RATE)).streams["orders"].rows_per_second == 5
+
+
+def test_key_groups_allow_several_tasks_and_the_default_is_stored_as_before() -> None:
+    config = check_merged(reading(GROUPED, task_count=3))
+    assert (key_group_count(config), [len(part.members()) for part in key_group_ranges(config)]) == (8, [2, 3, 3])
+    assert config.streams["orders"].key_function == "spark"
+    assert not {"key_groups", "key_columns"} & check_merged(reading(DELTA)).model_dump()["streams"]["orders"].keys()
+    before = check_merged(reading(GROUPED)).model_dump(mode="json")
+    for change in ({"key_groups": 16}, {"key_columns": ["other"]}):
+        assert classify(before, check_merged(reading({**GROUPED, **change}))).kind is ChangeKind.FORBIDDEN
 
 
 def test_a_job_without_them_is_stored_as_before() -> None:

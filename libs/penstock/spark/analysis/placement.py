@@ -102,9 +102,7 @@ def placement(
 
 
 def _columns(name: str, frame: DataFrame, config: JobConfig) -> InputColumns:
-    """A stream has no key columns."""
-    source = config.inputs.get(name)
-    return InputColumns("none", (), tuple(_types(frame))) if source is None else input_columns(source, _types(frame))
+    return input_columns(config.sources[name], _types(frame))
 
 
 def _types(frame: DataFrame) -> Sequence[tuple[str, str]]:

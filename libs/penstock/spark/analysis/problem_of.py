@@ -11,7 +11,9 @@ from penstock.control.errors import BrokenTask
 from penstock.spark.failures import reason_of
 
 # How a BrokenTask names its field.
-_FIELD = re.compile(r"(side_outputs|inputs|tables|output|query|package|output_mode|task_count|args)((?:\.\w+)*): ")
+_FIELD = re.compile(
+    r"(side_outputs|inputs|streams|tables|output|query|package|output_mode|task_count|args)((?:\.\w+)*): "
+)
 _NO_NAME = "_LEGACY_"
 _TABLE_MISSING = {
     "DELTA_MISSING_DELTA_TABLE",

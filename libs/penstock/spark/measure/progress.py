@@ -8,6 +8,7 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
+from penstock.config.stream_names import is_stream_log
 from penstock.model.reports import TaskProgress
 
 Record = Mapping[str, Any]
@@ -198,11 +199,13 @@ def _offsets_read(sources: Iterable[Record], name: str = "endOffset") -> Offsets
 
 
 def _offsets(value: Any) -> Offsets | None:
-    """Kafka's offsets by topic and partition, given as an object or as its JSON text; None for anything else."""
+    """Kafka's offsets by topic and partition, given as an object or as its JSON text; None for anything else. The
+    sections of a stream are no records, so they tell no backlog."""
     try:
-        return _OFFSETS.validate_json(value) if isinstance(value, str) else _OFFSETS.validate_python(value)
+        found = _OFFSETS.validate_json(value) if isinstance(value, str) else _OFFSETS.validate_python(value)
     except ValidationError:
         return None
+    return None if any(map(is_stream_log, found)) else found
 
 
 def _total(parts: Iterable[int | None]) -> int | None:

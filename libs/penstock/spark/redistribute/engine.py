@@ -35,6 +35,7 @@ from penstock.spark.redistribute.pending_outputs import pending_written_by, with
 from penstock.spark.redistribute.positions import Position, SavedGeneration, task_specs
 from penstock.spark.redistribute.seal import require_sealable
 from penstock.spark.redistribute.stores import metadata_for, operators_of
+from penstock.spark.sections import adopt, has_stream_logs, require_same_streams, sections_folder
 from penstock.spark.task import Runtime
 from penstock.tasks.redistribution import Layout, RedistributionReport, RedistributionRequest
 from penstock.tasks.spec import key_group_count
@@ -192,13 +193,19 @@ class _Redistribution:
             self._new.plan_batch(task, batch_id, metadata, sliced(sources, task.spec.key_groups))
 
     def _take_notes_of_sources(self, positions: Sequence[Position]) -> None:
-        """Spark's Kafka source notes only where it began, which the offsets say."""
-        if self._request.source.config.streams:
+        """Spark's Kafka source notes only where it began, which the offsets say, and so do streams with key groups."""
+        if self._request.source.config.streams and key_group_count(self._request.source.config) == 1:
             self._new.take_notes_of_sources(positions[0].task.checkpoint)
 
     def _merged(self, positions: Sequence[Position]) -> tuple[SourceOffsets, ...]:
         """Key groups that the source does not have yet are read from their beginning."""
-        known = merged([position.sources for position in positions], key_group_count(self._request.source.config))
+        request = self._request
+        known = merged([position.sources for position in positions], key_group_count(request.source.config))
+        saved = request.source.savepoint
+        if saved is not None and saved.job != request.job and has_stream_logs(known):
+            root = self._runtime.settings.checkpoint_root
+            folders = sections_folder(root, saved.job), sections_folder(root, request.job)
+            return adopt(self._runtime.files, known, *folders, request.target.generation)
         fresh = range(key_group_count(self._request.source.config), key_group_count(self._request.target.config))
         return grown(known, self._bus.beginnings, fresh)
 
@@ -206,6 +213,7 @@ class _Redistribution:
         """Raises BrokenTask when the key groups change and state or offsets would not fit them."""
         source, target = self._request.source, self._request.target
         before, after = key_group_count(source.config), key_group_count(target.config)
+        require_same_streams(source.config, target.config)
         keeps_state = any(self._runtime.files.names(f"{position.task.checkpoint}/state") for position in positions)
         require_growth(before, after, keeps_state=keeps_state, single=len(source.ranges) == len(target.ranges) == 1)
 

@@ -17,11 +17,13 @@ from pyspark.sql.types import StructType
 
 from penstock.config.keygroups import KeyGroupRange
 from penstock.config.model import Input, JobConfig
+from penstock.config.stream import Stream
 from penstock.control.errors import BrokenTask
 from penstock.spark.query import result_of
 from penstock.spark.redistribute.stores import StateStoreInfo
 from penstock.spark.settings import SparkSettings
 from penstock.spark.sources import read_input
+from penstock.spark.streams import read_streams
 from penstock.tasks.redistribution import Layout
 
 _TAG = "penstock.key"
@@ -61,6 +63,8 @@ def keyed_operators(
         name: _tagged(read_input(session, name, _with_tags(source), part, settings, more={}), source)
         for name, source in config.inputs.items()
     }
+    streams = read_streams(session, config, settings.path_roots)
+    frames |= {name: _tagged(frame, config.streams[name]) for name, frame in streams.items()}
     result = result_of(session, frames, config, settings)
     jvm: Any = session._jvm
     found = json.loads(jvm.io.penstock.state.KeyedOperators.describe(result._jdf, _TAG))
@@ -81,7 +85,7 @@ def state_keys(
         return {store.operator: WHOLE for store in stores}
     operators, mixed = keyed_operators(session, target.config, settings)
     require_operators(operators, {store.operator: store.operator_name for store in stores})
-    return key_functions(operators, target.config.inputs, mixed=mixed)
+    return key_functions(operators, target.config.sources, mixed=mixed)
 
 
 def require_operators(found: Sequence[KeyedOperator], in_checkpoint: Mapping[int, str]) -> None:
@@ -95,7 +99,7 @@ def require_operators(found: Sequence[KeyedOperator], in_checkpoint: Mapping[int
 
 
 def key_functions(
-    operators: Sequence[KeyedOperator], inputs: Mapping[str, Input], *, mixed: bool
+    operators: Sequence[KeyedOperator], inputs: Mapping[str, Input | Stream], *, mixed: bool
 ) -> dict[int, KeyFunction]:
     """By operator: how its rows are told their key group. Pure.
 
@@ -129,7 +133,7 @@ def _places(found: KeyedOperator, function: str, size: int) -> tuple[int, ...]:
     return tuple(found.columns.index(place) for place in range(size))
 
 
-def _tagged(frame: DataFrame, source: Input) -> DataFrame:
+def _tagged(frame: DataFrame, source: Input | Stream) -> DataFrame:
     places = _places_by_name(source)
     for field in frame.schema.fields:
         if field.name.lower() in places:
@@ -149,5 +153,5 @@ def _with_tags(source: Input) -> Input:
     return source.model_copy(update={"value_schema": schema.json()})
 
 
-def _places_by_name(source: Input) -> dict[str, int]:
+def _places_by_name(source: Input | Stream) -> dict[str, int]:
     return {name.lower(): place for place, name in enumerate(source.key_columns)}

@@ -21,6 +21,7 @@ from penstock.spark.redistribute.offsets import topics_in
 from penstock.spark.redistribute.positions import Generation, Position, task_specs
 from penstock.spark.redistribute.reads import Read, input_of
 from penstock.spark.redistribute.seal import is_sealed
+from penstock.spark.sections import furthest_sections
 from penstock.spark.task import RunningTask, Runtime
 from penstock.tasks.redistribution import Layout
 
@@ -61,6 +62,8 @@ class OldGeneration(Generation):
         Returns the number of tasks that read on, `levelled`, or that were left behind it, `behind`. Raises Unavailable
         when they do not get there in the time that the settings allow.
         """
+        if self._has_streams:
+            return self._level_streams(completeness)
         self._marks = self._ends_of_marks()
         positions = self.positions()
         behind = self.lagging(positions, lambda index: self._at_end(positions[index]))
@@ -69,7 +72,7 @@ class OldGeneration(Generation):
         if completeness == "drop_late":
             log.warning("tasks are left behind the common watermark", tasks=len(behind))
             return {"behind": len(behind)}
-        if any(is_sealed(task.checkpoint, self._runtime.files) for task in self.tasks):
+        if self._is_sealed():
             # They were levelled before; what came in since is for the new tasks.
             return {}
         deadline = monotonic() + self._runtime.settings.level_timeout_seconds
@@ -83,6 +86,23 @@ class OldGeneration(Generation):
             )
             levelled |= self._read_to(self._input_ends(stop_at), range(len(self.tasks)), positions, deadline)
         return {"levelled": len(levelled)}
+
+    def _level_streams(self, completeness: str) -> dict[str, int]:
+        """Brings the tasks to the section that the furthest has read to: then they have the same watermark."""
+        positions = self.positions()
+        if self._has_own_words or not self.lagging(positions, lambda _: False):
+            return {}
+        stop_at = furthest_sections([position.sources for position in positions])
+        behind = [index for index, position in enumerate(positions) if offsets_left(position.sources, stop_at)]
+        if completeness == "drop_late":
+            return {"behind": len(behind)}
+        if self._is_sealed():
+            return {}
+        deadline = monotonic() + self._runtime.settings.level_timeout_seconds
+        return {"levelled": len(self._read_to(stop_at, behind, positions, deadline))}
+
+    def _is_sealed(self) -> bool:
+        return any(is_sealed(task.checkpoint, self._runtime.files) for task in self.tasks)
 
     def _ends_of_marks(self) -> dict[str, dict[int, int]]:
         """Asked before the ends of the inputs, so that these have all rows that the marks speak of."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from penstock.config.keygroups import KeyGroupRange
+from penstock.config.stream_names import is_stream_log
 from penstock.config.topics import full_topic, topic_and_cluster
 from penstock.control.errors import BrokenCheckpoint
 from penstock.spark.checkpoint import PlannedBatch, last_commit, planned_batch, source_folders, watermark_ms
@@ -18,10 +19,11 @@ from penstock.spark.redistribute.offsets import SourceOffsets, source_of, topics
 from penstock.spark.redistribute.reads import Read, as_read, inputs_of, reads_of
 from penstock.spark.redistribute.stores import OldState
 from penstock.spark.savepoint.take import read_manifest, savepoint_folder, task_folder
+from penstock.spark.sections import beginning, noted_begin
 from penstock.spark.task import RunningTask, Runtime
 from penstock.spark.topics import described_on
 from penstock.tasks.redistribution import Layout, SavepointName
-from penstock.tasks.spec import TaskSpec
+from penstock.tasks.spec import TaskSpec, key_group_count
 
 
 @dataclass(frozen=True)
@@ -76,7 +78,10 @@ def trace(checkpoint: str, files: Files) -> Trace:
     if batch_id is None:
         return Trace(None, None, _noted_at_start(checkpoint, files), 0)
     batch = planned_batch(checkpoint, batch_id, files)
-    sources = tuple(None if line is None else source_of(line) for line in batch.sources)
+    sources = tuple(
+        noted_begin(checkpoint, number, files) if line is None else source_of(line)
+        for number, line in enumerate(batch.sources)
+    )
     return Trace(batch_id, batch, sources, watermark_ms(checkpoint, batch_id, files))
 
 
@@ -89,6 +94,8 @@ class Generation:
         self._old = tasks
         self._inputs = inputs_of(layout.config.inputs.values())
         self._has_streams = bool(layout.config.streams)
+        # Those with one key group say themselves where they are, in their own words.
+        self._has_own_words = self._has_streams and key_group_count(layout.config) == 1
         self._ends = InputEnds(runtime.settings.cluster)
 
     def require_same_topics(self) -> None:
@@ -136,8 +143,7 @@ class Generation:
     def _position(self, task: OldTask, found: Trace, reads: Sequence[Read]) -> Position:
         """Sources that the trace says nothing of begin as configured, and topics that it does not have at the
         beginning: other tasks have taken them in."""
-        if self._has_streams:
-            # They say themselves where they are, and their sources where they begin.
+        if self._has_own_words:
             known = tuple(filter(None, found.sources))
             return Position(found.batch_id, found.batch, known, found.watermark_ms, task)
         noted = (found.sources + (None,) * len(reads))[: len(reads)]
@@ -148,6 +154,8 @@ class Generation:
 
     def _whole(self, source: SourceOffsets | None, read: Read, part: KeyGroupRange) -> SourceOffsets:
         assert read.name is not None
+        if is_stream_log(read.name):
+            return beginning(read.name, part) if source is None else source
         if source is None:
             begins = self._inputs[read.name]
             return SourceOffsets({topic: self._ends.starts(begins, topic, part) for topic in read.topics})

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from penstock.config.model import Input
+from penstock.config.stream_names import is_stream_log
 from penstock.config.topics import full_topic, topic_and_cluster
 from penstock.control.errors import BrokenCheckpoint
 from penstock.spark.redistribute.offsets import SourceOffsets
@@ -22,7 +23,7 @@ Sources = Sequence[SourceOffsets | None]
 
 class Read(NamedTuple):
     """A source of the query: the full name of its input, and all topics that some task knows of it. `name` is None for
-    a stream."""
+    a stream with one key group; of one with several it is the name of the stream in offsets."""
 
     name: str | None
     topics: frozenset[str]
@@ -73,6 +74,8 @@ def _read(number: int, noted: Sequence[SourceOffsets], inputs: Inputs) -> Read |
     topics = frozenset(topic for source in noted for topic in source.topics)
     if noted and not topics:
         return None
+    if len(topics) == 1 and all(map(is_stream_log, topics)):
+        return Read(next(iter(topics)), topics)
     names = [name for name, each in inputs.items() if noted and all(map(each.reads, topics))]
     if len(names) != 1:
         raise _unclear(number, topics)
@@ -84,7 +87,7 @@ def _of_no_topic(number: int, claimed: Collection[str | None], inputs: Inputs) -
     them apart, and no offsets to mistake: it is any of them."""
     rest = [each for name, each in inputs.items() if name not in claimed] or list(inputs.values())
     of_patterns = [each for each in rest if each.topic is None]
-    if len(of_patterns) != len(rest):
+    if not rest or len(of_patterns) != len(rest):
         raise _unclear(number, ())
     return Read(of_patterns[0].full_topic, frozenset())
 

@@ -1,0 +1,202 @@
+package io.penstock.streams;
+
+import io.penstock.spark42.QuiesceOrder;
+import io.penstock.spark42.ReadState;
+import io.penstock.spark42.ReadsToEnd;
+import io.penstock.spark42.RunningQuery;
+import java.util.ArrayList;
+import java.util.Collection;
+import java.util.List;
+import java.util.Optional;
+import java.util.OptionalLong;
+import org.apache.spark.sql.Column;
+import org.apache.spark.sql.Dataset;
+import org.apache.spark.sql.Row;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
+import org.apache.spark.sql.catalyst.plans.logical.LocalRelation;
+import org.apache.spark.sql.catalyst.types.DataTypeUtils;
+import org.apache.spark.sql.classic.Dataset$;
+import org.apache.spark.sql.classic.SparkSession;
+import org.apache.spark.sql.connector.read.streaming.Offset;
+import org.apache.spark.sql.connector.read.streaming.ReadLimit;
+import org.apache.spark.sql.connector.read.streaming.SupportsAdmissionControl;
+import org.apache.spark.sql.execution.streaming.Source;
+import org.apache.spark.sql.functions;
+import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.sql.types.StructType;
+import scala.Option;
+import scala.jdk.javaapi.CollectionConverters;
+
+/**
+ * The key groups of one task of a stream, section by section. A batch has one section of the key groups that are
+ * furthest behind. By key columns it has all rows of the section, and a column that says which of them are the task's
+ * own; so tasks that have read the same sections have seen the same event times. By file it has the task's files.
+ */
+final class SectionedSource implements Source, SupportsAdmissionControl, ReadsToEnd {
+  /** Whether a row is of the key groups of the batch. */
+  static final String OWN = "_penstock_own";
+
+  private final SparkSession session;
+  private final Origin origin;
+  private final SectionLog log;
+  private final StreamOptions options;
+  private final List<Integer> keyGroups;
+  private final ReadState readState = new ReadState();
+  private boolean hasBegun;
+  private boolean hasLooked;
+
+  SectionedSource(SparkSession session, Origin origin, SectionLog log, StreamOptions options) {
+    this.session = session;
+    this.origin = origin;
+    this.log = log;
+    this.options = options;
+    this.keyGroups = options.keyGroups();
+  }
+
+  static StructType withOwn(StructType columns) {
+    return columns.add(OWN, DataTypes.BooleanType, false);
+  }
+
+  /** Where a task without a checkpoint is. */
+  Positions begin() {
+    return Positions.at(options.name(), keyGroups, SectionLog.FIRST);
+  }
+
+  @Override
+  public StructType schema() {
+    return withOwn(origin.schema());
+  }
+
+  @Override
+  public Offset latestOffset(Offset start, ReadLimit limit) {
+    Optional<RunningQuery> query = RunningQuery.ofThisThread();
+    hasBegun(query);
+    hasLooked = true;
+    Optional<QuiesceOrder> order = query.flatMap(RunningQuery::order);
+    if (order.isPresent()) {
+      order.get().readsTo().ifPresentOrElse(
+          cuts -> readState.planned(System.nanoTime(), false, Optional.of(cuts)), readState::refuse);
+      return start;
+    }
+    long asked = System.nanoTime();
+    Positions from = start == null ? begin() : parse(start);
+    OptionalLong next = from.section(options.stopAt());
+    readState.plan();
+    if (next.isEmpty() || !exists(next.getAsLong())) {
+      readState.planned(asked, true, Optional.empty());
+      return start;
+    }
+    return from.after(next.getAsLong());
+  }
+
+  @Override
+  public ReadLimit getDefaultReadLimit() {
+    return ReadLimit.allAvailable(); // A section is limited when it is made.
+  }
+
+  @Override
+  public Option<org.apache.spark.sql.execution.streaming.Offset> getOffset() {
+    throw new UnsupportedOperationException("latestOffset(Offset, ReadLimit) is called in its place");
+  }
+
+  /**
+   * Spark also asks for the last batch that is committed, when a query starts, and does not run it: its files may be gone
+   * by then. So before anything new was asked for, what is wrong with a batch fails its run.
+   */
+  @Override
+  public Dataset<Row> getBatch(
+      Option<org.apache.spark.sql.execution.streaming.Offset> start, org.apache.spark.sql.execution.streaming.Offset end) {
+    hasBegun(RunningQuery.ofThisThread());
+    Positions from = start.isEmpty() ? begin() : parse(start.get());
+    Positions to = parse(end);
+    try {
+      return rows(from, to);
+    } catch (Exception error) { // Spark's are not declared.
+      if (hasLooked) {
+        throw error;
+      }
+      return failing(error);
+    }
+  }
+
+  @Override
+  public ReadState readState() {
+    return readState;
+  }
+
+  @Override
+  public void stop() {}
+
+  @Override
+  public String toString() {
+    return "PenstockStream[" + options.name() + "]";
+  }
+
+  private Dataset<Row> rows(Positions from, Positions to) {
+    return from.sections(to).boxed()
+        .flatMap(section -> rows(section, from.keyGroups(section, to)).stream())
+        .reduce(Dataset::union)
+        .orElseGet(() -> local(List.of()));
+  }
+
+  private void hasBegun(Optional<RunningQuery> query) {
+    if (!hasBegun) {
+      query.ifPresent(RunningQuery::readOnAtOnce);
+    }
+    hasBegun = true;
+    readState.begin();
+  }
+
+  /** Whether there is a section of this number, after it was made from what is new. */
+  private boolean exists(long number) {
+    if (log.find(number).isPresent()) {
+      return true;
+    }
+    Optional<Section> fresh = origin.next(number, before(number), log);
+    fresh.ifPresent(section -> log.put(number, section));
+    return fresh.isPresent();
+  }
+
+  private Section before(long number) {
+    long last = number - 1;
+    return last > SectionLog.BEGIN ? log.require(last)
+        : log.find(SectionLog.BEGIN).orElseGet(() -> log.put(SectionLog.BEGIN, origin.beginning()));
+  }
+
+  /** Empty when no file of the section is in these key groups. */
+  private Optional<Dataset<Row>> rows(long number, Collection<Integer> groups) {
+    Section section = log.require(number);
+    if (options.keyColumns().isEmpty()) {
+      return origin.rowsOfFiles(section, before(number), groups::contains, options.keyGroupCount())
+          .map(rows -> columns(rows).withColumn(OWN, functions.lit(true)));
+    }
+    return Optional.of(columns(origin.rows(section, before(number))).withColumn(OWN, isOf(groups)));
+  }
+
+  private Dataset<Row> columns(Dataset<Row> rows) {
+    return rows.select(List.of(origin.schema().fieldNames()).stream()
+        .map(name -> rows.col("`" + name.replace("`", "``") + "`")).toArray(Column[]::new));
+  }
+
+  private Column isOf(Collection<Integer> groups) {
+    Column[] key = options.keyColumns().stream().map(functions::col).toArray(Column[]::new);
+    return functions.pmod(functions.hash(key), functions.lit(options.keyGroupCount())).isin(groups.toArray());
+  }
+
+  private Dataset<Row> failing(Exception error) {
+    InternalRow any = new GenericInternalRow(schema().size());
+    return local(List.of(any)).where(functions.raise_error(functions.lit(String.valueOf(error.getMessage()))).isNotNull());
+  }
+
+  private Dataset<Row> local(List<InternalRow> rows) {
+    List<Attribute> columns = new ArrayList<>(CollectionConverters.asJava(DataTypeUtils.toAttributes(schema())));
+    return Dataset$.MODULE$.ofRows(session, new LocalRelation(
+        CollectionConverters.asScala(columns).toSeq(), CollectionConverters.asScala(rows).toSeq(), true, Option.empty()));
+  }
+
+  private Positions parse(Offset offset) {
+    return offset instanceof Positions known ? known : Positions.parse(offset.json(), options.name(), keyGroups);
+  }
+}
