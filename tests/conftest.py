@@ -35,7 +35,7 @@ FEW_EXAMPLES, MANY_EXAMPLES = 15, 400
 
 _OF_ONE_SESSION = {
     f"integration/{folder}": "/".join(group)
-    for group in (("exactly_once", "kafka_source", "redistribute", "streams"), ("sinks", "spark"))
+    for group in (("exactly_once", "kafka_source", "redistribute", "streams"), ("sinks", "spark", "test_wrong_jobs.py"))
     for folder in group
 }
 _YOUNG_OBJECTS = 20_000
@@ -80,8 +80,9 @@ class Groups(LoadScopeScheduling):  # type: ignore[misc]
     """What stays together where several processes share the tests (`make test`), in the order of the tests.
 
     All of e2e, which has one stack; a subfolder, which has one Job Service or the like; else a file.
-    Folders whose tests run in a Spark session are two groups of about the same length: a young JVM is slow, and all of
-    them would be longer than the rest. Simulations are alone, each by itself: they have nothing in common and are long.
+    Folders and files whose tests run in a Spark session are two groups of about the same length: a young JVM is slow,
+    and all of them would be longer than the rest. Simulations are alone, each by itself: they have nothing in common
+    and are long.
     """
 
     def _split_scope(self, nodeid: str) -> str:
@@ -90,7 +91,8 @@ class Groups(LoadScopeScheduling):  # type: ignore[misc]
         if parts == ("simulation",):
             return f"{path}::{name}"
         folder = "/".join(parts)
-        return _OF_ONE_SESSION.get(folder, folder) if parts == ("e2e",) or len(parts) > 1 else path
+        alone = folder if parts == ("e2e",) or len(parts) > 1 else path
+        return _OF_ONE_SESSION.get(f"{folder}/{Path(path).name}") or _OF_ONE_SESSION.get(folder, alone)
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -80,12 +80,22 @@ def flow_of(job: str, config: Mapping[str, Any]) -> Flow:
 def fields_of(config: Mapping[str, Any]) -> dict[str, str]:
     """The fields of the side outputs of a configuration, by the topics, folders and tables where they go."""
     sides = (config.get("side_outputs") or {}).items()
-    places = {_topic_of(side["output"]) or stored_at(side["output"]): side_field(name) for name, side in sides}
+    places = {_place_of(side["output"]): side_field(name) for name, side in sides}
     return {place: field for place, field in places.items() if place is not None}
+
+
+def places_of_repeats(config: Mapping[str, Any]) -> frozenset[str]:
+    """The topics, folders and tables of a complete configuration where a row that is written again is there twice."""
+    outputs = [config["output"], *_side_outputs(config)]
+    return frozenset(_in_order(_place_of(output) for output in outputs if not output.get("upsert_columns")))
 
 
 def _side_outputs(config: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return [side["output"] for side in (config.get("side_outputs") or {}).values()]
+
+
+def _place_of(output: Mapping[str, Any]) -> str | None:
+    return _topic_of(output) or stored_at(output)
 
 
 def _topic_of(output: Mapping[str, Any]) -> str | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from penstock.config.classify import classify
@@ -13,6 +13,7 @@ from penstock.config.tree import dotted
 from penstock.config.validate import read_merged
 from penstock.control.errors import Conflict, InvalidConfig
 from penstock.tasks.rollout import code_changes, good_values
+from services.job_service.flows import places_of_repeats
 from services.job_service.writes import forbidden_changes
 
 FIRST_GENERATION = 1
@@ -28,6 +29,23 @@ def require_compatible(saved: Mapping[str, Any], after: JobConfig) -> None:
             field=changes[0].field,
             rule="as_in_savepoint",
             errors=[{"field": change.field, "rule": "as_in_savepoint"} for change in changes],
+        )
+
+
+def places_written_again(saved: Mapping[str, Any], after: JobConfig) -> frozenset[str]:
+    """Where the rows since a savepoint of configuration `saved` are, and a job of `after` writes them again."""
+    return places_of_repeats(saved) & places_of_repeats(after.model_dump(mode="json"))
+
+
+def require_no_reader(job: str, places: Collection[str], readers: Sequence[str], more: bool) -> None:
+    """Raises Conflict when other jobs read what a restore writes again. `more`: not all readers are named."""
+    if readers:
+        raise Conflict(
+            f"{job} writes the rows since the savepoint again to {', '.join(sorted(places))}, where they stay twice. "
+            f"What these jobs have read they do not read anew: {', '.join(readers)}{', ...' if more else ''}. They "
+            "count such a row twice, or drop it as late. Set allow_repeats (`--allow-repeats`) if that is right",
+            field="allow_repeats",
+            rule="read_by_others",
         )
 
 

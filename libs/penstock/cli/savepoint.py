@@ -129,16 +129,21 @@ def restore(
         int | None, typer.Option("--tasks", min=1, help="run with this number of tasks; default: unchanged")
     ] = None,
     package: Annotated[bool, typer.Option("--with-package", help="also set back the package and the query")] = False,
+    repeats: Annotated[
+        bool, typer.Option("--allow-repeats", help="though other jobs read the rows that the job writes again")
+    ] = False,
     reason: Reason = "",
     no_wait: NoWait = False,
     timeout: Timeout = "10m",
 ) -> None:
     """Set a job back to a savepoint, or start it from a savepoint of another job.
 
-    Rows that the job wrote after the savepoint stay in its output.
+    Rows that the job wrote after the savepoint stay in its output, and it writes them again.
     """
     connection, seconds = client(), duration_seconds(timeout, field="timeout")
-    written = connection.restore(job, name, of=of, task_count=tasks, with_package=package, reason=reason)
+    written = connection.restore(
+        job, name, of=of, task_count=tasks, with_package=package, allow_repeats=repeats, reason=reason
+    )
     say_written(written)
     if no_wait:
         return

@@ -153,10 +153,12 @@ class JobClient(CellClient, RolloutCalls, JobLists, EventClient):
         of: str | None = None,
         task_count: int | None = None,
         with_package: bool = False,
+        allow_repeats: bool = False,
         **noted: Unpack[Noted],
     ) -> jobs.Written:
         """Rolls a job back to a savepoint, or starts it from one of the job `of`; with the package of then if asked."""
         chosen = {"savepoint": savepoint, "of": of, "task_count": task_count, "with_package": with_package}
+        chosen["allow_repeats"] = allow_repeats
         return self._write("POST", _job(job, "restore"), jobs.Written, {**chosen, **noted})
 
     def cancel_restore(self, job: str, **noted: Unpack[Noted]) -> jobs.Written:

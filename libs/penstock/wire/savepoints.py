@@ -28,13 +28,15 @@ class RestoreWrite(WithReason):
     """`POST .../restore`: restores from a savepoint of this job or of the job `of`.
 
     `task_count`: restores at another size. `with_package`: also restores the package and the query of the savepoint.
-    Both are a write to the highest layer that the caller may write.
+    Both are a write to the highest layer that the caller may write. `allow_repeats`: the job may write rows again that
+    other jobs read: they count them twice, or drop them as late.
     """
 
     savepoint: Name
     of: Annotated[Name | None, Field(description="the savepoint's job; this one if absent")] = None
     task_count: Annotated[int | None, Field(ge=1, le=10_000)] = None
     with_package: bool = False
+    allow_repeats: bool = False
 
 
 class SavedTaskView(View):

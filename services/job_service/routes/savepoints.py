@@ -21,14 +21,17 @@ from services.job_service.savepoints import (
     FIRST_GENERATION,
     code_of,
     imported_config,
+    places_written_again,
     require_below,
     require_compatible,
+    require_no_reader,
 )
-from services.job_service.store import expected, overview, packages, savepoints
+from services.job_service.store import expected, flows, overview, packages, savepoints
 from services.job_service.store.layers import all_layers
 from services.job_service.writes import Write
 from services.job_service.writes import expected as merged_of
 
+_MOST_NAMED = 5
 router = requests.router_of("savepoints")
 SavepointName = Annotated[str, requests.is_name("savepoint"), requests.in_path("savepoint")]
 
@@ -100,7 +103,8 @@ def delete_savepoint(job: JobName, savepoint: SavepointName, call: CallOf) -> Re
 @router.post("/v1/jobs/{job}/restore", response_model=Written, status_code=202)
 @requests.needs(access.of_role(access.MAY_OPERATE))
 def restore_job(job: JobName, body: RestoreWrite, call: CallOf) -> Response:
-    """Sets the job back to a savepoint, or starts it from one of another job. Rows written since stay in the output."""
+    """Sets the job back to a savepoint, or starts it from one of another job. Rows written since stay in the output
+    and are written again: refused where other jobs read them, unless `allow_repeats` is true."""
 
     def work(connection: Connection) -> Answer:
         expected.lock(connection, [job])
@@ -120,11 +124,25 @@ def restore_job(job: JobName, body: RestoreWrite, call: CallOf) -> Response:
             layer = access.highest_layer(call.principal, all_layers(connection))
             write_patch(connection, call, job, layer, patch, body.reason)
         done = call.write_in(connection, Write(Action.RESTORE, job, call.author, reason=body.reason))
-        require_compatible(row.config, expected_config(connection, job))
+        after = expected_config(connection, job)
+        require_compatible(row.config, after)
+        if not body.allow_repeats and not _continues_an_import(connection, job, row):
+            _require_unread(connection, job, places_written_again(row.config, after))
         savepoints.ask_to_restore(connection, job, row)
         return answer(202, done)
 
     return respond(call.run(work))
+
+
+def _continues_an_import(connection: Connection, job: str, row: SavepointRow) -> bool:
+    """Whether nothing was written since the savepoint: another application had stopped at it, and no task has run."""
+    running = overview.running_job(connection, job)
+    return row.checkpoint is not None and (running is None or not running.started)
+
+
+def _require_unread(connection: Connection, job: str, places: frozenset[str]) -> None:
+    found = [flow.job for flow in flows.readers(connection, places, [job], _MOST_NAMED + 1)]
+    require_no_reader(job, places, found[:_MOST_NAMED], more=len(found) > _MOST_NAMED)
 
 
 def _require(connection: Connection, job: str, name: str, *, lock: bool = False) -> SavepointRow:

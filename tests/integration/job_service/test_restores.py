@@ -219,6 +219,30 @@ def test_a_new_job_starts_from_anothers_savepoint(client: JobClient, cell: Cell)
     assert cell.running("etl")["generation"] == 1
 
 
+def test_rows_that_other_jobs_read_are_written_again_with_a_word_only(client: JobClient, cell: Cell) -> None:
+    """1. A job reads the topic of the one that is to go back, another one by a pattern: refused, both are named, and
+    nothing has changed. 2. So is a copy with the same topic; one with a topic of its own starts. 3. With the word it
+    goes back."""
+    topic = CONFIG["output"]["topic"]
+    (name, source), *_ = CONFIG["inputs"].items()
+    alone = {key: value for key, value in source.items() if key != "topic"}
+    elsewhere = {"output": {**CONFIG["output"], "topic": "elsewhere"}}
+    client.put_job("reads", {**CONFIG, **elsewhere, "inputs": {name: {**source, "topic": topic}}})
+    matching = {name: {**alone, "topic_pattern": f"{topic}|others"}}
+    client.put_job("matches", {**CONFIG, **elsewhere, "inputs": matching, "completeness": "drop_late"})
+    with pytest.raises(Conflict, match=rf"again to {topic}.* read anew: matches, reads\. .*allow_repeats") as refused:
+        client.restore("etl", "nightly", task_count=4)
+    assert (refused.value.field, refused.value.rule) == ("allow_repeats", "read_by_others")
+    assert (restores_left(cell), client.get_job("etl").config["task_count"]) == ([], CONFIG.get("task_count", 1))
+    client.put_job("copy", CONFIG)
+    with pytest.raises(Conflict, match="matches, reads"):
+        client.restore("copy", "nightly", of="etl")
+    client.put_job("copy", {**CONFIG, "output": {**CONFIG["output"], "topic": "copy"}})
+    client.restore("copy", "nightly", of="etl")
+    client.restore("etl", "nightly", allow_repeats=True)
+    assert {row["job"] for row in restores_left(cell)} == {"copy", "etl"}
+
+
 def test_a_job_that_was_restored_stopped_has_checkpoints(client: JobClient, cell: Cell) -> None:
     """Its next change of size is a rescale."""
     client.put_job("copy", {**CONFIG, "desired_state": "stopped"})

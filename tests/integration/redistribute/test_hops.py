@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import json
 import random
-from collections import Counter
 from collections.abc import Sequence
-from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from penstock.config.model import JobConfig
 from penstock.control.clock import SystemClock
 from penstock.control.process import wait_until
 from penstock.local.kafka import EmbeddedKafka
@@ -20,25 +16,11 @@ from penstock.spark.redistribute.positions import task_specs
 from penstock.spark.task import RunningTask, Runtime
 from tests.support.kafka.sink import committed
 from tests.support.spark import batch_functions
+from tests.support.spark.chains import SHUFFLE, WINDOWS, batch_answer, chain_of, closing, counts, keyed_by, row_of
 from tests.support.spark.hosts import make_topic
-from tests.support.spark.redistribution import (
-    BEGIN,
-    KEY_GROUPS,
-    Events,
-    Job,
-    Keys,
-    job_config,
-    output_topic,
-    rows_of_topic,
-)
+from tests.support.spark.redistribution import KEY_GROUPS, Events, Job, Keys, job_config, output_topic
 
-_WINDOW_S = 20
 _ROWS = 240
-_SHUFFLE = {"sql": "SELECT k, v, at FROM events"}
-_WINDOW = {
-    "sql": "SELECT window.end AS until, v, count(*) AS c FROM events GROUP BY window(at, '20 seconds'), v",
-}
-_FAR_S = 1_000_000
 _LONGER_THAN_SILENCE_S = 5.0
 
 
@@ -49,10 +31,10 @@ def test_a_chain_is_exact_whatever_its_tasks_do(runtime: Runtime, kafka: Embedde
     """Tasks of each job run or stand still by chance, far beyond the delay; jobs are rescaled up and down meanwhile."""
     dice = random.Random(seed)
     events = Events(kafka.bootstrap, make_topic(kafka.bootstrap, KEY_GROUPS), Keys(runtime.spark, "spark"))
-    chain = _chain(runtime, kafka.bootstrap, events.topic, hops)
+    chain = chain_of(runtime, events, hops, WINDOWS)
     rows: list[tuple[str, int, float]] = []
     for step in range(6):
-        fresh = [_row(events, dice, n) for n in range(step * _ROWS, (step + 1) * _ROWS)]
+        fresh = [row_of(events, dice, n) for n in range(step * _ROWS, (step + 1) * _ROWS)]
         events.add(fresh)
         rows += fresh
         for job in chain:
@@ -62,10 +44,10 @@ def test_a_chain_is_exact_whatever_its_tasks_do(runtime: Runtime, kafka: Embedde
             job.run(first if step == 0 else dice.sample(tasks, dice.randint(0, len(tasks))))
             if dice.random() < 0.3:
                 job.rescale(task_count=dice.randint(1, 3))
-    events.add(_closing(events))
+    events.add(closing(events))
     for job in chain:
         job.run()
-    assert _counts(kafka.bootstrap, chain[-1]) == _expected(rows)
+    assert counts(chain[-1]) == batch_answer(WINDOWS, rows)
 
 
 @pytest.mark.long
@@ -86,22 +68,26 @@ def test_a_reader_of_a_side_output_waits_for_the_slowest_task(
         "never": {"where": "v < 0", "output": {"type": "kafka", "topic": make_topic(kafka.bootstrap, 1)}},
     }
     table = {"type": "delta", "path": str(tmp_path / "table")}
-    config = job_config({"events": events.topic}, "spark", table, query=_SHUFFLE, task_count=2, side_outputs=sides)
-    first = Job(runtime, _keyed(config, "k"))
-    last = job_config({"events": middle["topic"]}, "spark", output_topic(kafka.bootstrap), query=_WINDOW, task_count=2)
-    reader = Job(runtime, _keyed(last, "v"))
+    config = job_config(
+        {"events": events.topic}, "spark", table, query={"sql": SHUFFLE}, task_count=2, side_outputs=sides
+    )
+    first = Job(runtime, keyed_by(config, "k"))
+    last = job_config(
+        {"events": middle["topic"]}, "spark", output_topic(kafka.bootstrap), query={"sql": WINDOWS}, task_count=2
+    )
+    reader = Job(runtime, keyed_by(last, "v"))
     dice, rows = random.Random(7), []
     for step, tasks in enumerate(([1], [1], [0], [0, 1])):
-        fresh = [_row(events, dice, n) for n in range(step * _ROWS, (step + 1) * _ROWS)]
+        fresh = [row_of(events, dice, n) for n in range(step * _ROWS, (step + 1) * _ROWS)]
         events.add(fresh)
         rows += fresh
         first.run(tasks)
         reader.run()
-    events.add(_closing(events))
+    events.add(closing(events))
     first.run()
     reader.run()
-    assert _counts(kafka.bootstrap, reader) == _expected(rows)
-    assert runtime.spark.read.format("delta").load(str(tmp_path / "table")).count() == len(rows) + len(_closing(events))
+    assert counts(reader) == batch_answer(WINDOWS, rows)
+    assert runtime.spark.read.format("delta").load(str(tmp_path / "table")).count() == len(rows) + len(closing(events))
 
 
 @pytest.mark.long  # longer than an idle query is silent
@@ -112,7 +98,7 @@ def test_no_topic_says_that_a_batch_was_read_before_it_has_its_rows(
     a function holds up the second, which speaks of that batch only with its rows."""
     events = Events(kafka.bootstrap, make_topic(kafka.bootstrap, KEY_GROUPS), Keys(runtime.spark, "spark"))
     # Of one task: a batch has all rows of the second step, or none.
-    (first,) = _chain(runtime, kafka.bootstrap, events.topic, 2)[:1]
+    (first,) = chain_of(runtime, events, 2, WINDOWS)[:1]
     first.config = first.config.model_copy(update={"task_count": 1})
     topics = [make_topic(kafka.bootstrap, 1) for _ in range(2)]
     sides = {
@@ -120,7 +106,7 @@ def test_no_topic_says_that_a_batch_was_read_before_it_has_its_rows(
         "b": {"output": {"type": "foreach_batch", "python": f"{batch_functions.__name__}:waits"}},
     }
     middle = {"type": "kafka", "topic": topics[1]}
-    more = {"query": _SHUFFLE, "side_outputs": sides, "args": {"folder": str(tmp_path)}}
+    more = {"query": {"sql": SHUFFLE}, "side_outputs": sides, "args": {"folder": str(tmp_path)}}
     config = job_config({"events": first.config.output.topic}, "spark", middle, **more)
     source = {"event_time_column": None, "watermark_delay": None, "key_columns": ("v",)}
     inputs = {"events": config.inputs["events"].model_copy(update=source)}
@@ -158,54 +144,3 @@ def _newest_marks(bootstrap: str, topics: Sequence[str], least: int) -> list[int
         marks = [json.loads(message.value() or b"{}") for message in committed(bootstrap, f"{topic}.penstock-marks")]
         found.append(max((mark.get("t", 0) for mark in marks), default=0))
     return found if min(found) >= least else []
-
-
-def _chain(runtime: Runtime, bootstrap: str, topic: str, hops: int) -> list[Job]:
-    """Shuffles by turns of the key, then a windowed count; all of two tasks."""
-    jobs = []
-    for hop in range(hops - 1):
-        key = ("v", "k")[hop % 2] if hops % 2 == 0 else ("k", "v")[hop % 2]
-        output = {
-            "type": "kafka",
-            "topic": make_topic(bootstrap, KEY_GROUPS),
-            "key_columns": [key],
-            "key_groups": KEY_GROUPS,
-        }
-        config = job_config({"events": topic}, "spark", output, query=_SHUFFLE, task_count=2)
-        jobs.append(Job(runtime, _keyed(config, ("k", "v")[key == "k"] if hop else "k")))
-        topic = output["topic"]
-    last = job_config({"events": topic}, "spark", output_topic(bootstrap), query=_WINDOW, task_count=2)
-    return [*jobs, Job(runtime, _keyed(last, "v"))]
-
-
-def _keyed(config: JobConfig, column: str) -> JobConfig:
-    """The job with another key of its input."""
-    fields: dict[str, Any] = config.model_dump(mode="json")
-    fields["inputs"]["events"]["key_columns"] = [column]
-    return JobConfig.model_validate(fields)
-
-
-def _row(events: Events, dice: random.Random, n: int) -> tuple[str, int, float]:
-    return dice.choice(events.keys.names), n % 12, n * 0.25 + dice.uniform(-3, 3) + 10
-
-
-def _closing(events: Events) -> list[tuple[str, int, float]]:
-    """Rows that close every window of every task, whatever the key."""
-    return [(key, v, _FAR_S) for key in events.keys.one_of_each_group() for v in range(12)]
-
-
-def _expected(rows: Sequence[tuple[str, int, float]]) -> Counter[tuple[float, int]]:
-    return Counter(((at // _WINDOW_S + 1) * _WINDOW_S, v) for _, v, at in rows)
-
-
-def _counts(bootstrap: str, job: Job) -> Counter[tuple[float, int]]:
-    far = (BEGIN + timedelta(seconds=_FAR_S)).isoformat()
-    begin = BEGIN.timestamp()
-    found = [row for row in rows_of_topic(bootstrap, job.config.output.topic) if row["until"] < far]
-    counts = {(_seconds(row["until"]) - begin, row["v"]): row["c"] for row in found}
-    assert len(counts) == len(found), "a window was written twice"
-    return Counter(counts)
-
-
-def _seconds(text: str) -> float:
-    return type(BEGIN).fromisoformat(text.replace("Z", "+00:00")).timestamp()

@@ -1,4 +1,4 @@
-"""Python queries of wrong jobs (`tests/integration/sinks/test_wrong_jobs.py`); packed, never imported from here."""
+"""Python queries of wrong jobs (`tests/integration/test_wrong_jobs.py`); packed, never imported from here."""
 
 from __future__ import annotations
 
