@@ -195,7 +195,7 @@ class ShardStore:
     def _give_slots_to_jobs(self, connection: Connection, regions: Collection[str] = ()) -> None:
         asked = self._selectors_that_are_met(connection)
         sharding.give_slots(connection, asked | set(regions))
-        sharding.tell_without_slot(connection, asked)
+        sharding.sync_alerts_of_slots(connection, asked)
 
     def _selectors_that_are_met(self, connection: Connection) -> set[str]:
         """The selectors of running jobs that a known container meets. Others get no slot: slots are few and never

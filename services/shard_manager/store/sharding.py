@@ -81,7 +81,7 @@ def give_slots(connection: Connection, selectors: set[str]) -> ShardingFacts:
     return read_facts(connection)
 
 
-def tell_without_slot(connection: Connection, asked: set[str]) -> None:
+def sync_alerts_of_slots(connection: Connection, asked: set[str]) -> None:
     """Makes the selectors that jobs ask for and that have no slot the open alerts about slots."""
     without = asked - set(read_facts(connection).sharding.selectors)
     found: Found = {(AlertKind.SELECTOR_WITHOUT_SLOT, selector): (_without_slot(selector), {}) for selector in without}

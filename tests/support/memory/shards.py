@@ -8,11 +8,11 @@ from typing import Any
 
 import orjson
 
+from penstock.model.alerts import AlertKind
 from penstock.store.running import UNASKED_STOP
 from penstock.tasks.loads import JobTasks, TaskLoad, with_avoided
 from penstock.tasks.ownership import Member, Owner
 from penstock.tasks.selectors import meets, selector_of
-from penstock.model.alerts import AlertKind
 from services.shard_manager.placement.alerts import KINDS, PlacementAlert
 from services.shard_manager.store.owners import Change
 from services.shard_manager.store.port import LEASE, Cell, FailedOver, NewOwners, Registered
