@@ -24,6 +24,7 @@ from services.job_service.housekeeping import Housekeeping
 from services.job_service.metrics import Fleet, OpenAlerts
 from services.job_service.notify.loop import LOOP as NOTIFICATIONS
 from services.job_service.notify.loop import Notifications
+from services.job_service.notify.messages import Links
 from services.job_service.notify.sender import Sender
 from services.job_service.settings import JobServiceSettings
 
@@ -69,7 +70,7 @@ def _notifications(settings: JobServiceSettings, engine: Engine, clock: Clock) -
         settings.notify_targets,
         send,
         gather_seconds=settings.notify_gather_seconds,
-        console_url=settings.notify_console_url,
+        links=Links(settings.notify_console_url, settings.runbook_url),
     )
     lease = settings.notify_lease_seconds
     times = LoopTimes(period=settings.notify_period_seconds, lease=lease, renew=lease / 3)

@@ -98,6 +98,7 @@ def create_api(engine: Engine, clock: Clock, settings: JobServiceSettings, ident
         settings.state_syncer_rollout_share,
         Analyses(engine, AnalysisClient(identity)),
         settings.path_roots,
+        settings.runbook_url,
         ReplayClient(identity),
         Probes(settings.task_service_url, settings.kafkas(), settings.reports_old_seconds, identity),
         TaskLogs(engine, TaskLogClient(identity)),

@@ -17,7 +17,7 @@ from sqlalchemy import Connection, Engine
 from penstock.control.clock import Clock
 from penstock.control.errors import PenstockError
 from penstock.control.logs import logger
-from penstock.model.alerts import AlertKind
+from penstock.model.alert_rules import RULES
 from penstock.model.states import Health
 from penstock.store.engine import snapshot, transaction
 from penstock.wire.fleet import FleetView
@@ -103,9 +103,10 @@ class OpenAlerts(StoreCounts):
             return open_by_kind(connection)
 
     def _families(self, found: Mapping[str, int]) -> Iterator[Metric]:
-        family = GaugeMetricFamily("penstock_alerts_open", "Open alerts that no silence leaves out.", labels=["kind"])
-        for kind in AlertKind:
-            family.add_metric([kind.value], found.get(kind.value, 0))
+        told = "Open alerts that no silence leaves out."
+        family = GaugeMetricFamily("penstock_alerts_open", told, labels=["kind", "severity"])
+        for kind, rule in RULES.items():
+            family.add_metric([kind.value, rule.severity.value], found.get(kind.value, 0))
         yield family
 
 

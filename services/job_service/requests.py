@@ -80,6 +80,7 @@ class Parts:
     rollout_share: float
     analyses: Analyses
     path_roots: Sequence[str]
+    runbook_url: str
     replays: ReplayClient
     probes: Probes
     task_logs: TaskLogs

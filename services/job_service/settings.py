@@ -53,6 +53,7 @@ class JobServiceSettings(KafkaSettings, CommonSettings):
     notify_period_seconds: float = Field(5.0, gt=0)
     notify_lease_seconds: float = Field(15.0, gt=0)
     notify_console_url: str = ""
+    runbook_url: str = ""
 
     def ages(self) -> dict[str, timedelta]:
         """The ages at which rows go, by table. Without a setting the history stays."""

@@ -15,7 +15,7 @@ from penstock.model.reports import TaskReport, TaskReportBatch, TaskState
 from penstock.tasks.dimensions import CPU, DISK, MEMORY
 from penstock.tasks.loads import JobTasks, TaskLoad
 from penstock.tasks.ownership import DRAINING, OPEN, Avoidance, Member, Membership, Owner
-from penstock.tasks.shards import Sharding
+from penstock.tasks.shards import SLOTS, Sharding
 from services.shard_manager.placement.alerts import PlacementAlert
 from services.shard_manager.store.owners import Change
 from services.shard_manager.store.port import ShardStore
@@ -264,6 +264,23 @@ def test_regions_of_containers_and_what_jobs_ask_for_get_a_place(form: Any) -> N
     assert second.version > first.version > 0
     form.store.give_slots_to_jobs(epoch)
     assert form.store.take_over(epoch).facts == second
+
+
+def test_the_alert_about_a_selector_without_a_slot_ends_when_no_job_asks_for_it(form: Any) -> None:
+    epoch = form.elect("a")
+    keys = [f"k{number:02}" for number in range(SLOTS)]
+    one = member("c1")._replace(labels=dict.fromkeys(keys, "yes"))
+    form.store.register(one, empty=True, above=-1, leader_epoch=epoch)
+    for key in keys:
+        form.run(key, container_labels={key: "yes"})
+    for _ in range(2):
+        form.store.give_slots_to_jobs(epoch)
+        assert form.open_alerts() == {(AlertKind.SELECTOR_WITHOUT_SLOT, f"{keys[-1]}=yes"): ({}, 1)}
+    form.store.take_over(epoch)
+    assert len(form.open_alerts()) == 1
+    form.run(keys[-1], container_labels={keys[0]: "yes"})
+    form.store.give_slots_to_jobs(epoch)
+    assert form.open_alerts() == {}
 
 
 def test_the_jobs_whose_tasks_should_run_are_read_with_what_they_ask(form: Any) -> None:

@@ -227,7 +227,10 @@ def test_open_alerts(shell: Shell, etl: str, service: RunningJobService) -> None
     with transaction(service.engine) as connection:
         raise_alert(connection, AlertKind.QUARANTINED, etl, "failed 3 times [sync]")
     assert "failed 3 times [sync]" in shell("alerts").ok()
-    assert json.loads(shell("alerts", "--json").ok())["alerts"][0]["subject"] == etl
+    shown = json.loads(shell("alerts", "--json").ok())["alerts"][0]
+    assert (shown["subject"], shown["severity"], shown["runbook"]) == (etl, "page", "services/ALERTS.md#quarantined")
+    assert "services/ALERTS.md#quarantined" in shell("alerts", "-o", "wide").ok()
+    assert "runbook" not in shell("alerts").ok()
 
 
 def test_no_table_is_wider_than_120_columns(shell: Shell, etl: str, service: RunningJobService) -> None:

@@ -87,6 +87,12 @@ def test_rows_go_into_a_topic_and_come_out(
     assert "try: penstock status" not in late.err
     assert lone_shell("topics", "consume", topic, "--idle", "1s").ok() == ""
 
+    peek = [json.loads(row) for row in lone_shell("topics", "peek", topic, "-n", "2", "--whole").ok().splitlines()]
+    assert len(peek) == 2
+    assert [row["timestamp"] for row in peek] == sorted(row["timestamp"] for row in peek)
+    beginning = lone_shell("topics", "peek", topic, "--from-beginning").ok().splitlines()
+    assert sorted(beginning) == sorted(lone_shell(*consume, "3").ok().splitlines())
+
     transactions = len({(places["a"], 1), (places["b"], 1), (places["c"], 2)})
     rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in lone_shell("topics", "list").ok().splitlines()]
     assert [topic, "4", str(3 + transactions)] in rows

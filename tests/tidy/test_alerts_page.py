@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 
+from penstock.config.tree import FIELD_TABLE
+from penstock.model.alert_rules import RULES, RUNBOOKS
 from penstock.model.alerts import AlertKind
 from penstock.model.causes import CauseKind
 from services.shard_manager.placement.alerts import CELL_SHORT
 from services.shard_manager.placement.reasons import Cause
-from tests.tidy.source import REPOSITORY
+from tests.tidy.source import REPOSITORY, Tree, code_files
 
-ROW = re.compile(r"^\| `(?P<kind>[a-z_]+)` \| (?P<subject>[^|]+) \|", re.MULTILINE)
+ROW = re.compile(r"^\| (?:<a id=\"(?P<anchor>\w+)\"></a>)?`(?P<kind>[a-z_]+)` \| (?P<subject>[^|]+) \|", re.MULTILINE)
 CAUSES = {*Cause, CELL_SHORT}
 
 
@@ -29,6 +31,32 @@ def test_the_page_has_a_row_for_each_kind_of_alert() -> None:
 def test_a_row_is_read_with_its_kind_and_its_cause() -> None:
     page = "| kind | subject |\n|---|---|\n| `held_back` | task | x |\n| `unplaceable` | `too_large` | x |\n"
     assert rows_of(page) == [("held_back", ""), ("unplaceable", "too_large")]
+
+
+def test_the_first_row_of_each_kind_is_where_links_lead() -> None:
+    anchors: dict[str, list[str | None]] = {}
+    for row in ROW.finditer((REPOSITORY / RUNBOOKS).read_text()):
+        anchors.setdefault(row["kind"], []).append(row["anchor"])
+    assert {kind: found for kind, found in anchors.items() if found[0] != kind or any(found[1:])} == {}
+
+
+def test_each_kind_has_a_rule_and_each_setting_of_a_rule_exists() -> None:
+    assert set(RULES) == set(AlertKind)
+    named = {rule.limit.setting for rule in RULES.values() if rule.limit is not None and rule.limit.setting}
+    tables = "".join(path.read_text() for path in (REPOSITORY / "services").glob("*/README.md"))
+    unknown = {name for name in named if f"| `{name}` |" not in tables} - {field.path for field in FIELD_TABLE}
+    assert unknown == set()
+    assert all(rule.condition for rule in RULES.values())
+
+
+def test_alerts_are_opened_in_one_place_and_each_kind_by_somebody(repository: Tree) -> None:
+    """`penstock.store.alerts` takes only kinds of the table, and nobody else writes the table."""
+    code = {path: repository[path] for path, _ in code_files(repository)}
+    assert [path for path, text in code.items() if "INTO alerts" in text] == ["libs/penstock/store/alerts.py"]
+    said = "".join(
+        text for path, text in code.items() if not path.startswith(("libs/penstock/model/", "services/console/"))
+    )
+    assert [kind for kind in AlertKind if f"AlertKind.{kind.name}" not in said] == []
 
 
 def test_the_page_of_causes_names_each_kind() -> None:

@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from deploy.grafana.build import DASHBOARDS, FOLDER, written
+from penstock.model.alert_rules import RUNBOOKS, Severity
 from tests.tidy.source import REPOSITORY, Tree, code_files, nodes
 
 RULES = REPOSITORY / "deploy" / "prometheus" / "penstock.rules.yml"
@@ -66,17 +67,18 @@ def test_a_metric_that_nobody_exports_is_found() -> None:
 
 
 def test_each_rule_has_a_row_in_the_page_of_alerts() -> None:
-    rows = re.findall(r"^\| `(Penstock\w+)` \| .+ \| .+ \|$", ALERTS.read_text(), re.MULTILINE)
-    assert sorted(rows) == sorted(rule["alert"] for rule in rules() if "alert" in rule)
+    rows = re.findall(r'^\| <a id="(\w+)"></a>`(Penstock\w+)` \| .+ \| .+ \|$', ALERTS.read_text(), re.MULTILINE)
+    assert sorted(rows) == sorted((rule["alert"], rule["alert"]) for rule in rules() if "alert" in rule)
 
 
 @pytest.mark.parametrize("rule", [rule for rule in rules() if "alert" in rule], ids=lambda rule: rule["alert"])
 def test_each_alert_says_how_grave_it_is_what_it_means_and_where_its_runbook_is(rule: dict[str, Any]) -> None:
-    assert rule["labels"]["severity"] in ("page", "ticket")
+    by_kind = rule["alert"] == "PenstockAlertOpen"
+    assert (rule["labels"]["severity"] in set(Severity)) is not by_kind
     assert rule["annotations"]["summary"]
-    page, _, heading = rule["annotations"]["runbook"].partition("#")
-    headings = re.findall(r"^## (.+)$", (REPOSITORY / page).read_text(), re.MULTILINE)
-    assert heading in {each.lower().replace(" ", "-") for each in headings}
+    row = "{{ $labels.kind }}" if by_kind else rule["alert"]
+    base = "{{ with $externalLabels.runbook_url }}{{ . }}/{{ end }}"
+    assert rule["annotations"]["runbook"] == f"{base}{RUNBOOKS}#{row}"
 
 
 @pytest.mark.parametrize("page", DASHBOARDS, ids=lambda page: page.uid)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
@@ -9,7 +10,7 @@ import typer
 from penstock.cli.arguments import AsJson, Reason, RequiredReason
 from penstock.cli.connection import client, say_more
 from penstock.cli.errors import required
-from penstock.cli.output import Whole, cell, moment, say, show_json, table
+from penstock.cli.output import Whole, cell, is_wide, moment, say, show_json, table
 from penstock.cli.parse import duration_seconds
 from penstock.model.alerts import AlertKind
 from penstock.wire.alerts import SilenceWrite
@@ -28,10 +29,12 @@ def alerts(
     page = client().alerts(include_silenced=silenced, include_cleared=cleared)
     if as_json:
         return show_json(page)
+    more = ("severity", "runbook") if is_wide() else ()
     rows = [
-        (a.id, a.kind, a.subject, Whole(a.message), a.times, moment(a.raised_at), _standing(a)) for a in page.alerts
+        (a.id, a.kind, a.subject, Whole(a.message), a.times, moment(a.raised_at), _standing(a), *_more(a, more))
+        for a in page.alerts
     ]
-    table(("number", "kind", "subject", "message", "times", "raised", "standing"), rows)
+    table(("number", "kind", "subject", "message", "times", "raised", "standing", *more), rows)
     return say_more(page.next)
 
 
@@ -82,6 +85,10 @@ def end_silence(number: SilenceNumber, reason: Reason = "") -> None:
     """End a silence. The alerts that it left out are listed again."""
     ended = client().end_silence(number, reason=reason)
     say(f"silence {ended.id} has ended")
+
+
+def _more(alert: AlertView, names: Sequence[str]) -> list[str]:
+    return [getattr(alert, name) for name in names]
 
 
 def _standing(alert: AlertView) -> str:

@@ -249,6 +249,11 @@ COMMANDS = (
         "Print the committed records of a topic as JSON lines, or as base64 for `topics produce --format base64`.",
     ),
     Command(
+        "topics peek",
+        "topics:peek",
+        "Print the last committed records of a topic by their time, or the first, and end. Nothing is committed.",
+    ),
+    Command(
         "topics delete", "topics:delete", "Delete a topic and all its records. Refused while a job reads or writes it."
     ),
     Command("certificates issue", "certificates:issue", "Issue a certificate for one process, or renew it."),

@@ -22,11 +22,16 @@ from penstock.cli.parse import duration_seconds
 from penstock.config.topics import full_topic
 from penstock.control.errors import UserError
 from penstock.kafka.access import Kafka
+from penstock.local import peek as looks
 from penstock.local import records, topics
 
 Name = Annotated[str, typer.Argument(help="name of the topic")]
 Cluster = Annotated[
     str | None, typer.Option(help="a Kafka cluster of PENSTOCK_KAFKA_CLUSTERS; default: the cell's own Kafka")
+]
+Whole = Annotated[bool, typer.Option("--whole", help="also print partition, offset, timestamp, key and headers")]
+AsBase64 = Annotated[
+    bool, typer.Option("--base64", help="print values as base64, with --whole keys too: all of their bytes")
 ]
 _MOST_IN_MEMORY = 2**26
 
@@ -126,12 +131,8 @@ def consume(
         str | None,
         typer.Option("--idle", help="end when no record has come for this time: 30s, 5m; with --count in exit code 3"),
     ] = None,
-    whole: Annotated[
-        bool, typer.Option("--whole", help="also print partition, offset, timestamp, key and headers")
-    ] = False,
-    as_base64: Annotated[
-        bool, typer.Option("--base64", help="print values as base64, with --whole keys too: all of their bytes")
-    ] = False,
+    whole: Whole = False,
+    as_base64: AsBase64 = False,
     cluster: Cluster = None,
 ) -> None:
     """Print the committed records of a topic as JSON lines, or as base64 for `topics produce --format base64`.
@@ -154,6 +155,22 @@ def consume(
             note(str(error))
     except KeyboardInterrupt:
         note("stopped")
+
+
+def peek(
+    name: Name,
+    count: Annotated[int, typer.Option("-n", "--count", min=1, max=10_000, help="how many records")] = 10,
+    from_beginning: Annotated[
+        bool, typer.Option("--from-beginning", help="the first records; default: the last ones")
+    ] = False,
+    whole: Whole = False,
+    as_base64: AsBase64 = False,
+    cluster: Cluster = None,
+) -> None:
+    """Print the last committed records of a topic by their time, or the first, and end. Nothing is committed."""
+    line = records.record_line if whole else records.value_line
+    for message in looks.peek(_kafka(cluster), name, count, from_beginning=from_beginning):
+        print(line(message, as_base64=as_base64))
 
 
 def _form(form: records.Format, columns: list[str], separator: str | None) -> records.Form:

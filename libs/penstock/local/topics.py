@@ -96,9 +96,15 @@ def topic_count(bootstrap: Brokers) -> int:
 
 def end_offsets(bootstrap: Brokers, topic: str) -> list[TopicPartition]:
     """The end of each partition for readers of committed records. Raises NotFound, Unavailable."""
+    ends = offsets(bootstrap, topic, ends=True)
+    return [TopicPartition(topic, number, end) for number, end in ends.items()]
+
+
+def offsets(bootstrap: Brokers, topic: str, *, ends: bool) -> dict[int, int]:
+    """By partition, its first offset, or its end for readers of committed records. Raises NotFound, Unavailable."""
     places = [(topic, number) for number in range(partition_count(bootstrap, topic))]
-    ends = _offsets(bootstrap, places, _END)
-    return [TopicPartition(topic, number, ends[topic, number]) for _, number in places]
+    found = _offsets(bootstrap, places, _END if ends else _BEGIN)
+    return {number: found[topic, number] for _, number in places}
 
 
 def _partition_counts(bootstrap: Brokers) -> dict[str, int]:

@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class AlertKind(StrEnum):
-    """A new kind needs a row in `services/ALERTS.md`: a test compares the two."""
+    """A new kind needs its rule in `alert_rules.py` and a row in `services/ALERTS.md`: a test compares them."""
 
     TASK_CRASHING = "task_crashing"
     JOB_LAGGING = "job_lagging"
@@ -36,8 +36,6 @@ class AlertKind(StrEnum):
     NOTIFICATIONS_FAILING = "notifications_failing"
 
 
-MALFORMED_WINDOW_SECONDS = 300.0
-"""Malformed records of so long ago are told. A task that starts again knows none of before: their alert stays."""
 INPUT_ALERTS = (AlertKind.PARTITIONS_NOT_READ, AlertKind.KEY_FUNCTION_MISMATCH, AlertKind.MALFORMED_RECORDS)
 """The kinds about the inputs of tasks that run."""
 CONTAINER_ALERTS = (AlertKind.CONTAINER_FAILING, AlertKind.CONTAINER_OUTLIER, AlertKind.DRAIN_OVERDUE)

@@ -16,6 +16,8 @@ from enum import StrEnum
 from itertools import pairwise
 from typing import NamedTuple, Protocol
 
+from penstock.model.alert_rules import limit_of
+from penstock.model.alerts import AlertKind
 from penstock.model.reports import TaskState
 from penstock.model.states import Health as Health
 from penstock.model.states import JobState
@@ -27,13 +29,13 @@ AFTER_REPORT = timedelta(seconds=7)
 """A heartbeat so long after the last report shows that the container lives, and only its reports are missing."""
 START = timedelta(minutes=3)
 """So long after a commit nobody need report a task yet: its host may be starting."""
-AGAIN = 3
+AGAIN = int(limit_of(AlertKind.TASK_CRASHING))
 """So many crashes, each soon after the one before, are a task that crashes again and again."""
 CRASHES_KEPT = 5
 """The store keeps the times of so many crashes of a task since its last restart, the newest."""
 SOON = timedelta(minutes=15)
 WELL = timedelta(minutes=1)
-HELD_BACK_SECONDS = 60.0
+HELD_BACK_SECONDS = limit_of(AlertKind.HELD_BACK)
 _MOST_REASON = 2000
 
 

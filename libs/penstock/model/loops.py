@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-STALLED_PERIODS = 2.5
+from penstock.model.alert_rules import limit_of
+from penstock.model.alerts import AlertKind
+
+STALLED_PERIODS = limit_of(AlertKind.LOOP_STALLED)
 LEAST_STALLED_SECONDS = 30.0
 """A loop is stalled after so many periods without a good round, and not before so many seconds."""
 

@@ -47,7 +47,18 @@ def raise_alert(
     connection: Connection, kind: AlertKind, subject: str, message: str, details: Mapping[str, Any] | None = None
 ) -> None:
     """Opens the alert, or counts one more. `message` is a sentence for people, `details` JSON."""
-    _raise(connection, {(kind, clean(subject)): (clean(message), cleaned(dict(details or {})))})
+    raise_alerts(connection, {(kind, subject): (message, details or {})})
+
+
+def raise_alerts(connection: Connection, found: Found) -> None:
+    """As `raise_alert`, for many in one statement."""
+    _raise(
+        connection,
+        {
+            (kind, clean(subject)): (clean(message), cleaned(dict(details)))
+            for (kind, subject), (message, details) in found.items()
+        },
+    )
 
 
 def clear_alerts(connection: Connection, kind: AlertKind, subjects: Collection[str]) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 from pydantic import Field
 
+from penstock.model.alert_rules import runbook_of, severity_of
 from penstock.tasks.shards import MOST_SHARDS
 from penstock.wire.jobs import JsonObject, View, WithReason
 
@@ -221,8 +222,8 @@ class ShardPage(ShardCount):
     next: str | None = None
 
 
-class AlertView(View):
-    """An alert; `cleared_at` null while it is open.
+class AlertRow(View):
+    """An alert as it is stored; `cleared_at` null while it is open.
 
     `acknowledged_by` null: nobody said that they work on it; `acknowledged_until` null: until it closes. `silence`: the
     number of the silence that leaves it out of lists; null: none.
@@ -242,6 +243,20 @@ class AlertView(View):
     acknowledged_until: datetime | None = None
     acknowledged_reason: str | None = None
     silence: int | None = None
+
+
+class AlertView(AlertRow):
+    """An alert with what its kind says. `severity`: `page` or `ticket`. `runbook`: what to do, a URL where the Job
+    Service knows one, else the path of the page and its row."""
+
+    severity: str = ""
+    runbook: str = ""
+
+    @classmethod
+    def of(cls, row: AlertRow, runbook_url: str) -> AlertView:
+        """The alert with links to the files of this repository at `runbook_url`; empty: with paths."""
+        said = {"severity": severity_of(row.kind).value, "runbook": runbook_of(row.kind, runbook_url)}
+        return cls(**dict(row), **said)
 
 
 class AlertPage(View):

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 
 from markupsafe import Markup, escape
 
-_ROW = re.compile(r"^\| `(?P<kind>[a-z_]+)` \| (?P<subject>.*?) \| (?P<meaning>.*) \| (?P<action>.*) \|$")
+_ROW = re.compile(
+    r'^\| (?:<a id="\w+"></a>)?`(?P<kind>[a-z_]+)` \| (?P<subject>.*?) \| (?P<meaning>.*) \| (?P<action>.*) \|$'
+)
 _CODE = re.compile(r"`([^`]+)`")
 _BOLD = re.compile(r"\*\*([^*]+)\*\*")
 _LINK = re.compile(r"\[([^\]]+)\]\([^)]*\)")

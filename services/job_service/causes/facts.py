@@ -16,7 +16,7 @@ from penstock.model.states import Health
 from penstock.tasks.lag import MEASURED, Lag, lag_of
 from penstock.tasks.rollout import Rejected
 from penstock.wire.jobs import ExplainedLeafView, HistoryEntry
-from penstock.wire.overview import AlertView, DecisionView
+from penstock.wire.overview import AlertRow, DecisionView
 from services.job_service.cell_facts import Leader
 
 if TYPE_CHECKING:
@@ -142,7 +142,7 @@ class Facts:
     elsewhere: Elsewhere = _NOTHING_KNOWN
     is_open: bool = True
     is_alive: bool = True
-    alerts: Sequence[AlertView] = ()
+    alerts: Sequence[AlertRow] = ()
     rounds: Sequence[LoopRound] = ()
     leaders: Sequence[Leader] = ()
     upstream: Sequence[Upstream] = ()
@@ -172,12 +172,12 @@ class Facts:
         return self.under_way is not None and name in self.under_way.fields
 
     @property
-    def own_alerts(self) -> list[AlertView]:
+    def own_alerts(self) -> list[AlertRow]:
         """The open alerts about the job, its tasks and its layers."""
         job = self.job.job
         return [alert for alert in self.alerts if alert.subject == job or alert.subject.startswith(f"{job}/")]
 
-    def alerts_of(self, *kinds: str) -> list[AlertView]:
+    def alerts_of(self, *kinds: str) -> list[AlertRow]:
         """The open alerts of these kinds."""
         return [alert for alert in self.alerts if alert.kind in kinds]
 

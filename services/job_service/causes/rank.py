@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 
 from penstock.model.causes import CauseKind, Certainty
-from penstock.wire.overview import AlertView
+from penstock.wire.overview import AlertRow
 from services.job_service.causes import cell, changes, crashes, lag, under_way
 from services.job_service.causes.facts import Cause, Facts
 
@@ -48,7 +48,7 @@ def open_alerts(facts: Facts, causes: Iterable[Cause]) -> list[str]:
     ]
 
 
-def _silenced(alert: AlertView) -> str:
+def _silenced(alert: AlertRow) -> str:
     return "" if alert.silence is None else f" (left out of lists by silence {alert.silence})"
 
 

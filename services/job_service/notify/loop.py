@@ -21,7 +21,7 @@ from penstock.model.alerts import AlertKind
 from penstock.store import leases
 from penstock.store.alerts import Found, replace_alerts
 from penstock.store.cluster import read_facts
-from services.job_service.notify.messages import Request, request_of, wait_seconds
+from services.job_service.notify.messages import Links, Request, request_of, wait_seconds
 from services.job_service.notify.targets import Target
 from services.job_service.store import notifications as store
 
@@ -46,14 +46,14 @@ class Notifications:
         send: Callable[[Request], None],
         *,
         gather_seconds: float,
-        console_url: str = "",
+        links: Links,
     ) -> None:
         self._engine = engine
         self._clock = clock
         self._targets = targets
         self._send = send
         self._gather = timedelta(seconds=gather_seconds)
-        self._console_url = console_url
+        self._links = links
         self._tidying = Period(_TIDY_SECONDS)
 
     def round(self, leader_epoch: int) -> None:
@@ -88,7 +88,7 @@ class Notifications:
             target,
             found.messages,
             delivery=f"{incarnation}-{found.id}",
-            console_url=self._console_url,
+            links=self._links,
             now=self._clock.now(),
         )
         try:

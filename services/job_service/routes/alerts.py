@@ -12,7 +12,7 @@ from penstock.model.cell import CellAction, CellEntry
 from penstock.store.cell_history import record
 from penstock.store.engine import snapshot
 from penstock.wire.alerts import AcknowledgeWrite, SilencePage, SilenceView, SilenceWrite
-from penstock.wire.overview import AlertPage, AlertView
+from penstock.wire.overview import AlertPage, AlertRow, AlertView
 from services.job_service import access, requests
 from services.job_service.answers import Answer, answer
 from services.job_service.requests import CallOf, PageOf100, PartsOf, respond
@@ -38,12 +38,13 @@ def list_alerts(
     shown = {"include_cleared": include_cleared, "include_silenced": include_silenced}
     with snapshot(parts.engine) as connection:
         rows = overview.alerts_page(connection, **shown, **asked)
-    return AlertPage(alerts=rows, next=page.next(rows, lambda row: row.id))
+    shown_rows = [AlertView.of(row, parts.runbook_url) for row in rows]
+    return AlertPage(alerts=shown_rows, next=page.next(rows, lambda row: row.id))
 
 
 @router.post("/v1/alerts/{alert}/acknowledgement", response_model=AlertView)
 @requests.needs(access.of_role(access.MAY_OPERATE))
-def acknowledge_alert(alert: AlertNumber, body: AcknowledgeBody, call: CallOf) -> Response:
+def acknowledge_alert(alert: AlertNumber, body: AcknowledgeBody, parts: PartsOf, call: CallOf) -> Response:
     """Says that the caller works on an open alert, until it closes or for the time given. Replaces an
     acknowledgement before. The alert stays in all lists."""
 
@@ -56,14 +57,14 @@ def acknowledge_alert(alert: AlertNumber, body: AcknowledgeBody, call: CallOf) -
         until = {"alert": alert, "until": shown.acknowledged_until}
         entry = CellEntry(call.author, CellAction.ALERT_ACKNOWLEDGED, _named(shown), body.reason, new=until)
         record(connection, entry)
-        return answer(200, shown)
+        return answer(200, AlertView.of(shown, parts.runbook_url))
 
     return respond(call.run(work))
 
 
 @router.delete("/v1/alerts/{alert}/acknowledgement", response_model=AlertView)
 @requests.needs(access.of_role(access.MAY_OPERATE))
-def end_acknowledgement(alert: AlertNumber, call: CallOf, reason: requests.Text = "") -> Response:
+def end_acknowledgement(alert: AlertNumber, parts: PartsOf, call: CallOf, reason: requests.Text = "") -> Response:
     """Nobody works on the alert any more. May be repeated."""
 
     def work(connection: Connection) -> Answer:
@@ -74,7 +75,7 @@ def end_acknowledgement(alert: AlertNumber, call: CallOf, reason: requests.Text 
                 connection,
                 CellEntry(call.author, CellAction.ACKNOWLEDGEMENT_ENDED, _named(before), reason, old=old),
             )
-        return answer(200, _require_alert(connection, alert))
+        return answer(200, AlertView.of(_require_alert(connection, alert), parts.runbook_url))
 
     return respond(call.run(work))
 
@@ -124,7 +125,7 @@ def end_silence(silence: SilenceNumber, call: CallOf, reason: requests.Text = ""
     return respond(call.run(work))
 
 
-def _require_alert(connection: Connection, number: int) -> AlertView:
+def _require_alert(connection: Connection, number: int) -> AlertRow:
     found = alerts.alert(connection, number)
     if found is None:
         raise NotFound(f"there is no alert {number}", field="alert", rule="known")
@@ -138,5 +139,5 @@ def _require_silence(connection: Connection, number: int) -> SilenceView:
     return found
 
 
-def _named(alert: AlertView) -> str:
+def _named(alert: AlertRow) -> str:
     return f"{alert.kind} {alert.subject}"

@@ -6,7 +6,7 @@ from sqlalchemy import Connection, text
 
 from penstock.store.rows import columns, read_first, read_page
 from penstock.wire.alerts import SilenceView, SilenceWrite
-from penstock.wire.overview import AlertView
+from penstock.wire.overview import AlertRow
 from services.job_service.store.overview import alerts_page
 
 _ACKNOWLEDGE = text(
@@ -34,7 +34,7 @@ _END = text("UPDATE silences SET expires_at = clock_timestamp() WHERE id = :id A
 _ONE = text(f"SELECT {columns(SilenceView)} FROM silences WHERE id = :id")
 
 
-def alert(connection: Connection, number: int) -> AlertView | None:
+def alert(connection: Connection, number: int) -> AlertRow | None:
     """One alert, whether open or not; None when there is none."""
     return next(iter(alerts_page(connection, limit=1, include_cleared=True, include_silenced=True, id=number)), None)
 

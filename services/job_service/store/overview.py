@@ -11,7 +11,7 @@ from sqlalchemy import Connection, text
 
 from penstock.store.health import ALIVE_AT, FAILED_OVER, REPORTED_AT, SIGHTINGS
 from penstock.store.rows import columns, read_all, read_first, read_page
-from penstock.wire.overview import AlertView, DecisionView, GenerationView, LeaderView, SampleView, ShardView
+from penstock.wire.overview import AlertRow, DecisionView, GenerationView, LeaderView, SampleView, ShardView
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +130,7 @@ _OPEN_BY_KIND = text(
 # What may explain how a job runs: alerts about it, its tasks and layers, these containers, and the whole cell.
 _ALERTS_ABOUT = text(
     f"""
-    SELECT {columns(AlertView)} FROM {_ALERTS} WHERE cleared_at IS NULL AND (
+    SELECT {columns(AlertRow)} FROM {_ALERTS} WHERE cleared_at IS NULL AND (
         subject = :job OR starts_with(subject, :job || '/') OR subject = ANY(:containers) OR kind = ANY(:of_cell))
     ORDER BY id LIMIT :limit
     """
@@ -204,22 +204,22 @@ def alerts_page(
     include_cleared: bool = False,
     include_silenced: bool = False,
     **where: int | str | None,
-) -> list[AlertView]:
+) -> list[AlertRow]:
     """At most `limit` alerts, newest first, from below `before_id`; only open ones that no silence leaves out, unless
     asked otherwise. `where`: by `id`, `kind` or `subject`."""
     shown = [] if include_cleared else ["cleared_at IS NULL"]
     shown += [] if include_silenced else ["silence IS NULL"]
     table = f"(SELECT * FROM {_ALERTS} WHERE {' AND '.join(shown) or 'true'}) AS asked"
-    return read_page(connection, AlertView, table, where, key="id", limit=limit, below=before_id)
+    return read_page(connection, AlertRow, table, where, key="id", limit=limit, below=before_id)
 
 
 def alerts_about(
     connection: Connection, job: str, containers: Sequence[str], of_cell: Sequence[str], *, limit: int
-) -> list[AlertView]:
+) -> list[AlertRow]:
     """At most `limit` open alerts, the oldest first, also silenced ones: about a job, its tasks and layers, and these
     containers, and all of the kinds `of_cell`."""
     asked = {"job": job, "containers": list(containers), "of_cell": list(of_cell), "limit": limit}
-    return read_all(connection, AlertView, _ALERTS_ABOUT, asked)
+    return read_all(connection, AlertRow, _ALERTS_ABOUT, asked)
 
 
 def open_by_kind(connection: Connection) -> dict[str, int]:

@@ -17,6 +17,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
+from penstock.model.alert_rules import limit_of
 from penstock.model.alerts import AlertKind
 from services.shard_manager.health.faults import Fault
 
@@ -39,7 +40,7 @@ class Tasks(NamedTuple):
 PEERS = 3
 """How many other containers it takes to judge one."""
 FAILING_TASKS = 3
-TIMES_EXPECTED = 3.0
+TIMES_EXPECTED = limit_of(AlertKind.CONTAINER_OUTLIER)
 """An outlier by failures has so many failing tasks, and so many times the expected number."""
 CHANCE = 1e-3
 """How often one check may wrongly name a container of a healthy fleet."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -100,7 +100,7 @@ class ShardStore:
         with leases.fenced(self._engine, LEASE, leader_epoch) as connection:
             owners.ensure_shards(connection, read_facts(connection, hold=True).sharding.count)
             regions = {member.region for member in members.read_members(connection).values() if member.live}
-            sharding.give_slots(connection, regions | self._selectors_that_are_met(connection))
+            self._give_slots_to_jobs(connection, regions)
             return _cell(connection)
 
     def read(self, above: int) -> Cell:
@@ -160,9 +160,10 @@ class ShardStore:
             return _cell(connection)
 
     def give_slots_to_jobs(self, leader_epoch: int) -> None:
-        """Gives the selectors of running jobs a slot, if a known container meets them; the next `read` shows it."""
+        """Gives the selectors of running jobs a slot, if a known container meets them; the next `read` shows it. Those
+        that get none have an alert for as long as a job asks for them."""
         with leases.fenced(self._engine, LEASE, leader_epoch) as connection:
-            sharding.give_slots(connection, self._selectors_that_are_met(connection))
+            self._give_slots_to_jobs(connection)
 
     def save_heartbeats(self, heard_at: Mapping[str, datetime], leader_epoch: int) -> None:
         """Writes the times of the containers' last heartbeats, for people."""
@@ -190,6 +191,11 @@ class ShardStore:
             lock_containers(connection, placements)
             connection.execute(_SAVE_PLACEMENTS, {"rows": as_json(rows)})
             replace_alerts(connection, KINDS, found, refresh=True)
+
+    def _give_slots_to_jobs(self, connection: Connection, regions: Collection[str] = ()) -> None:
+        asked = self._selectors_that_are_met(connection)
+        sharding.give_slots(connection, asked | set(regions))
+        sharding.sync_alerts_of_slots(connection, asked)
 
     def _selectors_that_are_met(self, connection: Connection) -> set[str]:
         """The selectors of running jobs that a known container meets. Others get no slot: slots are few and never

@@ -12,7 +12,7 @@ from sqlalchemy import Connection, text
 
 from penstock.control.errors import Conflict
 from penstock.model.alerts import AlertKind
-from penstock.store.alerts import raise_alert
+from penstock.store.alerts import Found, replace_alerts
 from penstock.store.cluster import SELECTORS, SHARD_COUNT, SHARDING_VERSION, ShardingFacts, read_facts, write_fact
 from penstock.store.engine import CHANGED_ASSIGNMENT, next_number, notify
 from penstock.store.shards import ASSIGNMENT_COUNTER
@@ -69,23 +69,23 @@ def reshard(connection: Connection, count: int) -> ShardingFacts:
 
 
 def give_slots(connection: Connection, selectors: set[str]) -> ShardingFacts:
-    """Gives selectors a slot each, as far as there are slots; returns the facts after that.
-
-    Raises an alert for each selector that gets none.
-    """
+    """Gives selectors a slot each, as far as there are slots; returns the facts after that."""
     facts = read_facts(connection)
     if selectors <= set(facts.sharding.selectors):
         return facts
     facts = read_facts(connection, hold=True)
     sharding = facts.sharding.with_selectors(selectors)
-    for selector in sorted(selectors - set(sharding.selectors)):
-        asked = in_words(selector)
-        message = f"all {SLOTS} selector slots of the cell are taken: no task of a job that asks for {asked} can run"
-        raise_alert(connection, AlertKind.SELECTOR_WITHOUT_SLOT, selector, message, {})
     if sharding != facts.sharding:
         write_sharding(connection, sharding, next_number(connection, ASSIGNMENT_COUNTER))
         notify(connection, CHANGED_ASSIGNMENT)
     return read_facts(connection)
+
+
+def sync_alerts_of_slots(connection: Connection, asked: set[str]) -> None:
+    """Makes the selectors that jobs ask for and that have no slot the open alerts about slots."""
+    without = asked - set(read_facts(connection).sharding.selectors)
+    found: Found = {(AlertKind.SELECTOR_WITHOUT_SLOT, selector): (_without_slot(selector), {}) for selector in without}
+    replace_alerts(connection, [AlertKind.SELECTOR_WITHOUT_SLOT], found)
 
 
 def write_sharding(connection: Connection, sharding: Sharding, version: int) -> None:
@@ -93,6 +93,11 @@ def write_sharding(connection: Connection, sharding: Sharding, version: int) -> 
     write_fact(connection, SHARD_COUNT, sharding.count)
     write_fact(connection, SELECTORS, list(sharding.selectors))
     write_fact(connection, SHARDING_VERSION, version)
+
+
+def _without_slot(selector: str) -> str:
+    asked = in_words(selector)
+    return f"all {SLOTS} selector slots of the cell are taken: no task of a job that asks for {asked} can run"
 
 
 def _merge(connection: Connection, count: int) -> None:

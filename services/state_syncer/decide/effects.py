@@ -11,6 +11,8 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from penstock.config.model import ChangeKind
+from penstock.model.alert_rules import limit_of
+from penstock.model.alerts import AlertKind
 from penstock.model.jobs import JobState
 from penstock.tasks.rollout import Rejected
 from services.state_syncer.decide.decisions import (
@@ -35,7 +37,7 @@ from services.state_syncer.decide.progress import Plan
 from services.state_syncer.decide.view import JobRow, JobView, SyncRecord
 from services.state_syncer.decide.waves import Rollout
 
-QUARANTINE_AFTER_FAILURES = 5
+QUARANTINE_AFTER_FAILURES = int(limit_of(AlertKind.QUARANTINED))
 FIRST_BACKOFF_SECONDS = 30.0
 LONGEST_BACKOFF_SECONDS = 3600.0
 

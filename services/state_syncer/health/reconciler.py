@@ -13,6 +13,7 @@ from sqlalchemy import Connection, Engine, text
 
 from penstock.config.model import Slo
 from penstock.control.period import Period
+from penstock.model.alert_rules import limit_of
 from penstock.model.alerts import AlertKind
 from penstock.model.health import AGAIN, Verdict
 from penstock.store import leases
@@ -23,7 +24,7 @@ from penstock.store.running import STATE_SYNCER
 from services.state_syncer.health.decide import crash_alerts, lag_alerts
 
 _LOOK_SECONDS = 15.0
-LAGGED_MINUTES = 3
+LAGGED_MINUTES = int(limit_of(AlertKind.JOB_LAGGING))
 """A job is reported as lagging after so many whole minutes over its SLO."""
 MOST_JUDGED = 1_000
 """Jobs in one look, by name. When more crash or lag, or have an open alert, the next looks judge the others."""

@@ -11,7 +11,8 @@ from collections.abc import Callable, Sequence
 from sqlalchemy import Connection, Engine, text
 
 from penstock.control.period import Period
-from penstock.model.alerts import INPUT_ALERTS, MALFORMED_WINDOW_SECONDS, AlertKind
+from penstock.model.alert_rules import MALFORMED_WINDOW_SECONDS
+from penstock.model.alerts import INPUT_ALERTS, AlertKind
 from penstock.store import leases
 from penstock.store.alerts import raised_within, replace_alerts
 from penstock.store.engine import snapshot

@@ -10,7 +10,7 @@ from sqlalchemy import Connection, Row, text
 from penstock.config.model import ChangeKind
 from penstock.model.alerts import AlertKind
 from penstock.model.jobs import JobState
-from penstock.store.alerts import clear_alerts
+from penstock.store.alerts import clear_alerts, raise_alerts
 from penstock.store.json import as_json
 from services.state_syncer.decide.view import SyncRecord
 
@@ -34,19 +34,7 @@ _WRITE_SYNCED_RANKS = text(
 )
 _COUNT_STATES = text("SELECT state, count(*) FROM sync_state GROUP BY state")
 
-_RAISE_QUARANTINED = text(
-    """
-    INSERT INTO alerts AS held (kind, subject, message, details)
-    SELECT CAST(:kind AS text), new.job, 'the job is quarantined: ' || new.detail,
-        json_build_object('revision', new.revision, 'fields', new.changed_fields, 'failures', new.failures,
-            'last_good_revision', r.revision, 'last_good_generation', r.generation)
-    FROM json_to_recordset(CAST(:rows AS json)) AS new(
-        job text, detail text, revision bigint, changed_fields text[], failures int)
-    LEFT JOIN running r ON r.job = new.job
-    ON CONFLICT (kind, subject) WHERE cleared_at IS NULL DO UPDATE SET
-        message = excluded.message, details = excluded.details, times = held.times + 1, last_at = now()
-    """
-)
+_RUNNING = text("SELECT job, revision, generation FROM running WHERE job = ANY(:jobs)")
 
 _COLUMNS = "job, state, detail, revision, change_kind, changed_fields, failures, next_attempt_at"
 _NEW = """json_to_recordset(CAST(:rows AS json)) AS new(
@@ -132,15 +120,34 @@ def write_sync_states(connection: Connection, writes: Sequence[SyncWrite]) -> No
 
 def alert_of_quarantines(connection: Connection, writes: Sequence[SyncWrite]) -> None:
     """One alert of kind `quarantined` a job: raising it again only counts, and it is cleared when attempts go well."""
-    raised = [_row(write) for write in writes if write.new.state is JobState.QUARANTINED]
-    if raised:
-        connection.execute(_RAISE_QUARANTINED, {"kind": AlertKind.QUARANTINED.value, "rows": as_json(raised)})
+    new = {write.job: write.new for write in writes if write.new.state is JobState.QUARANTINED}
+    rows = connection.execute(_RUNNING, {"jobs": list(new)}) if new else ()
+    good = {row.job: (row.revision, row.generation) for row in rows}
+    raise_alerts(
+        connection,
+        {
+            (AlertKind.QUARANTINED, job): (f"the job is quarantined: {each.detail}", _details(each, good.get(job)))
+            for job, each in new.items()
+        },
+    )
     clear_alerts(connection, AlertKind.QUARANTINED, [write.job for write in writes if has_recovered(write)])
 
 
 def has_recovered(write: SyncWrite) -> bool:
     """Whether attempts on the job no longer fail, and might have before."""
     return write.new.failures == 0 and write.seen is not None and write.seen.state is not JobState.SYNCED
+
+
+def _details(new: SyncRecord, good: tuple[int, int] | None) -> dict[str, Any]:
+    """`good`: the running revision and generation; None: nothing runs."""
+    revision, generation = good or (None, None)
+    return {
+        "revision": new.revision,
+        "fields": new.fields,
+        "failures": new.failures,
+        "last_good_revision": revision,
+        "last_good_generation": generation,
+    }
 
 
 def _row(write: SyncWrite) -> dict[str, Any]:

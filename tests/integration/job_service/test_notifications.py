@@ -20,7 +20,7 @@ from penstock.store.engine import transaction
 from penstock.wire.alerts import SilenceWrite
 from penstock.wire.job_client import JobClient
 from services.job_service.notify.loop import LOOP, Notifications
-from services.job_service.notify.messages import FAILING_ATTEMPTS, Request
+from services.job_service.notify.messages import FAILING_ATTEMPTS, Links, Request
 from services.job_service.notify.sender import Sender
 from services.job_service.notify.targets import Shape, Target
 from services.job_service.store.notifications import MOST_MESSAGES, After, record_due
@@ -56,7 +56,7 @@ class World:
         self.epoch = elect(self.engine, f"leader-{self.leaders}", loop=LOOP)
         sender = Sender().send if send is None else send
         self.loop = Notifications(
-            self.engine, self.clock, self.targets, sender, gather_seconds=self.gather_seconds, console_url=""
+            self.engine, self.clock, self.targets, sender, gather_seconds=self.gather_seconds, links=Links()
         )
 
     def round(self) -> None:
@@ -141,7 +141,11 @@ def test_a_target_that_fails_gets_the_same_message_later_and_hinders_no_other(
         world.round()
         world.round()
         assert (len(hook.received), len(chat.received)) == (1, 1)
-        assert chat.received[0].json["text"].endswith("task_crashing a: a is ill")
+        assert (
+            chat.received[0]
+            .json["text"]
+            .endswith("task_crashing a: a is ill (what to do: services/ALERTS.md#task_crashing)")
+        )
         world.end("a")
         for _ in range(FAILING_ATTEMPTS - 1):
             world.next_attempt()

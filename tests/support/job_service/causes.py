@@ -10,7 +10,7 @@ from penstock.model.health import JobFacts, Moment, TaskFacts, verdict
 from penstock.model.jobs import JobState
 from penstock.tasks.lag import MEASURED
 from penstock.wire.jobs import ExplainedLeafView, HistoryEntry
-from penstock.wire.overview import AlertView
+from penstock.wire.overview import AlertRow
 from services.job_service.causes.facts import Crashes, Facts
 from services.job_service.store.overview import ReportedTask
 
@@ -95,10 +95,10 @@ def change(old: Any, new: Any, seconds_ago: float = 600.0, layer: str = "oncall"
     return HistoryEntry(**(row | changes))
 
 
-def alert(kind: str, subject: str = "etl", **details: Any) -> AlertView:
+def alert(kind: str, subject: str = "etl", **details: Any) -> AlertRow:
     """An open alert."""
     times = {"raised_at": ago(60), "last_at": ago(1), "cleared_at": None}
-    return AlertView(id=1, kind=kind, subject=subject, message=f"{kind} {subject}", details=details, times=1, **times)
+    return AlertRow(id=1, kind=kind, subject=subject, message=f"{kind} {subject}", details=details, times=1, **times)
 
 
 def facts(tasks: Sequence[ReportedTask] = (), *, job: Mapping[str, Any] | None = None, **known: Any) -> Facts:

@@ -8,6 +8,7 @@ from typing import Any
 
 import orjson
 
+from penstock.model.alerts import AlertKind
 from penstock.store.running import UNASKED_STOP
 from penstock.tasks.loads import JobTasks, TaskLoad, with_avoided
 from penstock.tasks.ownership import Member, Owner
@@ -26,7 +27,7 @@ class MemoryShardStore(MemoryPort):
         with self._transaction() as store:
             store.check_epoch(LEASE, leader_epoch)
             regions = {member.region for member in store.members.values() if member.live}
-            store.give_slots(regions | _selectors_that_are_met(store))
+            _give_slots_to_jobs(store, regions)
             return _cell(store)
 
     def read(self, above: int) -> Cell:
@@ -71,7 +72,7 @@ class MemoryShardStore(MemoryPort):
     def give_slots_to_jobs(self, leader_epoch: int) -> None:
         with self._transaction() as store:
             store.check_epoch(LEASE, leader_epoch)
-            store.give_slots(_selectors_that_are_met(store))
+            _give_slots_to_jobs(store, set())
 
     def save_heartbeats(self, heard_at: Mapping[str, datetime], leader_epoch: int) -> None:
         with self._transaction() as store:
@@ -119,6 +120,15 @@ class MemoryShardStore(MemoryPort):
 
 def _cell(store: MemoryStore) -> Cell:
     return Cell(store.facts, dict(store.members), dict(store.owners), _commit(store), _unasked(store))
+
+
+def _give_slots_to_jobs(store: MemoryStore, regions: set[str]) -> None:
+    asked = _selectors_that_are_met(store)
+    store.give_slots(regions | asked)
+    kind = AlertKind.SELECTOR_WITHOUT_SLOT
+    without = {(kind.value, each) for each in asked - set(store.facts.sharding.selectors)}
+    others = {key: alert for key, alert in store.alerts.items() if key[0] != kind or key in without}
+    store.alerts = {key: AlertEntry("no slot", {}) for key in without} | others
 
 
 def _selectors_that_are_met(store: MemoryStore) -> set[str]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from penstock.config.model import JobConfig
-from penstock.model.alerts import MALFORMED_WINDOW_SECONDS, AlertKind
+from penstock.model.alert_rules import MALFORMED_WINDOW_SECONDS
+from penstock.model.alerts import AlertKind
 from penstock.tasks.dead_letters import dead_letter_topic
 
 

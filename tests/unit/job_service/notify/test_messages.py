@@ -12,7 +12,16 @@ import pytest
 from pydantic import SecretStr, ValidationError
 
 from penstock.model.alerts import AlertKind
-from services.job_service.notify.messages import DELIVERY, SIGNATURE, Event, Message, Request, request_of, wait_seconds
+from services.job_service.notify.messages import (
+    DELIVERY,
+    SIGNATURE,
+    Event,
+    Links,
+    Message,
+    Request,
+    request_of,
+    wait_seconds,
+)
 from services.job_service.notify.targets import Shape, Target
 from services.job_service.settings import JobServiceSettings
 
@@ -22,9 +31,9 @@ ENDED = Message(6, Event.RESOLVED, AlertKind.LOOP_STALLED, "state_syncer", "no r
 SECRET = "a secret of the tests"
 
 
-def request(shape: Shape, *messages: Message, console_url: str = "", **target: Any) -> Request:
+def request(shape: Shape, *messages: Message, console_url: str = "", runbook_url: str = "", **target: Any) -> Request:
     made = Target(name="pager", shape=shape, url=SecretStr("https://hook.example/x/"), **target)
-    return request_of(made, messages, delivery="cell-3", console_url=console_url, now=AT)
+    return request_of(made, messages, delivery="cell-3", links=Links(console_url, runbook_url), now=AT)
 
 
 def test_alertmanager_gets_the_same_labels_when_an_alert_opens_and_when_it_ends() -> None:
@@ -32,11 +41,12 @@ def test_alertmanager_gets_the_same_labels_when_an_alert_opens_and_when_it_ends(
     made = request(Shape.ALERTMANAGER, OPENED, ENDED, console_url="https://console/")
     assert made.url == "https://hook.example/x/api/v2/alerts"
     opened, ended = json.loads(made.body)
-    assert opened["labels"] == {"alertname": "task_crashing", "subject": "etl", "service": "penstock"}
+    labels = {"alertname": "task_crashing", "subject": "etl", "service": "penstock", "severity": "page"}
+    assert opened["labels"] == labels
     assert (opened["startsAt"], opened["endsAt"]) == ("2026-01-01T12:00:00+00:00", "2027-01-01T12:00:00+00:00")
     assert opened["generatorURL"] == "https://console/jobs/etl"
     assert opened["annotations"]["summary"] == OPENED.message
-    assert "task_crashing" in opened["annotations"]["runbook"]
+    assert opened["annotations"]["runbook"] == "services/ALERTS.md#task_crashing"
     assert (ended["endsAt"], ended["generatorURL"]) == ("2026-01-01T12:05:00+00:00", "https://console/alerts")
     reopened = OPENED._replace(event=Event.RESOLVED, cleared_at=AT)
     assert json.loads(request(Shape.ALERTMANAGER, reopened).body)[0]["labels"] == opened["labels"]
@@ -46,7 +56,7 @@ def test_slack_gets_one_text_in_which_nothing_of_others_is_markup() -> None:
     text = json.loads(request(Shape.SLACK, OPENED, ENDED).body)["text"]
     assert text.splitlines() == [
         "*Penstock: 1 opened, 1 resolved*",
-        ":red_circle: task_crashing etl: task 0: &lt;b&gt; &amp; c",
+        ":red_circle: task_crashing etl: task 0: &lt;b&gt; &amp; c (what to do: services/ALERTS.md#task_crashing)",
         ":white_check_mark: resolved loop_stalled state_syncer: no round",
     ]
     linked = json.loads(request(Shape.SLACK, OPENED, console_url="https://console").body)["text"]
@@ -58,9 +68,22 @@ def test_slack_gets_one_text_in_which_nothing_of_others_is_markup() -> None:
 def test_plain_json_has_each_alert_with_its_number() -> None:
     found = json.loads(request(Shape.JSON, OPENED, console_url="https://console").body)
     assert (found["version"], found["delivery"]) == (1, "cell-3")
-    assert found["alerts"][0] == OPENED.as_json() | {"url": "https://console/jobs/etl"}
+    assert found["alerts"][0] == OPENED.as_json() | {
+        "url": "https://console/jobs/etl",
+        "severity": "page",
+        "runbook": "services/ALERTS.md#task_crashing",
+    }
     assert Message.of_json(ENDED.as_json()) == ENDED
     assert Message.of_json(OPENED.as_json()) == OPENED
+
+
+@pytest.mark.parametrize("base", ["https://git.example/penstock", "https://git.example/penstock/"])
+def test_with_a_base_address_each_shape_links_to_the_row_of_the_kind(base: str) -> None:
+    url = "https://git.example/penstock/services/ALERTS.md#task_crashing"
+    shown = {shape: json.loads(request(shape, OPENED, runbook_url=base).body) for shape in Shape}
+    assert shown[Shape.ALERTMANAGER][0]["annotations"]["runbook"] == url
+    assert shown[Shape.SLACK]["text"].endswith(f"(<{url}|what to do>)")
+    assert shown[Shape.JSON]["alerts"][0]["runbook"] == url
 
 
 def test_a_signature_can_be_checked_by_who_has_the_secret() -> None:
