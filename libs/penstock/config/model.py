@@ -114,6 +114,10 @@ class KafkaOutput(DeclaredModel):
     )
     """Of protobuf: the base64 of a descriptor set (`penstock descriptor`)."""
     protobuf: ProtobufOutput = Field(default_factory=ProtobufOutput, exclude_if=is_default)
+    headers: Identifier | None = Field(None, exclude_if=_is_unset, **declare(RESTART, DECLARED_BY_USER))
+    """Column with the headers of the record, which is then no part of its value: ARRAY<STRUCT<key: STRING, value:
+    BINARY>>, as metadata_columns of an input gives them, or MAP<STRING, BINARY>; values may be STRING, too. Null: the
+    record has none."""
     schema_registry: bool = Field(False, exclude_if=operator.not_, **declare(RESTART, DECLARED_BY_USER))
     """Of avro and protobuf: the schema is registered for the subject `<topic>-value` in the cell's schema registry
     (PENSTOCK_SCHEMA_REGISTRY_URL) when a task starts, and each record begins with a zero byte and its id (4 bytes), of

@@ -306,10 +306,14 @@ def _complete_needs_one_task(config: JobConfig) -> Iterator[Problem]:
         yield Problem("task_count", "complete_needs_one_task", detail)
 
 
-def _output_registry(config: JobConfig) -> Iterator[Problem]:
+def _kafka_output(config: JobConfig) -> Iterator[Problem]:
     output = config.output
-    if isinstance(output, KafkaOutput):
-        yield from _schema_registry("output.schema_registry", output.schema_registry, output.value_format)
+    if not isinstance(output, KafkaOutput):
+        return
+    yield from _schema_registry("output.schema_registry", output.schema_registry, output.value_format)
+    if output.headers is not None and output.headers.lower() in map(str.lower, output.key_columns):
+        detail = f"output.headers names {output.headers}, which is in key_columns: headers are no part of the key"
+        yield Problem("output.headers", "headers_are_no_key", detail)
 
 
 def _topic_lengths(config: JobConfig) -> Iterator[Problem]:
@@ -372,7 +376,7 @@ RULES: tuple[Rule, ...] = (
     _complete_needs_one_task,
     of_each_output(_own_loop),
     of_each_output(_topic_lengths),
-    of_each_output(_output_registry),
+    of_each_output(_kafka_output),
     *SIDE_RULES,
     _spark_settings,
     query_problems,

@@ -57,7 +57,7 @@ def test_defaults_of_other_outputs_are_not_listed() -> None:
     fields = {field for field in EXPLAINED if field.startswith("output.")}
     own = (
         "type", "topic", "cluster", "key_groups", "key_columns", "value_format", "value_schema", "protobuf.message",
-        "schema_registry", "delivery", "allow_loop",
+        "headers", "schema_registry", "delivery", "allow_loop",
     )  # fmt: skip
     assert fields == {f"output.{name}" for name in own}
 

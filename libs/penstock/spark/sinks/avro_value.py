@@ -12,7 +12,6 @@ from typing import Any
 
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
 from pyspark.sql.classic.column import Column as JvmColumn
 
 from penstock.config.model import KafkaOutput
@@ -20,6 +19,7 @@ from penstock.control.errors import BrokenTask
 from penstock.kafka.access import Brokers
 from penstock.kafka.registry import Schema
 from penstock.spark.columns import java_of
+from penstock.spark.sinks.context import row_of
 from penstock.spark.sinks.registered import SchemaFile, registered_id
 
 
@@ -35,7 +35,7 @@ def avro_value(frame: DataFrame, output: KafkaOutput, brokers: Brokers, *, regis
     kind = session._jsparkSession.parseDataType(frame.schema.json())
     schema = _schema(jvm, kind, output.topic)
     number = registered_id(output, SchemaFile(output.topic, Schema(schema)), brokers, registers=registers)
-    row = java_of(F.struct("*"))
+    row = java_of(row_of(frame))
     return JvmColumn(jvm.io.penstock.sources.AvroEncoder(kind, schema, number).encoded(row))
 
 

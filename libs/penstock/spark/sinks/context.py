@@ -38,6 +38,11 @@ def column(name: str) -> Column:
     return F.col(quoted(name))
 
 
+def row_of(frame: DataFrame) -> Column:
+    """The columns of a frame as one struct, also in a frame that has more of them."""
+    return F.struct(*map(column, frame.columns))
+
+
 def query_id_of(frame: DataFrame) -> str:
     """The id in the checkpoint's metadata of the query that a foreachBatch frame belongs to.
 

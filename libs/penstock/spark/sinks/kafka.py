@@ -5,6 +5,7 @@ value      the row as a JSON object, nulls kept, as an Avro record (`avro_value.
            (`protobuf_value.py`)
 key        of one string column its text as it is (what other producers write); of any other key columns a JSON
            object; none without key columns
+headers    those of one column, which is then no part of the value (`headers.py`)
 partition  `pmod(hash(key columns), key_groups)` by Spark's hash, when both are configured. A job that reads the
            topic with `key_function: spark` must read the key columns with the same types: an int and a long of
            the same value have different hashes
@@ -30,7 +31,8 @@ from penstock.kafka.access import Brokers, kafka_at
 from penstock.spark.delivery import CheckedProducer
 from penstock.spark.producers import ended, marks_topic, writer_options
 from penstock.spark.sinks.avro_value import avro_value
-from penstock.spark.sinks.context import column, json_text, query_id_of, require_columns
+from penstock.spark.sinks.context import column, json_text, query_id_of, require_columns, row_of
+from penstock.spark.sinks.headers import headers_of, require_headers, without_headers
 from penstock.spark.sinks.protobuf_value import keys_as_read, protobuf_value
 from penstock.spark.topics import DENIED, admin, described
 from penstock.tasks.spec import TaskSpec
@@ -78,7 +80,7 @@ class _Prepared(NamedTuple):
 
 
 def _prepared(frame: DataFrame, spec: TaskSpec, output: KafkaOutput, bootstrap: Brokers, side: str | None) -> _Prepared:
-    require_columns(frame, output.key_columns, "output.key_columns")
+    _require_columns(frame, output)
     ensure_topic(bootstrap, output.topic, output.key_groups, has_markers=output.delivery != "at_least_once")
     value = value_of(frame, output, bootstrap, registers=True)
     options = {**kafka_at(bootstrap).spark_options(), "topic": output.topic}
@@ -115,22 +117,25 @@ def value_of(frame: DataFrame, output: KafkaOutput, brokers: Brokers, *, registe
     BrokenTask when a column does not fit the format, the registry takes no such schema, or the cell has no registry;
     Unavailable when the registry gives no answer.
     """
+    valued = without_headers(frame, output)
     if output.value_format == "avro":
-        return avro_value(frame, output, brokers, registers=registers)
+        return avro_value(valued, output, brokers, registers=registers)
     if output.value_format == "protobuf":
-        return protobuf_value(frame, output, brokers, registers=registers)
+        return protobuf_value(valued, output, brokers, registers=registers)
     return None
 
 
 def records(frame: DataFrame, output: KafkaOutput, value: Column | None = None) -> DataFrame:
-    """The columns `value`, `key` and `partition` of Spark's Kafka sink, the latter two when configured.
+    """The columns `value`, `key`, `headers` and `partition` of Spark's Kafka sink, all but the first when configured.
 
     `value`: that of a record; the row as JSON if it is None.
     """
     keys = _keys(frame, output)
-    columns = [(json_text(F.struct("*")) if value is None else value).alias("value")]
+    columns = [(json_text(row_of(without_headers(frame, output))) if value is None else value).alias("value")]
     if keys:
         columns.append(_key(frame, output.key_columns, keys).alias("key"))
+    if output.headers is not None:
+        columns.append(headers_of(frame, output.headers).alias("headers"))
     if keys and output.key_groups is not None:
         columns.append(F.pmod(F.hash(*keys), F.lit(output.key_groups)).alias("partition"))
     return frame.select(*columns)
@@ -156,7 +161,7 @@ def ensure_topic(
 
 def check(frame: DataFrame, output: KafkaOutput, bootstrap: Brokers) -> None:
     """Checks what `writer` does, and creates nothing. Raises as it does."""
-    require_columns(frame, output.key_columns, "output.key_columns")
+    _require_columns(frame, output)
     records(frame, output, value_of(frame, output, bootstrap, registers=False))
     _is_there(bootstrap, output.topic, output.key_groups, has_markers=output.delivery != "at_least_once")
 
@@ -206,9 +211,15 @@ def is_marked(bootstrap: Brokers, topic: str) -> bool:
     return marks is not None and not described(bootstrap, [marks])[marks].is_missing
 
 
+def _require_columns(frame: DataFrame, output: KafkaOutput) -> None:
+    require_columns(frame, output.key_columns, "output.key_columns")
+    if output.headers is not None:
+        require_headers(frame, output.headers)
+
+
 def _keys(frame: DataFrame, output: KafkaOutput) -> list[Column]:
     if output.key_columns and output.value_format == "protobuf":
-        return keys_as_read(frame, output)
+        return keys_as_read(without_headers(frame, output), output)
     return [column(name) for name in output.key_columns]
 
 

@@ -14,7 +14,6 @@ from google.protobuf.descriptor_pb2 import FileDescriptorProto
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import IllegalArgumentException
 from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
 from pyspark.sql.classic.column import Column as JvmColumn
 
 from penstock.config.descriptor_set import files_for, files_of
@@ -23,7 +22,7 @@ from penstock.control.errors import BrokenTask
 from penstock.kafka.access import Brokers
 from penstock.kafka.registry import Schema
 from penstock.spark.columns import java_of
-from penstock.spark.sinks.context import column
+from penstock.spark.sinks.context import column, row_of
 from penstock.spark.sinks.registered import SchemaFile, registered_id
 
 # What every registry has, as Confluent's clients know it.
@@ -40,7 +39,7 @@ def protobuf_value(frame: DataFrame, output: KafkaOutput, brokers: Brokers, *, r
     _encoder(frame, output, None)
     *others, own = schema_files(str(output.value_schema), str(output.protobuf.message))
     number = registered_id(output, own, brokers, others, registers=registers)
-    return JvmColumn(_encoder(frame, output, number).encoded(java_of(F.struct("*"))))
+    return JvmColumn(_encoder(frame, output, number).encoded(java_of(row_of(frame))))
 
 
 def keys_as_read(frame: DataFrame, output: KafkaOutput) -> list[Column]:
