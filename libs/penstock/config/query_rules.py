@@ -148,15 +148,16 @@ def _remedy(step: StatefulStep, inputs: Mapping[str, Input | Stream], types: Map
     if not by:
         return "No key can bring them together: set task_count to 1"
     columns = ", ".join(by)
-    if any(isinstance(source, Stream) for source in inputs.values()):
+    topics = {name: source for name, source in inputs.items() if isinstance(source, Input)}
+    if len(topics) < len(inputs):
         return (
             f"Create a job whose streams, each of these, have key_columns [{columns}] or fewer of them; or set "
             "task_count to 1"
         )
-    key_groups = max(source.key_groups for source in inputs.values())
-    declared = "; ".join(_declaration(name, own) for name, own in _undeclared(by, inputs, types))
+    key_groups = max(source.key_groups for source in topics.values())
+    declared = "; ".join(_declaration(name, own) for name, own in _undeclared(by, topics, types))
     shuffled = " and ".join(
-        f"inputs.{name}.key_function to spark and inputs.{name}.key_columns to [{columns}]" for name in inputs
+        f"inputs.{name}.key_function to spark and inputs.{name}.key_columns to [{columns}]" for name in topics
     )
     return (
         f"{declared + '. Else put' if declared else 'Put'} a shuffle job before this one that selects the rows of each "
