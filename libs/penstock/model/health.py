@@ -312,7 +312,7 @@ def _why_not_yet(task: TaskFacts) -> str:
         return f"crashed, and will start again: {task.error or 'unknown'}"
     why = "has not finished a batch since its start" if task.state == TaskState.RUNNING else f"is {task.state}"
     if task.state == TaskState.STARTING:
-        why = f"{why}: {_HOST_FIRST}"
+        why = f"{why}: its Spark host begins the query and loads its state"
     return f"{why}; it crashed before: {task.error or 'unknown'}" if task.crashes else why
 
 

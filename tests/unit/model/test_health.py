@@ -117,7 +117,7 @@ OF_ONE_TASK = [
     ({"reported_at": ago(13), "alive_at": ago(14)}, Health.UNKNOWN, f"task 0: {SILENT_SINCE}"),
     ({"reported_at": ago(30), "alive_at": ago(2)}, Health.UNKNOWN, "task 0: reports of its container c do not arrive"),
     ({"failed_over": True}, Health.UNKNOWN, f"task 0: {FAILED_OVER}"),
-    ({"state": "starting"}, Health.STARTING, "task 0: is starting: a Spark host may have to start there first"),
+    ({"state": "starting"}, Health.STARTING, "task 0: is starting: its Spark host begins the query and loads"),
 ]
 
 
