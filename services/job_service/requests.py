@@ -263,13 +263,30 @@ async def _call(
 CallOf = Annotated[Call, Depends(_call)]
 
 
-async def _precondition(if_match: Annotated[str | None, Header(pattern=_VERSION)] = None) -> Precondition:
+_QUOTED = (
+    'The version of the layer that was read, with the double quotes of the ETag: `If-Match: "3"`, in a shell '
+    '`curl -H \'If-Match: "3"\'`; `"0"` for a layer that was never written'
+)
+
+
+async def _precondition(
+    if_match: Annotated[str | None, Header(pattern=_VERSION, description=f"{_QUOTED}.", examples=['"3"'])] = None,
+) -> Precondition:
     return Precondition(if_match=_version(if_match))
 
 
 async def _job_precondition(
-    if_match: Annotated[str | None, Header(pattern=_VERSION_OR_ANY)] = None,
-    if_none_match: Annotated[str | None, Header(pattern=r"^\*$")] = None,
+    if_match: Annotated[
+        str | None,
+        Header(
+            pattern=_VERSION_OR_ANY,
+            description=f"{_QUOTED}. `*`: whatever version there is. The layer is `base`.",
+            examples=['"3"'],
+        ),
+    ] = None,
+    if_none_match: Annotated[
+        str | None, Header(pattern=r"^\*$", description="`*`: only create the job; refused when there is one.")
+    ] = None,
 ) -> Precondition:
     return Precondition(
         if_match=None if if_match == "*" else _version(if_match),

@@ -7,7 +7,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from penstock.config.model import DesiredState
-from penstock.model.health import Heard, Moment, heard, host_is_silent, runs_well
+from penstock.model.health import Heard, Moment, heard, host_is_silent, is_lost, runs_well
 from penstock.model.jobs import JobState
 from penstock.model.reports import TaskState
 from penstock.tasks.host_task import COPY_STATE
@@ -197,7 +197,7 @@ def _shown_now(report: ReportedTask, moment: Moment) -> dict[str, Any]:
     is over."""
     match heard(report, moment):
         case Heard.LOST:
-            return {"state": LOST, "error": f"its container {report.container} is lost: it no longer reports"}
+            return {"state": LOST, "error": is_lost(report.container, report)}
         case Heard.UNKNOWN:
             return {"state": UNKNOWN, "error": f"reports of its container {report.container} do not arrive"}
     progress = report.progress or {}

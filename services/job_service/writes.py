@@ -236,7 +236,10 @@ def _check_precondition(write: Write, job: StoredJob) -> None:
     if wanted.if_match is None:
         if write.action in NEED_IF_MATCH and not wanted.any_version:
             raise PreconditionRequired(
-                "send the version of the layer that you have read as If-Match", field="If-Match", rule="required"
+                "send the version of the layer that you have read as If-Match, in its double quotes, such as "
+                f'If-Match: "{current}"',
+                field="If-Match",
+                rule="required",
             )
     elif wanted.if_match != current:
         raise VersionConflict(_moved_on(write.layer, job, wanted.if_match), current_version=current)

@@ -59,6 +59,7 @@ def test_rows_go_into_a_topic_and_come_out(
     topic = f"cli-{uuid.uuid4().hex[:8]}"
     assert "there is no topic" in lone_shell("topics", "produce", topic).refusal()
     lone_shell("topics", "create", topic, "--partitions", "4").ok()
+    assert f"; do you mean {topic}" in lone_shell("topics", "consume", f"{topic}s", "--count", "1").refusal()
     file = tmp_path / "rows.jsonl"
     file.write_text('{"k": "a", "n": 1}\n\n{"k": "b", "n": 2}\n')
     assert lone_shell("topics", "produce", topic, str(file), "--key", "k").ok() == f"sent 2 records to {topic}\n"

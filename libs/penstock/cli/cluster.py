@@ -68,10 +68,7 @@ def fields(
         _say_fields(answer)
         return say("layers: `*` is every layer, `!scaler` all but scaler")
     table(("section", "default", "change kind", "what it is"), sections(answer))
-    return say(
-        f"{len(answer)} fields: `penstock fields inputs` shows those of a section, `penstock fields task_count` one, "
-        "`penstock fields --all` all"
-    )
+    return say(f"{len(answer)} fields: `penstock fields inputs` shows those of a section, `penstock fields --all` all")
 
 
 def sections(found: Sequence[FieldView]) -> list[tuple[str, str, str, str]]:

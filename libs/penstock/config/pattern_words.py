@@ -25,6 +25,9 @@ _WORDS = {
     r"^\d{1,9} (second|minute|hour|day)s?$": "a number and seconds, minutes, hours or days, such as 10 minutes",
     r"^(earliest|latest|\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d{1,3})?)?(Z|[+-]\d\d:\d\d))$": "earliest, latest, or a "
     "time with its offset from UTC, such as 2026-01-31T08:00:00Z",
+    # Of the header If-Match.
+    r'^"(0|[1-9][0-9]{0,17})"$': 'a version in double quotes, such as "3"',
+    r'^(\*|"(0|[1-9][0-9]{0,17})")$': 'a version in double quotes, such as "3", or *',
     r"^(/[^/]+)+$": "the names of fields with a slash before each, such as /order/at",
     r"^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*$": "the full name of a message, such as shop.v1.Order",
 }

@@ -19,6 +19,7 @@ from penstock.config.problems import Problem
 from penstock.config.sql import SQL_FIELD, argument_names, parse_query, sql_problem
 from penstock.config.sql_names import name_problems
 from penstock.config.stream import Stream
+from penstock.control.texts import likely
 
 _WINDOWS = ("window", "session_window")
 """The columns that Spark makes of `window(...)` and `session_window(...)`."""
@@ -38,7 +39,8 @@ def query_problems(config: JobConfig) -> Iterator[Problem]:
     facts = _facts(config.query.sql, config)
     yield from facts.problems
     for name in sorted(facts.arguments - config.args.keys()):
-        yield Problem(f"args.{name}", "unknown_argument", f"{SQL_FIELD} has :{name}, but args has no {name}")
+        told = f"{SQL_FIELD} has :{name}, but args has no {name}; {likely(name, config.args)}"
+        yield Problem(f"args.{name}", "unknown_argument", told)
 
 
 def _facts(sql: str, config: JobConfig) -> QueryFacts:

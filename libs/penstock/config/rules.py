@@ -30,6 +30,7 @@ from penstock.config.spark_settings import ALLOWED_VALUES, is_allowed
 from penstock.config.stream_rules import STREAM_RULES, streams_need_one_task
 from penstock.config.topic_rules import topic_problems
 from penstock.config.value_schema import SchemaError, column_names
+from penstock.control.texts import likely
 
 Rule = Callable[[JobConfig], Iterator[Problem]]
 _OWN_COLUMNS = "_penstock_"
@@ -119,7 +120,8 @@ def _table_paths(config: JobConfig) -> Iterator[Problem]:
         for argument in PLACEHOLDER.findall(table.path):
             if argument not in config.args:
                 field = f"tables.{name}.path"
-                yield Problem(field, "unknown_argument", f"{field} has ${{{argument}}}, but args has no {argument}")
+                told = f"{field} has ${{{argument}}}, but args has no {argument}; {likely(argument, config.args)}"
+                yield Problem(field, "unknown_argument", told)
 
 
 def _table_headers(config: JobConfig) -> Iterator[Problem]:
@@ -179,7 +181,7 @@ def _known_columns(field: str, source: Input) -> Iterator[Problem]:
         return
     for leaf, column in wanted:
         if column.lower() not in names:
-            detail = f"{field}.{leaf} names {column}, which is not a column of the input"
+            detail = f"{field}.{leaf} names {column}, which is not a column of the input; {likely(column, names)}"
             yield Problem(f"{field}.{leaf}", "unknown_column", detail)
 
 

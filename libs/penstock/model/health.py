@@ -175,6 +175,21 @@ def heard(container: Sighting, moment: Moment) -> Heard:
     return Heard.LOST if others_report else Heard.UNKNOWN
 
 
+def is_lost(name: str, container: Sighting) -> str:
+    """Why nothing is known of a task whose container is lost, and what it waits for. No time in it grows, so that the
+    reason stays the same from one look to the next."""
+    if container.failed_over:
+        return f"its container {name} is lost, and the one that takes over has not reported it yet: {_HOST_FIRST}"
+    heard_at = max(container.reported_at, container.alive_at or container.reported_at)
+    return (
+        f"its container {name} is lost: nothing was heard of it since {heard_at:%H:%M:%S} UTC. Another one takes over "
+        "once it has been silent for the fail-over time (60 s by default)"
+    )
+
+
+_HOST_FIRST = "a Spark host may have to start there first"
+
+
 def host_is_silent(silent_seconds: float) -> str:
     """Why nothing is known of a task whose container reports, but not its Spark host."""
     return f"its Spark host has said nothing for {silent_seconds:,.0f} s"
@@ -255,14 +270,15 @@ def _expected(job: JobFacts, tasks: Iterable[TaskFacts], moment: Moment) -> Mapp
 def _of_task(job: JobFacts, task: TaskFacts | None, moment: Moment) -> _TaskHealth:
     if task is None:
         if job.committed_at is not None and moment.now - job.committed_at < START:
-            return _TaskHealth(Health.STARTING, "waits for its start")
+            told = f"waits for its start: committed at {job.committed_at:%H:%M:%S} UTC, and no container reports it yet"
+            return _TaskHealth(Health.STARTING, told)
         return _TaskHealth(Health.UNKNOWN, "is reported by no container", (2, 0))
     if crashes_again(task, moment.now):
         why = f"crashes again and again: {task.error or task.crash_error or 'unknown'}"
         return _TaskHealth(Health.CRASHING, why, (task.crashes, len(task.crashed_at or ())))
     match heard(task, moment):
         case Heard.LOST:
-            return _TaskHealth(Health.UNKNOWN, f"its container {task.container} is lost", _silence(task, moment))
+            return _TaskHealth(Health.UNKNOWN, is_lost(task.container, task), _silence(task, moment))
         case Heard.UNKNOWN:
             why = f"reports of its container {task.container} do not arrive"
             return _TaskHealth(Health.UNKNOWN, why, _silence(task, moment))
@@ -297,6 +313,8 @@ def _why_not_yet(task: TaskFacts) -> str:
     if task.state == TaskState.CRASHED:
         return f"crashed, and will start again: {task.error or 'unknown'}"
     why = "has not finished a batch since its start" if task.state == TaskState.RUNNING else f"is {task.state}"
+    if task.state == TaskState.STARTING:
+        why = f"{why}: its Spark host begins the query and loads its state"
     return f"{why}; it crashed before: {task.error or 'unknown'}" if task.crashes else why
 
 

@@ -33,6 +33,7 @@ _OF_NO_CONTAINER = frozenset([CauseKind.BAD_CODE, CauseKind.MALFORMED_INPUT, Cau
 _MOSTLY, _SELDOM = 0.5, 0.25
 _ENOUGH = 4
 _NO_MORE = 1.2
+_MOST_TOLD = 5
 _PLANNED = frozenset(
     [JobState.PENDING, JobState.WAITING, JobState.RESCALING, JobState.RESTORING, JobState.ROLLING, JobState.DELETING]
 )
@@ -133,10 +134,7 @@ def causes_of_new_lives(facts: Facts) -> Iterator[Cause]:
         if began_at is None or not waiting:
             continue
         seconds = max(0.0, (facts.moment.now - began_at).total_seconds())
-        summary = (
-            f"the container {container.name} began anew {seconds:,.0f} s ago "
-            f"(it ended, was killed or lost its lease, or is new); its tasks start again"
-        )
+        summary = f"the container {container.name} {_how_it_began(facts, container, seconds)}"
         told = (
             f"task {numbers(waiting)} of the job, which {container.name} is to run, does not run well yet",
             f"{container.name} began at {began_at:%H:%M:%S} UTC, after the last change of the job was committed",
@@ -145,6 +143,16 @@ def causes_of_new_lives(facts: Facts) -> Iterator[Cause]:
             "wait: they start by themselves; if it comes again, the log of the container's process says why it ends"
         )
         yield Cause(CauseKind.BAD_CONTAINER, Certainty.CERTAIN, summary, told, advice)
+
+
+def _how_it_began(facts: Facts, container: ContainerEvidence, seconds: float) -> str:
+    """What is known of a new life: a task that the life before reported shows that there was one."""
+    if any(task.container == container.name and _is_of_former_life(task, container) for task in facts.tasks):
+        return (
+            f"began anew {seconds:,.0f} s ago: it had ended, was killed or lost its lease; the tasks that ran there "
+            "start again"
+        )
+    return f"began {seconds:,.0f} s ago; tasks that it is to run start there"
 
 
 def _began_lately(facts: Facts, container: ContainerEvidence) -> bool:
@@ -204,9 +212,13 @@ def _evidence(facts: Facts, container: ContainerEvidence, ill: list[int]) -> Ite
     name = container.name
     here = _told_by(facts, container)
     if not container.is_live:
-        yield Certainty.CERTAIN, f"{name} is lost: its shards go to other containers"
+        yield Certainty.CERTAIN, f"{name} is lost: {_where_to(facts, name, ill)}"
     elif _others_report(facts) and any(heard(task, facts.moment) is not Heard.PRESENT for task in here):
-        yield Certainty.CERTAIN, f"no report of {name} came since {here[0].reported_at:%H:%M:%S} UTC; others report"
+        told = f"no report of {name} came since {here[0].reported_at:%H:%M:%S} UTC; others report. "
+        yield (
+            Certainty.CERTAIN,
+            told + "Its shards go to others once it was silent for the fail-over time (60 s by default)",
+        )
     for alert in facts.alerts_of(*_CONTAINER_ALERTS):
         if alert.subject == name:
             yield Certainty.CERTAIN, f"alert {alert.kind}: {alert.message}"
@@ -220,6 +232,15 @@ def _evidence(facts: Facts, container: ContainerEvidence, ill: list[int]) -> Ite
         certainty = Certainty.POSSIBLE if ends and all(ends) else Certainty.CERTAIN
         yield certainty, f"{told}, and {facts.elsewhere.bad} of {facts.elsewhere.tasks} elsewhere"
     yield from _beside_own(facts, name, ill)
+
+
+def _where_to(facts: Facts, name: str, ill: list[int]) -> str:
+    """Where the tasks of a lost container go, as far as that is known already."""
+    owners = {index: owner for index in ill if (owner := facts.owners.get(index)) not in (None, name)}
+    if not owners:
+        return "its shards go to other containers"
+    told = "; ".join(f"task {index} to {owner}" for index, owner in sorted(owners.items())[:_MOST_TOLD])
+    return f"its shards have gone to other containers ({told}), where Spark hosts may have to start first"
 
 
 def _went_with_one_host(facts: Facts, container: ContainerEvidence) -> bool:

@@ -68,7 +68,8 @@ def test_tasks_of_a_silent_container_are_lost_while_others_report(
         " VALUES ('c0', 'i', 1, 1, now() - interval '12 seconds'), ('c1', 'i', 1, 1, now())",
     )
     (lost,) = client.tasks("etl").tasks
-    assert (lost.state, lost.error) == ("lost", "its container c0 is lost: it no longer reports")
+    assert lost.state == "lost"
+    assert (lost.error or "").startswith("its container c0 is lost: nothing was heard of it since ")
     assert lost.reported_at is not None
     assert (client.get_job("etl").health, client.get_job("etl").converged) == (Health.UNKNOWN, False)
     execute(service, "DELETE FROM reports WHERE container = 'c1'")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from threading import Barrier
@@ -108,6 +109,14 @@ def test_a_write_needs_if_match(service: RunningJobService, client: JobClient) -
     client.put_job("etl", CONFIG)
     response = _put(service, "etl/layers/oncall", {"config": {}})
     assert (response.status_code, response.json()["field"], response.json()["rule"]) == (428, "If-Match", "required")
+    assert response.json()["detail"].endswith('in its double quotes, such as If-Match: "0"')
+    bare = _put(service, "etl/layers/oncall", {"config": {}}, {"If-Match": "0"})
+    assert (bare.status_code, bare.json()["detail"]) == (
+        422,
+        'header.if-match: it must be a version in double quotes, such as "3"',
+    )
+    page = httpx.get(f"{service.url}/docs").text
+    assert html.escape("curl -H 'If-Match: \"3\"'") in page
     assert client.get_layer("etl", "oncall").version == 0
 
 

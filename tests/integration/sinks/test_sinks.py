@@ -100,7 +100,7 @@ class TestDelta:
         ("file", "error", "words"),
         [
             ("_delta_log/.00000000000000000000.json.tmp", Unavailable, "cannot be created now"),
-            ("part-0.parquet", BrokenTask, "is not a Delta table"),
+            ("part-0.parquet", BrokenTask, "table is no Delta table and has other files and folders: part-0.parquet"),
         ],
     )
     def test_a_folder_in_which_a_table_is_being_made_is_retryable_one_with_other_files_is_not(
@@ -111,6 +111,24 @@ class TestDelta:
         path.write_bytes(b"")
         with pytest.raises(error, match=words):
             writer(feed.frame(spark), sink_task(DeltaOutput(path=str(tmp_path / "table"))), NOWHERE)
+
+    def test_a_table_within_another_is_refused_in_plans_and_at_the_start(
+        self, spark: SparkSession, feed: Feed, tmp_path: Path
+    ) -> None:
+        """1. Below a table. 2. Around one. Both say which, by the field and the rule of a folder that is taken."""
+        there = tmp_path / "all" / "there"
+        writer(feed.frame(spark), sink_task(DeltaOutput(path=str(there))), NOWHERE)
+        for path, told in (
+            (there / "deep" / "below", f"{there}/deep/below is in the folder of the Delta table {there}, and"),
+            (tmp_path / "all", f"{tmp_path}/all is no Delta table and has other files and folders: there\\. A new"),
+        ):
+            spec = sink_task(DeltaOutput(path=str(path)))
+            with pytest.raises(BrokenTask, match=f"^output.path: {told}") as planned:
+                check(feed.frame(spark), spec.job, spec.config, NOWHERE)
+            with pytest.raises(BrokenTask, match=told) as started:
+                writer(feed.frame(spark), spec, NOWHERE)
+            assert planned.value.extra["rule"] == started.value.extra["rule"] == "folder_taken"
+        assert not (there / "deep").exists()
 
     @pytest.mark.long
     def test_fewer_columns_and_stricter_types_fit(self, spark: SparkSession, small: Feed, tmp_path: Path) -> None:

@@ -39,7 +39,8 @@ class Ended:
         assert self.code == 1, self
         told, *hint = self.err.splitlines()
         assert "Traceback" not in self.err
-        assert "`penstock " in told if not hint else hint[0].startswith("  try: penstock "), self
+        says_all = "`penstock " in told or "(field query." in told
+        assert says_all if not hint else hint[0].startswith("  try: penstock "), self
         assert len(hint) <= 1, self
         return told.strip()
 

@@ -46,6 +46,21 @@ from tests.tidy.source import REPOSITORY
         ),
         (InvalidConfig("x", field="inputs.My Input.topic"), "jobs apply etl a.json", "penstock fields inputs"),
         (InvalidConfig("x", field="args.?"), "jobs apply etl a.json", "penstock fields args"),
+        (
+            InvalidConfig("x", field="query.sql", rule="foreign_code"),
+            "jobs apply etl a.json",
+            "penstock packages pack --help",
+        ),
+        (
+            InvalidConfig("x", field="task_count", rule="stateful_needs_keys"),
+            "jobs apply etl a.json",
+            "penstock fields key_function",
+        ),
+        (
+            InvalidConfig("x", field="query.sql", rule="string_too_long"),
+            "jobs apply etl a.json",
+            "penstock fields query.sql",
+        ),
         (InvalidConfig("x", field="slq", rule="unknown_field"), "jobs apply etl a.json", "penstock fields"),
         (InvalidConfig("x", field="body.seconds"), "jobs profile etl", "penstock jobs profile --help"),
         (InvalidConfig("x", field="checkpoint"), "import etl /x", "penstock import --help"),
@@ -77,6 +92,11 @@ def test_each_error_has_a_next_command(error: Exception, typed: str, command: st
         assert (
             LazyCommand(row).make_context(row.path, words[len(row.path.split()) :]).command.name == row.path.split()[-1]
         )
+
+
+@pytest.mark.parametrize("rule", ["sql_syntax", "one_select", "unknown_relation", "unresolved_column"])
+def test_what_is_wrong_with_a_text_of_sql_is_in_no_table_of_fields(rule: str) -> None:
+    assert next_command(InvalidConfig("x", field="query.sql", rule=rule), ["plan", "etl", "base", "a.json"]) is None
 
 
 def test_a_fault_of_the_cli_shows_no_traceback_and_keeps_it_in_a_file(

@@ -286,3 +286,20 @@ def test_a_spark_setting_that_is_refused_names_where_the_others_are_listed() -> 
     assert "`penstock fields spark_settings`" in detail
     documented = next(row.documentation for row in FIELD_TABLE if row.path == "spark_settings.*")
     assert all(name in documented for name in ALLOWED_VALUES)
+
+
+@pytest.mark.parametrize(
+    ("config", "told"),
+    [
+        (flights(key_columns=["desst"]), "do you mean dest? There are: carrier, delay, dest, time"),
+        (
+            job({"query": {"sql": "SELECT * FROM flights WHERE delay > :limt"}, "args": {"limit": 3}}),
+            "args has no limt; do you mean limit? There are: limit",
+        ),
+        (job({"tables": {"planes": {"path": "file:/${day}"}}}), "args has no day; there are none"),
+    ],
+)
+def test_an_unknown_name_is_told_with_those_that_it_may_mean(config: dict[str, Any], told: str) -> None:
+    with pytest.raises(InvalidConfig) as refused:
+        check_merged(config)
+    assert told in refused.value.detail

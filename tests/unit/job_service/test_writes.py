@@ -217,6 +217,11 @@ def test_a_newer_rule_refuses_what_starts_or_changes_the_job(asked: Write, desir
     assert refused.value.rule == rule
 
 
+def test_an_unknown_layer_is_told_with_those_that_it_may_mean() -> None:
+    with pytest.raises(NotFound, match=r"no layer oncal; do you mean oncall\? There are: base, canary, oncall, scaler"):
+        decide(write(Action.PUT, "oncal", {}, if_match=0), job(), LAYERS, NOW)
+
+
 def test_a_conflict_carries_the_current_version() -> None:
     with pytest.raises(VersionConflict) as refused:
         decide(write(Action.PUT, config={}, if_match=3), job(ONCALL), LAYERS, NOW)

@@ -65,6 +65,14 @@ def crashed(*seconds_ago: float, revision: int = 7) -> dict[str, Any]:
 
 
 WAITING = {"state": "crashed", "batch_id": None, "backlog_records": None, "error": "ValueError: 3 is no delay"}
+FAILED_OVER = (
+    "its container c is lost, and the one that takes over has not reported it yet: a Spark host may have to start "
+    "there first"
+)
+SILENT_SINCE = (
+    f"its container c is lost: nothing was heard of it since {ago(13):%H:%M:%S} UTC. Another one takes over once it "
+    "has been silent for the fail-over time (60 s by default)"
+)
 OF_ONE_TASK = [
     ({}, Health.HEALTHY, ""),
     ({"state": "starting", "batch_id": None}, Health.STARTING, "task 0: is starting"),
@@ -106,9 +114,10 @@ OF_ONE_TASK = [
     ({"state": "held", "error": "its region is eu"}, Health.HELD, "task 0: its region is eu"),
     ({"held_back_by": "a/0/1", "held_back_seconds": 61.0}, Health.HELD, "task 0: waits for a/0/1, which writes"),
     ({"held_back_by": "a/0/1", "held_back_seconds": 2.0}, Health.HEALTHY, ""),
-    ({"reported_at": ago(13), "alive_at": ago(14)}, Health.UNKNOWN, "task 0: its container c is lost"),
+    ({"reported_at": ago(13), "alive_at": ago(14)}, Health.UNKNOWN, f"task 0: {SILENT_SINCE}"),
     ({"reported_at": ago(30), "alive_at": ago(2)}, Health.UNKNOWN, "task 0: reports of its container c do not arrive"),
-    ({"failed_over": True}, Health.UNKNOWN, "task 0: its container c is lost"),
+    ({"failed_over": True}, Health.UNKNOWN, f"task 0: {FAILED_OVER}"),
+    ({"state": "starting"}, Health.STARTING, "task 0: is starting: its Spark host begins the query and loads"),
 ]
 
 
@@ -129,7 +138,11 @@ OF_THE_JOB = [
     ({"state": JobState.PENDING, "wants_tasks": None}, Health.STARTING, "the State Syncer has not committed"),
     ({"state": JobState.FAILED, "wants_tasks": None, "detail": "no bus"}, Health.HELD, "no bus"),
     ({"task_count": 2}, Health.UNKNOWN, "task 1: is reported by no container"),
-    ({"task_count": 2, "committed_at": ago(20)}, Health.STARTING, "task 1: waits for its start"),
+    (
+        {"task_count": 2, "committed_at": ago(20)},
+        Health.STARTING,
+        f"task 1: waits for its start: committed at {ago(20):%H:%M:%S} UTC, and no container reports it yet",
+    ),
     ({"task_count": 0}, Health.UNKNOWN, "its running configuration has no task"),
 ]
 

@@ -20,6 +20,8 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait
 
 from penstock.config.model import DeltaOutput, JobConfig
 from penstock.control.errors import BrokenTask, Unavailable
+from penstock.control.texts import first_few
+from penstock.spark.files import Files, files_of
 from penstock.spark.sinks.context import query_id_of, require_columns, require_output_mode, require_writable
 from penstock.spark.sinks.delta_merge import DeltaMerge, require_key
 from penstock.spark.sinks.delta_writers import notes_of, require_free, take_table
@@ -32,6 +34,9 @@ _ATTEMPTS = 6
 # not there yet: the task tries again, ever more slowly. (Of a folder with other files only it says
 # DELTA_MISSING_DELTA_TABLE.)
 _BEING_CREATED = {"DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION", "DELTA_TABLE_NOT_FOUND"}
+_LOG = "_delta_log"
+_FOLDER_TAKEN = "folder_taken"
+"""As of a write whose path is that of another job."""
 
 
 def writer(frame: DataFrame, spec: TaskSpec, output: DeltaOutput) -> DataStreamWriter:
@@ -88,20 +93,58 @@ def ensure_table(frame: DataFrame, job: str, config: JobConfig, output: DeltaOut
 def check(frame: DataFrame, job: str, config: JobConfig, output: DeltaOutput) -> None:
     """Checks what `writer` does, and creates nothing. Raises BrokenTask."""
     _require_supported(frame, config, output)
-    require_writable(frame.sparkSession, f"{output.path}/_delta_log")
+    require_writable(frame.sparkSession, f"{output.path}/{_LOG}")
     if DeltaTable.isDeltaTable(frame.sparkSession, output.path):
         _require_fit(frame, output)
         require_free(frame.sparkSession, job, config, output)
     else:
+        _require_no_other_files(frame.sparkSession, output.path)
         _require_storable(frame)
 
 
 def _require_fit(frame: DataFrame, output: DeltaOutput) -> None:
     session = frame.sparkSession
-    problems = schema_problems(DeltaTable.forPath(session, output.path).toDF().schema, frame.schema)
+    problems = schema_problems(_table_at(session, output.path).toDF().schema, frame.schema)
     if problems:
         raise BrokenTask(f"output.path: the Delta table does not fit the query: {'; '.join(problems)}")
     _require_partitions(session, output)
+
+
+def _table_at(session: SparkSession, path: str) -> DeltaTable:
+    """Raises BrokenTask when the path is in the folder of another table: Delta takes that for the table, and then says
+    that it is none."""
+    try:
+        return DeltaTable.forPath(session, path)
+    except AnalysisException as error:
+        around = table_around(files_of(path, session), path)
+        if around is None:
+            raise
+        told = (
+            f"output.path: {path} is in the folder of the Delta table {around}, and the files below that belong to it. "
+            "Choose a path that is in no other table"
+        )
+        raise BrokenTask(told, rule=_FOLDER_TAKEN) from error
+
+
+def table_around(files: Files, path: str) -> str | None:
+    """The nearest folder above a path that is a Delta table; None where there is none."""
+    start = path.rstrip("/")
+    while (above := start.rpartition("/")[0]) and not above.endswith(("/", ":")):
+        if files.names(f"{above}/{_LOG}"):
+            return above
+        start = above
+    return None
+
+
+def _require_no_other_files(session: SparkSession, path: str) -> None:
+    """Raises BrokenTask when a new table would have files beside it that are not its own."""
+    names = sorted(files_of(path, session).names(path))
+    if names and _LOG not in names:
+        told = (
+            f"output.path: {path} is no Delta table and has other files and folders: {first_few(names)}. A new table "
+            "needs a folder of its own: choose another path"
+        )
+        raise BrokenTask(told, rule=_FOLDER_TAKEN)
 
 
 def schema_problems(table: StructType, rows: StructType) -> list[str]:
@@ -166,6 +209,7 @@ def _try_to_create(session: SparkSession, builder: DeltaTableBuilder, path: str)
         if DeltaTable.isDeltaTable(session, path):
             return
         if isinstance(error, AnalysisException) and error.getCondition() not in _BEING_CREATED:
+            _require_no_other_files(session, path)
             raise BrokenTask(f"output.path: the Delta table cannot be created: {error}") from error
         raise Unavailable(f"the Delta table {path} cannot be created now: {error}") from error
 

@@ -17,6 +17,11 @@ ANEW = C1._replace(name="c2", registered_at=ago(20))
 STARTING: dict[str, Any] = {"state": "starting", "progress": None}
 RUNS_UNKNOWN = task(0, progress={"batch_id": 4})
 """A task that runs, and nobody knows how far it is behind."""
+_BEGAN = "the container c2 began 20 s ago; tasks that it is to run start there"
+_ANEW = (
+    "the container c2 began anew 20 s ago: it had ended, was killed or lost its lease; the tasks that ran there start "
+    "again"
+)
 
 
 @pytest.mark.parametrize(
@@ -48,10 +53,8 @@ RUNS_UNKNOWN = task(0, progress={"batch_id": 4})
 def test_a_container_that_began_anew_is_the_only_cause_that_its_tasks_wait(known: Facts) -> None:
     (first,) = causes_of(known)
     assert (first.kind, first.certainty) == (CauseKind.BAD_CONTAINER, Certainty.CERTAIN)
-    assert first.summary == (
-        "the container c2 began anew 20 s ago "
-        "(it ended, was killed or lost its lease, or is new); its tasks start again"
-    )
+    is_told_before = any(each.reported_at == ago(50) for each in known.tasks)
+    assert first.summary == (_ANEW if is_told_before else _BEGAN)
     assert first.evidence[0] == "task 1 of the job, which c2 is to run, does not run well yet"
 
 
@@ -116,3 +119,12 @@ def test_a_host_that_took_the_tasks_of_other_jobs_too_is_the_only_cause(
     ended = failed("host h1 ended: jvm died")
     known = facts([ended, task(1, "c2")], containers=[container], elsewhere=Elsewhere(50, 0))
     assert [each.kind for each in causes_of(known)] == kinds
+
+
+def test_where_the_tasks_of_a_lost_container_go_is_told() -> None:
+    lost = C1._replace(is_live=False)
+    gone = task(0, "c1", failed_over=True, reported_at=ago(70), alive_at=ago(70))
+    first = causes_of(facts([gone], owners={0: "c2"}, containers=[lost, C1._replace(name="c2")]))[0]
+    assert first.evidence[0] == (
+        "c1 is lost: its shards have gone to other containers (task 0 to c2), where Spark hosts may have to start first"
+    )
