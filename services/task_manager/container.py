@@ -382,7 +382,7 @@ class Container:
 
     def _host_task_actions(self, desired: Desired, decided: tuple[Action, ...], now: float) -> list[Action]:
         observed, host_tasks = self._state.observed, self._state.host_tasks
-        cancelled: list[Action] = [*host_tasks.revoke(self._refusal)]
+        cancelled: list[Action] = [*host_tasks.revoke(self._refusal, now)]
         if not desired.lease_is_good:
             return cancelled
         host_tasks.fail_without_host(observed)

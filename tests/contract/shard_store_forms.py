@@ -70,6 +70,17 @@ class PostgresForm:
         with transaction(self.engine) as connection:
             save_report(connection, batch)
 
+    def never_heard(self, container: str) -> None:
+        with transaction(self.engine) as connection:
+            statement = "UPDATE containers SET heartbeat_at = '2000-01-01' WHERE name = :name"
+            connection.execute(text(statement), {"name": container})
+
+    def now_and_heard_at(self, container: str) -> tuple[datetime, datetime]:
+        with transaction(self.engine) as connection:
+            statement = "SELECT clock_timestamp(), heartbeat_at FROM containers WHERE name = :name"
+            now, heard_at = connection.execute(text(statement), {"name": container}).one()
+            return now, heard_at
+
     def placements(self) -> dict[str, Any]:
         with transaction(self.engine) as connection:
             rows = connection.execute(text("SELECT name, placement FROM containers WHERE placement IS NOT NULL"))
@@ -111,6 +122,12 @@ class MemoryForm:
 
     def renew_by_itself(self, container: str, incarnation: str) -> OwnedShards:
         return MemoryLeaseStore(self.memory, container).renew(incarnation)
+
+    def never_heard(self, container: str) -> None:
+        self.memory.heard_at[container] = datetime(2000, 1, 1, tzinfo=UTC)
+
+    def now_and_heard_at(self, container: str) -> tuple[datetime, datetime]:
+        return self.memory.wall_time(), self.memory.heard_at[container]
 
     def want(self, count: int) -> None:
         self.memory.facts = self.memory.facts._replace(wanted=count)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -151,7 +151,7 @@ def test_a_former_leader_writes_nothing(form: Any) -> None:
         lambda: form.store.register(member("c2"), empty=True, above=-1, leader_epoch=old),
         lambda: form.store.fail_over({"c1": "one"}, {"c1": change}, 0.0, old),
         lambda: form.store.record(change, old),
-        lambda: form.store.save_heartbeats({"c1": datetime.now(UTC)}, old),
+        lambda: form.store.save_heartbeats({"c1": 0.0}, old),
         lambda: form.store.reshard(SHARDS, old),
         lambda: form.store.give_slots_to_jobs(old),
         lambda: form.store.save_placement({"c1": {}}, [], old),
@@ -161,6 +161,19 @@ def test_a_former_leader_writes_nothing(form: Any) -> None:
             call()
     assert form.store.read(-1) == before
     assert form.store.record(change, newest).owners.keys() == {0}
+
+
+def test_heartbeats_are_of_the_store_s_clock_and_never_go_back(form: Any) -> None:
+    """They are compared with the times of reports, which are, too: no Shard Manager's clock comes into it."""
+    epoch = form.elect("a")
+    join(form.store, epoch, "c1")
+    form.never_heard("c1")
+    before, _ = form.now_and_heard_at("c1")
+    form.store.save_heartbeats({"c1": 3.0, "unknown": 1.0}, epoch)
+    after, heard_at = form.now_and_heard_at("c1")
+    assert before <= heard_at + timedelta(seconds=3) <= after
+    form.store.save_heartbeats({"c1": 900.0}, epoch)
+    assert form.now_and_heard_at("c1")[1] == heard_at
 
 
 def test_a_store_that_is_away_is_unavailable(form: Any) -> None:

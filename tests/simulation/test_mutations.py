@@ -52,14 +52,14 @@ CASES: dict[Mutation, Case] = {
         1, _under("habits", "crash a host", "kill", every=6.0, at="c")
     ),
     mutations.start_from_old_specs: Case(21),
-    mutations.tasks_keep_old_numbers: Case(8, _under("switch off", "kill", "crash a host", every=6.0, at="c")),
+    mutations.tasks_keep_old_numbers: Case(0),
     mutations.all_tasks_in_one_wave: Case(0),
     mutations.next_wave_unseen: Case(2),
     mutations.silence_speaks_against_a_package: Case(
-        4, _under("cut a service", every=6.0, at="c", changes=("release",))
+        7, _under("switch off", "cut a service", every=8.0, at="c", changes=("release",))
     ),
     mutations.releases_interleave: Case(0),
-    mutations.late_host_task_runs: Case(9, _under("habits", "stop", every=5.0, at="c", changes=("rescale",))),
+    mutations.late_host_task_runs: Case(7, _under("habits", "cut a service", every=5.0, at="c", changes=("rescale",))),
     mutations.forged_report: Case(0, _under(FORGERY, every=0.3, changes=("rescale", "delete"))),
     mutations.older_snapshot_accepted: Case(
         11, _under("cut", "cut a service", "stop", "store in trouble", every=3.0, at=("tasks", "c"))

@@ -74,7 +74,8 @@ class Policy:
     `spare_memory`: such a host only starts in memory that the container's other hosts leave, as the work can be left
     out.
     `own_room`: on a host these tasks do not wait for room that other kinds take. `longest_seconds`: an attempt that
-    has not ended after this time counts as lost.
+    has not ended after this time counts as lost. `unasked_seconds`: a container gives up what nobody has asked about
+    for so long; None where specs or the fence end what nobody wants, should the container never be told.
     """
 
     attempts: int | None = None
@@ -86,11 +87,12 @@ class Policy:
     spare_memory: bool = False
     own_room: bool = False
     longest_seconds: float = 3600.0
+    unasked_seconds: float | None = None
 
 
 POLICIES: Mapping[str, Policy] = {
     # A plan goes on without it, and the job's tasks run beside it.
-    COPY_STATE: Policy(attempts=1, losses=1, once=True, own_host=True, spare_memory=True),
+    COPY_STATE: Policy(attempts=1, losses=1, once=True, own_host=True, spare_memory=True, unasked_seconds=600.0),
     REDISTRIBUTE: Policy(attempts=1, losses=3, once=True, own_host=True),
     SEAL: Policy(own_room=True, longest_seconds=300.0),
     INITIALIZE_SINK: Policy(attempts=1, losses=1, longest_seconds=300.0),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
-
 from penstock.control.period import Period
 from services.shard_manager.leader.parts import Parts
 
@@ -30,11 +28,11 @@ class PeriodicWrites:
             self._slots.done()
 
     def _save_heartbeats(self, monotonic: float, leader_epoch: int) -> None:
-        """Writes when containers were last heard of, for people."""
-        view, now = self._parts.view, self._parts.clock.now()
+        """Writes when containers were last heard of."""
+        view = self._parts.view
         with view.lock:
-            heard_at = {name: now - timedelta(seconds=monotonic - at) for name, at in view.heard_at.items()}
-        self._parts.store.save_heartbeats(heard_at, leader_epoch)
+            seconds_ago = {name: monotonic - at for name, at in view.heard_at.items()}
+        self._parts.store.save_heartbeats(seconds_ago, leader_epoch)
 
     def _give_slots(self, leader_epoch: int) -> None:
         """Gives a slot to each selector of a running job that some container meets, if jobs or containers changed."""

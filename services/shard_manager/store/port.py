@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from datetime import datetime
 from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Engine, text
@@ -27,10 +26,14 @@ from services.shard_manager.store.owners import Change
 
 LEASE = leases.SHARD_MANAGER
 
+# The store's own clock: whoever compares the times with those of reports would be misled by any other.
 _SAVE_HEARTBEATS = text(
     """
     UPDATE containers SET heartbeat_at = heard.at
-    FROM unnest(CAST(:names AS text[]), CAST(:times AS timestamptz[])) AS heard (name, at)
+    FROM (
+        SELECT name, now() - make_interval(secs => seconds) AS at
+        FROM unnest(CAST(:names AS text[]), CAST(:seconds AS double precision[])) AS ago (name, seconds)
+    ) heard
     WHERE containers.name = heard.name AND containers.heartbeat_at < heard.at
     """
 )
@@ -165,11 +168,11 @@ class ShardStore:
         with leases.fenced(self._engine, LEASE, leader_epoch) as connection:
             self._give_slots_to_jobs(connection)
 
-    def save_heartbeats(self, heard_at: Mapping[str, datetime], leader_epoch: int) -> None:
-        """Writes the times of the containers' last heartbeats, for people."""
+    def save_heartbeats(self, seconds_ago: Mapping[str, float], leader_epoch: int) -> None:
+        """Writes when the containers' last heartbeats came."""
         with leases.fenced(self._engine, LEASE, leader_epoch) as connection:
-            lock_containers(connection, heard_at)
-            connection.execute(_SAVE_HEARTBEATS, {"names": list(heard_at), "times": list(heard_at.values())})
+            lock_containers(connection, seconds_ago)
+            connection.execute(_SAVE_HEARTBEATS, {"names": list(seconds_ago), "seconds": list(seconds_ago.values())})
 
     def jobs(self) -> list[JobTasks]:
         """The jobs whose tasks should run, by name, with the containers that some of their tasks avoid."""

@@ -248,9 +248,11 @@ def backoff_seconds(failures: int) -> float:
 def _progress(job: JobRow, decision: Record[Plan] | Record[Rollout]) -> tuple[LogEvent, ...]:
     """What was seen of a wave is no progress of its own."""
     match decision:
-        case Record(Plan() as plan, why=why):
-            about = {**_about(plan), **({"why": why} if why else {})}
-            return (LogEvent("job rescales", job.job, plan.revision, RESCALE, about),)
+        case Record(Plan() as plan, commit, why=str(why)) if why:
+            event = "job awaits tasks" if commit is None else "job rescales anew"
+            return (LogEvent(event, job.job, plan.revision, RESCALE, {**_about(plan), "why": why}),)
+        case Record(Plan() as plan):
+            return (LogEvent("job rescales", job.job, plan.revision, RESCALE, _about(plan)),)
         case Record(Rollout() as plan, rejected=Rejected() as rejected):
             about = {"package": rejected.package, "why": plan.why}
             return (LogEvent("package rejected", job.job, plan.revision, ROLLOUT, about),)

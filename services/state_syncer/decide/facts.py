@@ -41,6 +41,7 @@ class Fact(StrEnum):
     CHANGED = "the expected configuration changed"
     UNASKED = "no container was asked yet"
     NEEDLESS = "the tasks keep no state, and the seal needs no Kafka"
+    UNWANTED = "the state is not to be copied"
     AWAITED = "tasks do not run"
     OUT_OF_DATE = "tasks were lost while the state was copied"
     STRANDED = "tasks have not run for too long"
@@ -117,6 +118,8 @@ def _copied(view: JobView, progress: Progress, now: datetime) -> Fact:
 
 
 def _copy(view: JobView, progress: Progress) -> Fact:
+    if progress.plan.uncopied:
+        return Fact.UNWANTED
     if not progress.asks_for_copy:
         return Fact.NEEDLESS
     if _unsealable(progress.outcome):

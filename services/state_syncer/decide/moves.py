@@ -32,6 +32,7 @@ MOVES: Mapping[tuple[Step, Fact], Move] = {
     (Step.COPY, Fact.CHANGED): Move.REPLAN,
     (Step.COPY, Fact.LATE): Move.HOLD_UNCOPIED,
     (Step.COPY, Fact.NEEDLESS): Move.HOLD_UNCOPIED,
+    (Step.COPY, Fact.UNWANTED): Move.HOLD_UNCOPIED,
     (Step.COPY, Fact.AWAITED): Move.STAY,
     (Step.COPY, Fact.OUT_OF_DATE): Move.DROP_COPY,
     (Step.COPY, Fact.STRANDED): Move.ABORT,

@@ -94,7 +94,7 @@ class Plan(Carried):
     seconds: dict[str, float] = Field(default_factory=dict)
     """How long each step took that is over."""
     uncopied: str = ""
-    """Why the state was not copied while the tasks ran, or the copy was of no use."""
+    """Why the state was not copied while the tasks ran, or is not to be; or the copy was of no use."""
     lost_at: datetime | None = Field(None, exclude_if=operator.not_)
     """Since when a task does not run, while the others take no more rows; None when all run, or it is unknown."""
     taken_back: tuple[str, ...] = Field((), exclude_if=operator.not_)

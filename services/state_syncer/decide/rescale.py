@@ -138,7 +138,8 @@ def _after_copy(view: JobView, progress: Progress, found: Fact, move: Move, now:
     plan = progress.plan
     if move is Move.HOLD:
         return plan.at(Step.QUIESCE, now, plan.container, plan.generation)
-    return _without_copy(plan, _failure(view, progress, found).detail if progress.has_state else "", now)
+    why = plan.uncopied if found is Fact.UNWANTED else _failure(view, progress, found).detail
+    return _without_copy(plan, why if progress.has_state else "", now)
 
 
 def _without_copy(plan: Plan, why: str, now: datetime) -> Plan:
@@ -243,14 +244,17 @@ def _while_copying(view: JobView, running: Running, plan: Plan, start: StartResc
     size, for as long as all copies of the plan may take.
 
     - A restart that a user asked for is committed at once; the plan goes on.
-    - Another package or query goes on without the copy: the job may crash with what it has.
+    - Another package or query goes on without the copy, once all tasks run: the job may crash with what it has.
     """
     # A target that changes again and again begins a copy each time: the step began with the first of them.
     kept = {"container": plan.container, "seconds": plan.seconds, "taken_back": plan.taken_back}
     fresh = _new_plan(start, plan.step_at, plan.ran_on, Step.COPY).model_copy(update=kept)
     goes_on = _carried_over(plan, fresh) if _same_target(running, plan, fresh) else fresh
     if is_upgrade(tuple(change.path for change in classify(plan.config, fresh.config).fields)):
-        return _quiesced(running, _without_copy(goes_on, "another package or query was asked for meanwhile", now))
+        why = "another package or query was asked for meanwhile"
+        if view.where.all_run:
+            return _quiesced(running, _without_copy(goes_on, why, now))
+        return Record(goes_on.model_copy(update={"generation": None, "uncopied": why}), why=str(view.where))
     if view.restarts <= running.restarts:
         return Record(goes_on)
     rollout = restarted(running.rollout, view.restarts)

@@ -50,8 +50,8 @@ class Entry:
     """One host task. `command`: the id under which `host` was told; 0 before. `answer`: once it is over.
     `failed_before`: how many hosts of the key had failed to start in a row when it began to wait.
 
-    `progress`: what its host said of it last. `cancelled`: the State Syncer took it back. `revoked`: the host was told
-    so, and claims no more checkpoints.
+    `asked_at`: when the State Syncer asked about it last. `progress`: what its host said of it last. `cancelled`: the
+    State Syncer took it back. `revoked`: the host was told so, and claims no more checkpoints.
     """
 
     task: HostTask
@@ -59,6 +59,7 @@ class Entry:
     host: str = ""
     command: int = 0
     failed_before: float = math.inf
+    asked_at: float = 0.0
     progress: str | None = None
     revoked: bool = False
     cancelled: bool = False
@@ -108,10 +109,10 @@ class AcceptedHostTasks:
         self.leader.follow(task.leader_epoch)
         entry = self._entries.get(task.key)
         if entry is None:
-            self._entries[task.key] = Entry(task, host_key)
+            self._entries[task.key] = Entry(task, host_key, asked_at=now)
             self._forget_oldest()
-        elif entry.cancelled:
-            entry.cancelled = False
+        else:
+            entry.cancelled, entry.asked_at = False, now
 
     def cancel(self, key: str, leader_epoch: int, now: float) -> None:
         """Drops a task that no host has; marks one that a host has. Raises Conflict when a newer leader was heard."""
@@ -209,11 +210,20 @@ class AcceptedHostTasks:
             if failure.count > entry.failed_before:
                 self._end(entry, _failure(f"{failure.count} hosts did not start: {failure.error}", LOST))
 
-    def revoke(self, refusal: Refusal) -> list[CancelHostTask]:
+    def _drop_unasked(self, now: float) -> None:
+        """Cancels what nobody has asked about for too long: the State Syncer that wanted it ended before it could take
+        it back, or its call was lost."""
+        for key, entry in list(self._entries.items()):
+            limit = POLICIES[entry.task.request.kind].unasked_seconds
+            if entry.answer is None and limit is not None and now - entry.asked_at >= limit:
+                self._cancel(key)
+
+    def revoke(self, refusal: Refusal, now: float) -> list[CancelHostTask]:
         """Checks the tasks that have not ended again. A task that would be refused now fails, if no host has it.
 
-        Returns the tasks that hosts must be told to give up: refused or cancelled ones that a host has.
+        Returns the tasks that hosts must be told to give up: refused, cancelled or forgotten ones that a host has.
         """
+        self._drop_unasked(now)
         told: list[CancelHostTask] = []
         for key, entry in self._entries.items():
             if entry.answer is not None or entry.revoked:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import timedelta
 from typing import Any
 
 import orjson
@@ -74,11 +74,12 @@ class MemoryShardStore(MemoryPort):
             store.check_epoch(LEASE, leader_epoch)
             _give_slots_to_jobs(store, set())
 
-    def save_heartbeats(self, heard_at: Mapping[str, datetime], leader_epoch: int) -> None:
+    def save_heartbeats(self, seconds_ago: Mapping[str, float], leader_epoch: int) -> None:
         with self._transaction() as store:
             store.check_epoch(LEASE, leader_epoch)
-            for name in heard_at.keys() & store.members.keys():
-                store.heard_at[name] = max(heard_at[name], store.heard_at.get(name, heard_at[name]))
+            for name in seconds_ago.keys() & store.members.keys():
+                at = store.wall_time() - timedelta(seconds=seconds_ago[name])
+                store.heard_at[name] = max(at, store.heard_at.get(name, at))
 
     def jobs(self) -> list[JobTasks]:
         with self._transaction() as store:

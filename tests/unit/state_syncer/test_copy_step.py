@@ -271,6 +271,20 @@ def test_another_package_or_query_does_not_wait_for_the_copy() -> None:
     assert decision.disrupts
 
 
+def test_it_waits_for_tasks_that_are_lost_all_the_same() -> None:
+    """1. The copy is given up at once. 2. The others take rows until all run, whoever leads. 3. Then they take none,
+    and the plan still says why there is no copy."""
+    fixed = NEW | {"package": {"name": "p", "version": "2", "digest": None}}
+    dropped = after(view(Step.COPY, revision=7, expected=fixed, where=LOST), LATER)
+    assert (dropped.plan.step, dropped.plan.config, dropped.plan.generation) == (Step.COPY, fixed, None)
+    assert (dropped.commit, dropped.why) == (None, str(LOST))
+    waiting = view(Step.COPY, revision=7, expected=fixed, plan=dropped.plan, where=LOST)
+    assert after(waiting, LATER) == Poll(dropped.plan, str(LOST))
+    held = after(replace(waiting, where=ALL_RUN), LATER)
+    assert (held.plan.step, held.plan.generation, held.commit.quiescing) == (Step.QUIESCE, None, True)
+    assert held.plan.uncopied == "another package or query was asked for meanwhile"
+
+
 def test_a_stop_ends_the_plan_that_copies() -> None:
     decision = after(view(Step.COPY, revision=7, expected=NEW | {"desired_state": "stopped"}), LATER)
     assert isinstance(decision, End)

@@ -155,6 +155,8 @@ def test_a_rescale_that_was_taken_back_waits_for_all_tasks_and_says_so() -> None
         record = effects(job, decision, NOW).record
         assert record is not None
         assert record.detail == f"copy_state: {why}. {was}; it begins anew once all tasks run"
+    (told,) = effects(view(Step.QUIESCE), recorded, NOW).events
+    assert (told.event, told.details["step"], told.details["why"]) == ("job rescales anew", "copy_state", why)
     copying = after(replace(waiting, where=ALL_RUN), NOW + timedelta(seconds=20))
     assert (copying.plan.step, copying.plan.generation) == (Step.COPY, 8)
     assert copying.plan.describe() == f"copy_state: b copies the state into generation 8; all tasks run. {was}"

@@ -87,7 +87,7 @@ def test_the_table_has_a_move_for_every_fact_that_a_step_can_find() -> None:
     quiescing = lost | {Fact.CHANGED, Fact.LATE, Fact.BUSY, Fact.QUIET, Fact.UNEVEN, Fact.TOO_FAR}
     refused = {Fact.UNMOVABLE, Fact.UNSEALABLE}
     wanted = {
-        Step.COPY: copying | refused | {Fact.GIVEN_UP, Fact.AWAITED, Fact.OUT_OF_DATE, Fact.STRANDED},
+        Step.COPY: copying | refused | {Fact.UNWANTED, Fact.GIVEN_UP, Fact.AWAITED, Fact.OUT_OF_DATE, Fact.STRANDED},
         Step.QUIESCE: quiescing,
         Step.LEVEL: quiescing,
         Step.AWAIT_STOPPED: waiting,
