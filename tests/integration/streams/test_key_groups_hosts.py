@@ -10,8 +10,10 @@ from typing import Any
 import pytest
 
 from penstock.control.process import wait_until
+from penstock.model.reports import TaskProgress
 from penstock.spark.channel import Live
 from penstock.spark.checkpoint import last_commit, last_offset
+from penstock.spark.host.tasks import TaskTable
 from penstock.spark.redistribute.copy import copy_state
 from penstock.spark.redistribute.positions import task_specs
 from penstock.spark.settings import SparkSettings
@@ -61,8 +63,8 @@ def test_a_job_is_exact_whatever_happens_to_its_hosts(
     host_settings: SparkSettings, runtime: Runtime, tmp_path: Path, kind: str
 ) -> None:
     """1. Three tasks read while rows come; their host is killed as soon as one of them is in a batch. 2. Another host
-    goes on. 3. It is told to read on to a level: rows that come are not read, since tasks of streams come to the level
-    of others after the stop. State is copied meanwhile. 4. Two tasks, then four, go on,
+    goes on. 3. It is told to read on to a level that no section leads to: rows that come are not read. State is copied
+    meanwhile. 4. Two tasks, then four, go on,
     each time on that host, with rows that came meanwhile. All windows but the open one are there, each once."""
     append(runtime, kind, tmp_path / "in", range(3))
     job = make_job(runtime, kind, tmp_path, WINDOWS, EVENT_TIME, task_count=3)
@@ -98,3 +100,38 @@ def test_a_job_is_exact_whatever_happens_to_its_hosts(
         wait_until(lambda: len(job.rows()) >= len(expected), REPLY_SECONDS, "the last windows")
         assert job.rows() == expected
         assert len(rows(0)) == sum(row[2] for row in expected if row[1] == "00:00")
+
+
+@pytest.mark.long
+def test_tasks_read_on_to_the_watermark_of_others_before_the_stop(runtime: Runtime, tmp_path: Path) -> None:
+    """1. One of three tasks is four sections behind. 2. All hold, and say their watermarks. 3. It reads on to the
+    greatest one, though there are newer rows, and is told so. 4. Nothing is left for after the stop."""
+    append(runtime, "json", tmp_path / "in", range(5))
+    job = make_job(runtime, "json", tmp_path, WINDOWS, EVENT_TIME, task_count=3)
+    job.read_to(6, 0, 1)
+    job.read_to(2, 2)
+    append(runtime, "json", tmp_path / "in", [5])
+    table = TaskTable(runtime)
+
+    def told(spec: TaskSpec) -> TaskProgress:
+        progress, ended = table.poll()
+        assert not ended, ended
+        return progress.get(spec.task_id, TaskProgress())
+
+    specs = [spec.model_copy(update={"quiescing": True, "level_ms": 0}) for spec in task_specs(job.name, job.layout)]
+    for spec in specs:
+        table.start(spec, epoch=1)
+    watermarks = [
+        wait_until(lambda spec=spec: told(spec).watermark_ms, REPLY_SECONDS, "a watermark")
+        for spec in specs  # type: ignore[misc]
+    ]
+    assert watermarks[0] == watermarks[1] > watermarks[2] > 0
+    for spec in specs:
+        table.live(spec.model_copy(update={"level_ms": watermarks[0]}))
+    wait_until(lambda: told(specs[2]).watermark_ms == watermarks[0], REPLY_SECONDS, "the task that is behind")
+    assert [job.positions(spec.index) for spec in specs] == [{6}, {6}, {6}]
+    for spec in specs:
+        table.stop(spec.task_id, finish_pending=True)
+    assert job.rescale(task_count=2).levelled == 0
+    job.read_to(7)
+    assert job.rows() == sorted((k, f"{number:02}:00", c, s) for number in range(5) for k, c, s in sums([number]))
