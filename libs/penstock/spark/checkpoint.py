@@ -8,6 +8,7 @@
         tables/<batch>      the versions of tables from this batch on (`penstock.spark.table_versions`)
         FENCE, FENCE.lock   who may publish here (`penstock.spark.fence`)
     <root>/<job>/g<generation>/COLLECTED    the checkpoints were deleted (`penstock.spark.collect`)
+    <root>/<job>/streams/                   what the job has read of streams (`penstock.spark.sections`)
 
 Only names of digits count: Spark leaves temporary files beside them.
 """

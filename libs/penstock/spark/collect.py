@@ -37,7 +37,7 @@ def collect(runtime: Runtime, request: GenerationRemoval) -> None:
 
     Raises Conflict when the files do not show that the generation is over: a task started in it, it is not sealed, and
     no task of a later generation ever started. For a forgotten job this is not checked, and the readers of its topics
-    are told that it writes no more. Raises what
+    are told that it writes no more; what it has read of streams is deleted, too. Raises what
     `Runtime.before_claim` raises between two checkpoints.
     """
     files, root = runtime.files, runtime.settings.checkpoint_root

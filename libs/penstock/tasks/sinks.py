@@ -49,9 +49,12 @@ def prepared_part(config: Mapping[str, Any], *, started: bool) -> dict[str, Any]
     """
     part = outputs_of(config) if needs_sink(config) else {}
     is_python = (config.get("query") or {}).get("python") is not None
-    if config.get("task_count", 1) > 1 and (started or is_python or len(config.get("inputs") or {}) > 1):
+    streams = config.get("streams") or {}
+    if config.get("task_count", 1) > 1 and (started or is_python or len(config.get("inputs") or {}) + len(streams) > 1):
         names = _DECIDES_PLACEMENT + (_DECIDES_IN_PYTHON if is_python else ())
         part |= {name: config.get(name) for name in names}
+        # The part of a job without streams stays as releases before this one have it.
+        part |= {"streams": streams} if streams else {}
     return part
 
 

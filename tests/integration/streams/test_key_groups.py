@@ -152,6 +152,55 @@ def test_another_job_goes_on_from_a_savepoint(runtime: Runtime, tmp_path: Path, 
 
 
 @pytest.mark.long
+def test_two_streams_are_joined_by_key(runtime: Runtime, tmp_path: Path) -> None:
+    """A table and a folder, over a rescale that moves the state of the join."""
+    append(runtime, "json", tmp_path / "in", [0])
+    append(runtime, "delta", tmp_path / "more", [1])
+    more = {"format": "delta", "path": str(tmp_path / "more"), **BY_KEY}
+    job = make_job(
+        runtime, "json", tmp_path, "SELECT e.k, e.v, m.v AS w FROM events e JOIN more m USING (k)", BY_KEY, 3
+    )
+    streams = {**job.config.model_dump()["streams"], "more": more}
+    job.config = job.config.model_validate({**job.config.model_dump(), "streams": streams})
+    job.read_to(2)
+    append(runtime, "json", tmp_path / "in", [2])
+    append(runtime, "delta", tmp_path / "more", [3])
+    assert job.rescale(task_count=2).state_rows > 80
+    job.read_to(3)
+    right = pairs([1, 3])
+    assert job.rows() == sorted((k, v, w) for k, v in pairs([0, 2]) for other, w in right if k == other)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("stream", [BY_KEY, BY_FILE])
+def test_rows_that_a_table_has_deleted_are_not_read(runtime: Runtime, tmp_path: Path, stream: dict[str, Any]) -> None:
+    """They are still in its files, and a vector says that they are deleted."""
+    append(runtime, "delta", tmp_path / "in", range(2))
+    table = f"delta.`{tmp_path}/in`"
+    runtime.spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('delta.enableDeletionVectors' = true)")
+    runtime.spark.sql(f"DELETE FROM {table} WHERE v = 5")
+    job = make_job(runtime, "delta", tmp_path, ROWS, stream, task_count=2)
+    job.read_to(3)
+    assert job.rows() == [pair for pair in pairs(range(2)) if pair[1] != 5]
+
+
+@pytest.mark.long
+def test_columns_of_partitions_are_read_and_may_be_keys(runtime: Runtime, tmp_path: Path) -> None:
+    """A folder that has none when the tasks start."""
+    (tmp_path / "in").mkdir()
+    stream = {"key_groups": 8, "key_columns": ["day"]}
+    job = make_job(runtime, "json", tmp_path, "SELECT v, day FROM events", stream, task_count=2)
+    source = job.config.streams["events"].model_copy(update={"value_schema": "day STRING, v BIGINT"})
+    job.config = job.config.model_copy(update={"streams": {"events": source}})
+    for day in ("a", "b"):
+        folder = tmp_path / "in" / f"day={day}"
+        folder.mkdir()
+        (folder / "0.json").write_text(json.dumps({"v": 1}))
+    job.read_to(3)
+    assert job.rows() == [(1, "a"), (1, "b")]
+
+
+@pytest.mark.long
 def test_an_owner_that_is_late_changes_nothing(runtime: Runtime, tmp_path: Path) -> None:
     """1. A task is claimed, and hangs. 2. A newer owner reads all there is. 3. The first one goes on with a new file:
     it says what the next section has, and is fenced before it reads it. 4. The newer owner reads that section."""

@@ -61,7 +61,8 @@ class StreamJob:
             task.claim()
             part = stream_part(self.runtime.files, self.runtime.settings.checkpoint_root, spec, task.checkpoint)
             assert part is not None
-            stop_at = {part.log("events").name: dict.fromkeys(spec.key_groups.members(), section)}
+            ends = dict.fromkeys(spec.key_groups.members(), section)
+            stop_at = {part.log(name).name: ends for name in self.config.streams}
             task.run_until(lambda: self.positions(spec.index) == {section}, _RUN_SECONDS, stop_at)  # noqa: B023
 
     def begin(self, index: int) -> None:

@@ -53,3 +53,12 @@ def test_a_release_of_sql_jobs_needs_no_host() -> None:
     """Their package holds no query, so neither it nor an argument tells where rows are."""
     released = make_config(package={"version": "2"}, args={"x": 1})
     assert prepared_part(released, started=True) == prepared_part(make_config(), started=True)
+
+
+def test_the_streams_of_several_tasks_are_checked_too() -> None:
+    streams = {"a": {"format": "delta"}, "b": {"format": "delta"}}
+    config = {**make_config(), "inputs": {}, "streams": streams}
+    assert [prepared_part(config, started=started).get("streams") for started in (False, True)] == [streams, streams]
+    one = {**config, "streams": {"a": {"format": "delta"}}}
+    assert prepared_part(one, started=False).keys() & QUERY == set()
+    assert "streams" not in prepared_part(make_config(), started=True)

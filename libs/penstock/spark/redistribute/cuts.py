@@ -8,13 +8,14 @@ from pyspark.sql import SparkSession
 
 from penstock.config.event_time import delay_millis
 from penstock.config.model import Input
+from penstock.config.stream import Stream
 from penstock.control.errors import Unavailable
 from penstock.spark.redistribute.level import Span, cuts
 from penstock.spark.settings import SparkSettings
 from penstock.spark.sources import first_beyond
 
 
-def has_event_time(source: Input) -> bool:
+def has_event_time(source: Input | Stream) -> bool:
     """Whether rows of the input have a part in a watermark."""
     return source.event_time_column is not None and source.watermark_delay is not None
 

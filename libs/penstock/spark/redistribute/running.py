@@ -19,7 +19,7 @@ class RunningLevel(Generation):
 
     A task with one of two kinds of input cannot be cut, and is levelled after the stop. An input whose producers write
     marks: their rows interleave, so rows before the goal may follow a row beyond it. An input without event time: its
-    rows do not say how far it is.
+    rows do not say how far it is. A stream with key groups has sections that lead to the goal, if it is the only one.
     """
 
     def __init__(self, task: RunningTask) -> None:
@@ -31,15 +31,19 @@ class RunningLevel(Generation):
     def can_be_cut(self) -> bool:
         """Whether the task can be brought to a watermark exactly."""
         sources = self._inputs.values()
-        return not self._has_streams and all(
-            has_event_time(source) and not self._ends.marks(source) for source in sources
-        )
+        if self._has_streams:
+            (stream, *others) = self._task.spec.config.streams.values()
+            return not self._has_own_words and not others and has_event_time(stream)
+        return all(has_event_time(source) and not self._ends.marks(source) for source in sources)
 
     def cuts(self, goal_ms: int, is_over: Callable[[], bool]) -> Ends:
-        """By topic and key group; none for a task that has come so far, or does not say what it reads. Raises
-        Unavailable when `is_over` says that nobody needs them any more."""
+        """By topic and key group; none for a task that has come so far, or does not say what it reads. Of a stream its
+        name is enough: the source knows which sections are needed. Raises Unavailable when `is_over` says that nobody
+        needs them any more."""
         task, settings = self._task, self._runtime.settings
         found = self.trace(task)
+        if self._has_streams:
+            return {name: {} for name in topics_in(filter(None, found.sources))}
         position = self._position(task, found, self.reads([found]))
         if position.watermark_ms >= goal_ms:
             return {}

@@ -38,7 +38,6 @@ final class FolderOrigin implements Origin {
   private final Map<String, String> reading;
   private final Set<String> seen = new HashSet<>();
   private long seenTo = SectionLog.BEGIN;
-  private StructType schema;
 
   FolderOrigin(SparkSession session, StructType declared, StreamOptions options) {
     this.session = session;
@@ -48,13 +47,10 @@ final class FolderOrigin implements Origin {
     reading.keySet().removeAll(NOT_OF_READER);
   }
 
-  /** The columns of partitions, such as {@code day=2026-11-26}, come last. */
+  /** The columns of partitions, such as {@code day=2026-11-26}, are among the declared ones. */
   @Override
   public StructType schema() {
-    if (schema == null) {
-      schema = reader().load(options.path()).schema();
-    }
-    return schema;
+    return declared.asNullable();
   }
 
   @Override

@@ -10,7 +10,7 @@ import scala.Option;
 import scala.Tuple2;
 import scala.collection.immutable.Map;
 
-/** {@code format("penstock-stream")}: the new rows of a Delta table or a folder, divided into key groups (README.md). */
+/** {@code format("penstock-stream")}: the new rows of a Delta table or a folder, divided into key groups. */
 public final class PenstockStreamProvider implements StreamSourceProvider, DataSourceRegister {
   @Override
   public String shortName() {

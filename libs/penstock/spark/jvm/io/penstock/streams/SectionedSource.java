@@ -75,20 +75,39 @@ final class SectionedSource implements Source, SupportsAdmissionControl, ReadsTo
     hasBegun(query);
     hasLooked = true;
     Optional<QuiesceOrder> order = query.flatMap(RunningQuery::order);
-    if (order.isPresent()) {
-      order.get().readsTo().ifPresentOrElse(
-          cuts -> readState.planned(System.nanoTime(), false, Optional.of(cuts)), readState::refuse);
-      return start;
-    }
-    long asked = System.nanoTime();
     Positions from = start == null ? begin() : parse(start);
     OptionalLong next = from.section(options.stopAt());
+    if (order.isPresent()) {
+      return readsOn(order.get(), query.get(), next) ? from.after(next.getAsLong()) : start;
+    }
+    long asked = System.nanoTime();
     readState.plan();
     if (next.isEmpty() || !exists(next.getAsLong())) {
       readState.planned(asked, true, Optional.empty());
       return start;
     }
     return from.after(next.getAsLong());
+  }
+
+  /**
+   * Under an order to take no more rows: whether the next section is needed to come to the watermark of the order. Tasks
+   * that have read the same sections have the same watermark, and another task has come there; so it is met exactly, by
+   * sections that are there already. Cuts without the stream's name: nothing is read.
+   */
+  private boolean readsOn(QuiesceOrder order, RunningQuery query, OptionalLong next) {
+    String cuts = order.readsTo().orElse(null);
+    if (cuts == null) {
+      readState.refuse();
+      return false;
+    }
+    boolean isBehind = cuts.contains("\"" + options.name() + "\"") && query.watermarkMillis() < order.levelMillis().orElse(0);
+    long asked = System.nanoTime();
+    if (isBehind && next.isPresent() && log.find(next.getAsLong()).isPresent()) {
+      readState.plan();
+      return true;
+    }
+    readState.planned(asked, isBehind, Optional.of(cuts));
+    return false;
   }
 
   @Override
