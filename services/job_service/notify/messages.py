@@ -37,6 +37,7 @@ _OF_JOB = frozenset(
         AlertKind.MALFORMED_RECORDS,
         AlertKind.PARTITIONS_NOT_READ,
         AlertKind.KEY_FUNCTION_MISMATCH,
+        AlertKind.NOT_AWAITED,
         AlertKind.BROKEN_RUNNING_ROW,
         AlertKind.SELECTOR_UNMET,
     ]
