@@ -27,6 +27,7 @@ DENIED = frozenset({KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AU
 class Topic(NamedTuple):
     """`partitions`: None for a topic that does not exist, or that this process may not even describe.
 
+    `has_marks`: whether tasks record beside it how far in event time they have come; only of topics of a pattern.
     `id`: Kafka's id of the topic. A topic made again under the same name has another. None: the broker has no ids.
     """
 
@@ -34,6 +35,7 @@ class Topic(NamedTuple):
     may_read: bool = True
     may_write: bool = True
     id: str | None = None
+    has_marks: bool = False
 
     @property
     def is_missing(self) -> bool:
