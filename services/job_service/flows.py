@@ -112,10 +112,11 @@ def _in_order(places: Iterable[str | None]) -> tuple[str, ...]:
 
 def topics_read_by(config: Mapping[str, Any]) -> list[str]:
     """The full names of the topics, and the patterns, that a complete configuration reads."""
-    return [_read_by(source) for source in (config.get("inputs") or {}).values()]
+    return [read_by(source) for source in (config.get("inputs") or {}).values()]
 
 
-def _read_by(source: Mapping[str, Any]) -> str:
+def read_by(source: Mapping[str, Any]) -> str:
+    """The full name of the topic that an input reads, or of its pattern."""
     if source.get("topic_pattern") is not None:
         return pattern_name(source["topic_pattern"], source.get("excluded_topics") or (), source.get("cluster"))
     return full_topic(source["topic"], source.get("cluster"))

@@ -20,7 +20,7 @@ from services.job_service.analyses import Question
 from services.job_service.answers import nothing_done, written
 from services.job_service.layer_expiry import again
 from services.job_service.path_rules import require_paths
-from services.job_service.store import expected, flows, history, packages, secrets
+from services.job_service.store import expected, flows, history, late_producers, packages, secrets
 from services.job_service.store import jobs as job_rows
 from services.job_service.store import layers as layer_rows
 from services.job_service.store.expected import Found
@@ -132,6 +132,8 @@ def _write_batch(
         for change in changes.values():
             _require_answer(terms.question, change, found.jobs[change.job], found.layers)
     outcomes |= packages.take(connection, changes, terms.elapsed)
+    changes = _without(changes, outcomes)
+    outcomes |= late_producers.refused(connection, changes)
     changes = _without(changes, outcomes)
     outcomes |= flows.take(connection, changes, moved)
     changes = _without(changes, outcomes)

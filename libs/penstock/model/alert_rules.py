@@ -79,6 +79,12 @@ _OF_JOBS = {
     AlertKind.HELD_BACK: AlertRule(
         _PART, _TICKET, "a task has waited so long for a silent producer of its input", Limit(60, "seconds")
     ),
+    AlertKind.NOT_AWAITED: AlertRule(
+        _JOB,
+        _TICKET,
+        "a task no longer waits for a producer of its input that is silent",
+        Limit(setting="completeness_wait_seconds"),
+    ),
     AlertKind.MALFORMED_RECORDS: AlertRule(
         _JOB, _TICKET, "malformed records came in so long a time", Limit(300, "seconds")
     ),

@@ -16,6 +16,7 @@ class AlertKind(StrEnum):
     ROLLOUT_HALTED = "rollout_halted"
     ROLLOUT_LATE = "rollout_late"
     HELD_BACK = "held_back"
+    NOT_AWAITED = "not_awaited"
     MALFORMED_RECORDS = "malformed_records"
     PARTITIONS_NOT_READ = "partitions_not_read"
     KEY_FUNCTION_MISMATCH = "key_function_mismatch"
@@ -36,7 +37,12 @@ class AlertKind(StrEnum):
     NOTIFICATIONS_FAILING = "notifications_failing"
 
 
-INPUT_ALERTS = (AlertKind.PARTITIONS_NOT_READ, AlertKind.KEY_FUNCTION_MISMATCH, AlertKind.MALFORMED_RECORDS)
+INPUT_ALERTS = (
+    AlertKind.PARTITIONS_NOT_READ,
+    AlertKind.KEY_FUNCTION_MISMATCH,
+    AlertKind.MALFORMED_RECORDS,
+    AlertKind.NOT_AWAITED,
+)
 """The kinds about the inputs of tasks that run."""
 CONTAINER_ALERTS = (AlertKind.CONTAINER_FAILING, AlertKind.CONTAINER_OUTLIER, AlertKind.DRAIN_OVERDUE)
 """The kinds about one container."""

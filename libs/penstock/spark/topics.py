@@ -27,6 +27,7 @@ DENIED = frozenset({KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AU
 class Topic(NamedTuple):
     """`partitions`: None for a topic that does not exist, or that this process may not even describe.
 
+    `has_marks`: whether tasks record beside it how far in event time they have come; only of topics of a pattern.
     `id`: Kafka's id of the topic. A topic made again under the same name has another. None: the broker has no ids.
     `instead`: of a missing topic of an input, which ones there are, for people; empty where nobody has looked.
     """
@@ -36,6 +37,7 @@ class Topic(NamedTuple):
     may_write: bool = True
     id: str | None = None
     instead: str = ""
+    has_marks: bool = False
 
     @property
     def is_missing(self) -> bool:

@@ -33,7 +33,7 @@ from services.job_service.origins import origins_in
 from services.job_service.path_rules import require_paths
 from services.job_service.plans import plan
 from services.job_service.requests import JobName, PageOf100, PartsOf, PrincipalOf, known_job
-from services.job_service.store import expected, flows, history, jobs, overview, secrets
+from services.job_service.store import expected, flows, history, jobs, late_producers, overview, secrets
 from services.job_service.store.causes import read_facts
 from services.job_service.store.layers import all_layers
 from services.job_service.store.rates import read_rates
@@ -83,6 +83,7 @@ def plan_write(job: JobName, body: PlanRequest, parts: PartsOf, principal: Princ
             lambda: require_paths(stored, layers, after, parts.path_roots),
             lambda: secrets.check(connection, job, after.secrets),
             lambda: flows.check(connection, job, after.model_dump(mode="json")),
+            lambda: late_producers.check(connection, job, after.model_dump(mode="json")),
         )
     has_run = running is not None and running.started
     found = plan(

@@ -45,6 +45,16 @@ def test_a_cluster_that_does_not_answer_hides_nothing_of_the_others(monkeypatch:
     assert "the topic orders@eu has 6 partitions" in found["of-eu/0"]["partitions_not_read"]
 
 
+def test_topics_of_a_pattern_that_jobs_write_are_told_of_a_running_task(monkeypatch: pytest.MonkeyPatch) -> None:
+    timed = {"topic": None, "topic_pattern": "orders|pays", "event_time_column": "at", "watermark_delay": "1 minute"}
+    config = job_config("x", 4, {"type": "files", "path": "/out"}, source=timed)
+    monkeypatch.setattr("penstock.spark.topics.described", lambda _, topics, **__: dict.fromkeys(topics, Topic(4)))
+    there = {"orders", "pays", "pays.penstock-marks"}
+    monkeypatch.setattr("penstock.spark.inputs.topic_checks.listed", lambda *_, **__: frozenset(there))
+    found = InputWatch(cast(Any, None), clusters, SystemClock()).check([task_spec("j", config)])
+    assert "jobs write pays, and" in found["j/0"]["not_awaited"]
+
+
 def test_keys_are_sampled_anew_with_other_options_of_csv(monkeypatch: pytest.MonkeyPatch) -> None:
     """The options decide what the keys are."""
     sampled: list[str] = []

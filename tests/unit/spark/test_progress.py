@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
+from penstock.model.alerts import INPUT_ALERTS, AlertKind
 from penstock.model.reports import TaskProgress
-from penstock.spark.measure.progress import rows_per_offset, task_progress, with_open_batch
+from penstock.spark.measure.progress import not_awaited, rows_per_offset, task_progress, with_open_batch
 
 RECORDED: dict[str, Any] = json.loads(Path(__file__).with_name("recorded_progress.json").read_text())
 
@@ -69,6 +70,16 @@ def test_the_producer_that_has_been_waited_for_longest() -> None:
     record["sources"] = [record["sources"][0] | {"metrics": measured} for measured in metrics]
     progress = task_progress(record)
     assert (progress.held_back_by, progress.held_back_seconds) == ("b/1/2", 90.0)
+
+
+def test_producers_that_are_not_waited_for_are_named_as_what_is_wrong_with_the_inputs() -> None:
+    record = copy.deepcopy(RECORDED["stateless, behind"])
+    assert not_awaited(record) == {}
+    metrics = [{"notAwaited": "a/0/1, a/1/1"}, {}, {"notAwaited": "b/1/2"}]
+    record["sources"] = [record["sources"][0] | {"metrics": measured} for measured in metrics]
+    (kind,) = found = not_awaited(record)
+    assert (AlertKind(kind), kind in INPUT_ALERTS) == (AlertKind.NOT_AWAITED, True)
+    assert "a/0/1, a/1/1, b/1/2 said nothing" in found[kind]
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from penstock.spark.checkpoint import topics_in_offsets
 from penstock.spark.files import LOCAL_FILES
 from penstock.spark.inputs.identity import note_topics, notes_in
 from penstock.spark.inputs.task_topics import take_topics, task_topics
-from penstock.spark.inputs.topic_checks import input_topics, some_of, topic_problems
+from penstock.spark.inputs.topic_checks import input_topics, late_producer_problems, some_of, topic_problems
 from penstock.spark.topics import Topic, id_text
 from tests.support.spark.hosts import job_config
 
@@ -48,6 +48,19 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.setattr("penstock.spark.inputs.topic_checks.listed", listed)
     monkeypatch.setattr("penstock.spark.topics.described", described)
     return told
+
+
+def test_a_pattern_over_topics_of_jobs_needs_a_word_where_rows_can_be_late(asked: list[str]) -> None:
+    """Of the topics that match, jobs write orders-a, as its marks show; nothing is said of a task's own offsets, for
+    which the broker does not list its topics."""
+    timed = {"event_time_column": "at", "watermark_delay": "10 seconds"}
+    config = reading(**timed)
+    (problem,) = late_producer_problems(config, input_topics(config, clusters))
+    assert (problem.field, problem.rule) == ("inputs.events.allow_late_producers", "late_producers")
+    assert "jobs write orders-a, and" in problem.detail
+    for said in ({}, {**timed, "allow_late_producers": True}, {**timed, "excluded_topics": ("orders-a",)}):
+        config = reading(**said)
+        assert list(late_producer_problems(config, input_topics(config, clusters))) == []
 
 
 def test_all_topics_of_a_pattern_are_asked_for_and_of_a_task_those_that_it_reads(asked: list[str]) -> None:

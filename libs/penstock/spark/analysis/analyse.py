@@ -24,7 +24,7 @@ from penstock.spark.analysis.problem_of import problem_of
 from penstock.spark.balance import limit_options
 from penstock.spark.inputs.checks import check_inputs
 from penstock.spark.inputs.subjects import schemas_as_the_registry_has_them
-from penstock.spark.inputs.topic_checks import input_topics
+from penstock.spark.inputs.topic_checks import input_topics, late_producer_problems
 from penstock.spark.parts import login_problems, require_clusters
 from penstock.spark.paths import require_allowed
 from penstock.spark.query import result_of
@@ -44,7 +44,8 @@ Check = Callable[[SparkSession, JobConfig, SparkSettings], Iterable[Problem]]
 def inputs_as_kafka_has_them(spark: SparkSession, config: JobConfig, settings: SparkSettings) -> Iterable[Problem]:
     """Topics, their partitions, and a sample of their keys."""
     require_clusters(config, settings)
-    return check_inputs(config, settings.cluster, input_topics(config, settings.cluster), sampling=spark)
+    topics = input_topics(config, settings.cluster)
+    return *check_inputs(config, settings.cluster, topics, sampling=spark), *late_producer_problems(config, topics)
 
 
 CHECKS: tuple[Check, ...] = (inputs_as_kafka_has_them, schemas_as_the_registry_has_them)

@@ -16,7 +16,7 @@ from penstock.spark.fence import Mark
 from penstock.spark.host.levels import TaskLevels
 from penstock.spark.measure import traffic, unread
 from penstock.spark.measure.malformed import Count, reason, with_count
-from penstock.spark.measure.progress import rows_per_offset, task_progress, with_open_batch
+from penstock.spark.measure.progress import not_awaited, rows_per_offset, task_progress, with_open_batch
 from penstock.spark.measure.quiet import with_quiet
 from penstock.spark.measure.rates import rates, warm_from, with_batch, work
 from penstock.spark.session import release_frames
@@ -160,7 +160,7 @@ def _take_in(task: RunningTask, progress: dict[str, Any], malformed: int | None,
     more: dict[str, Any] = {"key_group_rates": traffic.rates(task.traffic), "malformed_records": malformed}
     more |= rates(task.batches, now)._asdict() | work(task.batches, now)._asdict()
     task.unread_since = unread.unread_since(task.newest, progress)
-    problems = dict(task.input_problems)
+    problems = {**task.input_problems, **not_awaited(progress)}
     if malformed is not None:
         task.malformed = with_count(task.malformed, Count(monotonic(), malformed))
         problems |= reason(task.malformed, task.spec.job, task.spec.config)

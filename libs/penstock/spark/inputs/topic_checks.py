@@ -12,9 +12,11 @@ from penstock.config.topics import full_topic, topic_and_cluster
 from penstock.control.errors import Unavailable
 from penstock.control.texts import likely
 from penstock.kafka.access import Clusters
+from penstock.spark.producers import marks_topic
 from penstock.spark.topics import Topic, described_on, listed
 
 TOPIC_EXISTS = "topic_exists"
+LATE_PRODUCERS = "late_producers"
 PARTITIONS = "key_groups_of_topic"
 # To sample a topic, or to ask for its schema, takes a fraction of a second.
 _MOST_TOPICS = 4
@@ -38,13 +40,17 @@ def topics_of(
     given = list(sources)
     names = {source.full_topic for source in given if source.topic is not None}
     patterns = [source for source in given if source.topic is None]
-    candidates = set(known)
+    candidates, marked = set(known), set[str]()
     for cluster in {source.cluster for source in patterns if not known}:
         found = listed(clusters(cluster), within_seconds=within_seconds)
         candidates |= {full_topic(topic, cluster) for topic in found}
+        marked |= {full_topic(topic, cluster) for topic in found if marks_topic(topic) in found}
     names |= {name for name in candidates if any(source.reads(name) for source in patterns)}
     topics = described_on(clusters, names, within_seconds=within_seconds)
-    return {name: _with_likely(name, topic, clusters, within_seconds) for name, topic in topics.items()}
+    return {
+        name: _with_likely(name, topic._replace(has_marks=name in marked), clusters, within_seconds)
+        for name, topic in topics.items()
+    }
 
 
 def _with_likely(name: str, topic: Topic, clusters: Clusters, within_seconds: float | None) -> Topic:
@@ -89,6 +95,22 @@ def topic_problems(config: JobConfig, topics: Topics) -> Iterator[Problem]:
             if detail is not None:
                 yield Problem(f"{field}.topic_pattern", detail[0], f"{field}.topic_pattern: the topic {detail[1]}")
             yield from _shared(field, source, topic, config)
+
+
+def late_producer_problems(config: JobConfig, topics: Topics) -> Iterator[Problem]:
+    """Inputs with event time whose watermark does not wait for the tasks that write their topics: those of a pattern.
+    Pure."""
+    for name, source in config.inputs.items():
+        if source.topic is not None or source.watermark_delay is None or source.allow_late_producers:
+            continue
+        marked = [topic for topic in topics_read(source, topics) if topics[topic].has_marks]
+        if marked:
+            field = f"inputs.{name}.allow_late_producers"
+            detail = (
+                f"{field}: jobs write {', '.join(some_of(marked))}, and the watermark of a topic_pattern does not wait "
+                "for their tasks, so rows of a slow one may be late. Read them by `topic`, one input each, or set it"
+            )
+            yield Problem(field, LATE_PRODUCERS, detail)
 
 
 def _one(field: str, source: Input, topic: Topic) -> Iterator[Problem]:

@@ -15,7 +15,15 @@ from penstock.control.logs import logger
 from penstock.kafka.access import Clusters
 from penstock.model.alerts import AlertKind
 from penstock.spark.inputs.key_sample import key_function_problem
-from penstock.spark.inputs.topic_checks import PARTITIONS, TOPIC_EXISTS, Topics, topic_problems, topics_of, topics_read
+from penstock.spark.inputs.topic_checks import (
+    PARTITIONS,
+    TOPIC_EXISTS,
+    Topics,
+    late_producer_problems,
+    topic_problems,
+    topics_of,
+    topics_read,
+)
 from penstock.spark.topics import Topic
 from penstock.tasks.spec import TaskSpec
 
@@ -78,6 +86,8 @@ class InputWatch:
         for problem in topic_problems(spec.config, self._topics):
             if problem.rule == PARTITIONS or _is_topic_left_out(problem):
                 found.setdefault(AlertKind.PARTITIONS_NOT_READ, problem.detail)
+        for problem in late_producer_problems(spec.config, self._topics):
+            found.setdefault(AlertKind.NOT_AWAITED, problem.detail)
         for keys in self._keys_of(spec):
             _, mismatch = self._sampled.get(keys, (0.0, None))
             if mismatch is not None:

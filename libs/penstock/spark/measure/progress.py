@@ -9,6 +9,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from penstock.config.stream_names import is_stream_log
+from penstock.model.alerts import AlertKind
 from penstock.model.reports import TaskProgress
 
 Record = Mapping[str, Any]
@@ -16,6 +17,7 @@ Offsets = dict[str, dict[str, int]]
 _OFFSETS = TypeAdapter(Offsets)
 _BYTES_BEHIND = "estimatedTotalBytesBehindLatest"
 _HELD_BY, _HELD_MILLIS = "heldBackBy", "heldBackMillis"
+_NOT_AWAITED = "notAwaited"
 _SKEW_MILLIS = "eventTimeSkewMillis"
 _MINUTE_MILLIS = 60_000
 _WHOLE = "triggerExecution"
@@ -60,6 +62,19 @@ def late_rows(record: Record) -> int | None:
     """The rows that a batch dropped because they are late; None of a query without state."""
     operators = record.get("stateOperators") or []
     return _total(_integer(operator.get("numRowsDroppedByWatermark")) for operator in operators)
+
+
+def not_awaited(record: Record) -> dict[str, str]:
+    """The reason by its kind of alert, when an input does not wait for all producers of its topic any more."""
+    sources = record.get("sources") or []
+    names = [name for source in sources if isinstance(name := _metric(source, _NOT_AWAITED), str)]
+    if not names:
+        return {}
+    why = (
+        f"{', '.join(names)} said nothing for completeness_wait_seconds and is not waited for: its rows that come now "
+        "may be late, and are dropped then (late_rows_per_second)"
+    )
+    return {AlertKind.NOT_AWAITED.value: why}
 
 
 def rows_per_offset(record: Record) -> tuple[float, ...]:

@@ -4,23 +4,17 @@ import io.penstock.kafka.marks.MarksTopic;
 import io.penstock.kafka.marks.ProducerMarks;
 import io.penstock.kafka.marks.ProducerMarks.Bound;
 import io.penstock.kafka.source.broker.KafkaLogs;
-import java.time.Duration;
-import java.util.LinkedHashMap;
 import java.util.Map;
 import java.util.Optional;
 import java.util.OptionalLong;
 import java.util.stream.Collectors;
 import org.apache.kafka.common.TopicPartition;
-import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
 
 /**
  * Holds the watermark of a query back until all producers of an input have come as far. Only the query's thread changes
  * it; any thread may ask for {@code producersMillis}.
  */
 public final class ProducerHold implements AutoCloseable {
-  private static final Logger LOG = LoggerFactory.getLogger(ProducerHold.class);
-
   private final KafkaLogs logs;
   private final MarksTopic topic;
   private final long delayMillis;
@@ -105,8 +99,11 @@ public final class ProducerHold implements AutoCloseable {
     return producersMillis;
   }
 
-  /** Adds who is awaited, and for how long, if the watermark {@code ofRows} had to be held back. */
+  /** Adds who is not awaited any more; and who is, and for how long, if {@code ofRows} had to be held back. */
   public void report(Map<String, String> metrics, long ofRows) {
+    if (!patience.givenUp().isEmpty()) {
+      metrics.put("notAwaited", String.join(", ", patience.givenUp()));
+    }
     if (bound.isPresent() && bound.get().silent() && watermarkBound() < ofRows) {
       metrics.put("heldBackBy", bound.get().producer());
       metrics.put("heldBackMillis", Long.toString(patience.waitedMillis(System.nanoTime())));
@@ -116,47 +113,5 @@ public final class ProducerHold implements AutoCloseable {
   @Override
   public void close() {
     topic.close();
-  }
-
-  /** How long the same producer has been waited for at the same time, and who is not waited for any more. */
-  static final class Patience {
-    private final OptionalLong limitMillis;
-    private final Map<String, Long> given = new LinkedHashMap<>();
-    private Bound awaited;
-    private long sinceNanos;
-
-    Patience(OptionalLong limitMillis) {
-      this.limitMillis = limitMillis;
-    }
-
-    Optional<Bound> apply(ProducerMarks marks, long nowNanos) {
-      given.entrySet().removeIf(gone -> hasMoved(marks, gone.getKey(), gone.getValue()));
-      while (true) {
-        Optional<Bound> bound = marks.bound(this::isGivenUp);
-        if (bound.isEmpty() || !bound.get().equals(awaited)) {
-          awaited = bound.orElse(null);
-          sinceNanos = nowNanos;
-        }
-        if (bound.isEmpty() || !bound.get().silent() || limitMillis.isEmpty()
-            || waitedMillis(nowNanos) < limitMillis.getAsLong()) {
-          return bound;
-        }
-        LOG.warn("{} has been silent for {} ms and is not waited for any more: rows that it writes later may be late",
-            awaited.producer(), waitedMillis(nowNanos));
-        given.put(awaited.producer(), awaited.millis());
-      }
-    }
-
-    boolean isGivenUp(String producer) {
-      return given.containsKey(producer);
-    }
-
-    long waitedMillis(long nowNanos) {
-      return awaited == null ? 0 : Duration.ofNanos(nowNanos - sinceNanos).toMillis();
-    }
-
-    private static boolean hasMoved(ProducerMarks marks, String producer, long millis) {
-      return marks.bound(name -> !name.equals(producer)).filter(bound -> bound.millis() == millis).isEmpty();
-    }
   }
 }

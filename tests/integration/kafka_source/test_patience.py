@@ -1,0 +1,138 @@
+"""Who a reader waits for, and for how long: the rule in Java, asked with marks and a clock of the test; and a reader
+that goes on without a producer, and says so."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from penstock.control.process import wait_until
+from penstock.local.kafka import EmbeddedKafka
+from penstock.model.alerts import AlertKind
+from penstock.spark.measure.progress import late_rows, not_awaited
+from tests.support.kafka.event_topics import T0_MILLIS, topic_of, write_times
+from tests.support.kafka.hops import Reader, Shuffle, Topics
+from tests.support.kafka.windowed import WINDOW_MILLIS
+
+_SECOND = 1_000_000_000
+_MINUTE = 60_000
+_LIMIT_MILLIS = 1_500
+
+
+@dataclass
+class Waiting:
+    """The Java rule of one reader that gives a silent producer up after 1.5 s; times of marks are in ms."""
+
+    jvm: Any
+    offset: int = 0
+    marks: Any = field(init=False)
+    patience: Any = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.marks = self.jvm.io.penstock.kafka.marks.ProducerMarks()
+        limit = self.jvm.java.util.OptionalLong.of(_LIMIT_MILLIS)
+        self.patience = self.jvm.io.penstock.kafka.source.hold.Patience(limit)
+
+    def mark(self, index: int, time: int, end: int) -> None:
+        """Producer `index` of two has come to `time`, and has written up to `end` of partition 0."""
+        self.offset += 1
+        self.marks.add(self.offset, self._mark(index, time, end))
+
+    def read(self, end: int) -> None:
+        self.marks.advance(self._mark(0, 0, end).ends())
+
+    def bound(self, at_seconds: float) -> tuple[str, int] | None:
+        """Whom the reader waits for then, and the time that this one has come to."""
+        found = self.patience.apply(self.marks, int(at_seconds * _SECOND))
+        return (found.get().producer(), found.get().millis()) if found.isPresent() else None
+
+    def given_up(self) -> list[str]:
+        return list(self.patience.givenUp())
+
+    def _mark(self, index: int, time: int, end: int) -> Any:
+        fields = {"g": "shuf", "gen": 3, "i": index, "n": 2, "t": time, "at": {"0": end}}
+        return self.jvm.io.penstock.kafka.marks.Mark.of(json.dumps(fields).encode())
+
+
+def test_a_silent_producer_is_given_up_after_the_time_and_counts_again_when_it_speaks(spark: SparkSession) -> None:
+    """1. Two producers; the slow one is silent, and is given up 1.5 s after that was seen, not before. 2. The fast one
+    bounds the readers, and stays silent as long: the reader waits for nobody. 3. Both speak again, in turn: each bounds
+    the readers from then on."""
+    waiting = Waiting(spark._jvm)
+    waiting.mark(0, 5_000, end=10)
+    waiting.mark(1, 1_000, end=20)
+    waiting.read(20)
+    assert [waiting.bound(at) for at in (100.0, 101.4)] == [("shuf/1/3", 1_000)] * 2
+    assert waiting.given_up() == []
+    assert (waiting.bound(101.5), waiting.given_up()) == (("shuf/0/3", 5_000), ["shuf/1/3"])
+    assert (waiting.bound(103.0), waiting.given_up()) == (None, ["shuf/1/3", "shuf/0/3"])
+    waiting.mark(1, 2_000, end=30)
+    waiting.read(30)
+    assert (waiting.bound(103.1), waiting.given_up()) == (("shuf/1/3", 2_000), ["shuf/0/3"])
+    waiting.mark(0, 9_000, end=40)
+    waiting.read(40)
+    assert (waiting.bound(103.2), waiting.given_up()) == (("shuf/1/3", 2_000), [])
+
+
+def test_a_producer_with_unread_rows_is_not_silent(spark: SparkSession) -> None:
+    """1. The reader is in a backlog: however long it takes, nobody is given up. 2. It has read all: from then on the
+    time counts."""
+    waiting = Waiting(spark._jvm)
+    waiting.mark(0, 5_000, end=10)
+    waiting.mark(1, 1_000, end=20)
+    waiting.read(20)
+    waiting.mark(1, 3_000, end=30)
+    assert [waiting.bound(at) for at in (0.0, 1_000.0)] == [("shuf/1/3", 1_000)] * 2
+    waiting.read(30)
+    assert [waiting.bound(at) for at in (1_000.1, 1_001.5)] == [("shuf/1/3", 3_000)] * 2
+    assert (waiting.bound(1_001.6), waiting.given_up()) == (("shuf/0/3", 5_000), ["shuf/1/3"])
+
+
+@pytest.mark.long
+def test_a_reader_that_drops_late_rows_goes_on_without_a_producer_and_names_it(
+    spark: SparkSession, kafka: EmbeddedKafka, tmp_path: Path
+) -> None:
+    """1. The second task writes ten minutes and dies; the first goes on. 2. After 1.5 s its windows come out, and the
+    reader names the dead task. 3. That one comes back with what it had not read: its rows are late, are counted as
+    such, and nobody is named any more."""
+    begun, rest = range(0, 10 * _MINUTE, 1_000), range(10 * _MINUTE, 40 * _MINUTE, 1_000)
+    topics = Topics.of(kafka.bootstrap, topic_of(kafka.bootstrap, {0: [*begun, *rest], 1: begun}))
+    first, second = (Shuffle(spark, topics, tmp_path, partition) for partition in (0, 1))
+    second.run_to_end()
+    reader = Reader.of(spark, topics, tmp_path / "own", producerPatienceMillis=_LIMIT_MILLIS, idleTimeoutMillis=500)
+    running = {"first": first.start(), "reader": reader.start()}
+    try:
+        wait_until(lambda: "shuf/1/0" in _told(running["reader"]), 60, "the dead task to be named")
+        late = T0_MILLIS + 3 * WINDOW_MILLIS
+        wait_until(lambda: late in reader.emitted.counts(), 60, "windows without its rows")
+        before = reader.emitted.counts()
+        write_times(kafka.bootstrap, topics.first, {1: rest})
+        running["second"] = second.start()
+        wait_until(lambda: _late(running["reader"]) > 0, 60, "late rows")
+        wait_until(lambda: "shuf/1/0" not in _told(running["reader"]), 60, "the task to count again")
+    finally:
+        for query in running.values():
+            query.stop()
+    assert before[late] == WINDOW_MILLIS // 1_000, "of the first task alone"
+    assert reader.emitted.counts()[late] == before[late]
+
+
+def _told(query: StreamingQuery) -> str:
+    return not_awaited(_record(query)).get(AlertKind.NOT_AWAITED.value, "")
+
+
+def _late(query: StreamingQuery) -> int:
+    """Late sums of all batches that are kept."""
+    return sum(late_rows(json.loads(progress.json)) or 0 for progress in query.recentProgress)
+
+
+def _record(query: StreamingQuery) -> dict[str, Any]:
+    progress = query.lastProgress
+    found: dict[str, Any] = {} if progress is None else json.loads(progress.json)
+    return found
