@@ -21,7 +21,7 @@ from services.job_service.census import Census
 from services.job_service.events.reader import EventReader
 from services.job_service.events.slots import Slots
 from services.job_service.probes import Probes
-from services.job_service.rates import Rates
+from services.job_service.rates import Rates, Sizes
 from services.job_service.requests import Parts
 from services.job_service.routes import (
     alerts,
@@ -94,7 +94,11 @@ def create_api(engine: Engine, clock: Clock, settings: JobServiceSettings, ident
         engine,
         clock,
         authenticator,
-        settings.job_service_largest_body_bytes,
+        Sizes(
+            settings.job_service_largest_body_bytes,
+            settings.job_service_largest_body_of_roles,
+            Rates(settings.job_service_bytes_per_second, settings.job_service_bytes_at_once, "bytes"),
+        ),
         settings.state_syncer_rollout_share,
         Analyses(engine, AnalysisClient(identity)),
         settings.path_roots,

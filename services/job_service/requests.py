@@ -42,7 +42,7 @@ from services.job_service.cursors import Page
 from services.job_service.events.reader import EventReader
 from services.job_service.events.slots import Slots
 from services.job_service.probes import Probes
-from services.job_service.rates import Rates
+from services.job_service.rates import Rates, Sizes
 from services.job_service.store import expected
 from services.job_service.store.layers import all_layers
 from services.job_service.strictjson import strict_json
@@ -76,7 +76,7 @@ class Parts:
     engine: Engine
     clock: Clock
     authenticator: Authenticator
-    largest_body_bytes: int
+    sizes: Sizes
     rollout_share: float
     analyses: Analyses
     path_roots: Sequence[str]
@@ -92,19 +92,26 @@ class Parts:
 
 
 class StrictRequest(Request):
-    """A request whose JSON body has a limit and is read by `strict_json`."""
+    """A request whose JSON body has limits of its token, and is read by `strict_json`."""
 
     async def body(self) -> bytes:
-        """The body. Raises HTTPException 413 when it is too large."""
+        """The body. Raises HTTPException 413 when it is too large, TooManyCalls when its token sends too much."""
         if not hasattr(self, "_body"):
-            most, read = self.app.state.parts.largest_body_bytes, bytearray()
+            parts: Parts = self.app.state.parts
+            caller: Principal = self.state.principal
+            most, read = parts.sizes.most_of(caller.role), bytearray()
             said = self.headers.get("content-length", "")
-            if said.isdecimal() and (len(said) > _LONGEST_NUMBER or int(said) > most):
+            is_said = said.isdecimal()
+            if is_said and (len(said) > _LONGEST_NUMBER or int(said) > most):
                 raise _too_large(most)
+            if is_said:
+                parts.sizes.rates.take(caller.name, parts.clock.monotonic(), int(said))
             async for chunk in self.stream():
                 read += chunk
                 if len(read) > most:
                     raise _too_large(most)
+            if not is_said:
+                parts.sizes.rates.take(caller.name, parts.clock.monotonic(), len(read))
             self._body = bytes(read)
         return self._body
 
