@@ -27,6 +27,7 @@ from penstock.control.clock import Clock
 from penstock.control.errors import InvalidConfig, NotFound
 from penstock.control.texts import clean
 from penstock.control.unique_keys import DuplicateKey
+from penstock.identity.vouching import Call as AddressCall
 from penstock.model.jobs import StoredJob
 from penstock.wire.jobs import Problem, View, WithReason
 from penstock.wire.replays import ReplayClient
@@ -71,7 +72,8 @@ _PROBLEMS: dict[int | str, dict[str, Any]] = {
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What the routes work with; kept in `app.state.parts`."""
+    """What the routes work with; kept in `app.state.parts`. `vouched`: the address of a browser that a console tells;
+    None: no console is known."""
 
     engine: Engine
     clock: Clock
@@ -89,6 +91,7 @@ class Parts:
     events: EventReader
     event_slots: Slots
     shared: Shared
+    vouched: Callable[[str, AddressCall], str] | None = None
 
 
 class StrictRequest(Request):
