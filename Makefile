@@ -93,7 +93,8 @@ $(STAMPS)/archive: libs/penstock/local/class_archive.py $(STAMPS)/java
 	@$(BIN)/python -m penstock.local.class_archive
 	@touch $@
 
-$(STAMPS)/chart: deploy/helm/tools.lock deploy/setup/chart_tools.py $(STAMPS)/penstock
-	@echo "fetching helm and the schemas of Kubernetes (60 MB)"
+$(STAMPS)/chart: deploy/helm/tools.lock deploy/compose/schema.lock deploy/setup/chart_tools.py deploy/setup/compose_schema.py $(STAMPS)/penstock
+	@echo "fetching helm and the schemas of Kubernetes (60 MB), and that of Compose"
 	@$(BIN)/python deploy/setup/chart_tools.py deploy/helm/tools.lock .venv/share/penstock/chart
+	@$(BIN)/python deploy/setup/compose_schema.py deploy/compose/schema.lock .venv/share/penstock/chart/compose.json
 	@touch $@

@@ -19,10 +19,12 @@ from starlette.staticfiles import StaticFiles
 from penstock.control.clock import Clock
 from penstock.control.errors import PenstockError, Unauthenticated, Unavailable
 from penstock.control.logs import logger
+from penstock.identity.process import ProcessIdentity
 from penstock.wire.app import add_routes, create_app
 from penstock.wire.http import HttpClient
 from penstock.wire.job_client import JobClient
 from penstock.wire.problems import penstock_error
+from services.console.browsers import teller
 from services.console.requests import STATIC, Parts, SignInNeeded, is_own_host, page, parts_of, static_url, templates
 from services.console.routes import alerts, containers, fleet, job, job_forms, sign_in
 from services.console.sealed import Seal
@@ -49,15 +51,22 @@ _NO_ANSWER = "try again in a moment; the log of the console has more"
 _FOR_EVER = "public, max-age=31536000, immutable"
 
 
-def create_console(settings: ConsoleSettings, clock: Clock) -> FastAPI:
-    """The console's application; it asks the Job Service for all that it shows."""
+def create_console(settings: ConsoleSettings, clock: Clock, identity: ProcessIdentity | None = None) -> FastAPI:
+    """The console's application; it asks the Job Service for all that it shows. `identity`: by its certificate it tells
+    the Job Service where a browser is; None: it does not."""
     app = create_app("console", ready=_Ready(settings, clock).ask, documents=False)
     secret = settings.console_key.get_secret_value().encode() or secrets.token_bytes(32)
     app.state.parts = Parts(
         seal=Seal(secret, timedelta(seconds=settings.console_session_seconds)),
         clock=clock,
         # An open page asks again by itself: what is slow already is not asked three times.
-        connect=lambda token: JobClient(settings.job_service_url, token, authority=settings.trusted(), read_attempts=1),
+        connect=lambda token, address: JobClient(
+            settings.job_service_url,
+            token,
+            authority=settings.trusted(),
+            read_attempts=1,
+            on_request=None if identity is None or address is None else teller(identity, address),
+        ),
         refresh_seconds=settings.console_refresh_seconds,
         is_secure=settings.is_secure(),
         runbooks=runbooks(_ALERTS.read_text()),

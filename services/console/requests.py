@@ -46,11 +46,12 @@ class SignInNeeded(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What the routes work with; kept in `app.state.parts`. `connect` makes a client of the Job Service for a token."""
+    """What the routes work with; kept in `app.state.parts`. `connect` makes a client of the Job Service for a
+    token, and for a browser with this address."""
 
     seal: Seal
     clock: Clock
-    connect: Callable[[str], JobClient]
+    connect: Callable[[str, str | None], JobClient]
     refresh_seconds: float
     is_secure: bool
     runbooks: Mapping[str, Any]
@@ -105,7 +106,7 @@ SessionOf = Annotated[Session, Depends(_session)]
 
 
 def _client(request: Request, session: SessionOf) -> Iterator[JobClient]:
-    with parts_of(request).connect(session.token) as client:
+    with parts_of(request).connect(session.token, request.client.host if request.client else None) as client:
         yield client
 
 

@@ -52,7 +52,7 @@ def main() -> None:
     loop = build_loop(LOOP, step, engine, clock, times, holder=settings.identity(), url=settings.url())
     notifications = _notifications(settings, engine, clock)
     alerts = OpenAlerts(engine, clock)
-    app = create_api(engine, clock, settings, Outgoing(identity))
+    app = create_api(engine, clock, settings, Outgoing(identity), identity.vouched)
     fleet = Fleet(engine, clock, app.state.parts.census)
     for counts in (alerts, fleet):
         REGISTRY.register(counts)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from fastapi import FastAPI
 from sqlalchemy import Engine, text
 
 from penstock.control.clock import Clock
+from penstock.identity.vouching import Call
 from penstock.store.engine import transaction
 from penstock.wire.analyses import AnalysisClient
 from penstock.wire.app import add_routes, at_end, create_app
@@ -21,7 +23,7 @@ from services.job_service.census import Census
 from services.job_service.events.reader import EventReader
 from services.job_service.events.slots import Slots
 from services.job_service.probes import Probes
-from services.job_service.rates import Rates
+from services.job_service.rates import Rates, Sizes
 from services.job_service.requests import Parts
 from services.job_service.routes import (
     alerts,
@@ -82,8 +84,15 @@ _ROUTES = (
 )
 
 
-def create_api(engine: Engine, clock: Clock, settings: JobServiceSettings, identity: Identity | None = None) -> FastAPI:
-    """The Job Service's application on a job store. `identity`: who asks containers for analyses and logs."""
+def create_api(
+    engine: Engine,
+    clock: Clock,
+    settings: JobServiceSettings,
+    identity: Identity | None = None,
+    vouched: Callable[[str, Call], str] | None = None,
+) -> FastAPI:
+    """The Job Service's application on a job store. `identity`: who asks containers for analyses and logs. `vouched`:
+    reads the address of a browser that a console tells (`ProcessIdentity.vouched`)."""
     app = create_app("job_service", ready=lambda: _ready(engine))
     for routes in _ROUTES:
         add_routes(app, routes.router)
@@ -94,7 +103,11 @@ def create_api(engine: Engine, clock: Clock, settings: JobServiceSettings, ident
         engine,
         clock,
         authenticator,
-        settings.job_service_largest_body_bytes,
+        Sizes(
+            settings.job_service_largest_body_bytes,
+            settings.job_service_largest_body_of_roles,
+            Rates(settings.job_service_bytes_per_second, settings.job_service_bytes_at_once, "bytes"),
+        ),
         settings.state_syncer_rollout_share,
         Analyses(engine, AnalysisClient(identity)),
         settings.path_roots,
@@ -107,6 +120,7 @@ def create_api(engine: Engine, clock: Clock, settings: JobServiceSettings, ident
         EventReader(engine, clock, settings.job_service_event_seconds),
         Slots(settings.job_service_event_streams),
         shared_writes(engine, clock, settings.path_roots),
+        vouched,
     )
     at_end(app, app.state.parts.events.end)
     _document_problems(app)

@@ -8,8 +8,9 @@ from contextlib import contextmanager
 from fastapi import HTTPException, Request
 from fastapi.exceptions import RequestValidationError
 
-from penstock.control.errors import PenstockError
+from penstock.control.errors import PenstockError, Unauthenticated
 from penstock.control.logs import logger
+from penstock.identity.vouching import HEADER, Call
 
 log = logger(__name__)
 
@@ -18,7 +19,8 @@ log = logger(__name__)
 def recorded(request: Request) -> Iterator[list[int]]:
     """Logs who calls from which address, and the status of the answer: what is put into the list, or of an error.
 
-    The address is that of the connection: of the console, or of a proxy, where one stands between.
+    The address is that of the connection, so of a proxy where one stands between; but of the browser where a console
+    of this cell vouches for it, and then `via` is the console's.
     """
     answered: list[int] = []
     try:
@@ -30,11 +32,26 @@ def recorded(request: Request) -> Iterator[list[int]]:
         log.info(
             "call that writes",
             author=request.state.principal.name,
-            address=request.client.host if request.client else None,
+            **_addresses(request),
             method=request.method,
             path=request.scope["path"],
             status=answered[-1] if answered else None,
         )
+
+
+def _addresses(request: Request) -> dict[str, str | None]:
+    direct = request.client.host if request.client else None
+    text, vouched = request.headers.get(HEADER), request.app.state.parts.vouched
+    if text is None or vouched is None:
+        return {"address": direct}
+    query = request.scope["query_string"]
+    target = request.scope["raw_path"] + (b"?" + query if query else b"")
+    call = Call(request.method, target.decode("latin-1"), request.headers.get("authorization", ""))
+    try:
+        return {"address": vouched(text, call), "via": direct}
+    except Unauthenticated as error:
+        log.warning("address of a browser not taken", error=error.detail, address=direct)
+        return {"address": direct}
 
 
 def _status_of(error: Exception) -> int:

@@ -1,34 +1,53 @@
-"""How often a token may call: a bucket of calls for each, which fills at a rate. Pure."""
+"""How often and how much a token may call: a bucket of calls, or of bytes, for each, which fills at a rate. Pure."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from typing import Literal, NamedTuple
 
 from penstock.control.errors import TooManyCalls
+from penstock.model.jobs import Role
 
 
 class Rates:
-    """Of one process. `per_second`: calls of each token in the mean; None: any number. `burst`: the most at once."""
+    """Of one process. `per_second`: what each token may use in the mean; None: any number. `burst`: at once."""
 
-    def __init__(self, per_second: float | None, burst: int) -> None:
+    def __init__(self, per_second: float | None, burst: int, of: Literal["calls", "bytes"] = "calls") -> None:
         self._per_second = per_second
         self._burst = burst
+        self._of = of
         self._left: dict[str, tuple[float, float]] = {}
 
-    def take(self, token: str, now: float) -> None:
-        """Counts a call of the token with this name. `now`: seconds of a monotonic clock.
+    def take(self, token: str, now: float, amount: int = 1) -> None:
+        """Counts a call of the token with this name, or its bytes. `now`: seconds of a monotonic clock.
 
-        Raises TooManyCalls, which counts no call.
+        What is more than the burst passes when the bucket is full, and the token waits for the rest afterwards. Raises
+        TooManyCalls, which counts nothing.
         """
         if self._per_second is None:
             return
         left, since = self._left.get(token, (float(self._burst), now))
         left = min(self._burst, left + (now - since) * self._per_second)
-        self._left[token] = (left - 1 if left >= 1 else left, now)
-        if left < 1:
+        needed = min(amount, self._burst)
+        self._left[token] = (left - amount if left >= needed else left, now)
+        if left < needed:
+            verb = "make" if self._of == "calls" else "send"
             raise TooManyCalls(
-                f"the token {token} may make {self._per_second:g} calls a second, and {self._burst} at once",
+                f"the token {token} may {verb} {self._per_second:g} {self._of} a second, and {self._burst} at once",
                 field="Authorization",
-                rule="calls_per_second",
-                retry_after_seconds=math.ceil((1 - left) / self._per_second),
+                rule=f"{self._of}_per_second",
+                retry_after_seconds=math.ceil((needed - left) / self._per_second),
             )
+
+
+class Sizes(NamedTuple):
+    """`largest`: bytes of a body, of any role. `by_role`: fewer, for some. `rates`: bytes of bodies of each token."""
+
+    largest: int
+    by_role: Mapping[Role, int]
+    rates: Rates
+
+    def most_of(self, role: str) -> int:
+        """The most bytes of a body that a caller of this role may send."""
+        return min([self.largest, *(most for of, most in self.by_role.items() if of == role)])

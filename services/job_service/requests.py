@@ -27,6 +27,7 @@ from penstock.control.clock import Clock
 from penstock.control.errors import InvalidConfig, NotFound
 from penstock.control.texts import clean
 from penstock.control.unique_keys import DuplicateKey
+from penstock.identity.vouching import Call as AddressCall
 from penstock.model.jobs import StoredJob
 from penstock.wire.jobs import Problem, View, WithReason
 from penstock.wire.replays import ReplayClient
@@ -42,7 +43,7 @@ from services.job_service.cursors import Page
 from services.job_service.events.reader import EventReader
 from services.job_service.events.slots import Slots
 from services.job_service.probes import Probes
-from services.job_service.rates import Rates
+from services.job_service.rates import Rates, Sizes
 from services.job_service.store import expected
 from services.job_service.store.layers import all_layers
 from services.job_service.strictjson import strict_json
@@ -71,12 +72,13 @@ _PROBLEMS: dict[int | str, dict[str, Any]] = {
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What the routes work with; kept in `app.state.parts`."""
+    """What the routes work with; kept in `app.state.parts`. `vouched`: the address of a browser that a console tells;
+    None: no console is known."""
 
     engine: Engine
     clock: Clock
     authenticator: Authenticator
-    largest_body_bytes: int
+    sizes: Sizes
     rollout_share: float
     analyses: Analyses
     path_roots: Sequence[str]
@@ -89,22 +91,30 @@ class Parts:
     events: EventReader
     event_slots: Slots
     shared: Shared
+    vouched: Callable[[str, AddressCall], str] | None = None
 
 
 class StrictRequest(Request):
-    """A request whose JSON body has a limit and is read by `strict_json`."""
+    """A request whose JSON body has limits of its token, and is read by `strict_json`."""
 
     async def body(self) -> bytes:
-        """The body. Raises HTTPException 413 when it is too large."""
+        """The body. Raises HTTPException 413 when it is too large, TooManyCalls when its token sends too much."""
         if not hasattr(self, "_body"):
-            most, read = self.app.state.parts.largest_body_bytes, bytearray()
+            parts: Parts = self.app.state.parts
+            caller: Principal = self.state.principal
+            most, read = parts.sizes.most_of(caller.role), bytearray()
             said = self.headers.get("content-length", "")
-            if said.isdecimal() and (len(said) > _LONGEST_NUMBER or int(said) > most):
+            is_said = said.isdecimal()
+            if is_said and (len(said) > _LONGEST_NUMBER or int(said) > most):
                 raise _too_large(most)
+            if is_said:
+                parts.sizes.rates.take(caller.name, parts.clock.monotonic(), int(said))
             async for chunk in self.stream():
                 read += chunk
                 if len(read) > most:
                     raise _too_large(most)
+            if not is_said:
+                parts.sizes.rates.take(caller.name, parts.clock.monotonic(), len(read))
             self._body = bytes(read)
         return self._body
 

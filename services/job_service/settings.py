@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Self
+from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 from pydantic_settings import SettingsConfigDict
@@ -11,6 +11,7 @@ from pydantic_settings import SettingsConfigDict
 from penstock.control.settings import CommonSettings
 from penstock.kafka.access import Kafka
 from penstock.kafka.settings import KafkaSettings
+from penstock.model.jobs import Role
 from penstock.tasks.rollout import ROLLOUT_SHARE
 from services.job_service.notify.targets import Target, require_own_names
 
@@ -32,6 +33,9 @@ class JobServiceSettings(KafkaSettings, CommonSettings):
     job_service_token_cache_seconds: float = Field(1.0, ge=0)
     job_service_calls_per_second: float | None = Field(None, gt=0)
     job_service_calls_at_once: int = Field(100, ge=1)
+    job_service_bytes_per_second: float | None = Field(None, gt=0)
+    job_service_bytes_at_once: int = Field(64 * 2**20, ge=1)
+    job_service_largest_body_of_roles: dict[Role, Annotated[int, Field(ge=1)]] = {}  # noqa: RUF012
     job_service_event_streams: int = Field(200, ge=0)
     job_service_event_seconds: float = Field(1.0, ge=0)
     job_service_admin_warning_seconds: float = Field(1_209_600.0, ge=0)

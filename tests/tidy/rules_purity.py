@@ -19,6 +19,7 @@ SHELL_NAMES = ("__init__.py", "__main__.py", "settings.py", "loop.py", "api.py",
 SERVICE_SHELLS: frozenset[str] = frozenset(
     [
         "services/auto_scaler/replays.py",
+        "services/console/browsers.py",
         "services/console/requests.py",
         "services/console/routes/alerts.py",
         "services/console/routes/containers.py",

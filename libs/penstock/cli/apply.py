@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from penstock.cli.arguments import Reason, Verify
+from penstock.cli.bar import counting
 from penstock.cli.connection import client, definition, say_written
 from penstock.cli.drift import Kind, Present, Step, steps
 from penstock.cli.errors import Exit, line, required
@@ -109,13 +110,14 @@ def read_folder(folder: Path) -> Iterator[tuple[str, dict[str, Any]]]:
 def _present(connection: JobClient, jobs: Collection[str]) -> dict[str, Present]:
     going = {job.job for job in connection.list_jobs(state=JobState.DELETING)}
     found = {}
-    for job in jobs:
-        try:
-            layer = connection.get_layer(job, "base")
-        except NotFound:
-            continue
-        if layer.config is not None or job in going:
-            found[job] = Present(layer.config, layer.version, job in going)
+    with counting("reading jobs", list(jobs)) as each:
+        for job in each:
+            try:
+                layer = connection.get_layer(job, "base")
+            except NotFound:
+                continue
+            if layer.config is not None or job in going:
+                found[job] = Present(layer.config, layer.version, job in going)
     return found
 
 
@@ -158,12 +160,13 @@ def _hidden(connection: JobClient, step: Step, above: Collection[str]) -> Iterat
 def _require_allowed(connection: JobClient, plan: Sequence[Step]) -> None:
     """Raises the first refusal, before anything is written; all are noted."""
     refused: list[PenstockError] = []
-    for step in plan:
-        try:
-            _require_step(connection, step)
-        except UserError as error:
-            note(f"{step.job}: {line(error)}")
-            refused.append(error)
+    with counting("checking jobs", plan) as each:
+        for step in each:
+            try:
+                _require_step(connection, step)
+            except UserError as error:
+                note(f"{step.job}: {line(error)}")
+                refused.append(error)
     if refused:
         raise refused[0]
 
@@ -192,12 +195,13 @@ def _write_all(connection: JobClient, plan: Sequence[Step], reason: str, *, veri
 def _each(connection: JobClient, todo: Sequence[Step], reason: str, *, verify: bool) -> int:
     """Does the steps; how many were refused."""
     refused = 0
-    for step in todo:
-        try:
-            _write(connection, step, reason, verify=verify)
-        except UserError as error:
-            refused += 1
-            note(f"{step.job}: {line(error)}")
+    with counting("writing jobs", todo) as each:
+        for step in each:
+            try:
+                _write(connection, step, reason, verify=verify)
+            except UserError as error:
+                refused += 1
+                note(f"{step.job}: {line(error)}")
     return refused
 
 

@@ -23,6 +23,9 @@ def events(
     after: Annotated[
         int | None, typer.Option("--after", min=0, help="the id of an event: those after it come first; default: now")
     ] = None,
+    after_revision: Annotated[
+        int | None, typer.Option("--after-revision", min=0, help="of one job: the revision of the last known write")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Follow every write to a job, or to all jobs, as it comes. Ctrl-C ends it.
@@ -30,7 +33,7 @@ def events(
     A connection that breaks is made again; no write is skipped or comes twice. With --json each is a line of JSON.
     """
     with suppress(KeyboardInterrupt):
-        for entry in client().events(after=after, job=job, layer=layer):
+        for entry in client().events(after=after, after_revision=after_revision, job=job, layer=layer):
             if as_json:
                 typer.echo(entry.model_dump_json())
             else:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Annotated, Any
@@ -10,11 +10,11 @@ from typing import Annotated, Any
 import typer
 
 from penstock.cli.arguments import AsJson
+from penstock.cli.bar import counting
 from penstock.cli.connection import client
 from penstock.cli.output import note, say, show_json, table
 from penstock.cli.parse import duration_seconds, json_object
 from penstock.control.errors import NotFound, UserError
-from penstock.wire.job_client import JobClient
 from penstock.wire.jobs import View
 from penstock.wire.replays import HAS_NO_TASKS, ReplayTotals, ReplayView
 
@@ -59,7 +59,8 @@ def replay(
         raise UserError("--from must lie before --to", field="from", rule="before_to")
     connection = client()
     asked = partial(connection.replay, policy=content, since=since, until=until)
-    found = [asked(name) for name in jobs] if jobs else list(of_all(connection, asked))
+    with counting("replaying jobs", jobs or [job.job for job in connection.list_jobs()]) as names:
+        found = [asked(name) for name in names] if jobs else list(with_tasks(names, asked))
     if as_json:
         return show_json(Replays(jobs=found, all={name: total(found, name) for name in _ROWS}))
     table(("job", "", "SLO min missed", "task-hours", "actions"), rows(found))
@@ -68,15 +69,15 @@ def replay(
     return None
 
 
-def of_all(connection: JobClient, asked: Callable[[str], ReplayView]) -> Iterator[ReplayView]:
-    """The replays of all jobs that run."""
-    for job in connection.list_jobs():
+def with_tasks(jobs: Iterable[str], asked: Callable[[str], ReplayView]) -> Iterator[ReplayView]:
+    """The replays of those jobs that run."""
+    for job in jobs:
         try:
-            yield asked(job.job)
+            yield asked(job)
         except NotFound as error:
             if error.rule != HAS_NO_TASKS:
                 raise
-            note(f"{job.job} is left out: it has no tasks")
+            note(f"{job} is left out: it has no tasks")
 
 
 def moment(text: str, now: datetime, *, field: str) -> datetime:

@@ -12,14 +12,16 @@ from pathlib import Path
 from typing import Protocol
 
 from cryptography import x509
+from cryptography.hazmat.primitives.serialization import Encoding
 
 from penstock.control.errors import TerminalError, Unauthenticated
 from penstock.control.logs import logger
 from penstock.identity.authority import cell_of, certificates_in, end_of, is_issued_by, is_issued_by_one_of, read
 from penstock.identity.folder import AUTHORITY, AUTHORITY_KEY, LOOPBACK_KEY, read_private
 from penstock.identity.metrics import observe_certificate
-from penstock.identity.roles import ROTATE, WARN_BELOW_DAYS, Caller, caller_in
+from penstock.identity.roles import ROTATE, WARN_BELOW_DAYS, Caller, Role, caller_in
 from penstock.identity.statements import Nonces, Statement, statement, verified
+from penstock.identity.vouching import Call, vouch, vouched
 
 log = logger(__name__)
 _DAY_SECONDS = 86_400.0
@@ -133,6 +135,26 @@ class ProcessIdentity:
         with self._lock:
             self._nonces.take(found.nonce, self.now())
         return found
+
+    def vouch(self, address: str, call: Call) -> str:
+        """Tells the Job Service the address of the browser for which this process calls. Raises TerminalError, OSError
+        and ValueError without a certificate that can be used."""
+        return vouch(self._certificate.read_bytes(), read_private(self._key), address, call, self.now())
+
+    def vouched(self, text: str, call: Call) -> str:
+        """The address of a browser that a console of this cell tells. Raises Unauthenticated."""
+        return vouched(text, call, self.now(), self._is_console)
+
+    def _is_console(self, certificate: x509.Certificate) -> bool:
+        try:
+            authorities = self._authority.read_bytes()
+            if not is_issued_by_one_of(certificate, certificates_in(authorities)):
+                return False
+            found = read(certificate.public_bytes(Encoding.PEM), cell_of(authorities))
+        except (TerminalError, OSError, ValueError) as error:
+            log.warning("certificate of a console not read", error=str(error))
+            return False
+        return found.caller == Caller(Role.CONSOLE) and found.expires_at.timestamp() > self.now()
 
     def _verified(self, text: str, method: str, target: str) -> Statement:
         try:

@@ -87,7 +87,7 @@ class EmbeddedKafka(EmbeddedServer):
         self._server_properties.write_text(self._properties(free_port()))
         if not (self._data / "log" / "meta.properties").exists():
             _format(self._server_properties)
-        command = _java(*self._jvm_options, "kafka.Kafka", str(self._server_properties))
+        command = kafka_command(*self._jvm_options, "kafka.Kafka", str(self._server_properties))
         # Known before anything else can fail: `start` then stops it.
         self._process = start_child(
             command, env=server_environment(), log_path=self.log_path, death_signal=self.shutdown_signal
@@ -127,12 +127,13 @@ def _format(properties: Path) -> None:
     """Prepare the log folder with a new random cluster id (Kafka's form of it: URL-safe base 64 of a UUID)."""
     cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
     # One word: an id may begin with a dash.
-    command = _java("kafka.tools.StorageTool", "format", f"--cluster-id={cluster_id}", f"--config={properties}")
+    command = kafka_command("kafka.tools.StorageTool", "format", f"--cluster-id={cluster_id}", f"--config={properties}")
     result = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
     if result.returncode != 0:
         raise TerminalError(f"kafka cannot format its folder:\n{(result.stdout + result.stderr)[-2000:]}")
 
 
-def _java(*words: str) -> list[str]:
+def kafka_command(*words: str) -> list[str]:
+    """The words that run a program of the broker: its class, and what that takes."""
     options = [*_JVM, *class_archive_options(kafka_archive()), "-Dlog4j2.level=WARN", "-cp", kafka_classpath()]
     return [str(java_home() / "bin" / "java"), *options, *words]

@@ -207,6 +207,11 @@ class Part(Protocol):
         ...
 
 
+def traces_of(settings: CommonSettings, service: str) -> list[Traces]:
+    """What sends traces, if the settings name a collector."""
+    return [] if settings.traces_url is None else [Traces(settings.traces_url, service)]
+
+
 def serve(
     app: FastAPI,
     host: str,
@@ -223,7 +228,7 @@ def serve(
     clients: by default those of the settings.
     """
     settings = CommonSettings()
-    traces = [] if settings.traces_url is None else [Traces(settings.traces_url, app.title.removeprefix(_TITLE))]
+    traces = traces_of(settings, app.title.removeprefix(_TITLE))
     config = uvicorn.Config(
         app,
         host=host,

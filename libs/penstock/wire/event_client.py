@@ -45,25 +45,31 @@ class EventClient(ServiceClient):
     """Follows what is written."""
 
     def events(
-        self, *, after: int | None = None, job: str | None = None, layer: str | None = None
+        self,
+        *,
+        after: int | None = None,
+        after_revision: int | None = None,
+        job: str | None = None,
+        layer: str | None = None,
     ) -> Iterator[HistoryEntry]:
         """Every write to a job as it comes, for ever; `after`: the `id` of the last one that is known, None: from now.
+        `after_revision`, instead: the last revision of `job` that is known, such as that of a write.
 
         A connection that breaks is made again, and none is skipped or comes twice. Raises what the Job Service refuses:
         Conflict when entries after the given one were archived, Unauthenticated when the token has ended.
         """
         while True:
             try:
-                for event in self._stream(after, job=job, layer=layer):
-                    after = event.id
+                for event in self._stream(after=after, after_revision=after_revision, job=job, layer=layer):
+                    after, after_revision = event.id, None
                     if event.data is not None:
                         yield HistoryEntry.model_validate_json(event.data)
             except (RetryableError, TooManyCalls):
                 time.sleep(_PAUSE_SECONDS)
 
-    def _stream(self, after: int | None, **wanted: str | None) -> Iterator[Event]:
+    def _stream(self, **wanted: int | str | None) -> Iterator[Event]:
         """The events of one connection. Raises Unavailable when it breaks."""
-        asked = {name: value for name, value in {"after": after, **wanted}.items() if value is not None}
+        asked = {name: value for name, value in wanted.items() if value is not None}
         timeout = httpx.Timeout(10.0, read=_SILENCE_SECONDS)
         try:
             with self._http.stream("GET", path("events"), params=asked, timeout=timeout) as response:

@@ -113,7 +113,7 @@ class HttpClient:
     Every refusal is raised as the error that the service named; a service that cannot be reached is `Unavailable`.
     Only reads are tried again, `read_attempts` times in all, without tenacity: the CLI would wait for its import.
     `authority`: a file of certificates that are trusted instead of the machine's, such as `authority.crt` of a cell; it
-    is read again when it changes, and no proxy is used.
+    is read again when it changes, and no proxy is used. `on_request` may change each request before it is sent.
     """
 
     def __init__(
@@ -124,13 +124,19 @@ class HttpClient:
         timeout_seconds: float = 10.0,
         authority: Path | None = None,
         read_attempts: int = _READ_ATTEMPTS,
+        on_request: Callable[[httpx.Request], None] | None = None,
     ) -> None:
         self._read_attempts = read_attempts
         headers = {} if token is None else {"Authorization": f"Bearer {token}"}
         verify = trusted_by(url)
         transport = None if authority is None else _trusting_transport(authority)
         self._http = httpx.Client(
-            base_url=url, headers=headers, timeout=timeout_seconds, verify=verify, transport=transport
+            base_url=url,
+            headers=headers,
+            timeout=timeout_seconds,
+            verify=verify,
+            transport=transport,
+            event_hooks={"request": [] if on_request is None else [on_request]},
         )
 
     def __enter__(self) -> Self:

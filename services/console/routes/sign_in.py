@@ -43,7 +43,7 @@ async def sign_in(request: Request) -> Response:
 def _signed_in(request: Request, token: str, following: str) -> Response:
     parts = parts_of(request)
     try:
-        with parts.connect(token) as client:
+        with parts.connect(token, None) as client:
             caller = client.caller_at_once(_MOST_SECONDS)
     except UserError as error:
         return _form_page(request, following, error=error.detail)

@@ -75,6 +75,14 @@ class EventReader:
         await self.threads.run(self._require_known, position)
         return position
 
+    async def begin_after(self, job: str, revision: int) -> int:
+        """Where a new stream begins that has all entries of a job after its write with this revision. Raises as
+        `begin`."""
+        # First, so that no entry up to here comes later than the look for the revision.
+        now = await asyncio.shield(self._looking())
+        found = await self.threads.run(self._position_of, job, revision)
+        return now if found is None else await self.begin(found)
+
     async def next(self, position: int, wanted: Wanted) -> Page:
         """The next page after a position. Raises Unavailable; Conflict when it was archived.
 
@@ -120,6 +128,15 @@ class EventReader:
         if position > newest:
             told = f"there is no entry {position}: the newest is {newest}. Was the store restored? Begin without it"
             raise Conflict(told, field="after", rule="known")
+
+    def _position_of(self, job: str, revision: int) -> int | None:
+        """Raises Conflict."""
+        with snapshot(self._engine) as connection:
+            newest = events.newest_revision(connection)
+            if revision > newest:
+                told = f"there is no revision {revision}: the newest is {newest}. Was the store restored?"
+                raise Conflict(told, field="after_revision", rule="known")
+            return events.position_of(connection, job, revision)
 
     def _looking(self) -> asyncio.Task[int]:
         """The look that is under way, or else a new one."""

@@ -26,6 +26,17 @@ _AFTER = f"""
 _IS_ARCHIVED = text("SELECT EXISTS (SELECT FROM history_archive WHERE id > :after)")
 
 
+_FROM_REVISION = text(
+    """
+    SELECT id, revision FROM (
+        SELECT id, revision FROM history WHERE job = :job AND revision >= :revision
+        UNION ALL
+        SELECT id, revision FROM history_archive WHERE job = :job AND revision >= :revision
+    ) AS found ORDER BY id LIMIT 1
+    """
+)
+
+
 def newest(connection: Connection) -> int:
     """The greatest number that is visible; 0 without any. A smaller one may still come."""
     return int(connection.execute(_NEWEST).scalar_one())
@@ -45,6 +56,18 @@ def after(
     return stream_rows(
         connection, HistoryEntry, statement, {"after": position, "newest": newest, "limit": limit, **wanted}
     )
+
+
+def newest_revision(connection: Connection) -> int:
+    """The last revision that was given."""
+    return present_number(connection, "revision")
+
+
+def position_of(connection: Connection, job: str, revision: int) -> int | None:
+    """The position after a job's entry with this revision, or else before its first one with a greater revision, also
+    of the archive; None: it has neither."""
+    found = connection.execute(_FROM_REVISION, {"job": job, "revision": revision}).first()
+    return None if found is None else found.id - (found.revision != revision)
 
 
 def is_archived(connection: Connection, position: int) -> bool:

@@ -14,6 +14,8 @@ from sqlalchemy import Engine, text
 
 from penstock.control.process import start_child, stop_group, wait_until
 from penstock.identity.authority import read
+from penstock.local.kafka import kafka_command
+from penstock.local.postgres import program
 from penstock.store.engine import transaction
 from penstock.store.roles import grant_roles
 from tests.support.deploy import chart, described
@@ -34,6 +36,16 @@ _START_SECONDS = 90.0
 _NO_HOSTS = {"PENSTOCK_WARM_HOSTS": "0"}
 """No Spark host, whose JVM would cost more than all else."""
 
+_PATH = {"PATH": "/usr/bin:/bin"}
+_SETTINGS, _CLUSTER = "/settings/server.properties", "--cluster-id=AAAAAAAAAAAAAAAAAAAAAA"
+
+
+def _check_of(name: str) -> list[str]:
+    """The health check of a service of Compose."""
+    way, *words = described.composed(name)["healthcheck"]["test"]
+    assert way == "CMD"
+    return list(words)
+
 
 def _containers(engine: Engine) -> list[tuple[str, str]]:
     with transaction(engine) as connection:
@@ -41,8 +53,12 @@ def _containers(engine: Engine) -> list[tuple[str, str]]:
 
 
 def _check(running: list[Running], engine: Engine) -> None:
-    """1. All are healthy. 2. The Task Manager has joined, by the names of the network. 3. SIGTERM: each ends with 0."""
+    """1. All are healthy, and alive as the chart asks. 2. The Task Manager has joined, by the names of the network. 3.
+    SIGTERM: each ends with 0."""
     wait_until_healthy(running, _START_SECONDS)
+    asked = [(each, each.box.run(each.described.alive, each.environment)) for each in running if each.described.alive]
+    assert [(each.described.service, said.stderr) for each, said in asked if said.returncode != 0] == []
+    assert len(asked) in (0, len(running))
     [manager] = [each for each in running if each.described.is_task_manager]
     place = (manager.environment["PENSTOCK_CONTAINER"], manager.environment["PENSTOCK_PUBLIC_URL"])
     wait_until(lambda: _containers(engine) == [place], _START_SECONDS, "the container to join")
@@ -72,6 +88,7 @@ def test_prometheus_of_compose_reads_the_metrics_of_every_process(
     """By TLS, as an observer. The second Task Manager of the file does not run here, and is seen as down."""
     with transaction(engine) as connection:
         grant_roles(connection)
+    check = _check_of("prometheus")
     asked = ("promtool", "query", "instant", "http://127.0.0.1:9090", "count by (process) (up == 1)")
     with boxed(described.compose(), database_url, tmp_path, **_NO_HOSTS) as running:
         wait_until_healthy(running, _START_SECONDS)
@@ -80,8 +97,47 @@ def test_prometheus_of_compose_reads_the_metrics_of_every_process(
         child = start_child(box.command(words, {}), log_path=tmp_path / "prometheus.log")
         try:
             wait_until(lambda: box.run(asked, {}).stdout.count("=> 1 @") == len(running), 60, "all to be scraped")
+            assert box.run(check, _PATH).returncode == 0
         finally:
             stop_group(child, 20)
+        assert box.run(check, _PATH).returncode != 0, "nobody answers any more"
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("folder", "is_well"), [("/run/postgresql", True), ("/tmp", False)])
+def test_the_health_check_of_postgres_tells_a_server_from_none(
+    database_url: str, tmp_path: Path, folder: str, is_well: bool
+) -> None:
+    """With the program of the tests' server, which looks for sockets in another folder than that of the image."""
+    environment = {"PGHOST": folder, "PATH": f"{Path(program('pg_isready')).parent}:/usr/bin:/bin"}
+    with lone_box(tmp_path, store_of(database_url), {}, {}) as box:
+        said = box.run(_check_of("postgres"), environment)
+    assert (said.returncode == 0) is is_well, (said.stdout, said.stderr)
+
+
+@pytest.mark.long
+def test_kafka_of_compose_starts_by_its_environment_and_its_health_check_tells(
+    database_url: str, tmp_path: Path
+) -> None:
+    """With the broker of the tests, another release than that of the image. The image makes its settings of the
+    variables: `KAFKA_NODE_ID` is `node.id`. 1. Nobody listens. 2. It runs. 3. It was stopped."""
+    variables = described.composed("kafka")["environment"]
+    settings = {name.removeprefix("KAFKA_").lower().replace("_", "."): value for name, value in variables.items()}
+    (folder := tmp_path / "settings").mkdir()
+    (folder / "server.properties").write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
+    give(folder, store_of(database_url).owner())
+    written, readable = {settings["log.dirs"]: tmp_path / "data"}, {"/settings": folder}
+    tool("nc", of="netcat-openbsd")
+    with lone_box(tmp_path, store_of(database_url), written, readable) as box:
+        assert box.run(_check_of("kafka"), _PATH).returncode != 0
+        made = box.run(kafka_command("kafka.tools.StorageTool", "format", _CLUSTER, "--config", _SETTINGS), _PATH)
+        assert made.returncode == 0, made.stderr
+        child = start_child(box.command(kafka_command("kafka.Kafka", _SETTINGS), _PATH), log_path=tmp_path / "log")
+        try:
+            wait_until(lambda: box.run(_check_of("kafka"), _PATH).returncode == 0, _START_SECONDS, "Kafka to be well")
+        finally:
+            stop_group(child, 30)
+        assert box.run(_check_of("kafka"), _PATH).returncode != 0
 
 
 @pytest.mark.long

@@ -16,7 +16,7 @@ import pytest
 from sqlalchemy import text
 
 from penstock.control.clock import SystemClock
-from penstock.control.errors import Conflict, Unauthenticated
+from penstock.control.errors import Conflict, InvalidConfig, Unauthenticated
 from penstock.control.process import wait_until
 from penstock.store.engine import next_number, transaction
 from penstock.store.running import RUNNING_COMMIT
@@ -88,6 +88,40 @@ def test_each_write_comes_once_and_in_order(client: JobClient) -> None:
     wait_until(came, PATIENCE_S, "a write to come", poll_s=0.3)
     thread.join()
     assert found == ["from now"]
+
+
+def test_a_client_goes_on_after_a_revision_of_a_job(service: RunningJobService, client: JobClient) -> None:
+    """1. After each write, the next one of the job comes first. 2. A revision of another job, in between: the same.
+    3. After the newest: what comes later."""
+    write(client, 3)
+    first, second, third = reversed(client.history("etl").entries)
+    write(client, 1, "other")
+    other = client.history("other").entries[0]
+    write(client, 4)
+    fourth = client.history("etl").entries[0]
+    for known, next_ in ((0, first), (first.revision, second), (second.revision, third)):
+        assert next(client.events(after_revision=known, job="etl")) == next_
+    assert next(client.events(after_revision=other.revision, job="etl")).id > other.id
+    with _raw(service) as http, http.stream("GET", f"/v1/events?job=etl&after_revision={fourth.revision}") as got:
+        lines = got.iter_lines()
+        assert next(lines) == f"id: {fourth.id}"
+
+
+def test_a_revision_that_cannot_be_gone_on_from_is_refused(service: RunningJobService, client: JobClient) -> None:
+    """1. One that there never was. 2. One of no job. 3. Beside an id. 4. Where the next entry was archived."""
+    write(client, 3)
+    newest, second, oldest = client.history("etl").entries
+    with pytest.raises(Conflict, match=f"no revision {newest.revision + 1}: the newest is {newest.revision}"):
+        next(client.events(after_revision=newest.revision + 1, job="etl"))
+    with pytest.raises(InvalidConfig, match="name it") as refused:
+        next(client.events(after_revision=1))
+    assert (refused.value.field, refused.value.rule) == ("job", "required")
+    with pytest.raises(InvalidConfig, match="not both"):
+        next(client.events(after=1, after_revision=1, job="etl"))
+    _archive(service, second.id)
+    with pytest.raises(Conflict, match="were archived"):
+        next(client.events(after_revision=oldest.revision, job="etl"))
+    assert next(client.events(after_revision=second.revision, job="etl")) == newest
 
 
 def test_nothing_is_told_past_a_write_that_commits_late(service: RunningJobService, client: JobClient) -> None:

@@ -33,6 +33,7 @@ from services.job_service.__main__ import main
 from services.job_service.expiry import LOOP
 from services.job_service.notify.loop import LOOP as NOTIFICATIONS
 from services.job_service.notify.loop import Notifications
+from services.job_service.notify.messages import Links
 from services.job_service.notify.sender import Sender
 from services.job_service.settings import JobServiceSettings
 from tests.support import calls
@@ -113,7 +114,7 @@ def _next_round(engine: Engine, target: dict[str, str]) -> bool:
         epoch = leases.take(connection, NOTIFICATIONS, "next", url="", seconds=60.0)
     if epoch is not None:
         targets = JobServiceSettings(notify_targets=(target,)).notify_targets
-        Notifications(engine, SystemClock(), targets, Sender().send, gather_seconds=0.0).round(epoch)
+        Notifications(engine, SystemClock(), targets, Sender().send, gather_seconds=0.0, links=Links()).round(epoch)
     return epoch is not None
 
 

@@ -54,7 +54,7 @@ _VARIABLE = re.compile(r"\$\{(\w+)(?::([-?])([^}]*))?\}")
 class Process:
     """One process. `service`: its module's name. `hosts`: by which others reach it, the first is its own.
 
-    `folders`: what it may write, besides `/tmp`.
+    `folders`: what it may write, besides `/tmp`. `alive`: what asks whether it has to be started again, if anything.
     """
 
     service: str
@@ -63,6 +63,7 @@ class Process:
     environment: Mapping[str, str]
     health: tuple[str, ...]
     folders: frozenset[str]
+    alive: tuple[str, ...] = ()
 
     @property
     def files(self) -> dict[str, str]:
@@ -170,16 +171,23 @@ def _of_chart(found: Mapping[str, Any]) -> Iterator[Process]:
     pod = f"{name}-0"
     hosts = (f"{pod}.{name}", name) if service == "task_manager" else (name,)
     given = {each["name"]: _value(each, pod) for each in container["env"]}
-    probe = container["readinessProbe"]["httpGet"]
-    url = f"{probe['scheme'].lower()}://127.0.0.1:{container['ports'][0]['containerPort']}{probe['path']}"
+    ready, alive = (_probe(container, name) for name in ("readinessProbe", "livenessProbe"))
     yield Process(
         service,
         hosts,
         (*_PYTHON, *container["args"]),
         {**image_environment(), **{key: _expanded(value, given) for key, value in given.items()}},
-        (*_PYTHON, "penstock.wire.probe", url),
+        ready,
         frozenset(each["mountPath"] for each in container["volumeMounts"] if "readOnly" not in each) - {"/tmp"},
+        alive,
     )
+
+
+def _probe(container: Mapping[str, Any], name: str) -> tuple[str, ...]:
+    """What asks as the kubelet does."""
+    asked = container[name]["httpGet"]
+    url = f"{asked['scheme'].lower()}://127.0.0.1:{container['ports'][0]['containerPort']}{asked['path']}"
+    return (*_PYTHON, "penstock.wire.probe", url)
 
 
 def _value(variable: Mapping[str, Any], pod: str) -> str:

@@ -20,10 +20,10 @@ FOLDER = REPOSITORY / "deploy" / "prometheus"
 RULES = FOLDER / "penstock.rules.yml"
 
 
-def tool(name: str) -> str:
-    """The path of `prometheus` or `promtool`; installed where that is possible."""
+def tool(name: str, of: str = "prometheus") -> str:
+    """The path of a program, such as `promtool`; the Debian package `of` is installed where that is possible."""
     if shutil.which(name) is None:
-        subprocess.run([REPOSITORY / "deploy/setup/apt.sh", "prometheus"], check=True)
+        subprocess.run([REPOSITORY / "deploy/setup/apt.sh", of], check=True)
     found = shutil.which(name)
     assert found is not None, f"there is no {name}"
     return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -135,3 +136,12 @@ def test_a_job_that_changed_since_it_was_listed_is_not_deleted(shell: Shell, cel
     told = shell("apply", "-f", str(folder), "--prune", "--prefix", "o", "--yes")
     assert (told.code, cell.calls) == (1, ["put new", "delete other"])
     assert "old: the layer base of old is at version 4, not 3" in told.err
+
+
+def test_a_terminal_shows_how_many_jobs_are_read_checked_and_written(
+    shell: Shell, cell: Cell, folder: Path, drawn: io.StringIO
+) -> None:
+    (folder / "zebra.json").write_text(json.dumps(CONFIG))
+    shell("apply", "-f", str(folder)).ok()
+    for told in ("reading jobs: 2 of 2", "checking jobs: 2 of 2", "writing jobs: 2 of 2"):
+        assert told in drawn.getvalue()

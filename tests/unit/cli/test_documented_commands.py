@@ -27,22 +27,26 @@ PAGES = (
     "services/CELL.md",
     "services/POSTGRES.md",
     "services/UPGRADE.md",
+    "deploy/README.md",
+    "deploy/OUTSIDE.md",
     "libs/penstock/identity/README.md",
     "libs/penstock/store/RESTORE.md",
     "libs/penstock/spark/SECRETS.md",
 )
 _COMMAND = re.compile(r"`(penstock [^`]+)`|^ *(penstock .+)$", re.MULTILINE)
-_PUT_IN = {"FOLDER": ".", "VERSION": "2", "ROLE": "observer"}
-_GAP = re.compile(r"<(\w+)>|\b[A-Z]{3,}\b")
+_PUT_IN = {"FOLDER": ".", "VERSION": "2", "ROLE": "observer", "$name": "console"}
+_GAP = re.compile(r"<(\w+)>|\b[A-Z]{3,}\b|\$\w+")
+_CHANGED = re.compile(r"\$\{(\w+)[^}]*\}")
 
 
 def _shown() -> Iterator[tuple[str, str]]:
     """The commands of the pages that are more than a name."""
     names = {*GROUPS, "--version", *(row.path for row in COMMANDS)}
     for page in PAGES:
-        for inline, line in _COMMAND.findall((REPOSITORY / page).read_text()):
-            words = " ".join((inline or line).split())
-            filled = _GAP.sub(lambda gap: _PUT_IN.get(gap[0], gap[0].strip("<>").lower()), words.split(" > ")[0])
+        for inline, line in _COMMAND.findall((REPOSITORY / page).read_text().replace("\\\n", " ")):
+            words = _CHANGED.sub(r"$\1", " ".join((inline or line).split()))
+            said = words.split(" > ")[0].split("; done")[0]
+            filled = _GAP.sub(lambda gap: _PUT_IN.get(gap[0], gap[0].strip("<>$").lower()), said)
             if filled.removeprefix("penstock ") not in names:
                 yield page, filled
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import io
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 
 import pytest
 
-from penstock.cli.replay import lines, moment, of_all, rows, total
+from penstock.cli import replay as module
+from penstock.cli.replay import lines, moment, rows, total, with_tasks
 from penstock.control.errors import NotFound, UserError
-from penstock.wire.job_client import JobClient
 from penstock.wire.replays import HAS_NO_TASKS, ReplayTotals, ReplayView
+from tests.support.cli.shell import Shell
 
 NOW = datetime(2026, 1, 10, 12, tzinfo=UTC)
 
@@ -62,16 +65,6 @@ def test_each_job_has_a_line_with_its_decisions_and_notes() -> None:
     ]
 
 
-class Listed(JobClient):
-    """Knows two jobs."""
-
-    def __init__(self) -> None:
-        pass
-
-    def list_jobs(self, **_: object) -> list[ReplayView]:  # type: ignore[override]
-        return [replay("a", 0), replay("b", 0)]
-
-
 @pytest.mark.parametrize("rule", [HAS_NO_TASKS, "known"])
 def test_of_all_jobs_only_those_without_tasks_are_left_out(rule: str) -> None:
     def asked(job: str) -> ReplayView:
@@ -80,7 +73,16 @@ def test_of_all_jobs_only_those_without_tasks_are_left_out(rule: str) -> None:
         return replay(job, 0)
 
     if rule == HAS_NO_TASKS:
-        assert [one.job for one in of_all(Listed(), asked)] == ["b"]
+        assert [one.job for one in with_tasks(["a", "b"], asked)] == ["b"]
     else:
         with pytest.raises(NotFound):
-            list(of_all(Listed(), asked))
+            list(with_tasks(["a", "b"], asked))
+
+
+def test_a_terminal_shows_how_many_jobs_are_replayed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], drawn: io.StringIO
+) -> None:
+    cell = SimpleNamespace(replay=lambda job, **_: replay(job, 0))
+    monkeypatch.setattr(module, "client", lambda: cell)
+    Shell(monkeypatch, capsys)("replay", "a", "b", "--policy", "{}").ok()
+    assert "replaying jobs: 2 of 2" in drawn.getvalue()

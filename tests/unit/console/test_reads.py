@@ -23,6 +23,6 @@ def test_a_read_is_tried_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(HttpClient, "send", no_answer)
     console = create_console(ConsoleSettings(job_service_url="http://127.0.0.1:1"), FakeClock())
-    with console.state.parts.connect("a token") as client, pytest.raises(Unavailable):
+    with console.state.parts.connect("a token", None) as client, pytest.raises(Unavailable):
         client.fleet()
     assert sent == ["GET /v1/fleet"]
