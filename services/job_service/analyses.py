@@ -15,12 +15,12 @@ from penstock.control.errors import PenstockError
 from penstock.control.logs import logger
 from penstock.kafka.settings import KNOWN_CLUSTER
 from penstock.store.engine import snapshot
-from penstock.tasks.analysis import MADE_BY_WRITERS, AnalysisReport, AnalysisRequest
+from penstock.tasks.analysis import MADE_BY_WRITERS, OFFSET_KEPT, AnalysisReport, AnalysisRequest
 from penstock.tasks.selectors import selector_of
 from penstock.wire.analyses import AnalysisCall, AnalysisClient
 from services.job_service.analysed import must_be_asked
 from services.job_service.answers import Verified
-from services.job_service.store.analyses import live_urls, topics_written
+from services.job_service.store.analyses import has_run, live_urls, topics_written
 
 log = logger(__name__)
 
@@ -116,25 +116,29 @@ class Analyses:
             is_in_doubt = report.problems or (report.logins and start_host)
             lacks_cluster = any(problem.rule == KNOWN_CLUSTER for problem in report.problems)
             if not (lacks_cluster or (is_in_doubt and report.unchecked)):
-                return Verdict(self._later_made(job, config, report))
+                return Verdict(self._counted(job, config, report))
             # What this container lacks may be no problem of the job: another one may have it, and a host.
             if kept is None or (report.problems and not kept.problems):
                 kept = report
         if kept is not None:
-            return Verdict(self._later_made(job, config, kept))
+            return Verdict(self._counted(job, config, kept))
         log.info("job not analysed", job=job, why=why)
         told = "; ".join(dict.fromkeys(why)) or "no container answered in time"
         return Verdict(None, told, late=monotonic() >= until)
 
-    def _later_made(self, job: str, config: JobConfig, report: AnalysisReport) -> AnalysisReport:
-        """The report without missing topics, and subjects of their schemas, that another job writes."""
-        if all(problem.rule not in MADE_BY_WRITERS for problem in report.problems):
+    def _counted(self, job: str, config: JobConfig, report: AnalysisReport) -> AnalysisReport:
+        """The report without missing topics, and subjects of their schemas, that another job writes, and without what
+        is wrong with the beginning of a job that is past it."""
+        rules = {problem.rule for problem in report.problems}
+        if not rules & {OFFSET_KEPT, *MADE_BY_WRITERS}:
             return report
         with snapshot(self._engine) as connection:
-            made = topics_written(connection, besides=job)
+            made = topics_written(connection, besides=job) if rules & MADE_BY_WRITERS else set()
+            is_past = has_run(connection, job)
         names = [name for name, source in config.inputs.items() if any(map(source.reads, made))]
         fields = {f"inputs.{name}.{leaf}" for name in names for leaf in ("topic", "topic_pattern", "schema_registry")}
-        return report.model_copy(update={"problems": without(report.problems, fields)})
+        counted = [each for each in report.problems if not (is_past and each.rule == OFFSET_KEPT)]
+        return report.model_copy(update={"problems": without(counted, fields)})
 
 
 def without(problems: Sequence[Problem], fields: Collection[str]) -> tuple[Problem, ...]:

@@ -125,7 +125,7 @@ def test_a_refused_login_is_told_as_such(broker: SecuredKafka, tokens: str) -> N
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("login", ["password", "certificate", "token"])
+@pytest.mark.parametrize("login", ["password", "plain", "certificate", "token"])
 def test_a_job_runs_with_only_the_rights_that_the_readme_names(
     broker: SecuredKafka, tokens: str, tmp_path: Path, login: str
 ) -> None:
@@ -134,6 +134,7 @@ def test_a_job_runs_with_only_the_rights_that_the_readme_names(
     `plan` says why. 5. Once the login is refused a task cannot start, and both say so."""
     account, kafka = {
         "password": ("bob", broker.as_user("bob", PASSWORD)),
+        "plain": ("alice", broker.as_user("alice", PASSWORD, is_scram=False)),
         "certificate": ("CN=carol", broker.by_certificate("carol")),
         "token": ("dora", broker.by_token("dora", PASSWORD, tokens)),
     }[login]

@@ -10,7 +10,7 @@ from pydantic import Field
 from penstock.config.csv_options import CsvRecords, is_default
 from penstock.config.declare import DECLARED_BY_USER, ChangeKind, DeclaredModel, Identifier, Name, Topic, declare
 from penstock.config.protobuf_options import ProtobufRecords
-from penstock.config.starting import POSITION
+from penstock.config.starting import INPUT_POSITION, LONGEST_POSITION
 from penstock.config.topic_patterns import LONGEST_PATTERN, matches
 from penstock.config.topics import full_topic, topic_and_cluster
 
@@ -78,11 +78,14 @@ class Input(DeclaredModel):
     """Columns of Kafka that the query gets beside those of the value: the name that each has there, such as
     `{"timestamp": "sent_at", "key": "k"}`. Types: key BINARY, timestamp TIMESTAMP, topic STRING, partition INT, offset
     BIGINT, headers ARRAY<STRUCT<key: STRING, value: BINARY>>. Not for raw, which has all of them."""
-    starting_position: str = Field("earliest", pattern=POSITION, **declare(NONE, DECLARED_BY_USER))
-    """Where a task without a checkpoint starts to read: `earliest`, `latest`, or a moment with its offset from UTC such
-    as `2026-11-26T08:00:00Z`: at the first record with this time of Kafka or a later one, in partitions without one at
-    the end. It is looked up once for each partition: the checkpoint keeps what was found. With topic_pattern it is for
-    the topics that are there at the first start of a task."""
+    starting_position: str = Field(
+        "earliest", pattern=INPUT_POSITION, max_length=LONGEST_POSITION, **declare(NONE, DECLARED_BY_USER)
+    )
+    """Where a task without a checkpoint starts to read: `earliest`, `latest`, a moment with its offset from UTC such as
+    `2026-11-26T08:00:00Z`, or the first offset of each key group such as `0:120,1:95`. A moment is the first record
+    with this time of Kafka or a later one; partitions without one are read from their end. It is looked up once for
+    each partition: the checkpoint keeps what was found. With topic_pattern it is for the topics that are there at the
+    first start of a task, and may not be offsets."""
     event_time_column: str | None = Field(None, min_length=1, max_length=200, **declare(RESTART, DECLARED_BY_USER))
     """Timestamp column with the event time. Needs watermark_delay."""
     event_time_format: str | None = Field(

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from penstock.config.names import NAME, NAME_EXAMPLE
+from penstock.config.starting import INPUT_POSITION, POSITION
 
 _PART = r"[A-Za-z_][A-Za-z0-9_]{0,62}"
 _WORDS = {
@@ -23,8 +24,9 @@ _WORDS = {
     "such as 1.4.2",
     r"^sha256:[0-9a-f]{64}$": "sha256: and 64 hexadecimal digits, as `penstock packages pack` prints it",
     r"^\d{1,9} (second|minute|hour|day)s?$": "a number and seconds, minutes, hours or days, such as 10 minutes",
-    r"^(earliest|latest|\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d{1,3})?)?(Z|[+-]\d\d:\d\d))$": "earliest, latest, or a "
-    "time with its offset from UTC, such as 2026-01-31T08:00:00Z",
+    POSITION: "earliest, latest, or a time with its offset from UTC, such as 2026-01-31T08:00:00Z",
+    INPUT_POSITION: "earliest, latest, a time with its offset from UTC, or the first offset of each key group, such as "
+    "0:120,1:95",
     # Of the header If-Match.
     r'^"(0|[1-9][0-9]{0,17})"$': 'a version in double quotes, such as "3"',
     r'^(\*|"(0|[1-9][0-9]{0,17})")$': 'a version in double quotes, such as "3", or *',

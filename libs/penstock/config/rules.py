@@ -25,7 +25,7 @@ from penstock.config.problems import Problem
 from penstock.config.protobuf_rules import protobuf_problems
 from penstock.config.query_rules import query_problems
 from penstock.config.side_rules import SIDE_RULES
-from penstock.config.source_rules import starting_moment, watermark
+from penstock.config.source_rules import starting_moment, starting_offsets_of_each_key_group, watermark
 from penstock.config.spark_settings import ALLOWED_VALUES, is_allowed
 from penstock.config.stream_rules import STREAM_RULES, streams_need_one_task
 from penstock.config.topic_rules import topic_problems
@@ -141,6 +141,7 @@ def _inputs(config: JobConfig) -> Iterator[Problem]:
     for name, source in config.inputs.items():
         field = f"inputs.{name}"
         yield from starting_moment(field, source, "record")
+        yield from starting_offsets_of_each_key_group(field, source)
         yield from watermark(field, source)
         yield from _event_time_format(f"{field}.event_time_format", source)
         if source.key_function != "none" and not source.key_columns:

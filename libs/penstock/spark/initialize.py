@@ -9,7 +9,7 @@ from penstock.spark.inputs.checks import require_no_problem
 from penstock.spark.sinks import writer
 from penstock.spark.sinks.files import claim_output
 from penstock.spark.task import Runtime, make_frame
-from penstock.tasks.analysis import MAY_COME_LATER
+from penstock.tasks.analysis import MAY_COME_LATER, OFFSET_KEPT
 from penstock.tasks.sinks import SinkRequest
 from penstock.tasks.spec import TaskSpec, key_group_ranges
 
@@ -24,7 +24,8 @@ def initialize(runtime: Runtime, request: SinkRequest) -> None:
     that another job makes later is waited for by the tasks.
     """
     config = request.config
-    require_no_problem(analyse(runtime.spark, runtime.settings, request.job, config).problems, ignored=MAY_COME_LATER)
+    found = analyse(runtime.spark, runtime.settings, request.job, config)
+    require_no_problem(found.problems, ignored=MAY_COME_LATER | {OFFSET_KEPT})
     spec = TaskSpec(
         job=request.job,
         index=0,

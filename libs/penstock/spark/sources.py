@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 
 from penstock.config.keygroups import KeyGroupRange
 from penstock.config.model import Input, JobConfig
-from penstock.config.starting import starting_millis
+from penstock.config.starting import starting_millis, starting_offsets
 from penstock.config.topic_patterns import regex_of
 from penstock.config.topics import topic_and_cluster
 from penstock.spark.balance import Ends, balance_options, bounded, limit_options
@@ -79,7 +79,7 @@ def kafka_options(
     """The options of the Kafka source."""
     options = {
         **connection_options(settings, source.cluster),
-        **starting_options(source),
+        **starting_options(source, part),
         **topic_options(source, part),
         "failOnDataLoss": "true",
     }
@@ -102,9 +102,12 @@ def topic_options(source: Input, part: KeyGroupRange) -> dict[str, str]:
     }
 
 
-def starting_options(source: Input) -> dict[str, str]:
+def starting_options(source: Input, part: KeyGroupRange) -> dict[str, str]:
     """Where to begin without a checkpoint; Spark notes in the checkpoint which offsets these are, before it reads."""
-    millis = starting_millis(source.starting_position)
+    offsets, millis = starting_offsets(source.starting_position), starting_millis(source.starting_position)
+    if offsets is not None:
+        own = {str(group): offsets[group] for group in part.members()}
+        return {"startingOffsets": json.dumps({source.topic: own})}
     if millis is None:
         return {"startingOffsets": source.starting_position}
     return {"startingTimestamp": str(millis), "startingOffsetsByTimestampStrategy": "latest"}

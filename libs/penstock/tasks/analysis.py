@@ -16,6 +16,9 @@ MADE_BY_WRITERS = frozenset({"topic_exists", "subject_exists"})
 MAY_COME_LATER = MADE_BY_WRITERS | {"table_exists"}
 """The rules of problems that end by themselves, when another job has made its output."""
 
+OFFSET_KEPT = "offset_kept"
+"""The rule of a problem of jobs that have not begun to read yet: where they are to begin is no more."""
+
 
 class Operator(Carried):
     """An operator of the query that brings rows together. `by`: the columns that the rows share."""

@@ -17,6 +17,8 @@ _WRITTEN = text(
     """
 )
 
+_HAS_RUN = text("SELECT EXISTS (SELECT FROM running WHERE job = :job)")
+
 
 def live_urls(connection: Connection, selector: str | None) -> list[str]:
     """The addresses of the live containers that meet a job's selector, by name."""
@@ -26,3 +28,8 @@ def live_urls(connection: Connection, selector: str | None) -> list[str]:
 def topics_written(connection: Connection, *, besides: str) -> set[str]:
     """The full names of the topics that other jobs than `besides` write. Reads all configurations: rarely asked."""
     return {full_topic(*row) for row in connection.execute(_WRITTEN, {"job": besides})}
+
+
+def has_run(connection: Connection, job: str) -> bool:
+    """Whether tasks of a job have been brought to run, so that they have checkpoints."""
+    return bool(connection.execute(_HAS_RUN, {"job": job}).scalar_one())

@@ -12,6 +12,7 @@ from fastapi import FastAPI
 from sqlalchemy import text
 
 from penstock.config.problems import Problem
+from penstock.config.validate import check_merged
 from penstock.control.errors import InvalidConfig, Unavailable, VersionConflict
 from penstock.store.engine import transaction
 from penstock.tasks.analysis import AnalysisReport, Operator
@@ -23,6 +24,7 @@ from services.job_service import analyses
 from tests.support.cli.shell import Shell
 from tests.support.control.serving import serving
 from tests.support.job_service.service import CONFIG, RunningJobService
+from tests.support.job_service.stored import commit
 
 WRONG = Problem("query.sql", "unresolved_column", "query.sql: `orgin` cannot be resolved. Did you mean `origin`?")
 NO_SECRET = Problem("secrets", "secret_missing", "secrets: the container has no secret token")
@@ -178,6 +180,19 @@ def test_a_write_goes_on_when_a_check_could_not_be_made(client: JobClient, conta
     container.report = AnalysisReport(unchecked=("kafka cannot be reached",))
     made = client.put_job("etl", CONFIG)
     assert (made.verified, made.why) == (False, "kafka cannot be reached")
+
+
+def test_a_job_that_has_begun_to_read_is_not_told_that_its_beginning_is_gone(
+    client: JobClient, container: Container, service: RunningJobService
+) -> None:
+    """1. A new job is refused. 2. One that has run is not: it does not begin there again."""
+    gone = Problem("inputs.flights.starting_position", "offset_kept", "inputs.flights.starting_position is 0, but")
+    container.report = AnalysisReport(problems=(gone,))
+    assert refused(client, CONFIG).rule == "offset_kept"
+    client.put_job("etl", CONFIG, verify=False)
+    assert not client.plan("etl", {}).allowed
+    commit(service, check_merged(dict(CONFIG)).model_dump(mode="json"), 1)
+    assert client.plan("etl", {}).allowed
 
 
 def test_a_login_that_kafka_refuses_is_told_by_a_plan_and_refuses_no_write(

@@ -20,6 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from penstock.config.model import JobConfig
+from penstock.kafka.access import Brokers, kafka_at
 from penstock.spark.files import local_path
 from penstock.spark.redistribute.copy import copy_state
 from penstock.spark.redistribute.engine import redistribute
@@ -204,14 +205,15 @@ def _counted(rows: Iterable[Mapping[str, Any]]) -> Counter[Row]:
     return counts
 
 
-def rows_of_topic(bootstrap: str, topic: str) -> list[dict[str, Any]]:
+def rows_of_topic(brokers: Brokers, topic: str) -> list[dict[str, Any]]:
     """The values of all committed records of partition 0, in order."""
-    return [json.loads(record.value()) for record in records_of(bootstrap, topic)]
+    return [json.loads(record.value()) for record in records_of(brokers, topic)]
 
 
-def records_of(bootstrap: str, topic: str) -> list[Message]:
+def records_of(brokers: Brokers, topic: str) -> list[Message]:
     """All committed records of partition 0, in order."""
-    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": unique("read"), "enable.partition.eof": True})
+    settings = kafka_at(brokers).client_settings()
+    consumer = Consumer({**settings, "group.id": unique("read"), "enable.partition.eof": True})
     consumer.assign([TopicPartition(topic, 0, 0)])
     try:
         return list(_until_end(consumer))

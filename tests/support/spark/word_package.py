@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import sys
+import sysconfig
 from pathlib import Path
 
-from penstock.spark.dependencies import entries
+import pytest
+
+from penstock.spark.dependencies import entries, resolved
 from penstock.spark.packages import pack
-from tests.support.spark.wheels import machine_code
+from tests.support.spark.wheels import machine_code, wheel
 
 PACKAGE = """
 from pyspark.sql import functions as F
@@ -30,13 +34,21 @@ def number(session, inputs, args):
 
 
 def packed_words(folder: Path) -> dict[str, str]:
-    """The package as a job names it, packed into `folder/packages`. One of its libraries is machine code."""
-    source, site = folder / "words", folder / "site"
+    """The package as a job names it, packed into `folder/packages`, with wheels that pip resolves. One of them is for
+    this Python and platform only: it has machine code."""
+    source, wheels = folder / "words", folder / "wheels"
     source.mkdir()
+    wheels.mkdir()
     (source / "words.py").write_text(PACKAGE)
-    (site / "quick").mkdir(parents=True)
-    (site / "upper.py").write_text("def upper(word):\n    return word.upper()\n")
+    (folder / "requirements.txt").write_text("upper\nquick\n")
+    wheel(wheels, "upper", "1.0", {"upper.py": b"def upper(word):\n    return word.upper()\n"})
     name, code = machine_code()
-    (site / "quick" / name).write_bytes(code)
-    _, digest = pack(source, "words", "1.0", folder / "packages", entries(site))
+    tag = f"cp{sys.version_info.major}{sys.version_info.minor}"
+    own = f"{tag}-{tag}-{sysconfig.get_platform().translate(str.maketrans('-.', '__'))}"
+    wheel(wheels, "quick", "1.0", {"quick/__init__.py": b"", f"quick/{name}": code}, tag=own)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PIP_NO_INDEX", "1")
+        patch.setenv("PIP_FIND_LINKS", str(wheels))
+        with resolved(folder / "requirements.txt") as site:
+            _, digest = pack(source, "words", "1.0", folder / "packages", entries(site))
     return {"name": "words", "version": "1.0", "digest": digest}

@@ -16,6 +16,8 @@ from tests.support.config.jobs import FLIGHTS, job
 AVRO = '{"type": "record", "name": "f", "fields": [{"name": "dest", "type": "string"}]}'
 TIMED = {"event_time_column": "time", "watermark_delay": "10 minutes"}
 RAW = {"topic": "raw", "key_groups": 8, "format": "raw"}
+EACH, STARTS = ",".join(f"{group}:5" for group in range(8)), "inputs.flights.starting_position"
+"""An offset of each key group of the input."""
 MANY = {"topic_pattern": "orders-.*", "key_groups": 8, "format": "raw"}
 
 
@@ -167,6 +169,12 @@ BROKEN = [
     (flights(starting_position="newest"), "inputs.flights.starting_position", "string_pattern_mismatch"),
     (flights(starting_position="2026-11-26T08:00"), "inputs.flights.starting_position", "string_pattern_mismatch"),
     (flights(starting_position="2026-02-30T08:00Z"), "inputs.flights.starting_position", "starting_moment"),
+    (flights(starting_position="0:1,"), STARTS, "string_pattern_mismatch"),
+    (flights(starting_position="0:-1"), STARTS, "string_pattern_mismatch"),
+    (flights(starting_position="0:1"), STARTS, "offset_of_each_key_group"),
+    (flights(starting_position=f"{EACH},8:0"), STARTS, "offset_of_each_key_group"),
+    (flights(starting_position=f"{EACH},0:0"), STARTS, "offset_of_each_key_group"),
+    (job({"inputs": {"m": MANY | {"starting_position": EACH}}}), "inputs.m.starting_position", "offsets_of_one_topic"),
     (job({"tables": {"planes": {"path": "file:/${day}"}}}), "tables.planes.path", "unknown_argument"),
     (job({"tables": {"fees": {"path": "file:/x", "header": False}}}), "tables.fees.header", "header_of_csv"),
     (
@@ -212,6 +220,7 @@ KEPT = [
     flights(**TIMED, idle_timeout_seconds=30.0),
     flights(balance="sample"),
     flights(starting_position="latest"),
+    flights(starting_position=EACH),
     flights(starting_position="2026-11-26T08:00:00.250+01:00"),
     flights(format="csv"),
     flights(format="avro", value_schema=AVRO),

@@ -60,6 +60,12 @@ def test_a_moment_is_looked_up_by_the_source_and_no_record_after_it_means_the_en
     assert "startingOffsets" not in options
 
 
+def test_a_task_begins_at_the_offsets_of_its_key_groups() -> None:
+    source = Input(topic="flights", key_groups=4, starting_position="3:9,0:1,2:0,1:5")
+    options = kafka_options(source, KeyGroupRange(1, 3), SETTINGS, {})
+    assert json.loads(options["startingOffsets"]) == {"flights": {"1": 5, "2": 0}}
+
+
 def test_a_limit_is_passed_on() -> None:
     source = Input(topic="flights", key_groups=8)
     limits = {"maxOffsetsPerTrigger": "500", "maxBytesPerTrigger": "9000"}

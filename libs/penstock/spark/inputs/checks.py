@@ -11,6 +11,7 @@ from penstock.config.problems import Problem
 from penstock.control.errors import BrokenTask
 from penstock.kafka.access import Clusters
 from penstock.spark.inputs.key_sample import key_function_problem
+from penstock.spark.inputs.starts import start_problems
 from penstock.spark.inputs.topic_checks import Topics, some_of, topic_problems, topics_read
 
 
@@ -21,7 +22,7 @@ def check_inputs(
 
     Rules: `topic_exists`, which a caller may leave out when another job makes the topic later; `topic_readable`;
     `key_groups_of_topic`; and, with a session for `sampling`, `key_function_of_producer`, for which some of the newest
-    records are read.
+    records are read, and what is wrong with offsets to begin at (`starts.py`).
 
     Raises Unavailable when Kafka does not answer.
     """
@@ -35,7 +36,8 @@ def check_inputs(
         for name, source in sound.items()
         for topic in some_of(topics_read(source, topics))
     )
-    return problems + tuple(problem for problem in sampled if problem is not None)
+    found = tuple(problem for problem in sampled if problem is not None)
+    return problems + found + tuple(start_problems(config, clusters, topics))
 
 
 def require_no_problem(problems: Sequence[Problem], ignored: Collection[str] = ()) -> None:

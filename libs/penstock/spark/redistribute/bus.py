@@ -12,7 +12,7 @@ from confluent_kafka.admin._listoffsets import OffsetSpec
 
 from penstock.config.keygroups import KeyGroupRange
 from penstock.config.model import Input
-from penstock.config.starting import starting_millis
+from penstock.config.starting import starting_millis, starting_offsets
 from penstock.config.topics import topic_and_cluster
 from penstock.control.errors import Unavailable
 from penstock.kafka.access import Clusters
@@ -48,6 +48,9 @@ class InputEnds:
 
     def starts(self, source: Input, topic: str, part: KeyGroupRange) -> dict[int, int]:
         """Where a task without a checkpoint begins in a topic of an input. Raises Unavailable."""
+        given = starting_offsets(source.starting_position)
+        if given is not None:
+            return {group: given[group] for group in part.members()}
         offsets = self._offsets(topic, range(source.key_groups), source.starting_position)
         later = [group for group in part.members() if offsets[group] == _NO_RECORD]
         ends = self.ends(topic, range(source.key_groups)) if later else {}
@@ -77,7 +80,7 @@ class InputEnds:
 
 
 def _spec(position: str) -> Any:
-    """What to ask for a `starting_position`."""
+    """What to ask for a `starting_position` that has no offsets."""
     specs: Any = OffsetSpec
     millis = starting_millis(position)
     if millis is not None:
