@@ -8,6 +8,8 @@ import pytest
 
 from penstock.model.jobs import Role
 from penstock.wire.job_client import JobClient
+from tests.support.console.browser import Browser
+from tests.support.console.fleet import fill
 from tests.support.console.service import User, console
 from tests.support.job_service.service import RunningJobService, standing_job_service
 
@@ -47,3 +49,24 @@ def signed_in(client: JobClient, console_url: str) -> Iterator[SignedIn]:
     yield sign_in
     for each in users:
         each.http.close()
+
+
+@pytest.fixture(scope="package")
+def chromium() -> Iterator[Browser]:
+    """One browser for all tests; use `browser`."""
+    with Browser() as found:
+        yield found
+
+
+@pytest.fixture
+def browser(chromium: Browser, service: RunningJobService, console_url: str) -> Iterator[Browser]:
+    """As if new, signed in as an admin, on a fleet."""
+    fill(service)
+    chromium.call("Network.clearBrowserCookies")
+    chromium.resize(1280)
+    chromium.open(f"{console_url}/sign-in")
+    chromium.run(f"document.getElementById('token').value = '{service.admin}'")
+    chromium.run("document.querySelector('main form button').click()")
+    chromium.wait_for("document.title.startsWith('Fleet')")
+    yield chromium
+    chromium.open("about:blank")

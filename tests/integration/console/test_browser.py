@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from importlib.resources import files
 from pathlib import Path
 
 import pytest
 
-from penstock.control.process import wait_until
 from penstock.wire.job_client import JobClient
 from tests.support.console.browser import Browser
-from tests.support.console.fleet import fill
-from tests.support.job_service.service import RunningJobService
 
 pytestmark = pytest.mark.long
 AXE = files("axe_core_python").joinpath("axe.min.js").read_text()
@@ -39,30 +35,6 @@ PAGES = (
 RUN_AXE = """axe.run(document, { resultTypes: ['violations'] }).then((found) => found.violations.flatMap((fault) =>
   fault.nodes.map((node) => fault.impact + ' ' + fault.id + ': ' + node.html.slice(0, 120))))"""
 TOO_WIDE = "Math.max(0, document.documentElement.scrollWidth - innerWidth)"
-
-# Timers that the page asks for wait until `next`, and what it fetches until `fail` or `succeed`.
-TIMERS = """
-const waits = [], answers = [];
-window.setTimeout = (work, milliseconds) => waits.push([work, milliseconds]);
-window.setInterval = (work, milliseconds) => waits.push([work, milliseconds]);
-window.fetch = () => new Promise((...ends) => answers.push(ends));
-const next = () => { const [work, milliseconds] = waits.shift(); work(); return milliseconds; };
-const fail = () => { answers.shift()[1](new TypeError('no answer')); };
-const succeed = () => { answers.shift()[0](new Response(document.documentElement.outerHTML)); };
-"""
-
-
-@pytest.fixture
-def browser(service: RunningJobService, console_url: str) -> Iterator[Browser]:
-    """Signed in as an admin, on a fleet."""
-    fill(service)
-    with Browser() as found:
-        found.resize(1280)
-        found.open(f"{console_url}/sign-in")
-        found.run(f"document.getElementById('token').value = '{service.admin}'")
-        found.run("document.querySelector('main form button').click()")
-        found.wait_for("document.title.startsWith('Fleet')")
-        yield found
 
 
 @pytest.mark.parametrize("width", [1280, 390])
@@ -103,37 +75,6 @@ def test_an_override_is_typed_planned_and_confirmed(
     browser.run("document.querySelector('form[action$=confirm] button').click()")
     browser.wait_for("document.querySelector('.notice.is-good')")
     assert client.get_job("clicks-hourly").config["priority"] == 9
-
-
-def test_an_open_page_follows_what_happens_and_leaves_alone_what_is_in_use(
-    browser: Browser, console_url: str, client: JobClient
-) -> None:
-    browser.open(f"{console_url}/jobs/orders-clean")
-    browser.run("document.querySelector('#measured').dataset.mark = 'same page'")
-    revision = client.put_layer("orders-clean", "oncall", {"priority": 3}, if_match=0, verify=False).revision
-    shows = f"document.getElementById('facts').textContent.includes('revision {revision}')"
-    wait_until(lambda: browser.run(shows), 30, "the page to show the new revision", poll_s=0.2)
-    assert browser.run("document.querySelector('#measured').dataset.mark") == "same page"
-
-
-def test_an_open_page_waits_for_an_answer_and_asks_less_often_without_one(browser: Browser, console_url: str) -> None:
-    """Timers and answers are the test's. 1. No second refresh while one is under way. 2. Without an answer the next one
-    is later, up to a minute. 3. None while nobody looks."""
-    browser.call("Page.addScriptToEvaluateOnNewDocument", source=TIMERS)
-    browser.open(f"{console_url}/jobs/orders-clean")
-    browser.wait_for("waits.length === 1")
-    asked, delays = [], []
-    for ends in ("fail", "fail", "fail", "fail", "fail", "succeed", "succeed"):
-        delays.append(browser.run("next()"))
-        asked.append(browser.run("[answers.length, waits.length]"))
-        browser.run(f"{ends}()")
-        browser.wait_for("waits.length === 1")
-    assert asked == [[1, 0]] * 7
-    assert delays == [5000, 10000, 20000, 40000, 60000, 60000, 5000]
-    browser.run("Object.defineProperty(document, 'hidden', { value: true })")
-    browser.run("next()")
-    browser.wait_for("waits.length === 1")
-    assert browser.run("answers.length") == 0
 
 
 def test_a_graph_that_is_wider_than_a_telephone_begins_at_its_own_job(browser: Browser, console_url: str) -> None:

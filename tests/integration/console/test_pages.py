@@ -43,14 +43,19 @@ def test_the_fleet_has_its_figures_alerts_changes_and_jobs(reader: User) -> None
 def test_jobs_are_filtered_and_sorted(reader: User) -> None:
     def jobs(query: str) -> list[str]:
         page = reader.get(f"/?{query}")
-        return re.findall(r'<th scope="row"><a href="/jobs/([\w-]+)"', page)
+        return re.findall(r'<th scope="row"><a hx-boost="false" href="/jobs/([\w-]+)"', page)
 
+    wait_until(lambda: len(jobs("sort=owner")) == 10, 20, "the count")
     assert jobs("prefix=clicks") == ["clicks-hourly", "clicks-sessions"]
     assert jobs("owner=orders&sort=lag") == ["orders-clean", "orders-joined"]
     assert jobs("state=stopped") == ["parked-report"]
     assert jobs("health=crashing") == ["payments-enrich"]
     assert jobs("sort=backlog")[0] == "clicks-hourly"
     assert len(jobs("sort=backlog")) == 10
+    assert jobs("sort=backlog&reverse=1")[-3:] == ["brand-new", "parked-report", "payments-enrich"], "unknown"
+    assert jobs("sort=job&reverse=1")[0] == "search-index"
+    assert jobs("lag=2m") == ["clicks-hourly"]
+    assert "1 job matches, as counted" in text_of(reader.get("/?lag=2m"))
     assert jobs("topic=nothing") == []
     assert "No job matches" in reader.get("/?topic=nothing")
     answer = reader.http.get("/?state=nonsense&prefix=a")

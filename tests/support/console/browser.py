@@ -11,6 +11,8 @@ import shutil
 import subprocess
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -117,6 +119,13 @@ class Browser:
         """Goes to a page and waits until it is there."""
         self.call("Page.navigate", url=url)
         self.wait_for(f"location.href.startsWith({json.dumps(url.partition('?')[0].partition('#')[0])})")
+
+    @contextmanager
+    def before_scripts(self, script: str) -> Iterator[None]:
+        """Runs a script in each page that is opened in the block, before those of the page."""
+        added = self.call("Page.addScriptToEvaluateOnNewDocument", source=script)
+        yield
+        self.call("Page.removeScriptToEvaluateOnNewDocument", identifier=added["identifier"])
 
     def wait_for(self, condition: str) -> None:
         """Waits until an expression is true of a page that has loaded."""
