@@ -37,6 +37,10 @@ def test_the_fleet_has_its_figures_alerts_changes_and_jobs(reader: User) -> None
     seen = text_of(page)
     assert "job lagging clicks-hourly" in seen
     assert "the dashboard of the morning meeting needs it" in seen
+    assert "Jobs lagging" in seen
+    assert "Tasks not running" in seen
+    assert page.count("<polyline") >= 5
+    assert re.search('class="tile shade-[0-9]+" href="/containers/container-02" title="container-02: 19 % full', page)
     assert re.search(r"crashing payments-enrich task 2: crashes again and again", seen)
 
 
@@ -135,6 +139,12 @@ def test_history_decisions_and_savepoints(reader: User) -> None:
     assert "nightly asked container-01 copies the checkpoints; without a warm Spark host" in savepoints
     assert "the last attempt failed: no space left on device" in savepoints
     assert "There is no savepoint" in reader.get("/jobs/fraud-scores/savepoints")
+
+
+@pytest.mark.parametrize("tab", ["", "/savepoints"])
+def test_the_generations_of_a_job_are_a_table(reader: User, tab: str) -> None:
+    page = text_of(reader.get(f"/jobs/clicks-hourly{tab}"))
+    assert re.search(r"Generation Use Note 2 unused since \S+ min ago 3 in use", page)
 
 
 def test_a_job_that_never_ran_has_pages_too(reader: User) -> None:

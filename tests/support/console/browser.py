@@ -11,7 +11,7 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -21,6 +21,15 @@ from penstock.control.process import start_child, stop_group, wait_until
 
 REPOSITORY = Path(__file__).parents[3]
 _SECONDS = 60.0
+_SEND = """(selector, fields) => {
+  const form = document.querySelector(selector), details = form.closest('details');
+  if (details) details.open = true;
+  for (const [name, text] of Object.entries(fields)) {
+    const field = form.elements[name];
+    if (field.type === 'checkbox') field.checked = text === field.value; else field.value = text;
+  }
+  form.querySelector('[type=submit]').click();
+}"""
 
 
 def chromium() -> str:
@@ -138,6 +147,10 @@ class Browser:
         if "exceptionDetails" in answer:
             raise AssertionError(answer["exceptionDetails"])
         return answer["result"].get("value")
+
+    def send(self, form: str, fields: Mapping[str, str]) -> None:
+        """Fills the fields of a form, by name, and presses its button. `form`: its selector."""
+        self.run(f"({_SEND})({json.dumps(form)}, {json.dumps(dict(fields))})")
 
     def picture(self, path: Path, *, whole: bool = True) -> None:
         """Writes what the page looks like as PNG."""
