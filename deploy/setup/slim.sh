@@ -12,7 +12,7 @@ spark=(pyspark py4j delta-spark pyarrow pandas)
 
 case ${1:-} in
     task_manager) unneeded=("${development[@]}") ;;
-    services) unneeded=("${spark[@]}") && rm -rf .venv/share/penstock ;;
+    services) unneeded=("${spark[@]}") && rm -rf .venv/share/penstock/{jars,chart} ;;
     *) echo "usage: slim.sh task_manager | services" >&2 && exit 2 ;;
 esac
 .venv/bin/python -m pip uninstall --quiet --disable-pip-version-check --root-user-action ignore --yes "${unneeded[@]}"

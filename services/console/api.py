@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import ssl
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from pathlib import Path
@@ -20,19 +21,24 @@ from penstock.control.clock import Clock
 from penstock.control.errors import PenstockError, Unauthenticated, Unavailable
 from penstock.control.logs import logger
 from penstock.identity.process import ProcessIdentity
-from penstock.wire.app import add_routes, create_app
-from penstock.wire.http import HttpClient
+from penstock.local.web import web_files
+from penstock.wire.app import add_routes, at_end, create_app
+from penstock.wire.http import HttpClient, trusted_by, trusting
 from penstock.wire.job_client import JobClient
 from penstock.wire.problems import penstock_error
+from services.console.assets import STATIC, addresses
 from services.console.browsers import teller
-from services.console.requests import STATIC, Parts, SignInNeeded, is_own_host, page, parts_of, static_url, templates
-from services.console.routes import alerts, containers, fleet, job, job_forms, sign_in
+from services.console.live.follower import Follower
+from services.console.live.stream import Live
+from services.console.live.watches import Watches
+from services.console.requests import Parts, SignInNeeded, is_own_host, page, parts_of, templates
+from services.console.routes import alerts, containers, fleet, job, job_forms, live, sign_in
 from services.console.sealed import Seal
 from services.console.settings import ConsoleSettings
 from services.console.views.runbooks import runbooks
 
 log = logger(__name__)
-_ROUTES = (sign_in, fleet, job, job_forms, containers, alerts)
+_ROUTES = (sign_in, live, fleet, job, job_forms, containers, alerts)
 _ALERTS = Path(__file__).parents[1] / "ALERTS.md"
 _READY_SECONDS = 2.0
 HEADERS = {
@@ -56,6 +62,8 @@ def create_console(settings: ConsoleSettings, clock: Clock, identity: ProcessIde
     the Job Service where a browser is; None: it does not."""
     app = create_app("console", ready=_Ready(settings, clock).ask, documents=False)
     secret = settings.console_key.get_secret_value().encode() or secrets.token_bytes(32)
+    fetched = web_files()
+    loaded = addresses(fetched)
     app.state.parts = Parts(
         seal=Seal(secret, timedelta(seconds=settings.console_session_seconds)),
         clock=clock,
@@ -67,17 +75,19 @@ def create_console(settings: ConsoleSettings, clock: Clock, identity: ProcessIde
             read_attempts=1,
             on_request=None if identity is None or address is None else teller(identity, address),
         ),
-        refresh_seconds=settings.console_refresh_seconds,
+        live=_live(settings, clock),
         is_secure=settings.is_secure(),
         runbooks=runbooks(_ALERTS.read_text()),
-        templates=templates(),
-        files=frozenset(static_url(each) for each in STATIC.iterdir()),
+        templates=templates(loaded),
+        files=frozenset(loaded.values()),
         session_seconds=settings.console_session_seconds,
         url=settings.console_url,
     )
     for routes in _ROUTES:
         add_routes(app, routes.router)
     app.mount("/static", StaticFiles(directory=STATIC), name="static")
+    app.mount("/web", StaticFiles(directory=fetched[0].parent), name="web")
+    at_end(app, app.state.parts.live.end)
     app.exception_handler(SignInNeeded)(_sign_in_needed)
     app.exception_handler(PenstockError)(_refused)
     app.exception_handler(RequestValidationError)(_not_found)
@@ -85,6 +95,16 @@ def create_console(settings: ConsoleSettings, clock: Clock, identity: ProcessIde
     app.exception_handler(Exception)(_bug)
     app.middleware("http")(_with_headers)
     return app
+
+
+def _live(settings: ConsoleSettings, clock: Clock) -> Live:
+    def certificates() -> ssl.SSLContext:
+        authority = settings.trusted()
+        return trusted_by(settings.job_service_url) if authority is None else trusting(authority)
+
+    watches = Watches()
+    follower = Follower(settings.job_service_url, certificates, watches)
+    return Live(watches, follower, clock, settings.console_refresh_seconds)
 
 
 class _Ready:
@@ -147,9 +167,17 @@ def _sign_in_needed(request: Request, _: Exception) -> Response:
         return HTMLResponse('<!doctype html><title>Penstock</title><meta http-equiv="refresh" content="0">')
     target = request.url.path + (f"?{request.url.query}" if request.url.query else "")
     following = f"?next={quote(target)}" if request.method == "GET" and target != "/" else ""
-    response = RedirectResponse(f"/sign-in{following}", status_code=303)
+    response = _to_sign_in(request, f"/sign-in{following}")
     sign_in.forget(request, response)
     return response
+
+
+def _to_sign_in(request: Request, path: str) -> Response:
+    if request.url.path == live.PATH:
+        return Response(status_code=401)
+    if "hx-request" in request.headers:  # htmx would put the sign-in page into a part of this one
+        return Response(headers={"HX-Redirect": path})
+    return RedirectResponse(path, status_code=303)
 
 
 def _refused(request: Request, error: Exception) -> Response:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Set
@@ -22,6 +21,7 @@ from penstock.config.declare import NAME
 from penstock.control.clock import Clock
 from penstock.control.errors import Forbidden, NotFound, PenstockError, RetryableError, Unauthenticated, UserError
 from penstock.wire.job_client import JobClient
+from services.console.live.stream import Live
 from services.console.sealed import Seal, Session
 from services.console.views import words
 from services.console.views.charts import SPANS, USUAL_SPAN
@@ -29,7 +29,6 @@ from services.console.views.forms import WHOLE, Errors, refused
 from services.console.views.subjects import subject_path
 
 _FOLDER = Path(__file__).parent
-STATIC = _FOLDER / "static"
 LARGEST_FORM_BYTES = 256 * 1024
 _MOST_FIELDS = 100
 _LOCAL = re.compile(r"^/(?![/\\])[^\x00-\x20\\]*$")
@@ -52,7 +51,7 @@ class Parts:
     seal: Seal
     clock: Clock
     connect: Callable[[str, str | None], JobClient]
-    refresh_seconds: float
+    live: Live
     is_secure: bool
     runbooks: Mapping[str, Any]
     templates: Environment
@@ -66,8 +65,8 @@ class Parts:
         return "__Host-penstock" if self.is_secure else "penstock"
 
 
-def templates() -> Environment:
-    """The templates, with the words of the pages."""
+def templates(addresses: Mapping[str, str]) -> Environment:
+    """The templates, with the words of the pages. `addresses`: of the files that pages load."""
     found = Environment(
         loader=FileSystemLoader(_FOLDER / "templates"),
         autoescape=True,
@@ -77,13 +76,8 @@ def templates() -> Environment:
     )
     found.filters.update(words.FILTERS)
     found.globals["subject_path"] = subject_path
-    found.globals["static"] = {each.name: static_url(each) for each in STATIC.iterdir()}
+    found.globals["static"] = addresses
     return found
-
-
-def static_url(file: Path) -> str:
-    """The address of a file of the console, another one when its content changes."""
-    return f"/static/{file.name}?{hashlib.sha256(file.read_bytes()).hexdigest()[:12]}"
 
 
 def parts_of(request: Request) -> Parts:
@@ -194,9 +188,10 @@ def page(request: Request, template: str, *, status: int = 200, **context: Any) 
         "query": dict(request.query_params),
         "now": now,
         "ago": lambda moment: words.ago(moment, now),
-        "refresh_seconds": parts.refresh_seconds,
         "idempotency_key": secrets.token_hex(16),
         "done": _done(request, session),
+        "follows": session is not None and request.method == "GET" and status == 200,
+        "own_job": request.path_params.get("job"),
     }
     return HTMLResponse(parts.templates.get_template(template).render(shown | context), status_code=status)
 

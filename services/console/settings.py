@@ -27,7 +27,9 @@ class ConsoleSettings(CommonSettings):
         "requests for other hosts are refused. Needed behind a proxy that changes the header Host",
     )
     console_session_seconds: int = Field(43_200, ge=60, description="after this time a user signs in again")
-    console_refresh_seconds: float = Field(5.0, ge=1, description="time between two updates of an open page")
+    console_refresh_seconds: float = Field(
+        5.0, ge=1, description="an open page is refreshed after this time at the latest"
+    )
     console_tls: bool = Field(
         True,
         description="TLS when other machines reach the port, or with `PENSTOCK_INTERNAL_TLS`; `false` behind a proxy "

@@ -6,7 +6,7 @@ import base64
 import binascii
 import re
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import orjson
 
@@ -48,12 +48,19 @@ class Page(NamedTuple):
             raise _refusal()
         return job, int(index)
 
+    def after_place(self) -> list[Any] | None:
+        """The place in an order after which it begins; None without a cursor. Raises InvalidConfig."""
+        key = None if self.cursor is None else _decode(self.cursor)
+        if self.cursor is not None and not isinstance(key, list):
+            raise _refusal()
+        return key if isinstance(key, list) else None
+
     def next(self, rows: Sequence[Row], key: Callable[[Row], str | int]) -> str | None:
         """The cursor after this page; None when the page is not full, so nothing follows."""
         return encode(key(rows[-1])) if len(rows) == self.limit else None
 
 
-def encode(key: str | int) -> str:
+def encode(key: str | int | list[Any]) -> str:
     """A cursor that goes on after `key`."""
     return base64.urlsafe_b64encode(orjson.dumps(key)).decode().rstrip("=")
 

@@ -3,7 +3,7 @@
 The Job Service and the console are real servers in this process, over the embedded Postgres; each job has four tasks
 that containers report. As a signed-in user asks for them, over HTTP, the median of `ROUNDS`:
 
-- `fleet_ms`: the first page; `sorted_ms`: the same, sorted by lag, which reads 1,000 jobs.
+- `fleet_ms`: the first page; `sorted_ms`: the same, sorted by lag; `health_ms`: those of one health.
 - `job_ms`: the page of a job with charts.
 - `count_s`: from the first page to the first whole count of the jobs, which goes on behind the pages.
 - `first_paint_ms`: of the first page in Chromium, from the navigation on; the median of `PAINTS`.
@@ -59,7 +59,12 @@ def measure(service: RunningJobService) -> dict[str, float]:
         began = time.perf_counter()
         wait_until(lambda: "are being counted" not in user.get("/"), _MOST_SECONDS, "the count of the jobs", poll_s=0.5)
         count_s = time.perf_counter() - began
-        pages = {"fleet_ms": "/", "sorted_ms": "/?sort=lag", "job_ms": "/jobs/clicks-hourly"}
+        pages = {
+            "fleet_ms": "/",
+            "sorted_ms": "/?sort=lag",
+            "health_ms": "/?health=starting",
+            "job_ms": "/jobs/clicks-hourly",
+        }
         found = {
             name: statistics.median(_milliseconds(user, path) for _ in range(ROUNDS)) for name, path in pages.items()
         }

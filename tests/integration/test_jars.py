@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
 
 from penstock.control.errors import TerminalError
 from penstock.local import jars
+from penstock.local.web import unpack, web_files
 
 
 @pytest.fixture
@@ -69,3 +71,16 @@ def test_a_java_home_that_is_not_a_jdk_17_is_passed_over(tmp_path: Path, monkeyp
     assert jars.java_home() != tmp_path
     (tmp_path / "release").write_text('JAVA_VERSION="17.0.9"\n')
     assert jars.java_home() == tmp_path
+
+
+def test_the_pages_scripts_are_unpacked_with_their_licences(empty_share: Path) -> None:
+    """1. Without them the console says what to run. 2. All come out of the jars. 3. A second run leaves them alone."""
+    with pytest.raises(TerminalError, match=r"htmx\.min\.js, sse\.js, .* run `make setup`"):
+        web_files()
+    shutil.copytree(Path(sys.prefix) / "share/penstock/jars/web", empty_share / "jars" / "web")
+    unpack(empty_share)
+    before = {path.name: path.stat().st_ino for path in web_files()}
+    assert b"htmx" in (empty_share / "web" / "htmx.min.js").read_bytes()
+    assert len(list((empty_share / "web").glob("LICENSE-*"))) == 3
+    unpack(empty_share)
+    assert {path.name: path.stat().st_ino for path in web_files()} == before

@@ -8,6 +8,7 @@ must have the digest of `jars.sha256`: what runs is what was tested.
     <share>/jars/kafka      the embedded Kafka server (another client version than Spark's: kept apart)
     <share>/jars/junit      the runner of the Java unit tests
     <share>/jars/penstock   penstock.jar, compiled from `penstock/spark/jvm`
+    <share>/jars/web        scripts of the console as WebJars; `penstock.local.web` unpacks them into `<share>/web`
 
 `python -m penstock.local.jars s3 gcs abfs` also brings those for object stores, each into a folder of its name.
 """
@@ -27,6 +28,7 @@ from pathlib import Path
 from penstock.control.errors import TerminalError
 from penstock.local.progress import Step
 from penstock.local.settings import LocalSettings
+from penstock.local.web import unpack
 from penstock.spark.settings import QUICK_JVM
 
 JAVA_RELEASE = 17
@@ -35,7 +37,7 @@ _SETTINGS = Path(__file__).with_name("ivysettings.xml")
 _DIGESTS = Path(__file__).with_name("jars.sha256")
 _SOURCES = Path(__file__).parents[1] / "spark" / "jvm"
 _STAMP = ".stamp"
-_FETCHED = ("spark", "kafka", "junit")
+_FETCHED = ("spark", "kafka", "junit", "web")
 _ON_REQUEST = ("s3", "gcs", "abfs", "hdfs", "avro")
 _FETCH_SECONDS = 30
 _COMPILE_SECONDS = 15
@@ -113,7 +115,7 @@ def _expected(names: Sequence[str]) -> dict[str, str]:
 
 
 def verify_jars(folder: Path, names: Sequence[str] = _FETCHED) -> None:
-    """Check `folder/{spark,kafka,junit}` against `jars.sha256`: same files, same bytes, else `TerminalError`."""
+    """Check `folder/{spark,kafka,junit,web}` against `jars.sha256`: same files, same bytes, else `TerminalError`."""
     expected = _expected(names)
     jars = [path for name in names for path in sorted((folder / name).glob("*.jar"))]
     actual = {str(path.relative_to(folder)): _digest([path]) for path in jars}
@@ -260,6 +262,7 @@ def main() -> None:
     """Bring the jars up to date; end with the error's one message where that is not possible."""
     try:
         fetch_jars()
+        unpack(share_dir())
         build_penstock_jar()
         fetch_store_jars(sys.argv[1:])
     except TerminalError as error:

@@ -36,3 +36,17 @@ class Health(StrEnum):
     QUARANTINED = "quarantined"
     STOPPED = "stopped"
     UNKNOWN = "unknown"
+
+
+class JobSort(StrEnum):
+    """What a list of jobs is sorted by: names, owners, states by alphabet, the gravest health and the greatest figure
+    first."""
+
+    JOB = "job"
+    OWNER = "owner"
+    STATE = "state"
+    HEALTH = "health"
+    LAG = "lag"
+    BACKLOG = "backlog"
+    RATE = "rate"
+    REVISION = "revision"

@@ -77,6 +77,13 @@ _FILTERS = f"""starts_with(jobs.name, :prefix)
                     SELECT jsonb_path_query(known.config, '$.inputs.*')) places
                 WHERE used->>'topic' = :topic AND used->>'cluster' IS NOT DISTINCT FROM CAST(:cluster AS text))))"""
 _PAGE = text(_JOBS.format(where=_FILTERS))
+_MATCHING = text(
+    f"""
+    SELECT jobs.name FROM jobs LEFT JOIN running ON running.job = jobs.name
+        LEFT JOIN sync_state ON sync_state.job = jobs.name
+    WHERE {_FILTERS}
+    """
+)
 _CRASHED = "SELECT job FROM task_crashes WHERE job > :after AND cardinality(crashed_at) >= :again"
 _CRASHED_PAGE = text(_JOBS.format(where=f"{_FILTERS} AND jobs.name IN ({_CRASHED})"))
 SIGHTINGS = """
@@ -147,11 +154,23 @@ def read_page(
     `package`: `name/version`. `topic`: its full name. `by_pattern`: the jobs that read it by a pattern. `crashed`: only
     jobs of which some task crashed so often lately that it may crash again and again.
     """
-    needed = None if package is None else package_named(*package.partition("/")[::2])
-    name, cluster = (None, None) if topic is None else topic_and_cluster(topic)
-    used = {"package": needed, "topic": name, "cluster": cluster, "by_pattern": list(by_pattern)}
+    used = _used(package, topic, by_pattern)
     values = _values(limit, state, after) | used | {"prefix": prefix, "owner": owner, "again": AGAIN}
     return _judged(connection, _CRASHED_PAGE if crashed else _PAGE, values)
+
+
+def users_of(
+    connection: Connection, *, package: str | None, topic: str | None, by_pattern: Sequence[str] = ()
+) -> set[str]:
+    """The names of all jobs that match; filters as in `read_page`."""
+    values = _used(package, topic, by_pattern) | {"prefix": "", "owner": None}
+    return set(connection.execute(_MATCHING, values).scalars())
+
+
+def _used(package: str | None, topic: str | None, by_pattern: Sequence[str]) -> dict[str, Any]:
+    needed = None if package is None else package_named(*package.partition("/")[::2])
+    name, cluster = (None, None) if topic is None else topic_and_cluster(topic)
+    return {"package": needed, "topic": name, "cluster": cluster, "by_pattern": list(by_pattern)}
 
 
 def _values(limit: int, state: JobState | None = None, after: str = "") -> dict[str, Any]:

@@ -8,11 +8,13 @@ from typing import Literal, Unpack
 
 from penstock.model.cell import CellAction
 from penstock.model.jobs import Role
+from penstock.model.states import JobSort
 from penstock.wire import jobs, overview
 from penstock.wire.alerts import SilencePage, SilenceView, SilenceWrite
 from penstock.wire.cell_history import CellHistoryPage
 from penstock.wire.containers import DEFAULT_DRAIN_SECONDS, ContainerPage, ContainerView
-from penstock.wire.fleet import CallerView, FleetView
+from penstock.wire.fleet import CallerView, FleetView, SortedJobs
+from penstock.wire.job_views import JobFilters
 from penstock.wire.layers import LayerAdd, LayerChange, LayerRowView, Layers
 from penstock.wire.secrets import Secrets, SecretView, SecretWrite
 from penstock.wire.service_client import Noted, Paging, ServiceClient, path, span
@@ -79,6 +81,20 @@ class CellClient(ServiceClient):
     def fleet(self) -> FleetView:
         """How many jobs have each health and each state."""
         return self._read(FleetView, "/v1/fleet")
+
+    def sorted_jobs(
+        self,
+        sort: JobSort,
+        *,
+        reverse: bool = False,
+        least_lag_seconds: float | None = None,
+        cursor: str | None = None,
+        limit: int = 100,
+        **filters: Unpack[JobFilters],
+    ) -> SortedJobs:
+        """A page of all jobs in an order, which is that of the newest count of them."""
+        asked = {"sort": sort, "reverse": reverse, "least_lag_seconds": least_lag_seconds}
+        return self._read(SortedJobs, "/v1/fleet/jobs", **asked, cursor=cursor, limit=limit, **filters)
 
     def fleet_metrics(
         self, *, since: datetime | None = None, until: datetime | None = None, step_seconds: int | None = None

@@ -13,7 +13,7 @@ from penstock.wire.http import error_of
 from penstock.wire.jobs import HistoryEntry
 from penstock.wire.service_client import ServiceClient, path
 
-_SILENCE_SECONDS = 45.0
+SILENCE_SECONDS = 45.0
 """Three heartbeats: a connection that says nothing for so long is dead."""
 _PAUSE_SECONDS = 1.0
 
@@ -25,20 +25,35 @@ class Event(NamedTuple):
     data: str | None
 
 
-def parse(lines: Iterable[str]) -> Iterator[Event]:
-    """The events of a stream that name an id. Lines that are no field of an event are passed over. Pure."""
-    number, data = None, list[str]()
-    for line in lines:
+class Lines:
+    """The lines of a stream as they come. Lines that are no field of an event are passed over. Pure."""
+
+    def __init__(self) -> None:
+        self._number: int | None = None
+        self._data: list[str] = []
+
+    def take(self, line: str) -> Event | None:
+        """The event that ends with this line; None when none does, or it names no id."""
         field, _, value = line.partition(":")
         value = value.removeprefix(" ")
         if not line:
-            if number is not None:
-                yield Event(number, "\n".join(data) if data else None)
-            number, data = None, []
-        elif field == "id" and value.isdecimal():
-            number = int(value)
+            return self._end()
+        if field == "id" and value.isdecimal():
+            self._number = int(value)
         elif field == "data":
-            data.append(value)
+            self._data.append(value)
+        return None
+
+    def _end(self) -> Event | None:
+        number, data = self._number, self._data
+        self._number, self._data = None, []
+        return None if number is None else Event(number, "\n".join(data) if data else None)
+
+
+def parse(lines: Iterable[str]) -> Iterator[Event]:
+    """The events of a stream that name an id. Pure."""
+    taken = Lines()
+    yield from (event for line in lines if (event := taken.take(line)) is not None)
 
 
 class EventClient(ServiceClient):
@@ -70,7 +85,7 @@ class EventClient(ServiceClient):
     def _stream(self, **wanted: int | str | None) -> Iterator[Event]:
         """The events of one connection. Raises Unavailable when it breaks."""
         asked = {name: value for name, value in wanted.items() if value is not None}
-        timeout = httpx.Timeout(10.0, read=_SILENCE_SECONDS)
+        timeout = httpx.Timeout(10.0, read=SILENCE_SECONDS)
         try:
             with self._http.stream("GET", path("events"), params=asked, timeout=timeout) as response:
                 if response.is_error:

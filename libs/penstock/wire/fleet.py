@@ -30,3 +30,15 @@ class FleetView(View):
     health: dict[Health, int]
     states: dict[JobState, int]
     worst: list[JobSummary]
+
+
+class SortedJobs(View):
+    """A page of all jobs in an order. The order is that of the count that began `at`; `complete` false: of those that
+    were counted so far. The figures are of now, and a job that does not match any more is left out. `matching`: how
+    many matched. `next`: the cursor of the next page, null at the end."""
+
+    at: datetime
+    complete: bool
+    matching: int
+    jobs: list[JobSummary]
+    next: str | None = None

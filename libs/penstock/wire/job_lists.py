@@ -3,23 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TypedDict, Unpack
+from typing import Unpack
 
-from penstock.model.states import Health, JobState
-from penstock.wire.job_views import JobPage, JobSummary
+from penstock.wire.job_views import JobFilters, JobPage, JobSummary
 from penstock.wire.service_client import ServiceClient
-
-
-class JobFilters(TypedDict, total=False):
-    """Which jobs a list has. None does not count. `package`: `name/version`. `topic`: that the job reads
-    or writes, by its full name (`orders`, or `orders@eu` of a further Kafka cluster)."""
-
-    prefix: str | None
-    owner: str | None
-    state: JobState | None
-    package: str | None
-    topic: str | None
-    health: Health | None
 
 
 class JobLists(ServiceClient):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TypedDict
+
 from pydantic import BaseModel, ConfigDict
 
 from penstock.model.states import Health, JobState
@@ -33,6 +35,18 @@ class JobSummary(View):
     rows_per_second: float | None = None
     health: Health = Health.UNKNOWN
     reason: str = ""
+
+
+class JobFilters(TypedDict, total=False):
+    """Which jobs a list has. None does not count. `package`: `name/version`. `topic`: that the job reads
+    or writes, by its full name (`orders`, or `orders@eu` of a further Kafka cluster)."""
+
+    prefix: str | None
+    owner: str | None
+    state: JobState | None
+    package: str | None
+    topic: str | None
+    health: Health | None
 
 
 class JobPage(View):

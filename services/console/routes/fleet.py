@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+from itertools import islice
+
 from fastapi import APIRouter, Request, Response
 
 from penstock.control.errors import InvalidConfig
 from penstock.model.health import Health
 from penstock.model.jobs import JobState
+from penstock.tasks.dimensions import CPU
 from penstock.wire.job_client import JobClient
-from penstock.wire.jobs import JobPage
+from penstock.wire.service_client import Paging
 from services.console.requests import ClientOf, asked_span, page, times_of
-from services.console.views import fleet
+from services.console.views import containers, fleet
 from services.console.views.charts import SPANS
 from services.console.views.fleet_charts import fleet_charts
 
 router = APIRouter(include_in_schema=False)
 _CHANGES = 8
 _ALERTS = 6
+_CONTAINERS = 100
+"""In the small heat map: one page of the Job Service."""
 
 
 @router.get("/")
@@ -28,7 +33,9 @@ def fleet_page(request: Request, client: ClientOf) -> Response:
         table = _table(client, wanted)
     except InvalidConfig as refused:
         error, status, wanted = refused.detail, 422, fleet.Asked()
-        table = fleet.Table((), None, None)
+        table = fleet.Table()
+    shown = list(islice(client.all_containers(), _CONTAINERS))
+    dimension = next(iter(containers.dimensions(shown)), CPU)
     counted, span = client.fleet(), asked_span(request)
     return page(
         request,
@@ -45,18 +52,20 @@ def fleet_page(request: Request, client: ClientOf) -> Response:
         spans=list(SPANS),
         alerts=client.alerts(limit=_ALERTS),
         changes=client.changes(limit=_CHANGES).entries,
+        regions=containers.regions(shown, dimension),
+        dimension=dimension,
+        most_containers=_CONTAINERS,
+        shades=range(containers.SHADES + 1),
         healths=list(Health),
         states=list(JobState),
     )
 
 
 def _table(client: JobClient, wanted: fleet.Asked) -> fleet.Table:
-    if wanted.sort == "job":
-        found = _read(client, wanted, fleet.PAGE, wanted.after or None)
-        return fleet.by_name(found.jobs, found.next, wanted)
-    found = _read(client, wanted, fleet.MOST_SORTED, None)
-    return fleet.in_order(found.jobs, found.next, wanted)
-
-
-def _read(client: JobClient, wanted: fleet.Asked, limit: int, after: str | None) -> JobPage:
-    return client.jobs_page(**wanted.filters, limit=limit, cursor=after)
+    page: Paging = {"limit": fleet.PAGE, "cursor": wanted.after or None}
+    if not wanted.needs_count:
+        return fleet.by_name(client.jobs_page(**page, **wanted.filters), wanted)
+    found = client.sorted_jobs(
+        wanted.sort, reverse=wanted.reverse, least_lag_seconds=wanted.least_lag_seconds, **page, **wanted.filters
+    )
+    return fleet.in_order(found, wanted)

@@ -9,7 +9,7 @@ from fastapi.responses import RedirectResponse
 
 from penstock.control.errors import UserError
 from penstock.wire.app import OwnThreads
-from services.console.requests import FormOf, local_path, page, parts_of, read_form
+from services.console.requests import FormOf, SessionOf, local_path, page, parts_of, read_form
 from services.console.sealed import Session
 
 router = APIRouter(include_in_schema=False)
@@ -56,8 +56,9 @@ def _signed_in(request: Request, token: str, following: str) -> Response:
 
 
 @router.post("/sign-out")
-def sign_out(request: Request, _: FormOf) -> Response:
-    """Takes the cookie back. The token itself stays good."""
+async def sign_out(request: Request, session: SessionOf, _: FormOf) -> Response:
+    """Takes the cookie back, and ends what open pages are told. The token itself stays good."""
+    parts_of(request).live.watches.end(session.nonce)
     response = RedirectResponse("/sign-in", status_code=303)
     forget(request, response)
     return response

@@ -1,56 +1,65 @@
-// Keeps open pages fresh, and answers keys. Without it every page works: it is only a comfort.
+// Keeps what htmx swaps out of the way of somebody who reads or types, and answers keys. Every page works without it.
 "use strict";
 
-const page = document.body.dataset;
+// The element #live asks for the page again when the console says that something changed (htmx, server-sent events).
+// What comes replaces the parts marked hx-swap-oob.
+const isLive = (event) => event.detail.elt && event.detail.elt.id === "live";
+addEventListener("htmx:configRequest", (event) => {
+  if (isLive(event)) event.detail.path = location.pathname + location.search;
+});
+addEventListener("htmx:beforeRequest", (event) => {
+  if (isLive(event) && (document.hidden || document.querySelector("dialog[open]"))) event.preventDefault();
+});
+for (const failure of ["htmx:sendError", "htmx:responseError", "htmx:timeout"])
+  addEventListener(failure, (event) => { if (isLive(event)) tell("no answer: the figures are old"); });
+addEventListener("htmx:beforeSwap", (event) => { if (isLive(event)) tell(""); });
 
-// Fetches the page again and replaces the parts marked data-live. Nothing is replaced while somebody types in it, has it
-// selected or has a part of it open; and nothing while nobody looks. False: there was no answer.
-async function refresh() {
-  if (document.hidden || document.querySelector("dialog[open]")) return true;
-  const note = document.getElementById("freshness");
-  try {
-    const options = { headers: { "X-Refresh": "1" }, redirect: "manual", signal: AbortSignal.timeout(60000) };
-    const answer = await fetch(location.href, options);
-    if (answer.type === "opaqueredirect") { location.reload(); return true; }
-    if (!answer.ok) throw new Error("status " + answer.status);
-    const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
-    for (const part of document.querySelectorAll("[data-live]")) {
-      const next = fresh.getElementById(part.id);
-      if (next && next.innerHTML !== part.innerHTML && !isInUse(part)) replace(part, next);
-    }
-    if (note) { note.textContent = ""; note.className = "freshness"; }
-    return true;
-  } catch (error) {
-    if (note) { note.textContent = "no answer: the figures are old"; note.className = "freshness is-old"; }
-    return false;
-  }
+function tell(note) {
+  const place = document.getElementById("freshness");
+  if (place) { place.textContent = note; place.classList.toggle("is-old", note !== ""); }
 }
+
+// A part that is the same, or that somebody types in, has selected or has something of it open, stays as it is. The
+// focus stays on the same link, and a region where it was scrolled to.
+let left = [];
+addEventListener("htmx:oobBeforeSwap", (event) => {
+  const part = event.detail.target, next = event.detail.fragment.firstElementChild;
+  if (!next || sourceOf(next) === sourceOf(part) || isInUse(part)) { event.detail.shouldSwap = false; return; }
+  const focused = part.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
+  left.push({ id: part.id, focused, scrolled: regions(part).map((each) => [each.scrollLeft, each.scrollTop]) });
+});
+addEventListener("htmx:oobAfterSwap", () => {
+  for (const { id, focused, scrolled } of left.splice(0)) {
+    const part = document.getElementById(id);
+    if (!part) continue;
+    regions(part).forEach((each, number) => { [each.scrollLeft, each.scrollTop] = scrolled[number] || [0, 0]; });
+    const link = focused && [...part.querySelectorAll("a")].find((each) => each.getAttribute("href") === focused);
+    if (link) link.focus({ preventScroll: true });
+  }
+});
+const regions = (part) => [part, ...part.querySelectorAll(".scroll, .graph")];
+const sources = new WeakMap();
+const sourceOf = (part) => sources.get(part) || part.innerHTML;
 
 function isInUse(part) {
   const selection = getSelection();
   const isSelected = selection && !selection.isCollapsed && part.contains(selection.anchorNode);
-  return isSelected || part.querySelector("details[open]") !== null || part.matches(":has(input:focus, textarea:focus, select:focus)");
+  return isSelected || part.querySelector("details[open]:not([data-open])") !== null
+    || part.matches(":has(input:focus, textarea:focus, select:focus)");
 }
 
-function replace(part, next) {
-  const focused = part.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
-  part.innerHTML = next.innerHTML;
-  if (focused) {
-    const again = [...part.querySelectorAll("a")].find((link) => link.getAttribute("href") === focused);
-    if (again) again.focus({ preventScroll: true });
-  }
-}
-
-// The next refresh begins some time after the end of the last one, and after each without an answer twice as late.
-const seconds = Number(page.refresh);
-let failures = 0;
-function refreshLater() {
-  setTimeout(async () => {
-    if (!document.hidden) failures = await refresh() ? 0 : failures + 1;
-    refreshLater();
-  }, 1000 * Math.min(seconds * 2 ** failures, Math.max(seconds, 60)));
-}
-if (seconds > 0 && document.querySelector("[data-live]")) refreshLater();
+// A page that nobody sees holds no connection: a browser has few for a host.
+let source = null;
+if (window.htmx) htmx.createEventSource = (url) => (source = new EventSource(url));
+document.addEventListener("visibilitychange", () => {
+  const live = document.getElementById("live");
+  if (!live || !window.htmx) return;
+  if (document.hidden) { if (source) source.close(); return; }
+  const fresh = live.cloneNode();
+  live.replaceWith(fresh);
+  htmx.process(fresh);
+  htmx.trigger(fresh, "sse:changed");
+});
 
 // A graph that is wider or higher than its region begins where its own job is.
 const own = document.querySelector(".graph .is-this");

@@ -2,31 +2,25 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from penstock.control.errors import InvalidConfig
 from penstock.model.health import GRAVEST, Health
 from penstock.model.jobs import JobState
-from penstock.wire.fleet import FleetView
-from penstock.wire.jobs import JobSummary
+from penstock.model.states import JobSort
+from penstock.wire.fleet import FleetView, SortedJobs
+from penstock.wire.job_views import JobFilters
+from penstock.wire.jobs import JobPage, JobSummary
+from services.console.views import forms
 
 PAGE = 50
-MOST_SORTED = 1000
 NOT_RUNNING = (Health.CRASHING, Health.HELD, Health.STARTING)
-_GRAVITY = {health: number for number, health in enumerate(GRAVEST)}
-_SORT_KEYS: Mapping[str, Callable[[JobSummary], Any]] = {
-    "health": lambda job: _GRAVITY[job.health],
-    "owner": lambda job: job.owner,
-    "state": lambda job: job.state,
-    "lag": lambda job: None if job.lag_seconds is None else -job.lag_seconds,
-    "backlog": lambda job: None if job.backlog_records is None else -job.backlog_records,
-    "rate": lambda job: None if job.rows_per_second is None else -job.rows_per_second,
-    "revision": lambda job: -job.revision,
-}
-SORTS = ("job", *_SORT_KEYS)
+SORTS = tuple(JobSort)
+BY_NAME = (JobSort.JOB, JobSort.OWNER, JobSort.STATE)
+"""What is sorted by the alphabet; the others have the gravest or the greatest first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +70,7 @@ def segments(fleet: FleetView) -> list[Segment]:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """Which jobs are asked for. `page` counts from 1 and is for sorted tables; `after` is a cursor of others."""
+    """Which jobs are asked for. `lag`: the least, as it was typed. `after`: the cursor of a page."""
 
     prefix: str = ""
     owner: str = ""
@@ -84,42 +78,58 @@ class Asked:
     health: Health | None = None
     package: str = ""
     topic: str = ""
-    sort: str = "job"
+    lag: str = ""
+    least_lag_seconds: float | None = None
+    sort: JobSort = JobSort.JOB
+    reverse: bool = False
     after: str = ""
-    page: int = 1
 
     @property
-    def filters(self) -> dict[str, Any]:
+    def filters(self) -> JobFilters:
         """The filters as the Job Service takes them."""
-        texts = {"prefix": self.prefix, "owner": self.owner, "package": self.package, "topic": self.topic}
-        return {**{name: text or None for name, text in texts.items()}, "state": self.state, "health": self.health}
+        return {
+            "prefix": self.prefix or None,
+            "owner": self.owner or None,
+            "package": self.package or None,
+            "topic": self.topic or None,
+            "state": self.state,
+            "health": self.health,
+        }
+
+    @property
+    def needs_count(self) -> bool:
+        """Whether all jobs must have been counted to answer: health and lag are decided job by job."""
+        is_sorted = self.sort is not JobSort.JOB or self.reverse
+        return is_sorted or self.health is not None or self.least_lag_seconds is not None
 
     def query(self, **changes: Any) -> dict[str, str]:
         """The query of a link to this table with changes; at its first page unless a change says otherwise."""
-        present = {**self.filters, "sort": None if self.sort == "job" else self.sort}
-        return {name: str(value) for name, value in {**present, **changes}.items() if value not in (None, "")}
+        present = {**self.filters, "lag": self.lag, "sort": self.sort, "reverse": "1" if self.reverse else None}
+        wanted = {name: str(value) for name, value in {**present, **changes}.items() if value not in (None, "")}
+        return {name: value for name, value in wanted.items() if (name, value) != ("sort", JobSort.JOB)}
+
+    def sorted_by(self, sort: str) -> dict[str, str]:
+        """The query of a link that sorts by a column, or by the present one the other way round."""
+        return self.query(sort=sort, reverse="1" if sort == self.sort and not self.reverse else None)
+
+    def direction(self, sort: str) -> str | None:
+        """How a column is sorted, as `aria-sort` says it; None: it is not."""
+        if sort != self.sort:
+            return None
+        return "descending" if (sort in BY_NAME) == self.reverse else "ascending"
 
 
 def asked(query: Mapping[str, str]) -> Asked:
     """What the query of the page asks for. Raises InvalidConfig."""
-    texts = {name: query.get(name, "").strip() for name in ("prefix", "owner", "package", "topic", "after")}
-    sort = query.get("sort", "") or "job"
-    number = query.get("page", "1")
-    if re.fullmatch(r"[1-9][0-9]{0,3}", number) is None:
-        raise InvalidConfig(f"page: {number[:20]} is no page", field="page", rule="page")
+    texts = {name: query.get(name, "").strip() for name in ("prefix", "owner", "package", "topic", "lag", "after")}
     return Asked(
         **texts,
         state=_one_of(JobState, "state", query.get("state", "")),
         health=_one_of(Health, "health", query.get("health", "")),
-        sort=_chosen(sort),
-        page=int(number),
+        least_lag_seconds=_seconds(texts["lag"]),
+        sort=_one_of(JobSort, "sort", query.get("sort", "")) or JobSort.JOB,
+        reverse=query.get("reverse") == "1",
     )
-
-
-def _chosen(sort: str) -> str:
-    if sort not in SORTS:
-        raise InvalidConfig(f"sort: choose one of {', '.join(SORTS)}", field="sort", rule="one_of")
-    return sort
 
 
 def _one_of(kind: Any, field: str, text: str) -> Any:
@@ -128,34 +138,42 @@ def _one_of(kind: Any, field: str, text: str) -> Any:
     return kind(text) if text else None
 
 
+def _seconds(text: str) -> float | None:
+    errors: forms.Errors = {}
+    found = forms.needed_seconds(text, errors) if text else None
+    if errors:
+        raise InvalidConfig(f"lag: {errors['ends']}", field="lag", rule="duration")
+    return found
+
+
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A page of jobs. `newer`, `older`: queries of the pages beside it; None where there is none.
+    """A page of jobs. `first`, `older`: queries of the first and of the next page; None where there is none.
 
-    `note`: what the table leaves out.
+    `matching`: how many jobs match, and `at` when the count of them began; None where that was not counted.
     """
 
-    jobs: Sequence[JobSummary]
-    newer: Mapping[str, str] | None
-    older: Mapping[str, str] | None
-    note: str = ""
+    jobs: Sequence[JobSummary] = ()
+    first: Mapping[str, str] | None = None
+    older: Mapping[str, str] | None = None
+    matching: int | None = None
+    at: datetime | None = None
+    complete: bool = True
 
 
-def by_name(jobs: Sequence[JobSummary], following: str | None, wanted: Asked) -> Table:
-    """A page in the order of the Job Service."""
-    note = ""
-    if following is not None and len(jobs) < PAGE:
-        note = "more jobs may match: not all have been looked at yet"
-    older = None if following is None else wanted.query(after=following)
-    return Table(jobs, wanted.query() if wanted.after else None, older, note)
+def by_name(found: JobPage, wanted: Asked) -> Table:
+    """A page in the order of the names."""
+    return Table(found.jobs, _first(wanted), _older(found.next, wanted))
 
 
-def in_order(jobs: Sequence[JobSummary], following: str | None, wanted: Asked) -> Table:
-    """A page of the jobs that were read, sorted; unknown figures come last."""
-    key = _SORT_KEYS[wanted.sort]
-    ordered = sorted(jobs, key=lambda job: (key(job) is None, key(job) if key(job) is not None else 0, job.job))
-    first = (wanted.page - 1) * PAGE
-    note = "" if following is None else f"sorted among the first {len(jobs):,} by name: filter to sort the others"
-    newer = wanted.query(page=wanted.page - 1) if wanted.page > 1 else None
-    older = wanted.query(page=wanted.page + 1) if len(ordered) > first + PAGE else None
-    return Table(ordered[first : first + PAGE], newer, older, note)
+def in_order(found: SortedJobs, wanted: Asked) -> Table:
+    """A page in the order of a count."""
+    return Table(found.jobs, _first(wanted), _older(found.next, wanted), found.matching, found.at, found.complete)
+
+
+def _first(wanted: Asked) -> Mapping[str, str] | None:
+    return wanted.query() if wanted.after else None
+
+
+def _older(following: str | None, wanted: Asked) -> Mapping[str, str] | None:
+    return None if following is None else wanted.query(after=following)

@@ -12,6 +12,7 @@ from sqlalchemy import Connection, text
 
 from penstock.model.health import Health
 from penstock.model.jobs import JobState
+from penstock.store import health as health_facts
 from penstock.store.health import JobHealth, read_named, read_page
 from penstock.wire.jobs import JobSummary
 from services.job_service.store.flows import readers_by_pattern
@@ -46,6 +47,14 @@ def status(connection: Connection, name: str) -> JobSummary | None:
 def named(connection: Connection, names: Sequence[str]) -> list[JobSummary]:
     """Those of these jobs that exist, by name; their reasons in one line."""
     return [_in_a_line(_summary(job)) for job in read_named(connection, names)]
+
+
+def users_of(connection: Connection, package: str | None, topic: str | None) -> set[str] | None:
+    """The names of the jobs that use a package and a topic, as the filters of `page` say; None without either."""
+    if package is None and topic is None:
+        return None
+    by_pattern = () if topic is None else readers_by_pattern(connection, topic)
+    return health_facts.users_of(connection, package=package, topic=topic, by_pattern=by_pattern)
 
 
 def page(

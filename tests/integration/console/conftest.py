@@ -8,8 +8,11 @@ import pytest
 
 from penstock.model.jobs import Role
 from penstock.wire.job_client import JobClient
+from tests.support.console.browser import Browser
+from tests.support.console.fleet import fill
 from tests.support.console.service import User, console
 from tests.support.job_service.service import RunningJobService, standing_job_service
+from tests.support.state_syncer.rollouts import RolloutCell
 
 SignedIn = Callable[[Role], User]
 
@@ -47,3 +50,42 @@ def signed_in(client: JobClient, console_url: str) -> Iterator[SignedIn]:
     yield sign_in
     for each in users:
         each.http.close()
+
+
+@pytest.fixture(scope="package")
+def chromium() -> Iterator[Browser]:
+    """One browser for all tests; use `browser`."""
+    with Browser() as found:
+        yield found
+
+
+@pytest.fixture
+def signed_in_browser(chromium: Browser, service: RunningJobService, console_url: str) -> Iterator[Browser]:
+    """As if new, signed in as an admin."""
+    chromium.call("Network.clearBrowserCookies")
+    chromium.resize(1280)
+    chromium.open(f"{console_url}/sign-in")
+    chromium.send("main form", {"token": service.admin})
+    chromium.wait_for("document.title.startsWith('Fleet')")
+    chromium.complaints()
+    yield chromium
+    chromium.open("about:blank")
+
+
+@pytest.fixture
+def browser(service: RunningJobService, signed_in_browser: Browser) -> Browser:
+    """The same, on a fleet."""
+    fill(service)
+    return signed_in_browser
+
+
+@pytest.fixture
+def rollout(service: RunningJobService) -> Iterator[RolloutCell]:
+    """Version 2 of the package of j goes out to three tasks; the first wave is on its way."""
+    with service.client() as client, service.client(client.create_token("syncer", "scaler", ["rollback"])) as writer:
+        cell = RolloutCell(service.engine, client=client, writer=writer)
+        cell.release("1")
+        cell.rounds(2)
+        cell.release("2")
+        cell.rounds(1)
+        yield cell

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import httpx
 import pytest
 
@@ -82,15 +84,16 @@ def test_a_page_may_load_only_what_the_console_serves(user: User) -> None:
         assert " style=" not in answer.text
         assert "<style" not in answer.text
         assert " onclick" not in answer.text
-        assert "<script src=" in answer.text
-        assert answer.text.count("<script") == 1
+        scripts = re.findall(r'<script src="(/(?:static|web)/[\w.]+\?[0-9a-f]{12})" defer></script>', answer.text)
+        assert len(scripts) == answer.text.count("<script") == 3
 
 
 def test_files_of_the_console_are_kept_by_browsers_until_they_change(user: User) -> None:
     page = user.get("/")
-    style = page[page.index("/static/style.css?") :].partition('"')[0]
-    assert "immutable" in user.http.get(style).headers["cache-control"]
-    assert user.http.get("/static/style.css").headers["cache-control"] == "no-store"
+    for path in ("/static/style.css", "/web/htmx.min.js", "/web/sse.js"):
+        versioned = page[page.index(f"{path}?") :].partition('"')[0]
+        assert "immutable" in user.http.get(versioned).headers["cache-control"]
+        assert user.http.get(path).headers["cache-control"] == "no-store"
 
 
 @pytest.mark.parametrize(

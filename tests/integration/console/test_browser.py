@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from importlib.resources import files
-from pathlib import Path
 
 import pytest
 
-from penstock.control.process import wait_until
-from penstock.wire.job_client import JobClient
 from tests.support.console.browser import Browser
-from tests.support.console.fleet import fill
-from tests.support.job_service.service import RunningJobService
+from tests.support.state_syncer.rollouts import RolloutCell
 
-pytestmark = pytest.mark.long
 AXE = files("axe_core_python").joinpath("axe.min.js").read_text()
+SHORT = ("/", "/jobs/clicks-hourly")
 PAGES = (
-    "/",
+    *SHORT,
     "/?sort=lag&health=lagging",
-    "/jobs/clicks-hourly",
     "/jobs/payments-enrich",
     "/jobs/clicks-hourly/lineage",
     "/jobs/orders-joined/lineage?depth=1",
@@ -40,102 +35,45 @@ RUN_AXE = """axe.run(document, { resultTypes: ['violations'] }).then((found) => 
   fault.nodes.map((node) => fault.impact + ' ' + fault.id + ': ' + node.html.slice(0, 120))))"""
 TOO_WIDE = "Math.max(0, document.documentElement.scrollWidth - innerWidth)"
 
-# Timers that the page asks for wait until `next`, and what it fetches until `fail` or `succeed`.
-TIMERS = """
-const waits = [], answers = [];
-window.setTimeout = (work, milliseconds) => waits.push([work, milliseconds]);
-window.setInterval = (work, milliseconds) => waits.push([work, milliseconds]);
-window.fetch = () => new Promise((...ends) => answers.push(ends));
-const next = () => { const [work, milliseconds] = waits.shift(); work(); return milliseconds; };
-const fail = () => { answers.shift()[1](new TypeError('no answer')); };
-const succeed = () => { answers.shift()[0](new Response(document.documentElement.outerHTML)); };
-"""
 
-
-@pytest.fixture
-def browser(service: RunningJobService, console_url: str) -> Iterator[Browser]:
-    """Signed in as an admin, on a fleet."""
-    fill(service)
-    with Browser() as found:
-        found.resize(1280)
-        found.open(f"{console_url}/sign-in")
-        found.run(f"document.getElementById('token').value = '{service.admin}'")
-        found.run("document.querySelector('main form button').click()")
-        found.wait_for("document.title.startsWith('Fleet')")
-        yield found
-
-
+@pytest.mark.long
 @pytest.mark.parametrize("width", [1280, 390])
 def test_each_page_is_whole(browser: Browser, console_url: str, width: int) -> None:
-    browser.complaints()
-    for path in PAGES:
-        for dark in (False, True):
-            browser.resize(width, dark=dark)
-            browser.open(f"{console_url}{path}")
-            assert _faults(browser) == [], (path, dark)
-            complaints = [each for each in browser.complaints() if "404" not in each]
-            assert complaints == [], (path, dark)
+    assert _found(browser, console_url, PAGES, width, (False, True)) == []
 
 
+def test_the_first_page_and_that_of_a_job_are_whole(browser: Browser, console_url: str) -> None:
+    """The short form of the test above."""
+    assert _found(browser, console_url, SHORT, 390, (False,)) == []
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("width", [1280, 390])
+def test_the_pages_of_a_job_with_a_rollout_are_whole(
+    signed_in_browser: Browser, console_url: str, rollout: RolloutCell, width: int
+) -> None:
+    assert _found(signed_in_browser, console_url, ("/jobs/j", "/jobs/j/change"), width, (False, True)) == []
+    assert rollout.client.rollout("j").state == "rolling"
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("width", [1280, 390])
+def test_the_sign_in_is_whole_also_when_it_refuses(chromium: Browser, console_url: str, width: int) -> None:
+    chromium.call("Network.clearBrowserCookies")
+    chromium.complaints()
+    assert _found(chromium, console_url, ("/sign-in",), width, (False, True)) == []
+    chromium.send("main form", {"token": "nonsense"})
+    chromium.wait_for("document.getElementById('token-error')")
+    assert _faults(chromium) == []
+
+
+@pytest.mark.long
 def test_a_field_without_a_label_is_a_fault(browser: Browser) -> None:
     browser.run("document.querySelector('label[for=prefix]').remove()")
     assert [fault.partition(":")[0] for fault in _faults(browser)] == ["critical label"]
 
 
-@pytest.mark.parametrize("width", [1280, 390])
-def test_an_override_is_typed_planned_and_confirmed(
-    browser: Browser, console_url: str, client: JobClient, tmp_path: Path, width: int
-) -> None:
-    browser.resize(width)
-    browser.open(f"{console_url}/jobs/clicks-hourly/change")
-    _send(browser, {"override-changes": "priority = nine", "override-reason": "a test"}, "override")
-    browser.wait_for("document.getElementById('override-changes-error')")
-    assert browser.run("document.getElementById('override-changes').value") == "priority = nine"
-    assert _faults(browser) == []
-
-    _send(browser, {"override-changes": "priority = 9", "override-ends": "30m"}, "override")
-    browser.wait_for("document.getElementById('plan-title')")
-    assert _faults(browser) == []
-    browser.picture(tmp_path / "plan.png")
-    assert (tmp_path / "plan.png").stat().st_size > 10_000
-    assert client.get_job("clicks-hourly").config["priority"] == 5
-    browser.run("document.querySelector('[name=whole_layer]').click()")
-    browser.run("document.querySelector('form[action$=confirm] button').click()")
-    browser.wait_for("document.querySelector('.notice.is-good')")
-    assert client.get_job("clicks-hourly").config["priority"] == 9
-
-
-def test_an_open_page_follows_what_happens_and_leaves_alone_what_is_in_use(
-    browser: Browser, console_url: str, client: JobClient
-) -> None:
-    browser.open(f"{console_url}/jobs/orders-clean")
-    browser.run("document.querySelector('#measured').dataset.mark = 'same page'")
-    revision = client.put_layer("orders-clean", "oncall", {"priority": 3}, if_match=0, verify=False).revision
-    shows = f"document.getElementById('facts').textContent.includes('revision {revision}')"
-    wait_until(lambda: browser.run(shows), 30, "the page to show the new revision", poll_s=0.2)
-    assert browser.run("document.querySelector('#measured').dataset.mark") == "same page"
-
-
-def test_an_open_page_waits_for_an_answer_and_asks_less_often_without_one(browser: Browser, console_url: str) -> None:
-    """Timers and answers are the test's. 1. No second refresh while one is under way. 2. Without an answer the next one
-    is later, up to a minute. 3. None while nobody looks."""
-    browser.call("Page.addScriptToEvaluateOnNewDocument", source=TIMERS)
-    browser.open(f"{console_url}/jobs/orders-clean")
-    browser.wait_for("waits.length === 1")
-    asked, delays = [], []
-    for ends in ("fail", "fail", "fail", "fail", "fail", "succeed", "succeed"):
-        delays.append(browser.run("next()"))
-        asked.append(browser.run("[answers.length, waits.length]"))
-        browser.run(f"{ends}()")
-        browser.wait_for("waits.length === 1")
-    assert asked == [[1, 0]] * 7
-    assert delays == [5000, 10000, 20000, 40000, 60000, 60000, 5000]
-    browser.run("Object.defineProperty(document, 'hidden', { value: true })")
-    browser.run("next()")
-    browser.wait_for("waits.length === 1")
-    assert browser.run("answers.length") == 0
-
-
+@pytest.mark.long
 def test_a_graph_that_is_wider_than_a_telephone_begins_at_its_own_job(browser: Browser, console_url: str) -> None:
     browser.resize(390)
     browser.open(f"{console_url}/jobs/orders-joined/lineage")
@@ -146,6 +84,7 @@ def test_a_graph_that_is_wider_than_a_telephone_begins_at_its_own_job(browser: B
     assert browser.run("document.activeElement.getAttribute('href')") == "/jobs/fraud-scores"
 
 
+@pytest.mark.long
 def test_keys_lead_to_pages_and_to_the_search(browser: Browser, console_url: str) -> None:
     browser.open(f"{console_url}/alerts")
     _press(browser, "g", "c")
@@ -158,18 +97,24 @@ def test_keys_lead_to_pages_and_to_the_search(browser: Browser, console_url: str
     assert browser.run("document.activeElement.value") == "x"
 
 
+def _found(browser: Browser, console_url: str, paths: Sequence[str], width: int, schemes: Sequence[bool]) -> list[str]:
+    """What is refused by the policy, broken, hard to use for somebody, or wider than the window."""
+    found = []
+    for path in paths:
+        for dark in schemes:
+            browser.resize(width, dark=dark)
+            browser.open(f"{console_url}{path}")
+            complaints = [each for each in browser.complaints() if "404" not in each and "recommendation" not in each]
+            found += [f"{path}: {each}" for each in (*_faults(browser), *complaints)]
+    return found
+
+
 def _faults(browser: Browser) -> list[str]:
     """What axe-core finds, and whether the page is wider than its window."""
     if not browser.run("'axe' in window"):
         browser.run(f"{AXE}; 0")
     wide = browser.run(TOO_WIDE)
     return [*browser.run(RUN_AXE), *([f"wider than the window by {wide}"] if wide else [])]
-
-
-def _send(browser: Browser, fields: dict[str, str], form: str) -> None:
-    for field, text in fields.items():
-        browser.run(f"document.getElementById('{field}').value = '{text}'")
-    browser.run(f"document.querySelector('[aria-labelledby={form}-title] form button[type=submit]').click()")
 
 
 def _press(browser: Browser, *keys: str) -> None:

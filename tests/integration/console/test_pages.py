@@ -37,20 +37,29 @@ def test_the_fleet_has_its_figures_alerts_changes_and_jobs(reader: User) -> None
     seen = text_of(page)
     assert "job lagging clicks-hourly" in seen
     assert "the dashboard of the morning meeting needs it" in seen
+    assert "Jobs lagging" in seen
+    assert "Tasks not running" in seen
+    assert page.count("<polyline") >= 5
+    assert re.search('class="tile shade-[0-9]+" href="/containers/container-02" title="container-02: 19 % full', page)
     assert re.search(r"crashing payments-enrich task 2: crashes again and again", seen)
 
 
 def test_jobs_are_filtered_and_sorted(reader: User) -> None:
     def jobs(query: str) -> list[str]:
         page = reader.get(f"/?{query}")
-        return re.findall(r'<th scope="row"><a href="/jobs/([\w-]+)"', page)
+        return re.findall(r'<th scope="row"><a hx-boost="false" href="/jobs/([\w-]+)"', page)
 
+    wait_until(lambda: len(jobs("sort=owner")) == 10, 20, "the count")
     assert jobs("prefix=clicks") == ["clicks-hourly", "clicks-sessions"]
     assert jobs("owner=orders&sort=lag") == ["orders-clean", "orders-joined"]
     assert jobs("state=stopped") == ["parked-report"]
     assert jobs("health=crashing") == ["payments-enrich"]
     assert jobs("sort=backlog")[0] == "clicks-hourly"
     assert len(jobs("sort=backlog")) == 10
+    assert jobs("sort=backlog&reverse=1")[-3:] == ["brand-new", "parked-report", "payments-enrich"], "unknown"
+    assert jobs("sort=job&reverse=1")[0] == "search-index"
+    assert jobs("lag=2m") == ["clicks-hourly"]
+    assert "1 job matches, as counted" in text_of(reader.get("/?lag=2m"))
     assert jobs("topic=nothing") == []
     assert "No job matches" in reader.get("/?topic=nothing")
     answer = reader.http.get("/?state=nonsense&prefix=a")
@@ -130,6 +139,12 @@ def test_history_decisions_and_savepoints(reader: User) -> None:
     assert "nightly asked container-01 copies the checkpoints; without a warm Spark host" in savepoints
     assert "the last attempt failed: no space left on device" in savepoints
     assert "There is no savepoint" in reader.get("/jobs/fraud-scores/savepoints")
+
+
+@pytest.mark.parametrize("tab", ["", "/savepoints"])
+def test_the_generations_of_a_job_are_a_table(reader: User, tab: str) -> None:
+    page = text_of(reader.get(f"/jobs/clicks-hourly{tab}"))
+    assert re.search(r"Generation Use Note 2 unused since \S+ min ago 3 in use", page)
 
 
 def test_a_job_that_never_ran_has_pages_too(reader: User) -> None:

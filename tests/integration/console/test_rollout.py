@@ -2,36 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-import pytest
-
 from tests.integration.console.conftest import SignedIn
 from tests.integration.console.test_pages import text_of
 from tests.support.console.service import User
-from tests.support.job_service.service import RunningJobService
 from tests.support.state_syncer.rollouts import RolloutCell
 
 CHANGE = "/jobs/j/change"
-
-
-@pytest.fixture
-def cell(service: RunningJobService) -> Iterator[RolloutCell]:
-    """Version 2 of the package of j goes out to three tasks; the first wave is on its way."""
-    with service.client() as client, service.client(client.create_token("syncer", "scaler", ["rollback"])) as writer:
-        cell = RolloutCell(service.engine, client=client, writer=writer)
-        cell.release("1")
-        cell.rounds(2)
-        cell.release("2")
-        cell.rounds(1)
-        yield cell
 
 
 def order(user: User, name: str, reason: str = "a test") -> int:
     return user.post(f"/jobs/j/rollout/{name}", {"reason": reason}, CHANGE).status_code
 
 
-def test_a_rollout_is_paused_resumed_and_aborted(cell: RolloutCell, user: User) -> None:
+def test_a_rollout_is_paused_resumed_and_aborted(rollout: RolloutCell, user: User) -> None:
     assert "rolling wave 1 of 3; 1 of 3 tasks (33 %) have it or get it now" in text_of(user.get("/jobs/j"))
     assert "/rollout/resume" not in user.get(CHANGE)
     assert order(user, "pause", "a look at it") == 303
@@ -41,23 +24,26 @@ def test_a_rollout_is_paused_resumed_and_aborted(cell: RolloutCell, user: User) 
     assert "a look at it" in seen
     assert order(user, "resume") == 303
     assert order(user, "abort", "wrong figures") == 303
-    cell.rounds(4)
-    assert (cell.changes[-1], cell.client.get_layer("j", "rollback").config["package"]["version"]) == (["1"] * 3, "1")
+    rollout.rounds(4)
+    assert (rollout.changes[-1], rollout.client.get_layer("j", "rollback").config["package"]["version"]) == (
+        ["1"] * 3,
+        "1",
+    )
     assert "goes out" not in user.get("/jobs/j")
 
 
-def test_what_cannot_be_done_is_told_beside_its_form(cell: RolloutCell, user: User) -> None:
+def test_what_cannot_be_done_is_told_beside_its_form(rollout: RolloutCell, user: User) -> None:
     answer = user.post("/jobs/j/rollout/pause", {"reason": ""}, CHANGE)
     assert answer.status_code == 422
     assert 'id="pause-reason-error"' in answer.text
     assert order(user, "resume") == 422, "nobody paused it"
     assert order(user, "forget") == 404
-    assert cell.client.rollout("j").order is None
+    assert rollout.client.rollout("j").order is None
 
 
-def test_a_reader_has_no_form_and_is_refused(cell: RolloutCell, signed_in: SignedIn) -> None:
+def test_a_reader_has_no_form_and_is_refused(rollout: RolloutCell, signed_in: SignedIn) -> None:
     reader = signed_in("reader")
     assert "/rollout/" not in reader.get(CHANGE)
     assert "Pause, resume or abort" not in reader.get("/jobs/j")
     assert reader.post("/jobs/j/rollout/abort", {"reason": "a test"}).status_code == 403
-    assert cell.client.rollout("j").order is None
+    assert rollout.client.rollout("j").order is None

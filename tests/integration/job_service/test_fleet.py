@@ -9,10 +9,11 @@ import pytest
 from sqlalchemy import text
 from structlog.testing import capture_logs
 
-from penstock.control.errors import Unavailable
+from penstock.control.errors import InvalidConfig, Unavailable
 from penstock.control.process import wait_until
 from penstock.model.health import Health
 from penstock.model.jobs import JobState
+from penstock.model.states import JobSort
 from penstock.store.engine import transaction
 from penstock.wire.fleet import FleetView
 from penstock.wire.job_client import JobClient
@@ -48,6 +49,27 @@ def test_a_count_has_all_jobs_and_the_worst_of_them(service: RunningJobService) 
     assert found.states == {JobState.PENDING: 1200, JobState.QUARANTINED: 1}
     assert (found.worst[0].job, len(found.worst)) == ("job-0500", census.MOST_WORST)
     assert [job.job for job in found.worst[1:3]] == ["job-0000", "job-0001"]
+
+
+def test_all_jobs_are_sorted_and_read_page_by_page(service: RunningJobService, client: JobClient) -> None:
+    """By the count, with the figures of now: what was deleted since is left out. The store knows who uses a topic."""
+    _fill(service, 1200)
+    wait_until(lambda: client.fleet().complete, 60, "the count")
+    first = client.sorted_jobs(JobSort.HEALTH, limit=3)
+    assert (first.jobs[0].job, first.jobs[0].health) == ("job-0500", Health.QUARANTINED)
+    assert (first.matching, first.complete, len(first.jobs)) == (1201, True, 3)
+    second = client.sorted_jobs(JobSort.HEALTH, limit=3, cursor=first.next)
+    assert [job.job for job in second.jobs] == ["job-0002", "job-0003", "job-0004"]
+    with transaction(service.engine) as connection:
+        connection.execute(text("DELETE FROM jobs WHERE name = 'job-0003'"))
+    again = client.sorted_jobs(JobSort.HEALTH, limit=3, cursor=first.next)
+    assert [job.job for job in again.jobs] == ["job-0002", "job-0004"]
+    assert client.sorted_jobs(JobSort.JOB, topic="nothing").jobs == []
+    assert client.sorted_jobs(JobSort.JOB, reverse=True, limit=1, prefix="job-00").jobs[0].job == "job-0099"
+    with pytest.raises(InvalidConfig, match="no cursor"):
+        client.sorted_jobs(JobSort.LAG, cursor=first.next)
+    with pytest.raises(InvalidConfig, match="no cursor"):
+        client.sorted_jobs(JobSort.LAG, cursor=client.jobs_page(limit=1).next)
 
 
 def test_a_count_is_remembered_until_its_rest_is_over(service: RunningJobService) -> None:

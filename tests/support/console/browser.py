@@ -11,6 +11,8 @@ import shutil
 import subprocess
 import tempfile
 import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -19,6 +21,15 @@ from penstock.control.process import start_child, stop_group, wait_until
 
 REPOSITORY = Path(__file__).parents[3]
 _SECONDS = 60.0
+_SEND = """(selector, fields) => {
+  const form = document.querySelector(selector), details = form.closest('details');
+  if (details) details.open = true;
+  for (const [name, text] of Object.entries(fields)) {
+    const field = form.elements[name];
+    if (field.type === 'checkbox') field.checked = text === field.value; else field.value = text;
+  }
+  form.querySelector('[type=submit]').click();
+}"""
 
 
 def chromium() -> str:
@@ -118,6 +129,13 @@ class Browser:
         self.call("Page.navigate", url=url)
         self.wait_for(f"location.href.startsWith({json.dumps(url.partition('?')[0].partition('#')[0])})")
 
+    @contextmanager
+    def before_scripts(self, script: str) -> Iterator[None]:
+        """Runs a script in each page that is opened in the block, before those of the page."""
+        added = self.call("Page.addScriptToEvaluateOnNewDocument", source=script)
+        yield
+        self.call("Page.removeScriptToEvaluateOnNewDocument", identifier=added["identifier"])
+
     def wait_for(self, condition: str) -> None:
         """Waits until an expression is true of a page that has loaded."""
         ready = f"document.readyState === 'complete' && Boolean({condition})"
@@ -129,6 +147,10 @@ class Browser:
         if "exceptionDetails" in answer:
             raise AssertionError(answer["exceptionDetails"])
         return answer["result"].get("value")
+
+    def send(self, form: str, fields: Mapping[str, str]) -> None:
+        """Fills the fields of a form, by name, and presses its button. `form`: its selector."""
+        self.run(f"({_SEND})({json.dumps(form)}, {json.dumps(dict(fields))})")
 
     def picture(self, path: Path, *, whole: bool = True) -> None:
         """Writes what the page looks like as PNG."""

@@ -69,6 +69,17 @@ _ROWS = (
     VALUES ('clicks-hourly', 'nightly', 'asked', 'no space left on device', 'container-01', 2, 'ann', 'every night')
     """,
     """
+    INSERT INTO generations (job, generation, unused_since) VALUES
+        ('clicks-hourly', 2, now() - interval '50 minutes'), ('clicks-hourly', 3, NULL)
+    """,
+    """
+    INSERT INTO fleet_minutes (minute, health, tasks, tasks_running, tasks_not_running)
+    SELECT date_trunc('minute', now()) - make_interval(mins => ago),
+        jsonb_build_object('healthy', 90 - ago / 4, 'lagging', ago / 4, 'crashing', ago % 3, 'stopped', 10),
+        400, 400 - ago, ago / 2
+    FROM generate_series(1, 50) AS ago
+    """,
+    """
     INSERT INTO task_metrics (job, index, minute, input_rows_per_second, processed_rows_per_second, backlog_records,
         lag_seconds, batch_seconds, cpu_cores, memory_bytes, state_rows, state_memory_bytes)
     SELECT 'clicks-hourly', index, date_trunc('minute', now()) - make_interval(mins => ago),

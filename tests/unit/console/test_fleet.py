@@ -10,8 +10,9 @@ import pytest
 from penstock.control.errors import InvalidConfig
 from penstock.model.health import Health
 from penstock.model.jobs import JobState
-from penstock.wire.fleet import FleetView
-from penstock.wire.jobs import JobSummary
+from penstock.model.states import JobSort
+from penstock.wire.fleet import FleetView, SortedJobs
+from penstock.wire.jobs import JobPage, JobSummary
 from services.console.views import fleet
 
 NOW = datetime(2026, 11, 25, tzinfo=UTC)
@@ -49,48 +50,57 @@ def test_the_bar_is_whole_and_begins_with_the_gravest() -> None:
 
 
 def test_the_query_says_which_jobs() -> None:
-    found = fleet.asked({"prefix": " a ", "state": "synced", "health": "lagging", "sort": "lag", "page": "2"})
-    assert (found.prefix, found.state, found.health, found.sort, found.page) == (
-        "a",
-        JobState.SYNCED,
-        "lagging",
-        "lag",
-        2,
+    found = fleet.asked({"prefix": " a ", "state": "synced", "lag": "5m", "sort": "lag", "reverse": "1", "after": "c"})
+    assert found == fleet.Asked(
+        prefix="a",
+        state=JobState.SYNCED,
+        lag="5m",
+        least_lag_seconds=300,
+        sort=JobSort.LAG,
+        reverse=True,
+        after="c",
     )
-    assert found.query() == {"prefix": "a", "state": "synced", "health": "lagging", "sort": "lag"}
-    assert found.query(sort=None, page=3) == {"prefix": "a", "state": "synced", "health": "lagging", "page": "3"}
+    assert found.query() == {"prefix": "a", "state": "synced", "lag": "5m", "sort": "lag", "reverse": "1"}
+    assert found.query(after="d")["after"] == "d"
 
 
 @pytest.mark.parametrize(
-    "query", [{"state": "x"}, {"health": "x"}, {"sort": "x"}, {"page": "0"}, {"page": "x"}, {"page": "9" * 5000}]
+    ("query", "needs_count"),
+    [
+        ({}, False),
+        ({"owner": "ann", "topic": "t", "package": "p/1", "state": "synced", "prefix": "a"}, False),
+        ({"health": "lagging"}, True),
+        ({"lag": "1m"}, True),
+        ({"sort": "owner"}, True),
+        ({"reverse": "1"}, True),
+    ],
 )
+def test_what_is_decided_job_by_job_needs_a_count(query: dict[str, str], needs_count: bool) -> None:
+    assert fleet.asked(query).needs_count == needs_count
+
+
+def test_a_column_is_sorted_by_a_link_and_then_the_other_way_round() -> None:
+    """Names begin with the first of the alphabet, figures with the greatest."""
+    wanted = fleet.Asked(sort=JobSort.LAG, owner="ann", after="x")
+    assert wanted.sorted_by("lag") == {"owner": "ann", "sort": "lag", "reverse": "1"}
+    assert wanted.sorted_by("job") == {"owner": "ann"}
+    assert (wanted.direction("lag"), wanted.direction("job")) == ("descending", None)
+    back = fleet.Asked(sort=JobSort.LAG, reverse=True)
+    assert (back.sorted_by("lag"), back.direction("lag")) == ({"sort": "lag"}, "ascending")
+    by_owner = [fleet.Asked(sort=JobSort.OWNER, reverse=reverse).direction("owner") for reverse in (False, True)]
+    assert by_owner == ["ascending", "descending"]
+
+
+@pytest.mark.parametrize("query", [{"state": "x"}, {"health": "x"}, {"sort": "x"}, {"lag": "soon"}, {"lag": "never"}])
 def test_a_query_that_makes_no_sense_names_its_field(query: dict[str, str]) -> None:
     with pytest.raises(InvalidConfig) as refused:
         fleet.asked(query)
     assert refused.value.field == next(iter(query))
 
 
-def test_a_table_is_sorted_with_the_unknown_last() -> None:
-    jobs = [job("a", lag_seconds=1.0), job("b"), job("c", lag_seconds=9.0), job("d", lag_seconds=9.0)]
-    table = fleet.in_order(jobs, None, fleet.Asked(sort="lag"))
-    assert [each.job for each in table.jobs] == ["c", "d", "a", "b"]
-    by_health = [job("a", health="healthy"), job("b", health="crashing"), job("c", health="lagging")]
-    table = fleet.in_order(by_health, None, fleet.Asked(sort="health"))
-    assert [each.job for each in table.jobs] == ["b", "c", "a"]
-
-
-def test_a_sorted_table_has_pages_and_says_what_it_leaves_out() -> None:
-    jobs = [job(f"job-{number:03}", revision=number) for number in range(120)]
-    table = fleet.in_order(jobs, "more", fleet.Asked(sort="revision", page=2))
-    assert [each.revision for each in table.jobs] == list(range(69, 19, -1))
-    assert (table.newer, table.older) == ({"sort": "revision", "page": "1"}, {"sort": "revision", "page": "3"})
-    assert "first 120" in table.note
-    assert fleet.in_order(jobs, None, fleet.Asked(sort="revision", page=3)).older is None
-
-
-def test_a_table_by_name_follows_the_cursor() -> None:
-    table = fleet.by_name([job("a")] * fleet.PAGE, "cursor", fleet.Asked(prefix="a"))
-    assert (table.newer, table.older, table.note) == (None, {"prefix": "a", "after": "cursor"}, "")
-    short = fleet.by_name([], "cursor", fleet.Asked(health=Health.LAGGING, after="before"))
-    assert short.note
-    assert short.newer == {"health": "lagging"}
+def test_a_table_follows_the_cursor() -> None:
+    table = fleet.by_name(JobPage(jobs=[job("a")], next="cursor"), fleet.Asked(prefix="a"))
+    assert (table.first, table.older) == (None, {"prefix": "a", "after": "cursor"})
+    found = SortedJobs(at=NOW, complete=False, matching=7, jobs=[], next=None)
+    last = fleet.in_order(found, fleet.Asked(health=Health.LAGGING, after="before"))
+    assert (last.first, last.older, last.matching, last.complete) == ({"health": "lagging"}, None, 7, False)

@@ -1,0 +1,90 @@
+"""Who looks at an open page, and is to be woken when something changes. For one event loop; no thread, no I/O."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+
+from penstock.control.errors import TooManyCalls
+from services.console.sealed import Session
+
+MOST = 400
+MOST_OF_SESSION = 4
+"""A browser has six connections to a host: open pages must leave it some. Pages that nobody sees have none."""
+RETRY_SECONDS = 15
+
+
+class Watch:
+    """One open page of a session. `job`: only this one concerns it; None: all."""
+
+    def __init__(self, session: Session, job: str | None) -> None:
+        self.session = session
+        self.job = job
+        self.has_ended = False
+        self._woken = asyncio.Event()
+
+    def wake(self) -> None:
+        """Something changed, or the watch has ended."""
+        self._woken.set()
+
+    def end(self) -> None:
+        """The page is told nothing more."""
+        self.has_ended = True
+        self.wake()
+
+    async def wait(self, seconds: float) -> None:
+        """Until it is woken, and for `seconds` at most. What wakes it several times before is one waking."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self._woken.wait()
+        except TimeoutError:
+            return
+        self._woken.clear()
+
+
+class Watches:
+    """All open pages of a process."""
+
+    def __init__(self, most: int = MOST, most_of_session: int = MOST_OF_SESSION) -> None:
+        self._most = most
+        self._most_of_session = most_of_session
+        self._all: list[Watch] = []
+
+    def __iter__(self) -> Iterator[Watch]:
+        return iter(tuple(self._all))
+
+    def __len__(self) -> int:
+        return len(self._all)
+
+    def require_room(self, session: Session) -> None:
+        """Raises TooManyCalls where no further page of the session is followed."""
+        of_session = sum(watch.session.nonce == session.nonce for watch in self._all)
+        if len(self._all) >= self._most or of_session >= self._most_of_session:
+            raise TooManyCalls(
+                f"a session follows {self._most_of_session} open pages, a console {self._most}",
+                field="live",
+                rule="streams",
+                retry_after_seconds=RETRY_SECONDS,
+            )
+
+    def join(self, session: Session, job: str | None) -> Watch:
+        """A further open page."""
+        watch = Watch(session, job)
+        self._all.append(watch)
+        return watch
+
+    def leave(self, watch: Watch) -> None:
+        """The page is closed."""
+        self._all.remove(watch)
+
+    def wake(self, job: str | None) -> None:
+        """Something of this job changed; None: of any."""
+        for watch in self._all:
+            if job is None or watch.job in (None, job):
+                watch.wake()
+
+    def end(self, nonce: str | None = None) -> None:
+        """Ends the pages of a session that signed out; None: all."""
+        for watch in self._all:
+            if nonce is None or watch.session.nonce == nonce:
+                watch.end()

@@ -1,0 +1,162 @@
+"""What an open page is told: that something changed, to those that it concerns, and never more."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import httpx
+import pytest
+
+from penstock.control.clock import SystemClock
+from penstock.control.errors import TooManyCalls
+from penstock.control.process import wait_until
+from penstock.wire.job_client import JobClient
+from services.console.api import create_console
+from services.console.live import stream
+from services.console.live.watches import Watches
+from services.console.sealed import Session
+from services.console.settings import ConsoleSettings
+from tests.integration.console.conftest import SignedIn
+from tests.support.console.service import User, token_of
+from tests.support.control.serving import serving
+from tests.support.job_service.service import CONFIG, RunningJobService
+
+SELDOM = 3600.0
+"""So rarely are pages refreshed by time alone that only events are seen."""
+
+
+@pytest.fixture
+def watches(service: RunningJobService, client: JobClient) -> Iterator[tuple[User, Watches]]:
+    """An admin at a console that refreshes by events alone, and who is woken by it."""
+    client.put_job("etl", CONFIG, verify=False)
+    settings = ConsoleSettings(job_service_url=service.url, console_refresh_seconds=SELDOM)
+    app = create_console(settings, SystemClock())
+    with serving(app) as url, User(url) as user:
+        user.sign_in(service.admin)
+        yield user, app.state.parts.live.watches
+
+
+@contextmanager
+def opened(user: User, path: str = "/live") -> Iterator[Iterator[str]]:
+    """The lines of a page's stream, after those that begin it."""
+    with user.http.stream("GET", path) as response:
+        assert response.status_code == 200
+        assert response.headers["content-type"].startswith("text/event-stream")
+        lines = response.iter_lines()
+        assert [next(lines) for _ in range(3)] == ["id: 0", "retry: 1000", ""]
+        yield lines
+
+
+def changed(lines: Iterator[str]) -> list[str]:
+    return [next(lines) for _ in range(4)]
+
+
+def test_an_open_page_learns_that_something_changed_and_not_what(
+    watches: tuple[User, Watches], client: JobClient
+) -> None:
+    """1. Once the events are heard, what was missed before. 2. A write to its job. 3. Another page hears of all jobs.
+    4. When they are closed nothing is kept of them."""
+    user, open_pages = watches
+    told = ["id: 0", "event: changed", "data: now", ""]
+    with opened(user, "/live?job=etl") as lines:
+        assert changed(lines) == told
+        client.put_job("other", CONFIG, verify=False)
+        [watch] = open_pages
+        with opened(user) as of_all:
+            client.put_layer("etl", "oncall", {"priority": 3}, if_match=0, verify=False)
+            assert changed(of_all) == told
+            assert changed(lines) == told
+        assert watch.job == "etl"
+    wait_until(lambda: len(open_pages) == 0, 10, "the pages to be left")
+
+
+def test_signing_out_ends_the_streams_of_that_session_only(
+    watches: tuple[User, Watches], service: RunningJobService
+) -> None:
+    user, open_pages = watches
+    with User(user.url) as other:
+        other.sign_in(service.admin)
+        with opened(user) as lines, opened(other):
+            wait_until(lambda: len(open_pages) == 2, 10, "two pages")
+            assert user.http.post("/sign-out", data={"form_token": token_of(user.get("/"))}).status_code == 303
+            assert all(line in ("", "id: 0", "event: changed", "data: now") for line in lines), "and ends"
+            wait_until(lambda: len(open_pages) == 1, 10, "one page to be left")
+    assert user.http.get("/live").status_code == 401
+
+
+def test_a_stream_needs_a_session_whose_token_is_good(
+    watches: tuple[User, Watches], client: JobClient, signed_in: SignedIn
+) -> None:
+    user, _ = watches
+    with User(user.url) as nobody:
+        assert nobody.http.get("/live").status_code == 401
+    with User(user.url) as reader:
+        reader.sign_in(client.create_token("leaver", "reader", expires_in_seconds=3600))
+        with opened(reader):
+            client.revoke_token("leaver")
+        assert reader.http.get("/live").status_code == 401
+        part = reader.http.get("/jobs/etl", headers={"HX-Request": "true"})
+        assert (part.status_code, part.headers["hx-redirect"]) == (200, "/sign-in?next=/jobs/etl")
+
+
+def test_another_token_is_used_when_the_page_of_the_first_is_closed(
+    watches: tuple[User, Watches], client: JobClient, service: RunningJobService
+) -> None:
+    """A reader is the first to look; what a later one looks at goes on when the reader has gone."""
+    user, _ = watches
+    with User(user.url) as reader:
+        reader.sign_in(client.create_token("first", "reader", expires_in_seconds=3600))
+        with opened(reader) as first:
+            changed(first)
+            with opened(user) as second:
+                first.close()  # type: ignore[attr-defined]
+                reader.http.close()
+                client.revoke_token("first")
+                assert "event: changed" in changed(second)
+                client.put_layer("etl", "oncall", {"priority": 4}, if_match=0, verify=False)
+                assert "event: changed" in changed(second)
+
+
+def test_a_browser_has_few_streams(watches: tuple[User, Watches]) -> None:
+    user, open_pages = watches
+    with opened(user), opened(user), opened(user), opened(user):
+        wait_until(lambda: len(open_pages) == 4, 10, "four pages")
+        assert user.http.get("/live").status_code == 429
+    wait_until(lambda: len(open_pages) == 0, 10, "the pages to be left")
+    with opened(user):
+        assert len(open_pages) == 1
+
+
+def test_all_streams_of_a_console_have_a_limit() -> None:
+    few = Watches(most=2, most_of_session=2)
+    sessions = [Session(nonce=str(number), token="t", name="n", role="reader", layers=()) for number in range(3)]
+    for session in sessions[:2]:
+        few.require_room(session)
+        few.join(session, None)
+    with pytest.raises(TooManyCalls, match="a console 2"):
+        few.require_room(sessions[2])
+
+
+def test_a_stream_ends_and_its_browser_comes_again(
+    watches: tuple[User, Watches], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is then told at once, as it may have missed something."""
+    user, _ = watches
+    monkeypatch.setattr(stream, "LONGEST_SECONDS", 0.0)
+    assert user.http.get("/live").text == "id: 0\nretry: 1000\n\n"
+    again = user.http.get("/live", headers={"Last-Event-ID": "0"})
+    assert again.text == "id: 0\nevent: changed\ndata: now\n\n"
+
+
+def test_without_the_job_service_pages_are_refreshed_by_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is heard at an address that nobody serves; the page is told all the same, by time."""
+    monkeypatch.setattr(stream, "SLOW_SECONDS", 0.0)
+    settings = ConsoleSettings(job_service_url="http://127.0.0.1:9", console_refresh_seconds=1.0)
+    app = create_console(settings, SystemClock())
+    parts = app.state.parts
+    session = Session(nonce="n", token="t", name="ann", role="reader", layers=())
+    cookie = {parts.cookie: parts.seal.close(session, parts.clock.now())}
+    with serving(app) as url, httpx.stream("GET", f"{url}/live", cookies=cookie, trust_env=False, timeout=30) as told:
+        lines = told.iter_lines()
+        assert "event: changed" in [next(lines) for _ in range(8)]
