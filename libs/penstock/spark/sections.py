@@ -154,11 +154,20 @@ def _adopted(files: Files, source: SourceOffsets, from_folder: str, to_folder: s
                 f"not in {old}: they were deleted with the job that took it",
                 rule="sections_exist",
             )
+        copied = set(files.names(new))
         for number in (number for number in wanted if str(number) in there):
-            with suppress(FileExistsError):
-                files.copy(f"{old}/{number}", f"{new}/{number}")
+            _copy(files, f"{old}/{number}", f"{new}/{number}", is_there=str(number) in copied)
         topics[own.name] = positions
     return replace(source, topics=topics)
+
+
+def _copy(files: Files, old: str, new: str, *, is_there: bool) -> None:
+    """What is there already is whole, or half of a copy that was killed."""
+    if is_there and files.read(new) == files.read(old):
+        return
+    files.delete(new)
+    with suppress(FileExistsError):
+        files.copy(old, new)
 
 
 def needed(positions: Mapping[int, int]) -> range:

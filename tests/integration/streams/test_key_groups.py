@@ -243,7 +243,8 @@ def test_files_may_be_deleted_once_they_are_read_and_not_before(runtime: Runtime
 
 @pytest.mark.long
 def test_a_table_is_begun_once_for_all_tasks(runtime: Runtime, tmp_path: Path) -> None:
-    """`latest` is after the rows that are there when the first task begins, also for one that begins later."""
+    """`latest` is after the rows that are there when the first task begins, also for one that begins later. A version
+    is the same for all."""
     append(runtime, "delta", tmp_path / "in", range(2))
     job = make_job(runtime, "delta", tmp_path, SUMS, {**BY_KEY, "starting_position": "latest"}, task_count=2)
     job.begin(0)
@@ -251,6 +252,9 @@ def test_a_table_is_begun_once_for_all_tasks(runtime: Runtime, tmp_path: Path) -
     job.read_to(2, 1)
     job.read_to(2, 0)
     assert job.rows() == sums([2])
+    job = make_job(runtime, "delta", tmp_path, SUMS, {**BY_KEY, "starting_version": 1}, task_count=2)
+    job.read_to(3)
+    assert job.rows() == sums([1, 2])
 
 
 def test_rows_of_others_count_for_the_watermark(runtime: Runtime, tmp_path: Path) -> None:

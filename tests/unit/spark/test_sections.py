@@ -81,14 +81,16 @@ def test_which_sections_a_job_needs_to_go_on(positions: dict[int, int], first: i
 
 
 def test_another_job_gets_the_sections_that_it_needs(tmp_path: Path) -> None:
-    """Again and again, and not where some are missing."""
+    """Again and again, also over half of a copy, and not where some are missing."""
     for number in range(4):
         FILES.write(f"{tmp_path}/old/g3/orders/{number}", b"%d" % number)
     folders = f"{tmp_path}/old", f"{tmp_path}/new"
+    FILES.write(f"{tmp_path}/new/g9/orders/1", b"")
     for _ in range(2):
         (adopted,) = adopt(FILES, [source_of('{"stream:orders#3":{"0":3,"1":2}}')], *folders, generation=9)
     assert adopted == SourceOffsets({"stream:orders#9": {0: 3, 1: 2}})
-    assert sorted(FILES.names(f"{tmp_path}/new/g9/orders")) == ["0", "1", "2"]
+    copied = {name: FILES.read(f"{tmp_path}/new/g9/orders/{name}") for name in FILES.names(f"{tmp_path}/new/g9/orders")}
+    assert copied == {"0": b"0", "1": b"1", "2": b"2"}
     with pytest.raises(BrokenTask, match=r"streams\.orders: the sections 4 to 4 .* deleted with the job"):
         adopt(FILES, [source_of('{"stream:orders#3":{"0":5}}')], *folders, generation=10)
 

@@ -19,7 +19,7 @@ class RunningLevel(Generation):
 
     A task with one of two kinds of input cannot be cut, and is levelled after the stop. An input whose producers write
     marks: their rows interleave, so rows before the goal may follow a row beyond it. An input without event time: its
-    rows do not say how far it is. A stream with key groups has sections that lead to the goal, if it is the only one.
+    rows do not say how far it is. A stream with key columns has sections that lead to the goal, if it is the only one.
     """
 
     def __init__(self, task: RunningTask) -> None:
@@ -33,7 +33,7 @@ class RunningLevel(Generation):
         sources = self._inputs.values()
         if self._has_streams:
             (stream, *others) = self._task.spec.config.streams.values()
-            return not self._has_own_words and not others and has_event_time(stream)
+            return bool(stream.key_columns) and not others and has_event_time(stream)
         return all(has_event_time(source) and not self._ends.marks(source) for source in sources)
 
     def cuts(self, goal_ms: int, is_over: Callable[[], bool]) -> Ends:

@@ -30,7 +30,8 @@ import scala.jdk.javaapi.CollectionConverters;
  * sections say.
  */
 final class FolderOrigin implements Origin {
-  private static final List<String> NOT_OF_READER = List.of("path", "maxfilespertrigger", "maxbytespertrigger", "maxfileage");
+  private static final List<String> NOT_OF_READER =
+      List.of("path", "maxfilespertrigger", "maxbytespertrigger", "maxfileage");
 
   private final SparkSession session;
   private final StructType declared;
@@ -122,12 +123,12 @@ final class FolderOrigin implements Origin {
     String[] paths = files.stream().map(ListedFile::path).toArray(String[]::new);
     LogicalRelation relation =
         relation(reader().option("basePath", options.path()).option("__globPaths__", "false").load(paths));
-    Map<String, ListedFile> found =
-        files(relation).stream().map(FolderOrigin::listed).collect(Collectors.toMap(ListedFile::path, Function.identity()));
+    Map<String, ListedFile> found = files(relation).stream().map(FolderOrigin::listed)
+        .collect(Collectors.toMap(ListedFile::path, Function.identity()));
     for (ListedFile file : files) {
       if (!file.equals(found.get(file.path()))) {
-        throw new IllegalStateException("the file " + file.path() + " of a stream has changed since its section was made:"
-            + " a file must not change once it is in the folder");
+        throw new IllegalStateException("the file " + file.path() + " of a stream has changed since its section was"
+            + " made: a file must not change once it is in the folder");
       }
     }
     return Dataset$.MODULE$.ofRows(session,
@@ -139,8 +140,8 @@ final class FolderOrigin implements Origin {
   }
 
   private static LogicalRelation relation(Dataset<Row> rows) {
-    return (LogicalRelation) ((org.apache.spark.sql.classic.Dataset<Row>) rows).queryExecution().analyzed().collectLeaves()
-        .head();
+    return (LogicalRelation) ((org.apache.spark.sql.classic.Dataset<Row>) rows).queryExecution().analyzed()
+        .collectLeaves().head();
   }
 
   private static List<FileStatus> files(LogicalRelation relation) {

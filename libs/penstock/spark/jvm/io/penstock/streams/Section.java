@@ -9,10 +9,11 @@ import java.util.List;
 /**
  * What a section of a stream has.
  *
- * @param delta of a Delta table: where the section ends, as Delta's source writes it; it begins where the one before ends
+ * @param delta of a Delta table: where the section ends, as Delta's source writes it; it begins where the one before
+ *     ends
  * @param files of a folder: the files of the section
- * @param earlier of a folder, in every {@link SectionLog#COMPACT_EVERY}th section: the paths of the files of all sections
- *     before
+ * @param earlier of a folder, in every {@link SectionLog#COMPACT_EVERY}th section: the paths of the files of all
+ *     sections before
  */
 @JsonInclude(JsonInclude.Include.NON_NULL)
 record Section(

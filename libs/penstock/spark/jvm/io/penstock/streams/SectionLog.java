@@ -49,8 +49,8 @@ final class SectionLog {
 
   /** A section that there must be. */
   Section require(long number) {
-    return find(number).orElseThrow(() -> new IllegalStateException("the section " + number + " of a stream is missing in "
-        + folder + ": without it, it is not known which rows were read before"));
+    return find(number).orElseThrow(() -> new IllegalStateException("the section " + number + " of a stream is missing"
+        + " in " + folder + ": without it, it is not known which rows were read before"));
   }
 
   /** What the section has from now on: {@code proposed}, or what another task was quicker to say. */

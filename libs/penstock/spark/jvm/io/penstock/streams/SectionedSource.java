@@ -90,9 +90,9 @@ final class SectionedSource implements Source, SupportsAdmissionControl, ReadsTo
   }
 
   /**
-   * Under an order to take no more rows: whether the next section is needed to come to the watermark of the order. Tasks
-   * that have read the same sections have the same watermark, and another task has come there; so it is met exactly, by
-   * sections that are there already. Cuts without the stream's name: nothing is read.
+   * Under an order to take no more rows: whether the next section is needed to come to the watermark of the order.
+   * Tasks that have read the same sections have the same watermark, and another task has come there; so it is met
+   * exactly, by sections that are there already. Cuts without the stream's name: nothing is read.
    */
   private boolean readsOn(QuiesceOrder order, RunningQuery query, OptionalLong next) {
     String cuts = order.readsTo().orElse(null);
@@ -100,7 +100,8 @@ final class SectionedSource implements Source, SupportsAdmissionControl, ReadsTo
       readState.refuse();
       return false;
     }
-    boolean isBehind = cuts.contains("\"" + options.name() + "\"") && query.watermarkMillis() < order.levelMillis().orElse(0);
+    boolean mayReadOn = cuts.contains("\"" + options.name() + "\"");
+    boolean isBehind = mayReadOn && query.watermarkMillis() < order.levelMillis().orElse(0);
     long asked = System.nanoTime();
     if (isBehind && next.isPresent() && log.find(next.getAsLong()).isPresent()) {
       readState.plan();
@@ -121,12 +122,13 @@ final class SectionedSource implements Source, SupportsAdmissionControl, ReadsTo
   }
 
   /**
-   * Spark also asks for the last batch that is committed, when a query starts, and does not run it: its files may be gone
-   * by then. So before anything new was asked for, what is wrong with a batch fails its run.
+   * Spark also asks for the last batch that is committed, when a query starts, and does not run it: its files may be
+   * gone by then. So before anything new was asked for, what is wrong with a batch fails its run.
    */
   @Override
   public Dataset<Row> getBatch(
-      Option<org.apache.spark.sql.execution.streaming.Offset> start, org.apache.spark.sql.execution.streaming.Offset end) {
+      Option<org.apache.spark.sql.execution.streaming.Offset> start,
+      org.apache.spark.sql.execution.streaming.Offset end) {
     hasBegun(RunningQuery.ofThisThread());
     Positions from = start.isEmpty() ? begin() : parse(start.get());
     Positions to = parse(end);
@@ -206,13 +208,14 @@ final class SectionedSource implements Source, SupportsAdmissionControl, ReadsTo
 
   private Dataset<Row> failing(Exception error) {
     InternalRow any = new GenericInternalRow(schema().size());
-    return local(List.of(any)).where(functions.raise_error(functions.lit(String.valueOf(error.getMessage()))).isNotNull());
+    Column why = functions.lit(String.valueOf(error.getMessage()));
+    return local(List.of(any)).where(functions.raise_error(why).isNotNull());
   }
 
   private Dataset<Row> local(List<InternalRow> rows) {
     List<Attribute> columns = new ArrayList<>(CollectionConverters.asJava(DataTypeUtils.toAttributes(schema())));
-    return Dataset$.MODULE$.ofRows(session, new LocalRelation(
-        CollectionConverters.asScala(columns).toSeq(), CollectionConverters.asScala(rows).toSeq(), true, Option.empty()));
+    return Dataset$.MODULE$.ofRows(session, new LocalRelation(CollectionConverters.asScala(columns).toSeq(),
+        CollectionConverters.asScala(rows).toSeq(), true, Option.empty()));
   }
 
   private Positions parse(Offset offset) {

@@ -8,7 +8,7 @@ import org.apache.hadoop.fs.Path;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager;
 
-/** Notes in a checkpoint, before the first batch, what a stream's offsets count in; in the form of Spark's Kafka source. */
+/** Notes in a checkpoint, before the first batch, what a stream's offsets count in, as Spark's Kafka source does. */
 record StartNote(String folder, SparkSession session) {
   void write(String offsets) {
     Path file = new Path(folder, "0");
