@@ -34,7 +34,7 @@ CASES: dict[Mutation, Case] = {
     mutations.move_before_drop_is_answered: Case(2),
     mutations.no_answer_is_a_yes: Case(4, _under("switch off", "weather", "stop", every=6.0, at="c")),
     mutations.unknown_is_gone: Case(
-        0, _under("switch off", "cut a service", "stop", every=5.0, at="c", changes=("rescale", "delete"))
+        16, _under("switch off", "cut a service", "stop", every=5.0, at="c", changes=("rescale", "delete"))
     ),
     mutations.silent_owner_counts_as_told: Case(
         0, _under("switch off", "cut a service", every=6.0, at="c", changes=("rescale", "delete"))
@@ -66,9 +66,9 @@ CASES: dict[Mutation, Case] = {
     ),
     placement_mutations.capacity_is_ignored: Case(2),
     placement_mutations.the_budget_is_ignored: Case(3),
-    placement_mutations.a_cordon_is_ignored: Case(0),
+    placement_mutations.a_cordon_is_ignored: Case(1),
     placement_mutations.regions_are_ignored: Case(2),
-    placement_mutations.labels_are_ignored: Case(4),
+    placement_mutations.labels_are_ignored: Case(7),
     placement_mutations.all_moves_at_once: Case(2),
 }
 
