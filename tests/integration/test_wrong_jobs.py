@@ -179,6 +179,35 @@ def test_all_outputs_that_are_wrong_are_told(spark: SparkSession, settings: Spar
     assert "to_json" in columns
 
 
+def test_rights_that_only_the_first_start_would_miss_are_told(spark: SparkSession, settings: SparkSettings) -> None:
+    """1. The account may not create the output's topic, or that of its marks; not read the group; not use the
+    transactional id. Each is told with the ACL. 2. A job at least once needs no marks, group and transactions."""
+    output = {"topic": unique("missing"), "key_groups": 8}
+    once, least = (
+        check_merged(changed({"output": output | more}, settings)) for more in ({}, {"delivery": "at_least_once"})
+    )
+    marks, series = f"{output['topic']}.penstock-marks", "penstock-wrong/0/1"
+    for resource, name, operation, rule, needed in (
+        (ResourceType.TOPIC, output["topic"], AclOperation.CREATE, "topic_writable", "grant CREATE"),
+        (ResourceType.TOPIC, marks, AclOperation.CREATE, "topic_writable", "grant CREATE"),
+        (ResourceType.GROUP, series, AclOperation.READ, "group_usable", "grant READ on groups"),
+        (ResourceType.GROUP, series, AclOperation.DESCRIBE, "group_usable", "grant READ on groups"),
+        (ResourceType.TRANSACTIONAL_ID, series, AclOperation.DESCRIBE, "transactions_usable", "grant WRITE and"),
+    ):
+        # Who may create topics in the cluster may create each.
+        cluster = (settings.kafka_bootstrap, ResourceType.BROKER, "kafka-cluster", AclOperation.CREATE)
+        with denied(settings.kafka_bootstrap, resource, name, operation), denied(*cluster):
+            told, not_once = (analyse(spark, settings, "wrong", config) for config in (once, least))
+        found = {problem.rule: problem.detail for problem in told.problems if problem.rule not in MAY_COME_LATER}
+        assert found.keys() == {rule}, (name, operation, found)
+        assert needed in found[rule]
+        assert name in found[rule]
+        assert told.unchecked == not_once.unchecked == []
+        is_own = name == output["topic"]
+        assert {problem.rule for problem in not_once.problems} - MAY_COME_LATER == ({rule} if is_own else set())
+    assert {problem.rule for problem in analyse(spark, settings, "wrong", once).problems} <= MAY_COME_LATER
+
+
 def test_something_that_does_not_answer_says_nothing_against_a_query(
     spark: SparkSession, settings: SparkSettings
 ) -> None:

@@ -33,7 +33,7 @@ def check(frame: DataFrame, job: str, config: JobConfig, settings: SparkSettings
 def _check(frame: DataFrame, job: str, config: JobConfig, settings: SparkSettings) -> None:
     match config.output:
         case KafkaOutput() as output:
-            kafka.check(frame, output, settings.cluster(output.cluster))
+            kafka.check(frame, job, output, settings.cluster(output.cluster))
         case DeltaOutput() as output:
             delta.check(frame, job, config, output)
         case FilesOutput() as output:

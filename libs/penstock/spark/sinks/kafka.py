@@ -33,6 +33,7 @@ from penstock.spark.producers import ended, marks_topic, writer_options
 from penstock.spark.sinks.avro_value import avro_value
 from penstock.spark.sinks.context import column, json_text, query_id_of, require_columns, row_of
 from penstock.spark.sinks.headers import headers_of, require_headers, without_headers
+from penstock.spark.sinks.kafka_rights import may_not_create, require_may_commit, require_may_create
 from penstock.spark.sinks.protobuf_value import keys_as_read, protobuf_value
 from penstock.spark.topics import DENIED, admin, described
 from penstock.tasks.spec import TaskSpec
@@ -159,11 +160,18 @@ def ensure_topic(
         _create(bootstrap, topic, key_groups, settings or {})
 
 
-def check(frame: DataFrame, output: KafkaOutput, bootstrap: Brokers) -> None:
-    """Checks what `writer` does, and creates nothing. Raises as it does."""
+def check(frame: DataFrame, job: str, output: KafkaOutput, bootstrap: Brokers) -> None:
+    """Checks what `writer` does, and that Kafka allows it; creates nothing. Raises as it does."""
     _require_columns(frame, output)
     records(frame, output, value_of(frame, output, bootstrap, registers=False))
-    _is_there(bootstrap, output.topic, output.key_groups, has_markers=output.delivery != "at_least_once")
+    is_exactly_once = output.delivery != "at_least_once"
+    if not _is_there(bootstrap, output.topic, output.key_groups, has_markers=is_exactly_once):
+        require_may_create(bootstrap, output.topic, output.key_groups)
+    if is_exactly_once:
+        marks = marks_topic(output.topic)
+        if marks is not None and not _is_there(bootstrap, marks, 1):
+            require_may_create(bootstrap, marks, 1)
+        require_may_commit(frame.sparkSession, bootstrap, transactional_id_prefix(job, 0, 1))
 
 
 def _is_there(bootstrap: Brokers, topic: str, key_groups: int | None, *, has_markers: bool = False) -> bool:
@@ -241,8 +249,7 @@ def _create(bootstrap: Brokers, topic: str, key_groups: int | None, settings: Ma
     except KafkaException as error:
         code = error.args[0].code()
         if code in DENIED:
-            told = f"output.topic: the hosts' account may not create the topic {topic}: create it, or grant CREATE"
-            raise BrokenTask(told, rule="topic_writable") from error
+            raise may_not_create(topic) from error
         if code != KafkaError.TOPIC_ALREADY_EXISTS:
             raise Unavailable(f"kafka did not create the topic {topic}: {error}") from error
     _wait_for(bootstrap, topic, key_groups)
