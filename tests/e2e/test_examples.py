@@ -48,6 +48,11 @@ def _windows(_: str) -> Rows:
     return [{**row, "minute": row["minute"].strftime("%Y-%m-%dT%H:%M:%SZ")} for row in rows]
 
 
+def _ticks(_: str) -> Rows:
+    """The table comes with the first batch."""
+    return _table("ticks") if deltalake.DeltaTable.is_deltatable(".penstock/outputs/ticks") else []
+
+
 READ: dict[str, Callable[[str], Rows]] = {
     "filter": _lines,
     "parts": lambda _: _table("parts"),
@@ -58,6 +63,8 @@ READ: dict[str, Callable[[str], Rows]] = {
     "totals": _balances,
     "latest": lambda _: _table("latest"),
     "intake": _lines,
+    "regions": _lines,
+    "ticks": _ticks,
     "shuffle": _newest_of_each_user,
     "protobuf": _newest_of_each_shop,
     "import": _lines,
