@@ -10,6 +10,7 @@ from penstock.wire.lineage import DEFAULT_DEPTH
 from penstock.wire.overview import JobSeries
 from penstock.wire.stages import layer_written, plan_steps, stages
 from services.console.requests import ClientOf, Name, asked_span, page, parts_of, times_of
+from services.console.views import decisions as decisions_view
 from services.console.views.charts import METRICS, SPANS, charts
 from services.console.views.diffs import differences
 from services.console.views.layers import layers_table
@@ -104,11 +105,16 @@ def history(request: Request, job: Name, client: ClientOf) -> Response:
 def decisions(request: Request, job: Name, client: ClientOf) -> Response:
     """What the Auto Scaler decided, with what it knew."""
     found = client.decisions(job, limit=_ENTRIES, cursor=request.query_params.get("after") or None)
+    view, span = client.get_job(job), asked_span(request)
+    measured = client.metrics(job, metric=decisions_view.METRICS, **times_of(request, span))
     return page(
         request,
         "decisions.html",
         tab="decisions",
-        job=client.get_job(job),
+        job=view,
+        charts=list(decisions_view.decision_charts(measured, found.decisions, view.config["slo"]["max_lag_seconds"])),
+        span=span,
+        spans=list(SPANS),
         decisions=found.decisions,
         following=found.next,
     )

@@ -7,9 +7,14 @@ const isLive = (event) => event.detail.elt && event.detail.elt.id === "live";
 addEventListener("htmx:configRequest", (event) => {
   if (isLive(event)) event.detail.path = location.pathname + location.search;
 });
+// What the user asks for goes first: a refresh that was asked before it would bring the old table back.
+const asked = new Set();
 addEventListener("htmx:beforeRequest", (event) => {
-  if (isLive(event) && (document.hidden || document.querySelector("dialog[open]"))) event.preventDefault();
+  const live = document.getElementById("live");
+  if (!isLive(event)) { asked.add(event.detail.xhr); if (live) htmx.trigger(live, "htmx:abort"); return; }
+  if (asked.size || document.hidden || document.querySelector("dialog[open]")) event.preventDefault();
 });
+addEventListener("htmx:afterRequest", (event) => { asked.delete(event.detail.xhr); });
 for (const failure of ["htmx:sendError", "htmx:responseError", "htmx:timeout"])
   addEventListener(failure, (event) => { if (isLive(event)) tell("no answer: the figures are old"); });
 addEventListener("htmx:beforeSwap", (event) => { if (isLive(event)) tell(""); });
@@ -38,14 +43,16 @@ addEventListener("htmx:oobAfterSwap", () => {
   }
 });
 const regions = (part) => [part, ...part.querySelectorAll(".scroll, .graph")];
-const sources = new WeakMap();
-const sourceOf = (part) => sources.get(part) || part.innerHTML;
+const sourceOf = (part) => {
+  const charts = [...part.querySelectorAll("[data-chart]")];
+  return charts.length ? charts.map((each) => each.dataset.chart).join() : part.innerHTML;
+};
 
 function isInUse(part) {
   const selection = getSelection();
   const isSelected = selection && !selection.isCollapsed && part.contains(selection.anchorNode);
   return isSelected || part.querySelector("details[open]:not([data-open])") !== null
-    || part.matches(":has(input:focus, textarea:focus, select:focus)");
+    || part.matches(":has(.u-over:hover, .is-zoomed)") || part.matches(":has(input:focus, textarea:focus, select:focus)");
 }
 
 // A page that nobody sees holds no connection: a browser has few for a host.

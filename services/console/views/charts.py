@@ -1,12 +1,17 @@
-"""Series as lines of a picture, drawn here as SVG: a browser needs no script to see them. Pure."""
+"""Series as lines of a picture, drawn here as SVG: a browser needs no script to see them. Pure.
+
+With scripts the browser draws the same with uPlot (`static/charts.js`), to be read at any point and zoomed into. It
+takes numbers and words from `Chart.data`, so a figure is worded here alone.
+"""
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from penstock.wire.overview import JobSeries, MetricSeries, Series
 from services.console.views.words import with_unit
@@ -33,6 +38,20 @@ SPANS = {
 USUAL_SPAN = "1 h"
 
 
+class Mark(NamedTuple):
+    """Something that happened: how far from the left of the picture, when (seconds of the epoch), and what."""
+
+    x: float
+    at: float
+    label: str
+
+    @classmethod
+    def of(cls, at: datetime, label: str, found: Series) -> Mark:
+        """The mark of a moment."""
+        share = (at - found.since) / (found.until - found.since)
+        return cls(WIDTH * share, at.timestamp(), label)
+
+
 @dataclass(frozen=True, slots=True)
 class Line:
     """One series. `paths`: its points, a path for each run of known values; `last` is its newest known value."""
@@ -45,7 +64,11 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """A picture of `WIDTH` by `HEIGHT`. `target`: the height of a line that must not be crossed; None without one."""
+    """A picture of `WIDTH` by `HEIGHT`. `target`: the height of a line that must not be crossed; None without one.
+
+    `data`: JSON of `since` (seconds of the epoch), `step` (s), `top`, `ticks` (words at 0, half and all of it), `lines`
+    (`values`, `texts`), `target` and `marks`.
+    """
 
     title: str
     lines: tuple[Line, ...]
@@ -55,6 +78,8 @@ class Chart:
     begins: str
     ends: str
     is_known: bool
+    marks: tuple[Mark, ...]
+    data: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,24 +113,55 @@ def charts(found: JobSeries, max_lag_seconds: float) -> Iterator[Chart]:
             yield chart(wanted.title, series, found, target)
 
 
-def chart(title: str, series: Sequence[tuple[str, MetricSeries]], found: Series, target: float | None = None) -> Chart:
+def chart(
+    title: str,
+    series: Sequence[tuple[str, MetricSeries]],
+    found: Series,
+    target: float | None = None,
+    marks: Sequence[Mark] = (),
+) -> Chart:
     """The picture of series of one unit, by the name that each has in it. `target`: what they should not exceed."""
     known = [value for _, each in series for value in each.values if value is not None]
     unit = series[0][1].unit
     # A target far above all that was measured would press the line to the ground: it is then only written.
     highest = max(known, default=0.0)
     shows_target = target is not None and highest >= target / 4
-    top = nice_top(max(highest, target if target is not None and shows_target else 0.0))
+    drawn = target if shows_target else None
+    top = nice_top(max(highest, drawn or 0.0))
     return Chart(
         title=title,
         lines=tuple(_line(name, number, each, top) for number, (name, each) in enumerate(series)),
         top=with_unit(top, unit),
-        target=_height(target, top) if target is not None and shows_target else None,
+        target=None if drawn is None else _height(drawn, top),
         target_label="" if target is None else f"SLO {with_unit(target, unit)}",
         begins=_time(found.since, found),
         ends=f"{_time(found.until, found)} UTC",
         is_known=bool(known),
+        marks=tuple(marks),
+        data=json.dumps(_data(series, found, top, drawn, marks), separators=(",", ":")),
     )
+
+
+def _data(
+    series: Sequence[tuple[str, MetricSeries]], found: Series, top: float, target: float | None, marks: Sequence[Mark]
+) -> dict[str, Any]:
+    unit = series[0][1].unit
+    lines = [
+        {
+            "values": [None if value is None else float(f"{value:.6g}") for value in each.values],
+            "texts": [with_unit(value, each.unit) for value in each.values],
+        }
+        for _, each in series
+    ]
+    return {
+        "since": found.since.timestamp(),
+        "step": found.step_seconds,
+        "top": top,
+        "ticks": [with_unit(share * top, unit).removesuffix(f" {unit}") for share in (0.0, 0.5, 1.0)],
+        "lines": lines,
+        "target": target,
+        "marks": [[mark.at, mark.label] for mark in marks],
+    }
 
 
 def nice_top(highest: float) -> float:

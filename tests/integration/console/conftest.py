@@ -73,9 +73,10 @@ def signed_in_browser(chromium: Browser, service: RunningJobService, console_url
 
 
 @pytest.fixture
-def browser(service: RunningJobService, signed_in_browser: Browser) -> Browser:
+def browser(service: RunningJobService, console_url: str, signed_in_browser: Browser) -> Browser:
     """The same, on a fleet."""
     fill(service)
+    signed_in_browser.open(f"{console_url}/")
     return signed_in_browser
 
 

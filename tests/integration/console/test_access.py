@@ -85,7 +85,7 @@ def test_a_page_may_load_only_what_the_console_serves(user: User) -> None:
         assert "<style" not in answer.text
         assert " onclick" not in answer.text
         scripts = re.findall(r'<script src="(/(?:static|web)/[\w.]+\?[0-9a-f]{12})" defer></script>', answer.text)
-        assert len(scripts) == answer.text.count("<script") == 3
+        assert len(scripts) == answer.text.count("<script") == 5
 
 
 def test_files_of_the_console_are_kept_by_browsers_until_they_change(user: User) -> None:

@@ -7,8 +7,11 @@ import pytest
 from penstock.control.process import wait_until
 from penstock.wire.job_client import JobClient
 from tests.support.console.browser import Browser
+from tests.support.job_service.service import RunningJobService
+from tests.support.job_service.stored import execute
 
 pytestmark = pytest.mark.long
+JOB = "clicks-hourly"
 REFRESHED = """new Promise((told) => {
   addEventListener('htmx:oobBeforeSwap', () => told(true), { once: true });
   htmx.trigger('#live', 'sse:changed');
@@ -127,3 +130,51 @@ def test_a_filter_that_makes_no_sense_is_told(browser: Browser, console_url: str
     browser.call("Input.insertText", text="soon")
     until(browser, "document.querySelector('#table [role=alert]')?.textContent.startsWith('lag: ')")
     assert browser.run("document.activeElement.value") == "soon"
+
+
+def test_a_chart_tells_its_figures_at_the_pointer_and_is_zoomed(browser: Browser, console_url: str) -> None:
+    """1. All charts tell those of one minute. 2. Away from them the newest. 3. A drag zooms, and a refresh leaves it
+    alone. 4. A double click goes back."""
+    browser.open(f"{console_url}/jobs/{JOB}/decisions")
+    until(browser, "document.querySelectorAll('.chart .uplot').length === 3")
+    box = browser.run("document.querySelector('.u-over').getBoundingClientRect().toJSON()")
+    captions = "[...document.querySelectorAll('.chart figcaption')].map((each) => each.textContent)"
+    newest = browser.run(captions)
+    y, middle = box["top"] + box["height"] / 2, box["left"] + box["width"] / 2
+    _move(browser, "mouseMoved", middle, y)
+    until(browser, "[...document.querySelectorAll('.when')].every((each) => each.textContent.endsWith('UTC'))")
+    assert browser.run("new Set([...document.querySelectorAll('.when')].map((each) => each.textContent)).size") == 1
+    assert browser.run(captions) != newest
+    _move(browser, "mousePressed", middle, y)
+    _move(browser, "mouseMoved", middle + 60, y)
+    _move(browser, "mouseReleased", middle + 60, y)
+    until(browser, "document.querySelector('.chart.is-zoomed')")
+    _move(browser, "mouseMoved", 5, 5)
+    until(browser, "document.querySelectorAll('.when[hidden]').length === 3")
+    assert browser.run(captions) == newest
+    assert browser.run(REFRESHED) is True
+    assert browser.run("document.querySelectorAll('.chart.is-zoomed').length") > 0
+    browser.run("document.querySelector('.u-over').dispatchEvent(new MouseEvent('dblclick', { bubbles: true }))")
+    until(browser, "!document.querySelector('.chart.is-zoomed')")
+    assert browser.complaints() == []
+
+
+def test_charts_are_drawn_again_when_they_are_new_or_the_colours_change(
+    browser: Browser, console_url: str, service: RunningJobService
+) -> None:
+    browser.open(f"{console_url}/jobs/{JOB}")
+    until(browser, "document.querySelectorAll('.chart .uplot').length === 8")
+    browser.run("document.querySelector('.uplot').dataset.mark = 'old'")
+    execute(service, "UPDATE task_metrics SET lag_seconds = lag_seconds + 60")
+    browser.run("htmx.trigger('#live', 'sse:changed')")
+    until(browser, "!document.querySelector('[data-mark=old]') && document.querySelectorAll('.uplot').length === 8")
+    browser.run("document.querySelector('.uplot').dataset.mark = 'light'")
+    browser.resize(1280, dark=True)
+    until(browser, "!document.querySelector('[data-mark=light]')")
+    assert browser.run("document.querySelectorAll('.chart .uplot').length") == 8
+
+
+def _move(browser: Browser, kind: str, x: float, y: float) -> None:
+    pressed = {} if kind == "mouseMoved" else {"clickCount": 1}
+    buttons = {} if x < 10 else {"button": "left"}
+    browser.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, **pressed, **buttons)

@@ -54,9 +54,12 @@ _ROWS = (
         ('container_outlier', 'container-09', 'its tasks fail far more than elsewhere', now() - interval '40 minutes')
     """,
     """
-    INSERT INTO decisions (job, symptom, action, inputs, change, outcome, leader_epoch) VALUES
-        ('clicks-hourly', 'lag', 'horizontal', '{"lag_seconds": 300, "tasks": 4, "input_rows_per_second": 4860,
-            "estimate": {"threads": 5.8}}', '{"task_count": 6}', 'written', 1)
+    INSERT INTO decisions (job, at, symptom, action, inputs, change, outcome, leader_epoch) VALUES
+        ('clicks-hourly', now() - interval '44 minutes', 'none', 'horizontal', '{"config": {"task_count": 6},
+            "state": {"rate": {"rows_per_second": 1250, "busy_minutes": 20}}}', '{"task_count": 4}', 'written', 1),
+        ('clicks-hourly', now() - interval '12 minutes', 'lag', 'horizontal', '{"lag_seconds": 300,
+            "config": {"task_count": 4}, "state": {"rate": {"rows_per_second": 1210, "busy_minutes": 20}},
+            "input_rows_per_second": 4860}', '{"task_count": 6}', 'written', 1)
     """,
     """
     INSERT INTO savepoints (job, name, state, generation, revision, config, tasks, bytes, author, reason)
@@ -81,11 +84,11 @@ _ROWS = (
     """,
     """
     INSERT INTO task_metrics (job, index, minute, input_rows_per_second, processed_rows_per_second, backlog_records,
-        lag_seconds, batch_seconds, cpu_cores, memory_bytes, state_rows, state_memory_bytes)
+        lag_seconds, batch_seconds, cpu_cores, memory_bytes, state_rows, state_memory_bytes, running)
     SELECT 'clicks-hourly', index, date_trunc('minute', now()) - make_interval(mins => ago),
         1200 + 250 * sin(ago / 6.0), 1300, GREATEST(0, 30 - ago) * 50000, GREATEST(0, 30 - ago) * 10.0,
         2.0 + sin(ago / 3.0), 0.7 + 0.1 * sin(ago / 4.0), (600 + ago)::bigint << 20, 80000 - 100 * ago,
-        (200 - ago)::bigint << 20
+        (200 - ago)::bigint << 20, true
     FROM generate_series(0, 3) AS index, generate_series(1, 58) AS ago WHERE ago NOT BETWEEN 40 AND 43
     """,
 )
