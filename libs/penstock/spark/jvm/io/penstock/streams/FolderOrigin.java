@@ -3,11 +3,9 @@ package io.penstock.streams;
 import io.penstock.streams.Section.ListedFile;
 import java.util.ArrayList;
 import java.util.Comparator;
-import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
-import java.util.Set;
 import java.util.function.IntPredicate;
 import java.util.function.Function;
 import java.util.stream.Collectors;
@@ -37,8 +35,7 @@ final class FolderOrigin implements Origin {
   private final StructType declared;
   private final StreamOptions options;
   private final Map<String, String> reading;
-  private final Set<String> seen = new HashSet<>();
-  private long seenTo = SectionLog.BEGIN;
+  private final SeenFiles seen = new SeenFiles();
 
   FolderOrigin(SparkSession session, StructType declared, StreamOptions options) {
     this.session = session;
@@ -61,14 +58,13 @@ final class FolderOrigin implements Origin {
 
   @Override
   public Optional<Section> next(long number, Section last, SectionLog log) {
-    seeTo(number, log);
-    List<ListedFile> fresh = listed().stream().filter(file -> !seen.contains(file.path()))
+    seen.seeTo(number, log);
+    List<ListedFile> fresh = listed().stream().filter(file -> !seen.has(file.path()))
         .sorted(Comparator.comparingLong(ListedFile::time).thenComparing(ListedFile::path)).toList();
     if (fresh.isEmpty()) {
       return Optional.empty();
     }
-    List<String> earlier = number % SectionLog.COMPACT_EVERY == 0 ? seen.stream().sorted().toList() : null;
-    return Optional.of(new Section(null, limited(fresh), earlier));
+    return Optional.of(new Section(null, limited(fresh), seen.earlierOf(number)));
   }
 
   @Override
@@ -81,20 +77,6 @@ final class FolderOrigin implements Origin {
     List<ListedFile> own =
         section.files().stream().filter(file -> keyGroups.test(FileGroups.of(file.path(), count))).toList();
     return own.isEmpty() ? Optional.empty() : Optional.of(read(own));
-  }
-
-  /** Takes in the files of all sections before {@code number}. */
-  private void seeTo(long number, SectionLog log) {
-    long whole = (number - 1) / SectionLog.COMPACT_EVERY * SectionLog.COMPACT_EVERY;
-    long from = Math.max(seenTo + 1, SectionLog.FIRST);
-    if (whole >= from) {
-      seen.addAll(log.require(whole).earlier());
-      from = whole;
-    }
-    for (long section = from; section < number; section++) {
-      log.require(section).files().forEach(file -> seen.add(file.path()));
-    }
-    seenTo = number - 1;
   }
 
   private List<ListedFile> limited(List<ListedFile> files) {
