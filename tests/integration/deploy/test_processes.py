@@ -82,6 +82,21 @@ def test_all_processes_run(
 
 
 @pytest.mark.long
+def test_a_spark_host_gets_warm_on_a_root_that_it_cannot_write(
+    engine: Engine, database_url: str, tmp_path: Path
+) -> None:
+    """With the environment of Compose. What Java, Spark and the host write is in the folders of the container."""
+    with transaction(engine) as connection:
+        grant_roles(connection)
+    with boxed(described.compose(), database_url, tmp_path) as running:
+        wait_until_healthy(running, _START_SECONDS)
+        [manager] = [each for each in running if each.described.is_task_manager]
+        wait_until(lambda: "host ready" in manager.log.read_text(), _START_SECONDS, "the host to be warm")
+        assert stop_group(manager.child, 40) == 0
+    assert "Read-only file system" not in manager.log.read_text()
+
+
+@pytest.mark.long
 def test_prometheus_of_compose_reads_the_metrics_of_every_process(
     engine: Engine, database_url: str, tmp_path: Path
 ) -> None:
