@@ -6,11 +6,13 @@ or write the same rows in turns, `--rounds` times and once before it counts. Fig
 
 in     a topic is read to nowhere. Penstock: as inputs of jobs are read, with the check for malformed records. Its peer:
        `from_json`, `from_csv`, `from_avro`. Bare Spark has no registry: its peer of `avro_registry_in` is `from_avro`
-       with the writer's schema after the first five bytes. All must give the same rows. It has no reader of Protobuf
-       without a jar that could not be had: the peer of `protobuf_in` is a floor, the same topic read as raw bytes
+       with the writer's schema after the first five bytes. Its functions for Protobuf are in a jar that cannot be
+       had: the peer of `protobuf_in` and `protobuf_out` does as they do, by Protobuf's own library
+       (`tests/support/bench/java`). All must give the same rows
 out    rows that Spark holds in memory are written to a topic. Penstock: the value as outputs of jobs have it. Its peer:
-       `to_json` with Spark's own options, `to_avro`; of `avro_registry_out` `to_avro` after five constant bytes. That
-       of `protobuf_out` is a floor: the same messages, made before
+       `to_json` with Spark's own options, `to_avro`; of `avro_registry_out` `to_avro` after five constant bytes. Of CSV
+       (`csv_out`) the rows go to files, which the sink `files` has Spark write with its options, and its peer with
+       Spark's own
 tls    the JSON topic is read and written as jobs do, by clients of one broker with three listeners: PLAINTEXT, SSL with
        a certificate of the client (`tls`), SASL_SSL with SCRAM-SHA-512 (`sasl_ssl`)
 
@@ -34,10 +36,11 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.avro.functions import to_avro
 
-from penstock.config.model import Input, KafkaOutput
+from penstock.config.model import FilesOutput, Input, KafkaOutput
 from penstock.kafka.access import Kafka
 from penstock.local.topics import create_topics, list_topics
 from penstock.spark.settings import SparkSettings
+from penstock.spark.sinks.files import write_options
 from penstock.spark.sinks.kafka import records, value_of
 from penstock.spark.sources import connection_options
 from tests.bench.report import broker_and_session, finish, say
@@ -58,6 +61,7 @@ from tests.support.bench.row_formats import (
     AVRO_SCHEMA,
     FRAME_BYTES,
     PROTOBUF,
+    BareProtobuf,
     add_spark_avro,
     avro_value,
     csv_value,
@@ -156,7 +160,9 @@ def measure(bench: Bench, bootstrap: str, folder: Path) -> dict[str, Figures]:
     add_spark_avro(bench.session)
     with small_registry() as registry:
         client = client_of(Kafka(bootstrap, registry=registry.access), folder)
-        figures = read_in_each_format(bench, client, registry) | written_in_each_format(bench, client)
+        bare = BareProtobuf(bench.session, folder)
+        figures = read_in_each_format(bench, client, registry, bare) | written_in_each_format(bench, client, bare)
+    figures["csv_out"] = written_to_files(bench, folder)
     with PartlySecuredKafka(folder / "secured") as broker:
         return figures | price_of_security(bench, broker, folder)
 
@@ -169,31 +175,33 @@ def client_of(kafka: Kafka, folder: Path) -> Client:
     return Client(kafka, connection_options(settings))
 
 
-def read_in_each_format(bench: Bench, client: Client, registry: SmallRegistry) -> dict[str, Figures]:
+def read_in_each_format(
+    bench: Bench, client: Client, registry: SmallRegistry, protobuf: BareProtobuf
+) -> dict[str, Figures]:
     """A topic of each format, read by Penstock and by bare Spark."""
     schema = registry.add("events-value", AVRO_SCHEMA)
     values = {"json": json_value, "csv": csv_value, "avro": avro_value}
     values["avro_registry"] = partial(framed_value, schema=schema)
     values["protobuf"] = protobuf_value
-    peers, figures = read_by_spark(), {}
+    peers, figures = read_by_spark(protobuf), {}
     seen: set[Any] = set()
     for kind, value in values.items():
         topic = unique(kind)
         produce(client.kafka, topic, map(value, range(bench.rows)))
-        figures[f"{kind}_in"] = _read(bench, client, topic, kind, peers.get(kind), seen)
+        figures[f"{kind}_in"] = _read(bench, client, topic, kind, peers[kind], seen)
     return figures
 
 
-def _read(bench: Bench, client: Client, topic: str, kind: str, peer: Column | None, seen: set[Any]) -> Figures:
-    """`peer`: None for the bytes alone. `seen`: what the other formats gave."""
+def _read(bench: Bench, client: Client, topic: str, kind: str, peer: Column, seen: set[Any]) -> Figures:
+    """`seen`: what the other formats gave."""
 
     def bare() -> DataFrame:
         found = records_of(bench.session, topic, client.options)
-        return found.select("value") if peer is None else found.select(peer.alias("row")).select("row.*")
+        return found.select(peer.alias("row")).select("row.*")
 
     job = partial(client.rows, bench.session, topic, kind)
     count = whole_rows(job())
-    seen |= {count} if peer is None else {count, whole_rows(bare())}
+    seen |= {count, whole_rows(bare())}
     assert len(seen) == 1, f"{kind}: Penstock and Spark, or two formats, do not give the same rows"
     assert count.rows == bench.rows, f"{kind}: {count.rows} rows of {bench.rows} were read"
     rates = bench.rates(
@@ -208,15 +216,15 @@ def whole_rows(frame: DataFrame) -> Any:
     return frame.dropna().select(F.count("*").alias("rows"), F.bit_xor(F.xxhash64("*"))).first()
 
 
-def written_in_each_format(bench: Bench, client: Client) -> dict[str, Figures]:
+def written_in_each_format(bench: Bench, client: Client, protobuf: BareProtobuf) -> dict[str, Figures]:
     """Rows in memory, written by Penstock and by bare Spark."""
     frame = _rows_in_memory(bench)
     constant = F.lit(bytes(FRAME_BYTES))
     peers = {"json": F.to_json(F.struct("*")), "avro": to_avro(F.struct("*"))}
     peers["avro_registry"] = F.concat(constant, peers["avro"])
+    peers["protobuf"] = protobuf.encoded(F.struct("*"))
     made = {kind: frame.select(peer.alias("value")) for kind, peer in peers.items()}
-    made["protobuf"] = client.values(frame, "protobuf").persist()
-    assert made["protobuf"].count() == bench.rows
+    assert made["protobuf"].exceptAll(client.values(frame, "protobuf").select("value")).isEmpty()
     figures = {}
     for kind, bare in made.items():
         ours, theirs = _new_topic(client), _new_topic(client)
@@ -228,9 +236,28 @@ def written_in_each_format(bench: Bench, client: Client) -> dict[str, Figures]:
             },
         )
         figures[f"{kind}_out"] = _against_spark(rates, _written(bench, client.kafka, ours, theirs))
-    made["protobuf"].unpersist()
     frame.unpersist()
     return figures
+
+
+def written_to_files(bench: Bench, folder: Path) -> Figures:
+    """Rows in memory to files of CSV."""
+    frame = _rows_in_memory(bench)
+    paths = {name: str(folder / f"csv-{name}") for name in ("penstock", "spark")}
+    options = {
+        "penstock": write_options(FilesOutput(path=paths["penstock"], format="csv")),
+        "spark": {"header": "true"},
+    }
+
+    def writing(name: str) -> Prepared:
+        write = frame.write.format("csv").mode("overwrite").options(**options[name])
+        return partial(write.save, paths[name])
+
+    rates = bench.rates("csv_out", {name: partial(writing, name) for name in paths})
+    frame.unpersist()
+    found = {whole_rows(bench.session.read.csv(path, SCHEMA, header=True)) for path in paths.values()}
+    assert [each.rows for each in found] == [bench.rows], f"the files do not have the same rows: {found}"
+    return _against_spark(rates, bench.rows)
 
 
 def price_of_security(bench: Bench, broker: PartlySecuredKafka, folder: Path) -> dict[str, Figures]:

@@ -160,6 +160,6 @@ def test_formats(own_session: SparkSession, kafka: EmbeddedKafka, tmp_path: Path
     """Each format in and out, and each way to a broker: all rows are read and written."""
     figures = formats.measure(formats.Bench(own_session, rows=600, rounds=1), kafka.bootstrap, tmp_path)
     read, written = {f"{kind}_in" for kind in formats.INPUTS}, {f"{kind}_out" for kind in formats.OUTPUTS}
-    assert figures.keys() == read | written | {"tls", "sasl_ssl"}
+    assert figures.keys() == read | written | {"csv_out", "tls", "sasl_ssl"}
     assert {name: found for name, each in figures.items() if (found := unmeasured(each))} == {}
     assert {each["rows"] for each in figures.values()} == {600}

@@ -39,9 +39,14 @@ def writer(frame: DataFrame, spec: TaskSpec, output: FilesOutput) -> DataStreamW
     return (
         frame.writeStream.outputMode("append")
         .format(output.format)
-        .options(**_WRITE_OPTIONS[output.format], **_csv_options(output))
+        .options(**write_options(output))
         .option("path", task_folder(output.path, spec.generation, spec.index))
     )
+
+
+def write_options(output: FilesOutput) -> dict[str, str]:
+    """How Spark writes the files."""
+    return {**_WRITE_OPTIONS[output.format], **_csv_options(output)}
 
 
 def _csv_options(output: FilesOutput) -> dict[str, str]:
