@@ -16,7 +16,7 @@ from penstock.spark.redistribute.keys import KeyFunction
 from penstock.spark.redistribute.manifest import CopyManifest, parse_manifest
 from penstock.spark.redistribute.new import _sink_log_name
 from penstock.spark.redistribute.stores import OldState, StateStoreInfo
-from penstock.tasks.redistribution import Layout
+from penstock.tasks.redistribution import CopyRequest, Layout
 from tests.support.store.jobs import make_config
 
 MANY = 100 * FEW_ROWS
@@ -97,9 +97,11 @@ def test_files_that_change_under_a_copy_do_not_end_the_rescale(
         raise error
 
     monkeypatch.setattr(copy, "_Copy", fail)
-    nothing: Any = None
+    monkeypatch.setattr(copy, "require_sealable", lambda *_: None)
+    request = CopyRequest(job="orders", source=layout(1), target=layout(2, task_count=4))
+    runtime: Any = None
     with pytest.raises((Unavailable, BrokenTask)) as raised:
-        copy.copy_state(nothing, nothing)
+        copy.copy_state(runtime, request)
     assert failure_of(raised.value).error_kind == kind
 
 
