@@ -61,6 +61,7 @@ def test_headers_are_what_an_input_reads_again(
     assert _read(read_input(spark, "again", source, KeyGroupRange(0, 1), settings, {}), tmp_path) == expected
 
 
+@pytest.mark.long
 def test_a_side_output_has_headers_of_its_own(
     spark: SparkSession, settings: SparkSettings, feed: Feed, tmp_path: Path
 ) -> None:

@@ -21,7 +21,7 @@ def test_a_broker_whose_pid_cannot_be_noted_is_stopped(tmp_path: Path, monkeypat
         return started[-1]
 
     monkeypatch.setattr(kafka, "start_child", record)
-    monkeypatch.setattr(kafka, "_java", lambda *_: ["sleep", "60"])
+    monkeypatch.setattr(kafka, "kafka_command", lambda *_: ["sleep", "60"])
     monkeypatch.setattr(kafka, "_format", lambda _: None)
     server = EmbeddedKafka(tmp_path / "kafka")
     server.pid_file = "no-such-folder/kafka.pid"
