@@ -77,7 +77,11 @@ _OF_JOBS = {
     ),
     AlertKind.ROLLOUT_HALTED: AlertRule(_JOB, _PAGE, "a new package is not well, and there is none to go back to"),
     AlertKind.HELD_BACK: AlertRule(
-        _PART, _TICKET, "a task has waited so long for a silent producer of its input", Limit(60, "seconds")
+        _PART,
+        _TICKET,
+        "a task has waited for a silent producer of its input: so long for its health, and longer for the alert "
+        "(PENSTOCK_HELD_BACK_ALERT_SECONDS)",
+        Limit(60, "seconds"),
     ),
     AlertKind.NOT_AWAITED: AlertRule(
         _JOB,
