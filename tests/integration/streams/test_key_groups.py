@@ -122,6 +122,9 @@ def test_rows_by_file_are_exact(runtime: Runtime, tmp_path: Path, kind: str) -> 
     job.read_to(9)
     assert job.rows() == pairs(range(8))
     job.restore("s", task_count=3)
+    assert [folder.name for folder in (Path(runtime.settings.checkpoint_root) / job.name / "streams").iterdir()] == [
+        "g1"
+    ]
     job.read_to(9)
     assert job.rows() == sorted([*pairs(range(8)), *pairs(range(5, 8))])
 

@@ -56,7 +56,7 @@ final class FolderOrigin implements Origin {
 
   @Override
   public Section beginning() {
-    return new Section(null, List.of(), List.of());
+    return Section.ofFolder(List.of(), null);
   }
 
   @Override
@@ -67,8 +67,9 @@ final class FolderOrigin implements Origin {
     if (fresh.isEmpty()) {
       return Optional.empty();
     }
-    List<String> earlier = number % SectionLog.COMPACT_EVERY == 0 ? seen.stream().sorted().toList() : null;
-    return Optional.of(new Section(null, limited(fresh), earlier));
+    long span = SectionLog.span(number);
+    List<String> earlier = span > 1 ? log.files(number - span, number) : null;
+    return Optional.of(Section.ofFolder(limited(fresh), earlier));
   }
 
   @Override
@@ -85,15 +86,7 @@ final class FolderOrigin implements Origin {
 
   /** Takes in the files of all sections before {@code number}. */
   private void seeTo(long number, SectionLog log) {
-    long whole = (number - 1) / SectionLog.COMPACT_EVERY * SectionLog.COMPACT_EVERY;
-    long from = Math.max(seenTo + 1, SectionLog.FIRST);
-    if (whole >= from) {
-      seen.addAll(log.require(whole).earlier());
-      from = whole;
-    }
-    for (long section = from; section < number; section++) {
-      log.require(section).files().forEach(file -> seen.add(file.path()));
-    }
+    seen.addAll(log.files(seenTo, number));
     seenTo = number - 1;
   }
 
@@ -126,7 +119,8 @@ final class FolderOrigin implements Origin {
     Map<String, ListedFile> found = files(relation).stream().map(FolderOrigin::listed)
         .collect(Collectors.toMap(ListedFile::path, Function.identity()));
     for (ListedFile file : files) {
-      if (!file.equals(found.get(file.path()))) {
+      ListedFile now = found.get(file.path());
+      if (now == null || !now.isAsListed(file)) {
         throw new IllegalStateException("the file " + file.path() + " of a stream has changed since its section was"
             + " made: a file must not change once it is in the folder");
       }
