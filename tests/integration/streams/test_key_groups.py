@@ -150,7 +150,7 @@ def test_another_job_goes_on_from_a_savepoint(runtime: Runtime, tmp_path: Path, 
     groups = {row[0]: row for row in sums(range(4))}
     assert clone.rows() == [groups[row[0]] for row in clone.rows()] != []
     late = make_job(runtime, kind, tmp_path, SUMS, BY_KEY, task_count=3)
-    with pytest.raises(BrokenTask, match=r"streams.events: the sections 1 to 3 .* were deleted with the job"):
+    with pytest.raises(BrokenTask, match=r"streams.events: the sections 0 to 3 .* were deleted with the job"):
         late.adopt(job, "s")
 
 
