@@ -8,10 +8,11 @@ query is Spark's to check, when the restarted task reads it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from penstock.config.model import ChangeKind, JobConfig
+from penstock.config.stream_keys import moved_by
 from penstock.config.tree import Entry, Path, dotted, entries
 
 Config = JobConfig | Mapping[str, Any]
@@ -92,8 +93,19 @@ def classify(running: Config, expected: Config) -> Difference:
         return NO_DIFFERENCE
     fields = _unequal_fields(old, new)
     before, after = ({entry.path: entry for entry in entries(config, fields)} for config in (old, new))
-    changes = tuple(_changes(before, after))
+    changes = tuple(_keeping_keys(_changes(before, after), old, new))
     return Difference(max((change.kind for change in changes), default=ChangeKind.NONE), changes)
+
+
+def _keeping_keys(
+    changes: Iterator[FieldChange], old: Mapping[str, Any], new: Mapping[str, Any]
+) -> Iterator[FieldChange]:
+    """What moves rows of a stream to other key groups fits no checkpoint."""
+    before, after = (config.get("streams") or {} for config in (old, new))
+    both = before.keys() & after.keys()
+    moving = {("streams", name, field) for name in both for field in moved_by(before[name], after[name])}
+    for change in changes:
+        yield replace(change, kind=ChangeKind.FORBIDDEN) if change.path[:3] in moving else change
 
 
 def _is_less(new: Any, old: Any) -> bool:

@@ -52,8 +52,9 @@ class Stream(DeclaredModel):
         (), max_length=32, exclude_if=operator.not_, **declare(FORBIDDEN, DECLARED_BY_USER)
     )
     """With several key_groups: a row is in key group pmod(hash(key_columns), key_groups), by Spark's hash. Each task
-    then reads all rows and keeps its own. Default: a row is in the key group of its file, and each task reads its own
-    files; a query that keeps state can have one task only then."""
+    then reads all rows and keeps its own. How the keys are read (their types; of csv their places, header and csv)
+    cannot change. Default: a row is in the key group of its file, and each task reads its own files; a query that keeps
+    state can have one task only then."""
     max_files_per_batch: int = Field(1000, ge=1, le=1_000_000, **declare(RESTART, DECLARED_BY_USER, unit="files"))
     """Most files in a micro-batch."""
     rows_per_second: int | None = Field(

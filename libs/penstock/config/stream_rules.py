@@ -30,6 +30,7 @@ _OF_FORMATS = {
 """The formats that have a field, where not all have it."""
 _REQUIRED = ("path", "value_schema", "rows_per_second")
 _RATE_COLUMNS = ("timestamp", "value")
+_OF_PATTERNS = frozenset("*?[]{}\\")
 _OF_TOPICS = ("max_records_per_trigger", "max_batch_seconds")
 
 
@@ -66,6 +67,7 @@ def _streams(config: JobConfig) -> Iterator[Problem]:
         yield from _start(field, stream)
         yield from watermark(field, stream)
         yield from _columns(field, stream)
+        yield from _one_folder(field, stream)
         if stream.key_columns and stream.key_groups == 1:
             detail = f"{field}.key_columns has no effect with one key group: set {field}.key_groups"
             yield Problem(f"{field}.key_columns", "key_columns_of_key_groups", detail)
@@ -87,6 +89,16 @@ def _start(field: str, stream: Stream) -> Iterator[Problem]:
     if stream.starting_version is not None and stream.starting_position != "earliest":
         field = f"{field}.starting_position"
         yield Problem(field, "one_start", f"{field}: starting_version says where to begin already")
+
+
+def _one_folder(field: str, stream: Stream) -> Iterator[Problem]:
+    """The columns of partitions and the sections are below one folder."""
+    if stream.key_groups > 1 and stream.format in _FILES and set(stream.path or "") & _OF_PATTERNS:
+        detail = (
+            f"{field}.path is a pattern of folders: with several key_groups it must be one folder, without "
+            f"{' '.join(sorted(_OF_PATTERNS))}"
+        )
+        yield Problem(f"{field}.path", "one_folder", detail)
 
 
 def _columns(field: str, stream: Stream) -> Iterator[Problem]:

@@ -83,6 +83,20 @@ def ddl_names(text: str) -> tuple[str, ...] | None:
 
     Raises SchemaError.
     """
+    columns = ddl_columns(text)
+    return None if columns is None else tuple(column.name for column in columns)
+
+
+class DdlColumn(NamedTuple):
+    """A column as DDL writes it. `type`: its words in lower case, with what follows, such as `not null`."""
+
+    name: str
+    type: str
+
+
+@lru_cache(maxsize=1024)
+def ddl_columns(text: str) -> tuple[DdlColumn, ...] | None:
+    """The columns of a DDL; None when it is a schema in JSON or one whole type. Raises SchemaError."""
     if text.lstrip().startswith("{"):
         return None
     try:
@@ -93,12 +107,12 @@ def ddl_names(text: str) -> tuple[str, ...] | None:
         return None
     reader = _Reader(words)
     try:
-        names = reader.columns()
+        columns = reader.columns()
     except RecursionError as error:
         raise SchemaError("it is nested too deeply") from error
     if reader.next is not _END:
         raise SchemaError("a > closes nothing")
-    return names
+    return columns
 
 
 def _protobuf_names(text: str, message: str | None) -> frozenset[str] | None:
@@ -142,18 +156,19 @@ class _Reader:
     def next(self) -> _Word:
         return self._words[self._at] if self._at < len(self._words) else _END
 
-    def columns(self) -> tuple[str, ...]:
+    def columns(self) -> tuple[DdlColumn, ...]:
         """`name [:] type ..., ...`, up to a closing `>` or the end."""
-        names = [self._column()]
+        columns = [self._column()]
         while self._takes(","):
-            names.append(self._column())
-        return tuple(names)
+            columns.append(self._column())
+        return tuple(columns)
 
-    def _column(self) -> str:
+    def _column(self) -> DdlColumn:
         name = self._name("the name of a column is missing")
         self._takes(":")
+        begin = self._at
         self._type(name)
-        return name
+        return DdlColumn(name, " ".join(word.text.lower() for word in self._words[begin : self._at]))
 
     def _type(self, column: str) -> None:
         kind = self._name(f"column {column}: a type is missing").lower()

@@ -8,6 +8,7 @@ is the one that began to read the stream. The folder is deleted when the job is 
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -15,6 +16,8 @@ from dataclasses import dataclass, field, replace
 
 from penstock.config.keygroups import KeyGroupRange
 from penstock.config.model import JobConfig
+from penstock.config.stream import Stream
+from penstock.config.stream_keys import moved_by
 from penstock.config.stream_names import FIRST_SECTION, StreamLog, is_stream_log, stream_log
 from penstock.control.errors import BrokenTask
 from penstock.spark.balance import Ends
@@ -25,19 +28,22 @@ from penstock.tasks.spec import TaskSpec, key_group_count
 
 COMPACT_EVERY = 64
 """As `io.penstock.streams.SectionLog.COMPACT_EVERY`."""
+_BEGIN = FIRST_SECTION - 1
 _GENERATION = re.compile(r"g([1-9][0-9]*)", re.ASCII)
 
 
 @dataclass(frozen=True)
 class StreamPart:
     """What a task reads of the streams of its job. `folder`: of all their sections. `begun_in`: by stream the
-    generation that began to read it, `generation` where none has. `stop_at`: where it ends to read, if anywhere."""
+    generation that began to read it, `generation` where none has. `stop_at`: where it ends to read, if anywhere.
+    `keys`: by stream, how its keys are read (`penstock.spark.stream_keys`), where that is noted."""
 
     folder: str
     generation: int
     key_groups: KeyGroupRange
     begun_in: Mapping[str, int] = field(default_factory=dict)
     stop_at: Ends | None = None
+    keys: Mapping[str, str] = field(default_factory=dict)
 
     def log(self, stream: str) -> StreamLog:
         """The sections of a stream."""
@@ -60,7 +66,17 @@ def stream_part(
     if not spec.config.streams or key_group_count(spec.config) == 1:
         return None
     begun = begun_in(checkpoint, files) if checkpoint else {}
-    return StreamPart(sections_folder(root, spec.job), spec.generation, spec.key_groups, begun, stop_at)
+    part = StreamPart(sections_folder(root, spec.job), spec.generation, spec.key_groups, begun, stop_at)
+    noted = {name: _keys_noted(files, part.log_folder(name)) for name in spec.config.streams}
+    return replace(part, keys={name: keys for name, keys in noted.items() if keys is not None})
+
+
+def _keys_noted(files: Files, log: str) -> str | None:
+    try:
+        keys = json.loads(files.read(f"{log}/{_BEGIN}")).get("keys")
+    except FileNotFoundError:
+        return None
+    return None if keys is None else str(keys)
 
 
 def sections_folder(root: str, job: str) -> str:
@@ -127,6 +143,18 @@ def require_same_streams(source: JobConfig, target: JobConfig) -> None:
                     f"streams.{name}.{leaf} differs from that of the checkpoints: their sections are of another stream",
                     rule="same_stream",
                 )
+        for leaf in sorted(_moved_by(before, after)):
+            raise BrokenTask(
+                f"streams.{name}.{leaf} reads the key_columns in another way than the checkpoints: rows would be in "
+                "other key groups, and lost or read twice",
+                rule="same_keys",
+            )
+
+
+def _moved_by(before: Stream | None, after: Stream | None) -> frozenset[str]:
+    if before is None or after is None:
+        return frozenset()
+    return moved_by(before.model_dump(mode="json"), after.model_dump(mode="json"))
 
 
 def adopt(
@@ -147,7 +175,8 @@ def _adopted(files: Files, source: SourceOffsets, from_folder: str, to_folder: s
         old, new = log_folder(from_folder, log), log_folder(to_folder, own)
         there = set(files.names(old))
         wanted = needed(positions)
-        missing = [number for number in wanted if str(number) not in there and number >= FIRST_SECTION]
+        # Of a stream that nobody has begun to read there is no section at all.
+        missing = [number for number in wanted if str(number) not in there and wanted != (_BEGIN,)]
         if missing:
             raise BrokenTask(
                 f"streams.{log.stream}: the sections {missing[0]} to {missing[-1]} that the savepoint counts in are "
@@ -170,12 +199,24 @@ def _copy(files: Files, old: str, new: str, *, is_there: bool) -> None:
         files.copy(old, new)
 
 
-def needed(positions: Mapping[int, int]) -> range:
-    """The sections from which a job can go on at these positions: those that some key group has not read, the one
-    before them, and all since one that knows of all files before it. Pure."""
+def needed(positions: Mapping[int, int]) -> tuple[int, ...]:
+    """The sections from which a job can go on at these positions: the first, those that some key group has not read,
+    the one before them, and those that lead to the files of all others (`SectionLog.files`). Pure."""
     end = max(positions.values())
-    compact = (end - 1) // COMPACT_EVERY * COMPACT_EVERY
-    return range(max(0, min(compact, min(positions.values()) - 1)), end)
+    wanted = {_BEGIN, *range(min(positions.values()) - 1, end)}
+    number = end - 1
+    while number > _BEGIN:
+        wanted.add(number)
+        number -= _span(number)
+    return tuple(sorted(wanted))
+
+
+def _span(number: int) -> int:
+    """As `SectionLog.span`."""
+    span = 1
+    while number % (span * COMPACT_EVERY) == 0:
+        span *= COMPACT_EVERY
+    return span
 
 
 def forget_sections(files: Files, root: str, job: str, generation: int) -> None:

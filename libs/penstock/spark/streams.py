@@ -14,6 +14,7 @@ from delta.tables import DeltaTable
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.streaming.readwriter import DataStreamReader
 
 from penstock.config.model import JobConfig
 from penstock.config.starting import starting_millis
@@ -21,6 +22,7 @@ from penstock.config.stream import Stream
 from penstock.control.errors import BrokenTask
 from penstock.spark.paths import require_allowed, require_files_allowed
 from penstock.spark.sections import StreamPart
+from penstock.spark.stream_keys import keys_note, require_keys, require_same_keys
 from penstock.spark.tables import mode_of, reader_options
 
 # Spark otherwise passes over files that are a week older than the newest, e.g. copied with their time.
@@ -29,7 +31,6 @@ _OLDEST_FILE = "36500d"
 
 # `io.penstock.streams.SectionedSource.OWN`: whether a row is of the task's own key groups.
 _OWN = "_penstock_own"
-_RESERVED = "_penstock_"
 
 
 def read_streams(
@@ -53,8 +54,8 @@ def read_stream(
     """A streaming frame of one stream, with its watermark. `part`: what a task reads of it where it has several key
     groups; a frame without can be analysed, and not run.
 
-    Raises BrokenTask when its path is missing, outside of `roots`, or no Delta table, or when its key columns are not
-    its columns; Spark's errors for a bad schema.
+    Raises BrokenTask when its path is missing, outside of `roots`, or no Delta table, when its key columns are not
+    its columns, or when its sections were made for keys of other types; Spark's errors for a bad schema.
     """
     if stream.format != "rate":
         _require_readable(session, name, stream, roots)
@@ -65,39 +66,37 @@ def read_stream(
     if stream.format == "rate":
         frame = reader.option("rowsPerSecond", str(stream.rows_per_second)).load()
     else:
-        options = stream_options(stream, most_bytes) | (grouped_options(name, stream, part) if grouped else {})
-        frame = reader.options(**options).load(stream.path)
+        reader = reader.options(**stream_options(stream, most_bytes))
+        frame = _grouped(session, name, stream, reader, part) if grouped else reader.load(stream.path)
     if stream.event_time_column is not None and stream.watermark_delay is not None:
         frame = frame.withWatermark(stream.event_time_column, stream.watermark_delay)
-    return _own_rows(name, stream, frame) if grouped else frame
+    return _own_rows(stream, frame) if grouped else frame
 
 
-def _own_rows(name: str, stream: Stream, frame: DataFrame) -> DataFrame:
+def _grouped(
+    session: SparkSession, name: str, stream: Stream, reader: DataStreamReader, part: StreamPart | None
+) -> DataFrame:
+    """All rows of the sections that a task reads, with `_OWN`."""
+    field = f"streams.{name}"
+    frame = reader.options(**grouped_options(name, stream, None)).load(stream.path)
+    columns = frame.drop(_OWN)
+    require_keys(field, stream, columns)
+    if part is None:
+        return frame
+    options = grouped_options(name, stream, part)
+    if stream.key_columns:
+        options["penstock.keys"] = own = keys_note(session, stream, columns)
+        require_same_keys(field, part.keys.get(name), own)
+    return reader.options(**options).load(stream.path)
+
+
+def _own_rows(stream: Stream, frame: DataFrame) -> DataFrame:
     """The rows of the task's key groups. All rows of a section count for the watermark, so tasks at the same section
     have the same one. Spark would move a deterministic condition below the watermark."""
     own = F.col(_OWN)
     if stream.event_time_column is not None:
         own = F.when(F.spark_partition_id() >= 0, own).otherwise(F.lit(False))
-    columns = frame.drop(_OWN)
-    _require_keys(f"streams.{name}", stream, columns)
     return frame.where(own).drop(_OWN)
-
-
-def _require_keys(field: str, stream: Stream, columns: DataFrame) -> None:
-    known = {column.lower() for column in columns.columns}
-    for column in sorted(known):
-        if column.startswith(_RESERVED):
-            raise BrokenTask(f"{field}: no column may begin with {_RESERVED}, as {column} does", rule="reserved_column")
-    for column in stream.key_columns:
-        if column.lower() not in known:
-            detail = f"{field}.key_columns: {column} is not a column of the stream"
-            raise BrokenTask(detail, rule="unknown_column")
-    if stream.key_columns:
-        try:
-            columns.select(F.hash(*stream.key_columns))
-        except AnalysisException as error:
-            detail = f"{field}.key_columns: Spark's hash takes no such column: {error.getMessage()}"
-            raise BrokenTask(detail, rule="key_can_be_hashed") from error
 
 
 def grouped_options(name: str, stream: Stream, part: StreamPart | None) -> dict[str, str]:

@@ -122,6 +122,9 @@ def test_rows_by_file_are_exact(runtime: Runtime, tmp_path: Path, kind: str) -> 
     job.read_to(9)
     assert job.rows() == pairs(range(8))
     job.restore("s", task_count=3)
+    assert [folder.name for folder in (Path(runtime.settings.checkpoint_root) / job.name / "streams").iterdir()] == [
+        "g1"
+    ]
     job.read_to(9)
     assert job.rows() == sorted([*pairs(range(8)), *pairs(range(5, 8))])
 
@@ -147,7 +150,7 @@ def test_another_job_goes_on_from_a_savepoint(runtime: Runtime, tmp_path: Path, 
     groups = {row[0]: row for row in sums(range(4))}
     assert clone.rows() == [groups[row[0]] for row in clone.rows()] != []
     late = make_job(runtime, kind, tmp_path, SUMS, BY_KEY, task_count=3)
-    with pytest.raises(BrokenTask, match=r"streams.events: the sections 1 to 3 .* were deleted with the job"):
+    with pytest.raises(BrokenTask, match=r"streams.events: the sections 0 to 3 .* were deleted with the job"):
         late.adopt(job, "s")
 
 

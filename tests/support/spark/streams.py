@@ -85,9 +85,8 @@ class StreamJob:
 
     def restore(self, name: str, **changes: Any) -> RedistributionReport:
         """The next generation begins with a savepoint of this job."""
-        return self._move(
-            self.layout.model_copy(update={"savepoint": SavepointName(job=self.name, name=name)}), changes
-        )
+        saved = self.layout.model_copy(update={"savepoint": SavepointName(job=self.name, name=name)})
+        return self._move(saved, changes, seals=self.layout)
 
     def adopt(self, other: StreamJob, name: str) -> RedistributionReport:
         """This job, which has not run, begins with a savepoint of another one."""
@@ -98,9 +97,10 @@ class StreamJob:
         """The next generation takes over."""
         return self._move(self.layout, changes)
 
-    def _move(self, source: Layout, changes: Mapping[str, Any]) -> RedistributionReport:
+    def _move(self, source: Layout, changes: Mapping[str, Any], seals: Layout | None = None) -> RedistributionReport:
         self.config, self.generation = self.config.model_copy(update=changes), self.generation + 1
-        return redistribute(self.runtime, RedistributionRequest(job=self.name, source=source, target=self.layout))
+        request = RedistributionRequest(job=self.name, source=source, target=self.layout, seals=seals)
+        return redistribute(self.runtime, request)
 
     def rows(self) -> list[tuple[Any, ...]]:
         """What its table has, of Delta or Postgres, sorted."""

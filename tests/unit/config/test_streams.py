@@ -33,6 +33,7 @@ BROKEN = [
     (reading(GROUPED, task_count=2, key_group_bounds=[8]), "key_group_bounds", "key_groups"),
     (reading(JSON | {"key_columns": ["id"]}), "streams.orders.key_columns", "key_columns_of_key_groups"),
     (reading(JSON | {"key_columns": ["no"], "key_groups": 8}), "streams.orders.key_columns", "unknown_column"),
+    (reading(JSON | {"path": "file:/in/*", "key_groups": 8}), "streams.orders.path", "one_folder"),
     (reading(RATE | {"key_groups": 8}), "streams.orders.key_groups", "stream_field_of_format"),
     (reading(GROUPED, streams={"orders": GROUPED, "more": DELTA}), "streams.more.key_groups", "equal_key_groups"),
     (reading(DELTA) | {"inputs": job({})["inputs"]}, "streams", "inputs_or_streams"),
@@ -75,6 +76,10 @@ def test_what_is_refused(config: dict[str, Any], field: str, rule: str) -> None:
     with pytest.raises(InvalidConfig) as refused:
         check_merged({name: value for name, value in config.items() if value is not None})
     assert (refused.value.field, refused.value.rule) == (field, rule)
+
+
+def test_one_task_may_read_folders_by_a_pattern() -> None:
+    assert check_merged(reading(JSON | {"path": "file:/in/*"})).streams["orders"].path == "file:/in/*"
 
 
 def test_a_job_of_streams_has_one_task_and_its_paths_are_checked() -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from penstock.config.classify import classify
+from penstock.config.declare import ChangeKind
 from penstock.config.keygroups import KeyGroupRange
 from penstock.config.stream import Stream
 from penstock.config.stream_names import StreamLog, is_stream_log, stream_log
@@ -26,8 +29,10 @@ from penstock.spark.sections import (
     needed,
     noted_begin,
     require_same_streams,
+    stream_part,
 )
 from penstock.spark.streams import grouped_options, stream_options
+from penstock.tasks.spec import TaskSpec
 
 NAME = "stream:orders#3"
 LINE = '{"stream:orders#3":{"0":5,"1":5,"2":4}}'
@@ -65,19 +70,20 @@ def test_tasks_read_on_to_the_section_of_the_furthest() -> None:
 
 
 @pytest.mark.parametrize(
-    ("positions", "first", "end"),
+    ("positions", "more"),
     [
-        ({0: 1, 1: 1}, 0, 1),
-        ({0: 5, 1: 3}, 0, 5),
-        ({0: 70, 1: 70}, 64, 70),
-        ({0: 70, 1: 63}, 62, 70),
-        ({0: 129, 1: 129}, 128, 129),
-        ({0: 128, 1: 128}, 64, 128),
+        ({0: 1, 1: 1}, []),
+        ({0: 5, 1: 3}, range(1, 5)),
+        ({0: 70, 1: 70}, range(64, 70)),
+        ({0: 70, 1: 63}, range(62, 70)),
+        ({0: 129, 1: 129}, [64, 128]),
+        ({0: 128, 1: 128}, range(64, 128)),
+        ({0: 4226, 1: 4226}, [4096, 4160, 4224, 4225]),
     ],
 )
-def test_which_sections_a_job_needs_to_go_on(positions: dict[int, int], first: int, end: int) -> None:
-    """The one before each unread one, and all from the last that knows of the files before it."""
-    assert needed(positions) == range(first, end)
+def test_which_sections_a_job_needs_to_go_on(positions: dict[int, int], more: Iterable[int]) -> None:
+    """The first, the one before each unread one, and those that lead to the files of all."""
+    assert needed(positions) == (0, *more)
 
 
 def test_another_job_gets_the_sections_that_it_needs(tmp_path: Path) -> None:
@@ -127,6 +133,55 @@ def test_positions_are_of_one_stream(change: dict[str, Any]) -> None:
     (leaf,) = change
     with pytest.raises(BrokenTask, match=rf"streams\.orders\.{leaf} differs"):
         require_same_streams(reading(), reading(**change))
+
+
+READS_KEYS = {"format": "csv", "value_schema": "a INT, id BIGINT, b INT"}
+
+
+@pytest.mark.parametrize(
+    ("change", "refused"),
+    [
+        ({"value_schema": "a INT, id INT, b INT"}, "value_schema"),
+        ({"value_schema": "id BIGINT, a INT, b INT"}, "value_schema"),
+        ({"value_schema": "a STRING, ID bigint, c INT, d INT"}, None),
+        ({"header": False}, "header"),
+        ({"csv": {"delimiter": ";"}}, "csv"),
+        ({"malformed": "null"}, None),
+        ({"format": "json", "value_schema": "id BIGINT, a INT"}, None),
+        ({"key_columns": [], "value_schema": "id STRING", "header": False}, None),
+    ],
+)
+def test_keys_are_read_in_one_way(change: dict[str, Any], refused: str | None) -> None:
+    """By the plan and by who moves positions. Of json a column has no place, and by file a row has no key."""
+    before = {**READS_KEYS, **{name: change[name] for name in ("format", "key_columns") if name in change}}
+    old, new = reading(**before), reading(**before | change)
+    kinds = {change.kind for change in classify(old, new).fields}
+    assert kinds == {ChangeKind.RESTART if refused is None else ChangeKind.FORBIDDEN}
+    if refused is None:
+        require_same_streams(old, new)
+        return
+    with pytest.raises(BrokenTask, match=rf"streams\.orders\.{refused} reads the key_columns in another way"):
+        require_same_streams(old, new)
+
+
+def test_a_task_is_told_how_keys_were_read(tmp_path: Path) -> None:
+    config = reading()
+    spec = TaskSpec(
+        job="job", index=0, revision=1, generation=3, restarts=0, key_groups=KeyGroupRange(0, 8), config=config
+    )
+
+    def keys() -> dict[str, str]:
+        part = stream_part(FILES, str(tmp_path), spec, "")
+        assert part is not None
+        return dict(part.keys)
+
+    assert keys() == {}
+    first = f"{tmp_path}/job/streams/g3/orders/0"
+    FILES.write(first, b'{"files":[]}')
+    assert keys() == {}
+    FILES.delete(first)
+    FILES.write(first, b'{"files":[],"keys":"{}"}')
+    assert keys() == {"orders": "{}"}
 
 
 def test_what_a_task_asks_of_its_source() -> None:

@@ -16,6 +16,7 @@ from penstock.spark.fence import Mark
 from penstock.spark.host.levels import TaskLevels
 from penstock.spark.measure import traffic, unread
 from penstock.spark.measure.malformed import Count, reason, with_count
+from penstock.spark.measure.own_rows import Record, with_own_rows
 from penstock.spark.measure.progress import not_awaited, rows_per_offset, task_progress, with_open_batch
 from penstock.spark.measure.quiet import with_quiet
 from penstock.spark.measure.rates import rates, warm_from, with_batch, work
@@ -151,8 +152,9 @@ class TaskTable:
         self._has_garbage = True
 
 
-def _take_in(task: RunningTask, progress: dict[str, Any], malformed: int | None, warm_from: float | None) -> None:
+def _take_in(task: RunningTask, progress: Record, malformed: int | None, warm_from: float | None) -> None:
     now = time()
+    progress = with_own_rows(progress, task.spec.config)
     task.traffic = traffic.with_record(task.traffic, progress)
     task.batches = with_batch(task.batches, progress, now, warm_from=warm_from)
     task.newest = unread.with_newest(task.newest, progress)

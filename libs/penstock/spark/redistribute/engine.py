@@ -20,6 +20,7 @@ from time import monotonic
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
+from penstock.config.stream_names import stream_log
 from penstock.control.errors import BrokenTask, Unavailable
 from penstock.control.logs import logger
 from penstock.spark.failures import failure_of
@@ -29,13 +30,13 @@ from penstock.spark.redistribute.copy import finish_copy
 from penstock.spark.redistribute.keys import state_keys
 from penstock.spark.redistribute.move import Moved, StateMover, rows
 from penstock.spark.redistribute.new import NewGeneration
-from penstock.spark.redistribute.offsets import SourceOffsets, grown, merged, require_growth, sliced
+from penstock.spark.redistribute.offsets import SourceOffsets, grown, merged, require_growth, sliced, topics_in
 from penstock.spark.redistribute.old import OldGeneration
 from penstock.spark.redistribute.pending_outputs import pending_written_by, without_removed
 from penstock.spark.redistribute.positions import Position, SavedGeneration, task_specs
 from penstock.spark.redistribute.seal import require_sealable
 from penstock.spark.redistribute.stores import metadata_for, operators_of
-from penstock.spark.sections import adopt, has_stream_logs, require_same_streams, sections_folder
+from penstock.spark.sections import adopt, begun_in, has_stream_logs, require_same_streams, sections_folder
 from penstock.spark.task import Runtime
 from penstock.tasks.redistribution import Layout, RedistributionReport, RedistributionRequest
 from penstock.tasks.spec import key_group_count
@@ -202,12 +203,25 @@ class _Redistribution:
         request = self._request
         known = merged([position.sources for position in positions], key_group_count(request.source.config))
         saved = request.source.savepoint
-        if saved is not None and saved.job != request.job and has_stream_logs(known):
+        if saved is not None and not self._has_sections(saved.job, known):
             root = self._runtime.settings.checkpoint_root
             folders = sections_folder(root, saved.job), sections_folder(root, request.job)
             return adopt(self._runtime.files, known, *folders, request.target.generation)
         fresh = range(key_group_count(self._request.source.config), key_group_count(self._request.target.config))
         return grown(known, self._bus.beginnings, fresh)
+
+    def _has_sections(self, saved_job: str, sources: Sequence[SourceOffsets]) -> bool:
+        """Whether the sections in which a savepoint counts, if any, are those that this job reads now. Those of a
+        deleted job of the same name are deleted when it is collected."""
+        if not has_stream_logs(sources):
+            return True
+        ran = self._request.seals
+        if saved_job != self._request.job or ran is None:
+            return False
+        checkpoints = [self._runtime.checkpoint(saved_job, ran.generation, index) for index in range(len(ran.ranges))]
+        own = [begun_in(checkpoint, self._runtime.files) for checkpoint in checkpoints]
+        logs = [stream_log(name) for name in topics_in(sources)]
+        return all(any(begun.get(log.stream) == log.generation for begun in own) for log in logs)
 
     def _require_growth(self, positions: Sequence[Position]) -> None:
         """Raises BrokenTask when the key groups change and state or offsets would not fit them."""

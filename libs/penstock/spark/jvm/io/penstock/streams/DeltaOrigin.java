@@ -6,9 +6,11 @@ import java.util.Map;
 import java.util.Optional;
 import java.util.TreeMap;
 import java.util.function.IntPredicate;
+import java.util.function.Predicate;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.SQLContext;
+import org.apache.spark.sql.catalyst.plans.logical.LocalRelation;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.classic.Dataset$;
 import org.apache.spark.sql.classic.SparkSession;
@@ -73,24 +75,38 @@ final class DeltaOrigin implements Origin {
 
   @Override
   public Optional<Dataset<Row>> rowsOfFiles(Section section, Section last, IntPredicate keyGroups, int count) {
-    LogicalPlan plan = ((org.apache.spark.sql.classic.Dataset<Row>) rows(section, last)).logicalPlan();
+    LogicalPlan all = ((org.apache.spark.sql.classic.Dataset<Row>) rows(section, last)).logicalPlan();
+    List<AddFile> own = new ArrayList<>();
+    LogicalPlan part = narrowed(all, file -> keyGroups.test(FileGroups.of(file.path(), count)), own);
+    return own.isEmpty() ? Optional.empty()
+        : Optional.of(Dataset$.MODULE$.ofRows((SparkSession) context.sparkSession(), part));
+  }
+
+  /**
+   * The plan with those of its files that are wanted, which are added to {@code taken}. Delta reads files of which a
+   * deletion vector takes rows beside the others.
+   */
+  private static LogicalPlan narrowed(LogicalPlan plan, Predicate<AddFile> wanted, List<AddFile> taken) {
+    if (plan.children().nonEmpty()) {
+      return plan.mapChildren(child -> narrowed(child, wanted, taken));
+    }
+    if (plan instanceof LocalRelation none && none.data().isEmpty()) {
+      return plan;
+    }
     if (!(plan instanceof LogicalRelation relation) || !(relation.relation() instanceof HadoopFsRelation table)
         || !(table.location() instanceof TahoeBatchFileIndex files)) {
       throw new IllegalStateException("the files of a section of a Delta table cannot be told from " + plan);
     }
-    List<AddFile> own = new ArrayList<>(CollectionConverters.asJava(files.addFiles()));
-    own.removeIf(file -> !keyGroups.test(FileGroups.of(file.path(), count)));
-    if (own.isEmpty()) {
-      return Optional.empty();
-    }
+    List<AddFile> own = CollectionConverters.asJava(files.addFiles()).stream().filter(wanted).toList();
+    taken.addAll(own);
     TahoeBatchFileIndex fewer = new TahoeBatchFileIndex(
         files.spark(), files.actionType(), CollectionConverters.asScala(own).toSeq(), files.deltaLog(), files.path(),
         files.snapshot(), files.partitionFiltersGenerated());
     HadoopFsRelation part = table.copy(
         fewer, table.partitionSchema(), table.dataSchema(), table.bucketSpec(), table.fileFormat(), table.options(),
         table.sparkSession());
-    return Optional.of(Dataset$.MODULE$.ofRows((SparkSession) context.sparkSession(), LogicalRelation$.MODULE$.apply(
-        part, relation.output(), relation.catalogTable(), relation.isStreaming(), relation.stream())));
+    return LogicalRelation$.MODULE$.apply(
+        part, relation.output(), relation.catalogTable(), relation.isStreaming(), relation.stream());
   }
 
   private DeltaSource source() {

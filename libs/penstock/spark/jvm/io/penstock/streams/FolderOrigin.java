@@ -3,9 +3,11 @@ package io.penstock.streams;
 import io.penstock.streams.Section.ListedFile;
 import java.util.ArrayList;
 import java.util.Comparator;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.Set;
 import java.util.function.IntPredicate;
 import java.util.function.Function;
 import java.util.stream.Collectors;
@@ -35,7 +37,8 @@ final class FolderOrigin implements Origin {
   private final StructType declared;
   private final StreamOptions options;
   private final Map<String, String> reading;
-  private final SeenFiles seen = new SeenFiles();
+  private final Set<String> seen = new HashSet<>();
+  private long seenTo = SectionLog.BEGIN;
 
   FolderOrigin(SparkSession session, StructType declared, StreamOptions options) {
     this.session = session;
@@ -53,18 +56,20 @@ final class FolderOrigin implements Origin {
 
   @Override
   public Section beginning() {
-    return new Section(null, List.of(), List.of());
+    return Section.ofFolder(List.of(), null);
   }
 
   @Override
   public Optional<Section> next(long number, Section last, SectionLog log) {
-    seen.seeTo(number, log);
-    List<ListedFile> fresh = listed().stream().filter(file -> !seen.has(file.path()))
+    seeTo(number, log);
+    List<ListedFile> fresh = listed().stream().filter(file -> !seen.contains(file.path()))
         .sorted(Comparator.comparingLong(ListedFile::time).thenComparing(ListedFile::path)).toList();
     if (fresh.isEmpty()) {
       return Optional.empty();
     }
-    return Optional.of(new Section(null, limited(fresh), seen.earlierOf(number)));
+    long span = SectionLog.span(number);
+    List<String> earlier = span > 1 ? log.files(number - span, number) : null;
+    return Optional.of(Section.ofFolder(limited(fresh), earlier));
   }
 
   @Override
@@ -77,6 +82,12 @@ final class FolderOrigin implements Origin {
     List<ListedFile> own =
         section.files().stream().filter(file -> keyGroups.test(FileGroups.of(file.path(), count))).toList();
     return own.isEmpty() ? Optional.empty() : Optional.of(read(own));
+  }
+
+  /** Takes in the files of all sections before {@code number}. */
+  private void seeTo(long number, SectionLog log) {
+    seen.addAll(log.files(seenTo, number));
+    seenTo = number - 1;
   }
 
   private List<ListedFile> limited(List<ListedFile> files) {
@@ -108,7 +119,8 @@ final class FolderOrigin implements Origin {
     Map<String, ListedFile> found = files(relation).stream().map(FolderOrigin::listed)
         .collect(Collectors.toMap(ListedFile::path, Function.identity()));
     for (ListedFile file : files) {
-      if (!file.equals(found.get(file.path()))) {
+      ListedFile now = found.get(file.path());
+      if (now == null || !now.isAsListed(file)) {
         throw new IllegalStateException("the file " + file.path() + " of a stream has changed since its section was"
             + " made: a file must not change once it is in the folder");
       }

@@ -3,7 +3,9 @@ package io.penstock.streams;
 import io.penstock.checkpoint.FirstWriter;
 import java.io.IOException;
 import java.io.UncheckedIOException;
+import java.util.ArrayList;
 import java.util.LinkedHashMap;
+import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import org.apache.hadoop.conf.Configuration;
@@ -22,7 +24,7 @@ final class SectionLog {
 
   static final long FIRST = 1;
 
-  /** Every such section knows of all files before it, so that a start reads at most so many. */
+  /** Every such section knows the files of sections before it: see {@link #span}. */
   static final long COMPACT_EVERY = 64;
 
   private static final int KEPT = 4;
@@ -39,6 +41,31 @@ final class SectionLog {
   SectionLog(String folder, Configuration settings) {
     this.folder = new Path(folder);
     this.settings = settings;
+  }
+
+  /**
+   * How many sections the one of this number knows the files of, itself counted: the greatest power of 64 that divides
+   * it. So a file is listed once for each power, and from any section few lead back to the first.
+   */
+  static long span(long number) {
+    long span = 1;
+    while (number % (span * COMPACT_EVERY) == 0) {
+      span *= COMPACT_EVERY;
+    }
+    return span;
+  }
+
+  /** The paths of the files of all sections after {@code from} and before {@code to}, of a folder; perhaps of more. */
+  List<String> files(long from, long to) {
+    List<String> paths = new ArrayList<>();
+    for (long number = to - 1; number > from; number -= span(number)) {
+      Section section = require(number);
+      section.files().forEach(file -> paths.add(file.path()));
+      if (section.earlier() != null) {
+        paths.addAll(section.earlier());
+      }
+    }
+    return paths;
   }
 
   /** Empty when nobody has said yet what the section has. */

@@ -46,6 +46,7 @@ final class SectionedSource implements Source, SupportsAdmissionControl, ReadsTo
   private final ReadState readState = new ReadState();
   private boolean hasBegun;
   private boolean hasLooked;
+  private boolean hasSameKeys;
 
   SectionedSource(SparkSession session, Origin origin, SectionLog log, StreamOptions options) {
     this.session = session;
@@ -172,6 +173,7 @@ final class SectionedSource implements Source, SupportsAdmissionControl, ReadsTo
 
   /** Whether there is a section of this number, after it was made from what is new. */
   private boolean exists(long number) {
+    requireSameKeys(number);
     if (log.find(number).isPresent()) {
       return true;
     }
@@ -183,11 +185,32 @@ final class SectionedSource implements Source, SupportsAdmissionControl, ReadsTo
   private Section before(long number) {
     long last = number - 1;
     return last > SectionLog.BEGIN ? log.require(last)
-        : log.find(SectionLog.BEGIN).orElseGet(() -> log.put(SectionLog.BEGIN, origin.beginning()));
+        : log.find(SectionLog.BEGIN).orElseGet(() -> log.put(SectionLog.BEGIN, beginning()));
+  }
+
+  private Section beginning() {
+    return options.keyColumns().isEmpty() ? origin.beginning() : origin.beginning().withKeys(options.keys());
+  }
+
+  /**
+   * A row of a section that only some key groups have read would else be in another key group, and be read twice or
+   * never. Tasks look before they start; here those that started together with another reading are found.
+   */
+  private void requireSameKeys(long number) {
+    if (hasSameKeys || options.keyColumns().isEmpty()) {
+      return;
+    }
+    Section first = number == SectionLog.FIRST ? before(number) : log.require(SectionLog.BEGIN);
+    if (!options.keys().equals(first.keys())) {
+      throw new IllegalStateException("the keys of " + options.name() + " are read as " + options.keys()
+          + ", and its sections were made for keys that are read as " + first.keys());
+    }
+    hasSameKeys = true;
   }
 
   /** Empty when no file of the section is in these key groups. */
   private Optional<Dataset<Row>> rows(long number, Collection<Integer> groups) {
+    requireSameKeys(number);
     Section section = log.require(number);
     if (options.keyColumns().isEmpty()) {
       return origin.rowsOfFiles(section, before(number), groups::contains, options.keyGroupCount())

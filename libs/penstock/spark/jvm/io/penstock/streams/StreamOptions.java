@@ -67,6 +67,11 @@ final class StreamOptions {
     }
   }
 
+  /** How the values of the key columns are read, as text. */
+  String keys() {
+    return own("keys");
+  }
+
   /** The section that is not read any more. */
   OptionalLong stopAt() {
     String section = all.get(OWN + "stopat");

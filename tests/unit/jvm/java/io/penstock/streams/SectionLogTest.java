@@ -1,6 +1,7 @@
 package io.penstock.streams;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
@@ -16,6 +17,7 @@ import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
 import java.util.stream.Collectors;
 import java.util.stream.IntStream;
+import java.util.stream.LongStream;
 import org.apache.hadoop.conf.Configuration;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
@@ -68,9 +70,50 @@ class SectionLogTest {
 
   @Test
   void filesAreKeptWithTheirTimeAndSize() {
-    Section section = new Section(null, List.of(new Section.ListedFile("file:/in/a b.json", 5, 9)), List.of("file:/in/0"));
+    Section section = Section.ofFolder(List.of(file("file:/in/a b.json")), List.of("file:/in/0")).withKeys("{}");
     log().put(64, section);
     assertEquals(section, log().require(64));
+  }
+
+  @Test
+  void fewSectionsLeadToAllFilesAndNoneListsAllOfThem() throws IOException {
+    int last = 130;
+    for (long number = 1; number <= last; number++) {
+      long span = SectionLog.span(number);
+      List<String> earlier = span > 1 ? log().files(number - span, number) : null;
+      log().put(number, Section.ofFolder(List.of(file(Long.toString(number))), earlier));
+    }
+    assertEquals(63, log().require(128).earlier().size());
+    for (long number = 1; number < 128; number++) {
+      if (number != 64) {
+        Files.delete(folder.resolve("g1/orders/" + number));
+      }
+    }
+    Set<String> all = LongStream.rangeClosed(1, last).mapToObj(Long::toString).collect(Collectors.toSet());
+    assertEquals(all, Set.copyOf(log().files(0, last + 1)));
+    assertEquals(Set.of("129", "130"), Set.copyOf(log().files(128, last + 1)));
+  }
+
+  @Test
+  void aSectionOfAHigherPowerKnowsThoseOfTheLower() {
+    assertEquals(List.of(1L, 64L, 64L, 4096L, 64L, 262_144L),
+        LongStream.of(63, 64, 128, 4096, 4160, 262_144).mapToObj(SectionLog::span).toList());
+    log().put(4096, Section.ofFolder(List.of(file("b")), List.of("a")));
+    log().put(4160, Section.ofFolder(List.of(file("d")), List.of("c")));
+    log().put(4161, Section.ofFolder(List.of(file("e")), null));
+    assertEquals(Set.of("a", "b", "c", "d", "e"), Set.copyOf(log().files(0, 4162)));
+  }
+
+  @Test
+  void aFileIsComparedByItsSizeAndSecond() {
+    Section.ListedFile listed = new Section.ListedFile("file:/in/0", 1_700_000_000_123L, 9);
+    assertTrue(new Section.ListedFile("file:/in/0", 1_700_000_000_000L, 9).isAsListed(listed));
+    assertFalse(new Section.ListedFile("file:/in/0", 1_700_000_001_123L, 9).isAsListed(listed));
+    assertFalse(new Section.ListedFile("file:/in/0", 1_700_000_000_123L, 8).isAsListed(listed));
+  }
+
+  private static Section.ListedFile file(String path) {
+    return new Section.ListedFile(path, 5, 9);
   }
 
   private List<String> names() throws IOException {
