@@ -20,8 +20,8 @@ _CONFLICTS = 5
 
 
 class How(TypedDict, total=False):
-    """Options of a change. `reason`: kept in the history. `expires_in_seconds`: None: never; absent, or "default": as the
-    layer has it. `verify`: whether Spark is asked what is wrong with the job; absent: it is."""
+    """Options of a change. `reason`: kept in the history. `expires_in_seconds`: None: never; absent, or "default": as
+    the layer has it. `verify`: whether Spark is asked what is wrong with the job; absent: it is."""
 
     reason: str
     expires_in_seconds: int | Literal["default"] | None
