@@ -148,7 +148,7 @@ def _safe(request: Request, response: Response) -> Response:
     """The response with what a browser may do with it."""
     parts, url = parts_of(request), f"{request.url.path}?{request.url.query}"
     response.headers.update(HEADERS)
-    is_present_file = url in parts.files
+    is_present_file = url in parts.files and response.status_code in (200, 206, 304)
     response.headers["Cache-Control"] = _FOR_EVER if is_present_file else "no-store"
     if parts.is_secure:
         response.headers["Strict-Transport-Security"] = "max-age=31536000"

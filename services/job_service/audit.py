@@ -23,7 +23,9 @@ def recorded(request: Request) -> Iterator[list[int]]:
     of this cell vouches for it, and then `via` is the console's.
     """
     answered: list[int] = []
+    addresses: dict[str, str | None] = {"address": "unknown"}
     try:
+        addresses = _addresses(request)
         yield answered
     except Exception as error:
         answered.append(_status_of(error))
@@ -32,7 +34,7 @@ def recorded(request: Request) -> Iterator[list[int]]:
         log.info(
             "call that writes",
             author=request.state.principal.name,
-            **_addresses(request),
+            **addresses,
             method=request.method,
             path=request.scope["path"],
             status=answered[-1] if answered else None,

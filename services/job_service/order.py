@@ -71,7 +71,10 @@ class Wanted:
             and self.state in (None, row.state)
             and self.health in (None, row.health)
             and (self.names is None or row.job in self.names)
-            and (self.least_lag_seconds is None or (row.lag_seconds or -1.0) >= self.least_lag_seconds)
+            and (
+                self.least_lag_seconds is None
+                or (row.lag_seconds is not None and row.lag_seconds >= self.least_lag_seconds)
+            )
         )
 
     def place(self, row: Row) -> list[Any]:

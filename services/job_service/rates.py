@@ -27,8 +27,7 @@ class Rates:
         """
         if self._per_second is None:
             return
-        left, since = self._left.get(token, (float(self._burst), now))
-        left = min(self._burst, left + (now - since) * self._per_second)
+        left = self._now_left(token, now)
         needed = min(amount, self._burst)
         self._left[token] = (left - amount if left >= needed else left, now)
         if left < needed:
@@ -39,6 +38,15 @@ class Rates:
                 rule=f"{self._of}_per_second",
                 retry_after_seconds=math.ceil((needed - left) / self._per_second),
             )
+
+    def charge(self, token: str, now: float, amount: int) -> None:
+        """Counts what the token has used already. It waits for it afterwards."""
+        if self._per_second is not None:
+            self._left[token] = (self._now_left(token, now) - amount, now)
+
+    def _now_left(self, token: str, now: float) -> float:
+        left, since = self._left.get(token, (float(self._burst), now))
+        return min(self._burst, left + (now - since) * float(self._per_second or 0.0))
 
 
 class Sizes(NamedTuple):

@@ -102,21 +102,25 @@ class StrictRequest(Request):
         if not hasattr(self, "_body"):
             parts: Parts = self.app.state.parts
             caller: Principal = self.state.principal
-            most, read = parts.sizes.most_of(caller.role), bytearray()
-            said = self.headers.get("content-length", "")
-            is_said = said.isdecimal()
-            if is_said and (len(said) > _LONGEST_NUMBER or int(said) > most):
+            most, said = parts.sizes.most_of(caller.role), self.headers.get("content-length", "")
+            if said.isdecimal() and (len(said) > _LONGEST_NUMBER or int(said) > most):
                 raise _too_large(most)
-            if is_said:
-                parts.sizes.rates.take(caller.name, parts.clock.monotonic(), int(said))
+            parts.sizes.rates.take(caller.name, parts.clock.monotonic(), int(said) if said.isdecimal() else 1)
+            self._body = await self._whole(most, counted=said.isdecimal())
+        return self._body
+
+    async def _whole(self, most: int, *, counted: bool) -> bytes:
+        """All of the body. What was not `counted` before counts now, also when it is too large."""
+        parts, read = self.app.state.parts, bytearray()
+        try:
             async for chunk in self.stream():
                 read += chunk
                 if len(read) > most:
                     raise _too_large(most)
-            if not is_said:
-                parts.sizes.rates.take(caller.name, parts.clock.monotonic(), len(read))
-            self._body = bytes(read)
-        return self._body
+        finally:
+            if not counted:
+                parts.sizes.rates.charge(self.state.principal.name, parts.clock.monotonic(), len(read))
+        return bytes(read)
 
     async def json(self) -> Any:
         """The body. Raises json.JSONDecodeError, which becomes a 422, and InvalidConfig for a key that occurs twice."""

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Protocol
 
 from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from penstock.control.errors import TerminalError, Unauthenticated
@@ -151,7 +152,7 @@ class ProcessIdentity:
             if not is_issued_by_one_of(certificate, certificates_in(authorities)):
                 return False
             found = read(certificate.public_bytes(Encoding.PEM), cell_of(authorities))
-        except (TerminalError, OSError, ValueError) as error:
+        except (TerminalError, OSError, ValueError, x509.DuplicateExtension, UnsupportedAlgorithm) as error:
             log.warning("certificate of a console not read", error=str(error))
             return False
         return found.caller == Caller(Role.CONSOLE) and found.expires_at.timestamp() > self.now()

@@ -14,7 +14,7 @@ from ipaddress import ip_address
 from typing import NamedTuple
 
 from cryptography import x509
-from cryptography.exceptions import InvalidSignature
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, load_pem_private_key
@@ -55,7 +55,7 @@ def vouched(text: str, call: Call, now: float, is_known: Callable[[x509.Certific
         key, signed = certificate.public_key(), b64decode(signature, validate=True)
         is_now = -AHEAD_SECONDS <= now - float(at) <= GOOD_SECONDS
         told = str(ip_address(address))
-    except ValueError as error:
+    except (ValueError, x509.InvalidVersion, UnsupportedAlgorithm) as error:
         raise _refused("is malformed") from error
     if not is_now:
         raise _refused(f"is not of the last {GOOD_SECONDS:g} s")

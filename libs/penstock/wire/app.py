@@ -280,8 +280,10 @@ def connections(tls: ssl.SSLContext | None, limits: HttpLimits) -> dict[str, Any
     kept = allow_connections(limits)
     http = guarded(kept)
     served = http if tls is None else behind_tls(http, kept, tls)
-    # uvicorn would take uvloop where it is installed, in which `tls_door` ends no handshake.
-    return {"loop": "asyncio", "http": served, "timeout_keep_alive": kept.idle_seconds}
+    # Unlike uvicorn's defaults: no uvloop, in which `tls_door` ends no handshake; and no X-Forwarded-For, by which who
+    # calls from this machine would say from which address.
+    own = {"loop": "asyncio", "proxy_headers": False}
+    return {**own, "http": served, "timeout_keep_alive": kept.idle_seconds}
 
 
 @contextmanager

@@ -94,6 +94,8 @@ def test_files_of_the_console_are_kept_by_browsers_until_they_change(user: User)
         versioned = page[page.index(f"{path}?") :].partition('"')[0]
         assert "immutable" in user.http.get(versioned).headers["cache-control"]
         assert user.http.get(path).headers["cache-control"] == "no-store"
+        beyond = user.http.get(versioned, headers={"Range": "bytes=99999999-"})
+        assert (beyond.status_code, beyond.headers["cache-control"]) == (416, "no-store")
 
 
 @pytest.mark.parametrize(

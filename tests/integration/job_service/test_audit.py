@@ -9,7 +9,7 @@ from tests.support.job_service.service import CONFIG, RunningJobService
 
 
 def test_each_call_that_writes_leaves_a_line_also_when_it_is_refused(service: RunningJobService) -> None:
-    headers = {"Authorization": f"Bearer {service.admin}"}
+    headers = {"Authorization": f"Bearer {service.admin}", "X-Forwarded-For": "203.0.113.5"}
     url = f"{service.url}/v1/jobs/j"
     with capture_logs() as logged:
         assert calls.put(url, headers=headers, json={"config": dict(CONFIG)}).status_code in (200, 201)

@@ -37,8 +37,9 @@ def test_a_token_that_calls_too_often_is_refused_with_a_time(database_url: str) 
 
 
 def test_bodies_of_a_role_and_bytes_of_a_token_have_limits(database_url: str) -> None:
-    """1. A body that is too large for the role is refused. 2. One passes, the next is too much for now, with a length
-    and without one. 3. Calls without a body, and another token, go on."""
+    """1. A body that is too large for the role is refused. 2. One passes. One without a length passes too, and counts
+    afterwards; the next is too much for now, with a length and without one. 3. Calls without a body, and another token,
+    go on."""
     limits = {
         "job_service_largest_body_of_roles": {"oncall": 400},
         "job_service_bytes_per_second": 0.5,
@@ -55,6 +56,7 @@ def test_bodies_of_a_role_and_bytes_of_a_token_have_limits(database_url: str) ->
 
         assert silence("x" * 400).status_code == 413
         assert silence("x" * 200).status_code == 201
+        assert silence("y" * 200, is_in_chunks=True).status_code == 201
         for is_in_chunks in (False, True):
             refused = silence("y" * 200, is_in_chunks=is_in_chunks)
             assert (refused.status_code, refused.json()["rule"]) == (429, "bytes_per_second")

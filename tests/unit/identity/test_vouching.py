@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import b64decode, b64encode
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -16,6 +17,13 @@ from tests.support.identity import make_cell
 CALL = Call("PUT", "/v1/jobs/a?verify=false", "Bearer pst_a")
 NOW = datetime.now(UTC).timestamp()
 ADDRESS = "2001:db8::7"
+
+# In a certificate: X.509 version 5, a curve and an algorithm of keys that nobody knows.
+_STRANGE = [
+    ("a003020102", "a003020105"),
+    ("2a8648ce3d030107", "2a8648ce3d030106"),
+    ("2a8648ce3d0201", "2a8648ce3d0209"),
+]
 
 
 def process(folder: Path, role: Role, now: float = NOW) -> ProcessIdentity:
@@ -61,6 +69,15 @@ def test_nobody_else_may_tell_one_and_it_grows_old(tmp_path: Path) -> None:
             process(tmp_path / "cell", Role.JOB_SERVICE, now).vouched(text, CALL)
     with pytest.raises(Unauthenticated, match="not signed"):
         service.vouched(text.replace(ADDRESS, "10.0.0.1"), CALL)
-    for broken in ("", "10.0.0.1", "a b c d", text.replace(ADDRESS, "no-address"), "x" * 9000):
+    strange = [_with_certificate(text, old, new) for old, new in _STRANGE]
+    for broken in (*strange, "", "10.0.0.1", "a b c d", text.replace(ADDRESS, "no-address"), "x" * 9000):
         with pytest.raises(Unauthenticated, match="malformed"):
             service.vouched(broken, CALL)
+
+
+def _with_certificate(text: str, old: str, new: str) -> str:
+    address, at, shown, signature = text.split(" ")
+    certificate = b64decode(shown)
+    assert bytes.fromhex(old) in certificate
+    changed = certificate.replace(bytes.fromhex(old), bytes.fromhex(new), 1)
+    return " ".join((address, at, b64encode(changed).decode(), signature))

@@ -93,3 +93,8 @@ def test_jobs_of_now_that_match_no_more_are_left_out() -> None:
     ]
     found = in_order(jobs, Wanted(JobSort.LAG, least_lag_seconds=6.0))
     assert [job.job for job in found] == ["c", "d"]
+
+
+def test_a_lag_of_nothing_is_a_lag_and_an_unknown_one_is_none() -> None:
+    least = Wanted(least_lag_seconds=0.0)
+    assert [least.has(ROWS[0]._replace(lag_seconds=lag)) for lag in (0.0, None)] == [True, False]

@@ -62,6 +62,16 @@ def test_bytes_beyond_the_burst_wait_and_a_larger_body_passes_alone() -> None:
     rates.take("tool", 16.0, 10)
 
 
+def test_what_came_without_its_length_counts_afterwards() -> None:
+    """1. It passes. 2. Its token waits for all of it."""
+    rates = Rates(per_second=10.0, burst=100, of="bytes")
+    rates.take("tool", 0.0)
+    rates.charge("tool", 0.0, 500)
+    with pytest.raises(TooManyCalls):
+        rates.take("tool", 40.0)
+    rates.take("tool", 41.0)
+
+
 def test_a_role_has_its_own_largest_body_and_never_more_than_the_largest() -> None:
     sizes = Sizes(1000, {"scaler": 10, "oncall": 5000}, Rates(None, 1, "bytes"))
     assert [sizes.most_of(role) for role in ("scaler", "oncall", "admin")] == [10, 1000, 1000]
