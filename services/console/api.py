@@ -103,7 +103,7 @@ def _live(settings: ConsoleSettings, clock: Clock) -> Live:
         return trusted_by(settings.job_service_url) if authority is None else trusting(authority)
 
     watches = Watches()
-    follower = Follower(settings.job_service_url, certificates, watches)
+    follower = Follower(settings.job_service_url, certificates, watches, clock, settings.console_refresh_seconds)
     return Live(watches, follower, clock, settings.console_refresh_seconds)
 
 

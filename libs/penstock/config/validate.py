@@ -27,9 +27,11 @@ from penstock.config.problems import PYDANTIC_RULES, Problem, refusal
 from penstock.config.rules import broken_rules
 from penstock.config.tree import ROOT, FreeMap, Group, Leaf, Node, Path, child, dotted, find, similar
 from penstock.control.errors import InvalidConfig
+from penstock.control.texts import LONGEST_COMPARED
 
 JOB_NAME = re.compile(r"[a-z0-9]([a-z0-9._-]{0,98}[a-z0-9])?")
 _LONGEST_SHOWN = 80
+_MOST_SUGGESTED = 20
 
 
 def check_job_name(name: str) -> None:
@@ -58,7 +60,10 @@ def layer_problems(
     layer_name: str, config: Mapping[str, Any], stored: Mapping[str, Any] | None = None
 ) -> tuple[Problem, ...]:
     """As `check_layer`, with the problems as data."""
-    return tuple(_layer_problems(ROOT, _without_carried(ROOT, config, stored), (), layer_name))
+    found = _layer_problems(ROOT, _without_carried(ROOT, config, stored), (), layer_name)
+    return tuple(
+        _with_suggestion(problem) if number < _MOST_SUGGESTED else problem for number, problem in enumerate(found)
+    )
 
 
 def _without_carried(node: Node, config: Any, stored: Any) -> Any:
@@ -184,16 +189,18 @@ def _layer_problems(node: Node, value: Any, path: Path, layer: str) -> Iterator[
 def _entry_problems(node: Node, key: str, value: Any, path: Path, layer: str) -> Iterator[Problem]:
     field, below = dotted(path), child(node, key)
     if below is None:
-        yield Problem(field, "unknown_field", f"{field}: there is no such field{_near(field)}")
+        yield Problem(field, "unknown_field", f"{field}: there is no such field")
         return
     if isinstance(node, FreeMap):
         yield from (Problem(field, "bad_key", f"{field}: {message}") for _, message in _mismatches(node.key, key)[:1])
     yield from _layer_problems(below, value, path, layer)
 
 
-def _near(field: str) -> str:
-    near = similar(field)
-    return f"; do you mean {', '.join(near)}?" if near else ""
+def _with_suggestion(problem: Problem) -> Problem:
+    if problem.rule != "unknown_field" or len(problem.field) > LONGEST_COMPARED:
+        return problem
+    near = similar(problem.field)
+    return problem._replace(detail=f"{problem.detail}; do you mean {', '.join(near)}?") if near else problem
 
 
 def _leaf_problems(leaf: Leaf, value: Any, path: Path, layer: str) -> Iterator[Problem]:

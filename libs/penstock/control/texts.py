@@ -16,6 +16,8 @@ _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _REPLACEMENT = "\ufffd"
 _MOST_NAMED = 5
+LONGEST_COMPARED = 100
+"""Longer names are compared with no others: that takes time as their length does."""
 
 
 def clean(text: str) -> str:
@@ -61,7 +63,8 @@ def likely(name: str, known: Collection[str]) -> str:
         return "there are none"
     ordered = sorted(known)
     by_lower = {each.lower(): each for each in ordered}
-    near = [by_lower[each] for each in get_close_matches(name.lower(), by_lower, n=3)]
+    compared = by_lower if len(name) <= LONGEST_COMPARED else ()
+    near = [by_lower[each] for each in get_close_matches(name.lower(), compared, n=3)]
     meant = f"do you mean {' or '.join(near)}? There are" if near else "there are"
     return f"{meant}: {first_few(ordered)}"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from collections.abc import Iterator
 
 from penstock.control.errors import TooManyCalls
@@ -11,6 +12,8 @@ from services.console.sealed import Session
 MOST = 400
 MOST_OF_SESSION = 4
 """A browser has six connections to a host: open pages must leave it some. Pages that nobody sees have none."""
+SHARE_OF_TOKEN = 4
+"""A token has at most one of so many parts of all places, however often it signs in."""
 RETRY_SECONDS = 15
 
 
@@ -20,6 +23,7 @@ class Watch:
     def __init__(self, session: Session, job: str | None) -> None:
         self.session = session
         self.job = job
+        self.token_digest = _digest(session)
         self.has_ended = False
         self._woken = asyncio.Event()
 
@@ -48,6 +52,7 @@ class Watches:
     def __init__(self, most: int = MOST, most_of_session: int = MOST_OF_SESSION) -> None:
         self._most = most
         self._most_of_session = most_of_session
+        self._most_of_token = max(1, most // SHARE_OF_TOKEN)
         self._all: list[Watch] = []
 
     def __iter__(self) -> Iterator[Watch]:
@@ -57,11 +62,14 @@ class Watches:
         return len(self._all)
 
     def require_room(self, session: Session) -> None:
-        """Raises TooManyCalls where no further page of the session is followed."""
+        """Raises TooManyCalls where no further page of the session, or of its token, is followed."""
+        digest = _digest(session)
         of_session = sum(watch.session.nonce == session.nonce for watch in self._all)
-        if len(self._all) >= self._most or of_session >= self._most_of_session:
+        of_token = sum(watch.token_digest == digest for watch in self._all)
+        if len(self._all) >= self._most or of_session >= self._most_of_session or of_token >= self._most_of_token:
             raise TooManyCalls(
-                f"a session follows {self._most_of_session} open pages, a console {self._most}",
+                f"a session follows {self._most_of_session} open pages, a token {self._most_of_token}, "
+                f"a console {self._most}",
                 field="live",
                 rule="streams",
                 retry_after_seconds=RETRY_SECONDS,
@@ -77,6 +85,10 @@ class Watches:
         """The page is closed."""
         self._all.remove(watch)
 
+    def put_last(self, watch: Watch) -> None:
+        """All pages with the token of this one come after the others."""
+        self._all.sort(key=lambda each: each.token_digest == watch.token_digest)
+
     def wake(self, job: str | None) -> None:
         """Something of this job changed; None: of any."""
         for watch in self._all:
@@ -88,3 +100,7 @@ class Watches:
         for watch in self._all:
             if nonce is None or watch.session.nonce == nonce:
                 watch.end()
+
+
+def _digest(session: Session) -> bytes:
+    return hashlib.sha256(session.token.encode()).digest()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 import httpx
 import pytest
@@ -13,10 +13,12 @@ from penstock.control.errors import TooManyCalls
 from penstock.control.process import wait_until
 from penstock.wire.job_client import JobClient
 from services.console.api import create_console
-from services.console.live import stream
+from services.console.live import follower, stream
 from services.console.live.watches import Watches
 from services.console.sealed import Session
 from services.console.settings import ConsoleSettings
+from services.job_service.api import create_api
+from services.job_service.settings import JobServiceSettings
 from tests.integration.console.conftest import SignedIn
 from tests.support.console.service import User, token_of
 from tests.support.control.serving import serving
@@ -113,9 +115,64 @@ def test_another_token_is_used_when_the_page_of_the_first_is_closed(
                 first.close()  # type: ignore[attr-defined]
                 reader.http.close()
                 client.revoke_token("first")
-                assert "event: changed" in changed(second)
                 client.put_layer("etl", "oncall", {"priority": 4}, if_match=0, verify=False)
                 assert "event: changed" in changed(second)
+
+
+def test_a_page_that_closes_wakes_no_other_page(
+    watches: tuple[User, Watches], client: JobClient, service: RunningJobService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The events go on with the token of the other one, where they were."""
+    user, open_pages = watches
+    woken = list[str | None]()
+    wake = open_pages.wake
+    monkeypatch.setattr(open_pages, "wake", lambda job: (woken.append(job), wake(job)))
+    with User(user.url) as reader:
+        reader.sign_in(client.create_token("first", "reader", expires_in_seconds=3600))
+        with opened(reader) as first:
+            changed(first)
+            with opened(user) as second:
+                first.close()  # type: ignore[attr-defined]
+                reader.http.close()
+                wait_until(lambda: len(open_pages) == 1, 10, "the first page to be left")
+                client.put_layer("etl", "oncall", {"priority": 4}, if_match=0, verify=False)
+                changed(second)
+    assert woken == [None, "etl"]
+
+
+def test_a_token_that_has_too_many_streams_keeps_events_from_nobody(
+    service: RunningJobService, client: JobClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was the first to look, and the Job Service refuses it (429): the next page's token is asked with."""
+    monkeypatch.setattr(follower, "PAUSE_SECONDS", 0.0)
+    client.put_job("etl", CONFIG, verify=False)
+    greedy = client.create_token("greedy", "reader", expires_in_seconds=3600)
+    few = JobServiceSettings(
+        database_url=service.database_url, job_service_event_seconds=0.0, job_service_event_streams=8
+    )
+    with serving(create_api(service.engine, SystemClock(), few)) as url, ExitStack() as taken:
+        for _ in range(2):
+            http = taken.enter_context(httpx.Client(trust_env=False, timeout=60))
+            slot = http.stream("GET", f"{url}/v1/events", headers={"Authorization": f"Bearer {greedy}"})
+            assert taken.enter_context(slot).status_code == 200
+        settings = ConsoleSettings(job_service_url=url, console_refresh_seconds=SELDOM)
+        app = create_console(settings, SystemClock())
+        with serving(app) as console, User(console) as first, User(console) as second:
+            first.sign_in(greedy)
+            second.sign_in(service.admin)
+            with opened(first), opened(second) as lines:
+                assert "event: changed" in changed(lines)
+
+
+def test_a_token_has_a_share_of_all_places_however_often_it_signs_in() -> None:
+    pages = Watches(most=8)
+    sessions = [Session(nonce=str(number), token="t", name="n", role="reader", layers=()) for number in range(3)]
+    for session in sessions[:2]:
+        pages.require_room(session)
+        pages.join(session, None)
+    with pytest.raises(TooManyCalls, match="a token 2"):
+        pages.require_room(sessions[2])
+    pages.require_room(sessions[2].model_copy(update={"token": "other"}))
 
 
 def test_a_browser_has_few_streams(watches: tuple[User, Watches]) -> None:
@@ -130,7 +187,9 @@ def test_a_browser_has_few_streams(watches: tuple[User, Watches]) -> None:
 
 def test_all_streams_of_a_console_have_a_limit() -> None:
     few = Watches(most=2, most_of_session=2)
-    sessions = [Session(nonce=str(number), token="t", name="n", role="reader", layers=()) for number in range(3)]
+    sessions = [
+        Session(nonce=str(number), token=str(number), name="n", role="reader", layers=()) for number in range(3)
+    ]
     for session in sessions[:2]:
         few.require_room(session)
         few.join(session, None)

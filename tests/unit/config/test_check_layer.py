@@ -139,3 +139,19 @@ def test_the_layer_that_rolls_back_may_hide_a_value() -> None:
 def test_an_unknown_field_names_those_that_look_like_it() -> None:
     with pytest.raises(InvalidConfig, match=r"there is no such field; do you mean max_records_per_trigger, "):
         check_layer("oncall", {"max_records_per_triger": 5})
+
+
+def test_the_first_twenty_problems_of_a_layer_have_suggestions() -> None:
+    """A suggestion takes a millisecond or more, and a layer may have thousands of names."""
+    with pytest.raises(InvalidConfig) as refused:
+        check_layer("base", {f"priority{number}": 1 for number in range(30)})
+    told = [problem["detail"] for problem in refused.value.extra["errors"]]
+    assert ["do you mean" in each for each in told] == [True] * 20 + [False] * 10
+
+
+def test_a_long_name_has_no_suggestion(monkeypatch: pytest.MonkeyPatch) -> None:
+    compared = list[str]()
+    monkeypatch.setattr("penstock.config.validate.similar", lambda name: compared.append(name) or [])
+    with pytest.raises(InvalidConfig, match="there is no such field"):
+        check_layer("base", {"a" * 100: 1, "b" * 101: 1})
+    assert compared == ["a" * 100]

@@ -74,6 +74,8 @@ def test_a_text_is_cut_between_words(text: str, limit: int, expected: str) -> No
         ("FLIGHT", ["Flights"], "do you mean Flights? There are: Flights"),
         ("moon", ["planes", "flights"], "there are: flights, planes"),
         ("moon", [], "there are none"),
+        ("a" * 100, ["a" * 99], f"do you mean {'a' * 99}? There are: {'a' * 99}"),
+        ("a" * 101, ["a" * 100], f"there are: {'a' * 100}"),
         ("x", "abcdefgh", "there are: a, b, c, d, e and 3 more"),
     ],
 )
