@@ -15,6 +15,7 @@ import pytest
 from tests.support.chaos.stack import ChaosStack
 from tests.support.cli.shell import Shell
 from tests.support.cli.terminal import Terminal
+from tests.support.job_service.webhook import Webhook, webhook
 from tests.support.spark.hosts import quick_start
 from tests.support.stack.account import account
 from tests.support.stack.counts import CountJob
@@ -55,14 +56,21 @@ PERIODS = {
 
 
 @pytest.fixture(scope="package")
-def stack(servers_dir: Path) -> Iterator[ChaosStack]:
+def collector() -> Iterator[Webhook]:
+    """Gets the traces of the stack."""
+    with webhook() as running:
+        yield running
+
+
+@pytest.fixture(scope="package")
+def stack(servers_dir: Path, collector: Webhook) -> Iterator[ChaosStack]:
     """Postgres, Kafka, every service and two Task Managers, through a proxy; some die when a test orders it.
 
     Not below pytest's own folder: each start of pytest closes that folder to Postgres's account.
     """
     folder = servers_dir / "stack"
     folder.mkdir()
-    environment = {name: str(value) for name, value in PERIODS.items()}
+    environment = {name: str(value) for name, value in PERIODS.items()} | {"PENSTOCK_TRACES_URL": collector.url}
     with ChaosStack(folder, task_managers=2, free_ports=True, environment=environment) as running:
         yield running
     assert not [process.cmdline() for process in psutil.process_iter() if str(folder) in _environment(process)]

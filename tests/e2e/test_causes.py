@@ -1,23 +1,173 @@
-"""Causes of real failures on real processes: the right one is the first."""
+"""Causes of real failures on real processes: `penstock why` names the right one first."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from itertools import groupby
+from typing import NamedTuple
+
 import psycopg
 import pytest
+from structlog.testing import capture_logs
 
 from penstock.control.process import wait_until
-from penstock.local.stack import LocalStack
+from penstock.local.stack import READY_S, LocalStack
 from penstock.model.causes import CauseKind
 from penstock.store.address import libpq_url
-from penstock.wire.causes import CauseView
-from tests.support.stack.rows import RowJob
+from penstock.wire.causes import Causes, CauseView
+from tests.support.chaos.stack import ChaosStack
+from tests.support.cli.shell import Shell
+from tests.support.stack.ailing import TIMED, ailing
+from tests.support.stack.feeding import feeding
+from tests.support.stack.rows import ARRIVE_S, KEY_GROUPS, RowJob
 
 FOUND_S = 60.0
+LONG_S = 180.0
+"""For what has to last before anything is known of it."""
 NOTHING_FITS = "never"
+SLOWLY_S = 0.3
+Wrong = Callable[[ChaosStack, RowJob], AbstractContextManager[RowJob]]
+"""Makes something wrong until the end of the block, of which the job is told. Gets the job that all tests share."""
+
+
+@contextmanager
+def crashing_query(stack: ChaosStack, _: RowJob) -> Iterator[RowJob]:
+    """A query that divides by zero, since the job was created."""
+    with ailing(stack, query={"sql": "SELECT id DIV (id - id) AS id FROM rows"}) as job:
+        job.send(8)
+        yield job
+
+
+@contextmanager
+def malformed_record(stack: ChaosStack, _: RowJob) -> Iterator[RowJob]:
+    """A record that is no JSON, and a job that takes none of these."""
+    with ailing(stack, source={"malformed": "fail"}) as job:
+        job.send_text("no JSON")
+        yield job
+
+
+@contextmanager
+def no_topic(stack: ChaosStack, _: RowJob) -> Iterator[RowJob]:
+    """The topic of the input was never created."""
+    with ailing(stack, topic=False) as job:
+        yield job
+
+
+@contextmanager
+def denied_output(stack: ChaosStack, _: RowJob) -> Iterator[RowJob]:
+    """Rows flowed; then the user of the tasks lost the right to write the table."""
+    with ailing(stack) as job:
+        job.send_and_wait(8)
+        _execute(stack, f"REVOKE ALL ON {job.name} FROM CURRENT_USER")
+        job.send(8)
+        yield job
+
+
+@contextmanager
+def stopped(stack: ChaosStack, _: RowJob) -> Iterator[RowJob]:
+    """Somebody on call stopped the job."""
+    with ailing(stack) as job:
+        job.wait_converged()
+        job.override({"desired_state": "stopped"})
+        yield job
+
+
+@contextmanager
+def nowhere(stack: ChaosStack, _: RowJob) -> Iterator[RowJob]:
+    """No container has the label that the job asks for."""
+    with ailing(stack, container_labels={"name": "nowhere"}) as job:
+        yield job
+
+
+@contextmanager
+def dead_container(stack: ChaosStack, rows: RowJob) -> Iterator[RowJob]:
+    """A container of the job dies and stays away."""
+    rows.send_and_wait()
+    name = rows.containers().pop()
+    with _down(stack, name):
+        yield rows
+
+
+@contextmanager
+def dead_task_service(stack: ChaosStack, rows: RowJob) -> Iterator[RowJob]:
+    """Nobody takes reports of tasks."""
+    with _down(stack, "task_service"):
+        yield rows
+
+
+@contextmanager
+def dead_syncer(stack: ChaosStack, rows: RowJob) -> Iterator[RowJob]:
+    """Somebody changed the job, and nobody carries it out."""
+    with _down(stack, "state_syncer"):
+        rows.change()
+        yield rows
+
+
+@contextmanager
+def stopped_producer(stack: ChaosStack, _: RowJob) -> Iterator[RowJob]:
+    """Two jobs write the input. One was stopped, and the watermark waits for it."""
+    counted = "SELECT count(*) AS id FROM rows GROUP BY window(at, '1 second')"
+    with ailing(stack, source=TIMED, query={"sql": counted}) as job:
+        output = {"type": "kafka", "topic": job.name, "key_groups": KEY_GROUPS}
+        shape = {"source": TIMED, "query": {"sql": "SELECT id, at FROM rows"}, "output": output}
+        with (
+            ailing(stack, **shape) as stays,
+            ailing(stack, **shape) as goes,
+            feeding(stays.name, stays.send_now, SLOWLY_S),
+            feeding(goes.name, goes.send_now, SLOWLY_S),
+        ):
+            wait_until(lambda: bool(job.counts()), ARRIVE_S, f"a window of {job.name}")
+            goes.override({"desired_state": "stopped"})
+            yield job
+
+
+class Injected(NamedTuple):
+    """What is made wrong, the cause that is to be the first, and within how many seconds."""
+
+    wrong: Wrong
+    kind: CauseKind
+    seconds: float = FOUND_S
+
+
+INJECTED = [
+    Injected(crashing_query, CauseKind.BAD_CODE),
+    Injected(malformed_record, CauseKind.MALFORMED_INPUT),
+    Injected(no_topic, CauseKind.INPUT_ERROR),
+    Injected(denied_output, CauseKind.OUTPUT_ERROR),
+    Injected(stopped, CauseKind.HELD_BY_LAYER),
+    Injected(nowhere, CauseKind.NO_ROOM),
+    Injected(dead_container, CauseKind.BAD_CONTAINER),
+    Injected(dead_task_service, CauseKind.PROCESS_DOWN),
+    Injected(dead_syncer, CauseKind.PROCESS_DOWN),
+    Injected(stopped_producer, CauseKind.UPSTREAM, LONG_S),
+]
+
+
+@pytest.fixture
+def shell(stack: ChaosStack, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Shell:
+    """The CLI finds the stack. The working folder stays: a process that is started again inherits it, and no JVM starts
+    in a folder that is gone."""
+    monkeypatch.setenv("PENSTOCK_DATA_DIR", str(stack.data_dir))
+    for name in ("URL", "TOKEN", "KAFKA_BOOTSTRAP"):
+        monkeypatch.delenv(f"PENSTOCK_{name}", raising=False)
+    return Shell(monkeypatch, capsys)
 
 
 @pytest.mark.long
-def test_why_a_job_crashes(stack: LocalStack, rows: RowJob) -> None:
+@pytest.mark.parametrize("injected", INJECTED, ids=[each.wrong.__name__ for each in INJECTED])
+def test_an_injected_cause_is_the_first(stack: ChaosStack, rows: RowJob, shell: Shell, injected: Injected) -> None:
+    """1. Something is made wrong. 2. `penstock why` names it first, with evidence. 3. It is mended, or its job goes.
+    Rows of another job flow, and each is there once."""
+    with injected.wrong(stack, rows) as job:
+        first = _first(shell, job, injected.kind, injected.seconds)
+        assert first.evidence
+    rows.send_and_wait()
+    rows.assert_exact()
+
+
+@pytest.mark.long
+def test_why_a_job_crashes(stack: ChaosStack, rows: RowJob, shell: Shell) -> None:
     """1. Rows flow, and there is no cause. 2. The table of the output refuses all rows: the output is the cause. 3. It
     takes them again. 4. Somebody overrides the query by one that divides by zero: the change is the cause, and names
     the layer, the field and the error. 5. The layer is dropped. Every row is there once."""
@@ -26,7 +176,7 @@ def test_why_a_job_crashes(stack: LocalStack, rows: RowJob) -> None:
         assert client.causes(rows.name).causes == []
         _execute(stack, f"ALTER TABLE {rows.name} ADD CONSTRAINT {NOTHING_FITS} CHECK (false) NOT VALID")
         rows.send(8)
-        first = _first(stack, rows, CauseKind.OUTPUT_ERROR)
+        first = _first(shell, rows, CauseKind.OUTPUT_ERROR)
         assert NOTHING_FITS in first.evidence[0]
         _execute(stack, f"ALTER TABLE {rows.name} DROP CONSTRAINT {NOTHING_FITS}")
         rows.send_and_wait()
@@ -34,7 +184,7 @@ def test_why_a_job_crashes(stack: LocalStack, rows: RowJob) -> None:
         try:
             rows.wait_converged()  # or the old query could read the rows
             rows.send(8)
-            first = _first(stack, rows, CauseKind.RECENT_CHANGE)
+            first = _first(shell, rows, CauseKind.RECENT_CHANGE)
             assert "the layer oncall" in first.summary
             assert "query.sql" in first.evidence[0]
             further = client.causes(rows.name).causes[1:]
@@ -45,23 +195,43 @@ def test_why_a_job_crashes(stack: LocalStack, rows: RowJob) -> None:
     rows.assert_exact()
 
 
-def _first(stack: LocalStack, rows: RowJob, kind: CauseKind) -> CauseView:
-    """The first cause, once there is one of the kind; whatever came before."""
-    seen: list[CauseView] = []
+def _first(shell: Shell, job: RowJob, kind: CauseKind, seconds: float = FOUND_S) -> CauseView:
+    """The first cause, once there is one of the kind."""
+    seen: list[Causes] = []
 
     def is_first() -> bool:
-        seen[:] = client.causes(rows.name).causes
-        return bool(seen) and seen[0].kind == kind
+        with capture_logs():
+            said = shell("why", job.name, "--json").ok()
+        # The stack tells of processes that end on the same stream.
+        seen.append(Causes.model_validate_json(said[said.index("{\n") :]))
+        return bool(seen[-1].causes) and seen[-1].causes[0].kind == kind
 
-    with stack.client() as client:
-        try:
-            wait_until(is_first, FOUND_S, f"{kind} to be the first cause")
-        except TimeoutError as error:
-            job = client.get_job(rows.name)
-            raise AssertionError(
-                f"{kind} is not the first of {seen}; {job.health} {job.reason} {job.converged}"
-            ) from error
-    return seen[0]
+    try:
+        wait_until(is_first, seconds, f"{kind} to be the first cause")
+    except TimeoutError as error:
+        raise AssertionError(f"{kind} is not the first of {seen[-1]}; before: {_told(seen)}") from error
+    return seen[-1].causes[0]
+
+
+def _told(seen: Sequence[Causes]) -> str:
+    """The health and the first cause, each time when one of them was new."""
+    told = (f"{each.health}, {_kind(each)}" for each in seen)
+    return "; ".join(words for words, _ in groupby(told))
+
+
+def _kind(found: Causes) -> str:
+    return f"{found.causes[0].kind} ({found.causes[0].certainty})" if found.causes else "no cause"
+
+
+@contextmanager
+def _down(stack: ChaosStack, name: str) -> Iterator[None]:
+    """A process is killed, and stays away until the end of the block."""
+    stack.supervisor.take_down(name)
+    try:
+        yield
+    finally:
+        stack.supervisor.bring_up(name)
+        stack.supervisor.wait_ready(name, READY_S)
 
 
 def _execute(stack: LocalStack, statement: str) -> None:
