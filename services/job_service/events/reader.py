@@ -49,13 +49,14 @@ class EventReader:
     """What all streams of a process read; for one event loop. `look_seconds`: between two looks at the store.
 
     A look may wait for a write that takes long. It has a thread of its own, and no stream waits for it.
+    So has the search for a revision.
     """
 
     def __init__(self, engine: Engine, clock: Clock, look_seconds: float) -> None:
         self._engine = engine
         self._clock = clock
         self._look_seconds = look_seconds
-        self._look_threads, self.threads = OwnThreads(1), OwnThreads(1)
+        self._look_threads, self._revision_threads, self.threads = OwnThreads(1), OwnThreads(1), OwnThreads(1)
         self._look: asyncio.Task[int] | None = None
         self._looked_at = float("-inf")
         self._newest = 0
@@ -80,7 +81,7 @@ class EventReader:
         `begin`."""
         # First, so that no entry up to here comes later than the look for the revision.
         now = await asyncio.shield(self._looking())
-        found = await self.threads.run(self._position_of, job, revision)
+        found = await self._revision_threads.run(self._position_of, job, revision)
         return now if found is None else await self.begin(found)
 
     async def next(self, position: int, wanted: Wanted) -> Page:

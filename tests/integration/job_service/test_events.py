@@ -124,6 +124,58 @@ def test_a_revision_that_cannot_be_gone_on_from_is_refused(service: RunningJobSe
     assert next(client.events(after_revision=second.revision, job="etl")) == newest
 
 
+def test_a_position_is_found_among_gaps_and_other_jobs(service: RunningJobService) -> None:
+    """Revisions 10, 20, 30 ... each twice (as a removal and its end), with entries of another job between them."""
+    rows = text(
+        "INSERT INTO history (job, revision, action, author) SELECT CASE g % 3 WHEN 0 THEN 'other' ELSE 'gaps' END,"
+        " 10 * (1 + g / 3), 'forget', 'syncer' FROM generate_series(0, 59) g RETURNING id, job, revision"
+    )
+    with transaction(service.engine) as connection:
+        entries = [row for row in connection.execute(rows) if row.job == "gaps"]
+        for revision in range(205):
+            first = next((row for row in entries if row.revision >= revision), None)
+            expected = None if first is None else first.id - (first.revision != revision)
+            assert feed.events.position_of(connection, "gaps", revision) == expected
+
+
+def test_a_search_for_a_revision_reads_few_of_the_entries_of_a_job(service: RunningJobService) -> None:
+    rows = text(
+        "INSERT INTO history (job, revision, action, author)"
+        " SELECT 'long', g, 'forget', 'syncer' FROM generate_series(1, 5000) g"
+    )
+    read_rows = text(
+        "SELECT seq_tup_read + coalesce(idx_tup_fetch, 0) FROM pg_stat_xact_user_tables WHERE relname = 'history'"
+    )
+    with transaction(service.engine) as connection:
+        connection.execute(rows)
+    with transaction(service.engine) as connection:
+        before = connection.execute(read_rows).scalar_one()
+        assert feed.events.position_of(connection, "long", 1) is not None
+        assert connection.execute(read_rows).scalar_one() - before < 100
+
+
+def test_pages_do_not_wait_for_the_search_for_a_revision(
+    service: RunningJobService, client: JobClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(client, 2)
+    begun, may_end = threading.Event(), threading.Event()
+    monkeypatch.setattr(feed.events, "position_of", lambda *_: (begun.set(), may_end.wait(PATIENCE_S), 0)[2])
+
+    async def pages() -> Page:
+        of_all = reader(service)
+        await of_all.begin(None)
+        search = asyncio.create_task(of_all.begin_after("etl", 1))
+        await asyncio.to_thread(begun.wait, PATIENCE_S)
+        try:
+            async with asyncio.timeout(PATIENCE_S / 4):
+                return await of_all.next(0, ALL)
+        finally:
+            may_end.set()
+            await search
+
+    assert len(ids(asyncio.run(pages()))) == 2
+
+
 def test_nothing_is_told_past_a_write_that_commits_late(service: RunningJobService, client: JobClient) -> None:
     """1. A State Syncer has its number of the history, and has not committed. 2. A later write has. 3. It is not told
     before the one that commits late, which is told first."""
