@@ -59,13 +59,16 @@ def partial_of(merged: Mapping[str, Any], broken: Iterable[str]) -> Partial:
 
 def _taken_out(right: dict[str, Any], broken: Iterable[str]) -> Iterator[str]:
     """Takes the parts of the broken fields out; gives those that are gone whole."""
+    parts = set()
     for field in broken:
         part, _, below = field.partition(".")
         name = below.partition(".")[0]
         sides = right.get(part)
         if part == _SIDES and isinstance(sides, dict) and name in sides:
             right[part] = {other: side for other, side in sides.items() if other != name}
-            continue
+        else:
+            parts.add(part)
+    for part in parts:
         # A part that is misspelt is missing where it belongs.
         for gone in {part, *get_close_matches(part, JobConfig.model_fields, n=1)}:
             right.pop(gone, None)

@@ -27,8 +27,6 @@ from penstock.spark.tables import mode_of, reader_options
 
 # Spark otherwise passes over files that are a week older than the newest, e.g. copied with their time.
 _OLDEST_FILE = "36500d"
-
-
 # `io.penstock.streams.SectionedSource.OWN`: whether a row is of the task's own key groups.
 _OWN = "_penstock_own"
 

@@ -54,6 +54,19 @@ def changed(lines: Iterator[str]) -> list[str]:
     return [next(lines) for _ in range(4)]
 
 
+@contextmanager
+def left_by_the_first(user: User, client: JobClient) -> Iterator[Iterator[str]]:
+    """The lines of a page of `user`, after a reader with the token `first`, who was the first to look, has gone."""
+    with User(user.url) as reader:
+        reader.sign_in(client.create_token("first", "reader", expires_in_seconds=3600))
+        with opened(reader) as first:
+            changed(first)
+            with opened(user) as second:
+                first.close()  # type: ignore[attr-defined]
+                reader.http.close()
+                yield second
+
+
 def test_an_open_page_learns_that_something_changed_and_not_what(
     watches: tuple[User, Watches], client: JobClient
 ) -> None:
@@ -107,16 +120,10 @@ def test_another_token_is_used_when_the_page_of_the_first_is_closed(
 ) -> None:
     """A reader is the first to look; what a later one looks at goes on when the reader has gone."""
     user, _ = watches
-    with User(user.url) as reader:
-        reader.sign_in(client.create_token("first", "reader", expires_in_seconds=3600))
-        with opened(reader) as first:
-            changed(first)
-            with opened(user) as second:
-                first.close()  # type: ignore[attr-defined]
-                reader.http.close()
-                client.revoke_token("first")
-                client.put_layer("etl", "oncall", {"priority": 4}, if_match=0, verify=False)
-                assert "event: changed" in changed(second)
+    with left_by_the_first(user, client) as second:
+        client.revoke_token("first")
+        client.put_layer("etl", "oncall", {"priority": 4}, if_match=0, verify=False)
+        assert "event: changed" in changed(second)
 
 
 def test_a_page_that_closes_wakes_no_other_page(
@@ -127,16 +134,10 @@ def test_a_page_that_closes_wakes_no_other_page(
     woken = list[str | None]()
     wake = open_pages.wake
     monkeypatch.setattr(open_pages, "wake", lambda job: (woken.append(job), wake(job)))
-    with User(user.url) as reader:
-        reader.sign_in(client.create_token("first", "reader", expires_in_seconds=3600))
-        with opened(reader) as first:
-            changed(first)
-            with opened(user) as second:
-                first.close()  # type: ignore[attr-defined]
-                reader.http.close()
-                wait_until(lambda: len(open_pages) == 1, 10, "the first page to be left")
-                client.put_layer("etl", "oncall", {"priority": 4}, if_match=0, verify=False)
-                changed(second)
+    with left_by_the_first(user, client) as second:
+        wait_until(lambda: len(open_pages) == 1, 10, "the first page to be left")
+        client.put_layer("etl", "oncall", {"priority": 4}, if_match=0, verify=False)
+        changed(second)
     assert woken == [None, "etl"]
 
 
