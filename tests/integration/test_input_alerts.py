@@ -8,7 +8,7 @@ from typing import Any
 from psycopg.types.json import Jsonb
 from sqlalchemy import Engine, text
 
-from penstock.model.alerts import INPUT_ALERTS
+from penstock.model.alerts import INPUT_ALERTS, AlertKind
 from penstock.model.reports import TaskProgress
 from penstock.store.alerts import open_subjects
 from penstock.store.engine import snapshot, transaction
@@ -77,6 +77,35 @@ def test_what_running_tasks_report_is_open_until_they_do_not(engine: Engine) -> 
         connection.execute(text("UPDATE alerts SET last_at = now() - interval '5 minutes' WHERE subject = 'a'"))
     times[0] = 120.0
     assert found() == {("b", mismatch): "task 0: crc32"}
+
+
+def test_a_topic_that_is_gone_is_told_until_all_tasks_run_again(engine: Engine) -> None:
+    """1. The topic of two tasks is gone. 2. One ends, and its start is refused; then the other, too. 3. The topic is
+    back, and one runs. 4. So does the other. 5. It is gone once more, and the job is stopped: no task, no alert."""
+    kind, gone = "input_unreadable", {"input_unreadable": "there is no topic t"}
+    now = 0.0
+    epoch = elect(engine, "first")
+    alerts = InputAlerts(engine, lambda: now)
+
+    def subjects() -> set[str]:
+        nonlocal now
+        alerts.round(epoch)
+        now += 60.0
+        with snapshot(engine) as connection:
+            return open_subjects(connection, AlertKind(kind))
+
+    tells: list[tuple[int, dict[str, str], str]] = [(0, gone, "running"), (1, gone, "running"), (0, {}, "crashed")]
+    tells += [(1, {}, "starting"), (0, {}, "running")]
+    for index, problems, state in tells:
+        report(engine, "a", index, problems, state=state)
+        assert subjects() == {"a"}
+    report(engine, "a", 1, {})
+    assert subjects() == set()
+    report(engine, "a", 1, gone)
+    assert subjects() == {"a"}
+    with transaction(engine) as connection:
+        connection.execute(text("DELETE FROM tasks WHERE job = 'a'"))
+    assert subjects() == set()
 
 
 def test_a_look_reads_some_jobs_and_the_next_ones_the_others(engine: Engine) -> None:

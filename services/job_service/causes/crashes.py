@@ -50,6 +50,10 @@ _WORDS = {
     ),
     CauseKind.OTHER_ERROR: ("tasks crash with an error of no known kind", "`penstock logs JOB` has the whole error"),
 }
+_READ_AGAIN = (
+    "grant READ, or find out who deleted the topic: `penstock topics list`, and services/ALERTS.md#input_unreadable "
+    "says what a topic that is made again means"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,17 +121,25 @@ def _evidence(failed: list[Failed]) -> tuple[str, ...]:
 
 
 def causes_of_inputs(facts: Facts) -> Iterator[Cause]:
-    """Malformed records that did not stop a task: they are missing in its results."""
-    counted = {
-        task.index: (task.progress or {}).get("input_problems", {}).get(AlertKind.MALFORMED_RECORDS.value)
-        for task in facts.tasks
-    }
-    found = {index: text for index, text in counted.items() if text}
-    told = [f"task {index}: {text}" for index, text in sorted(found.items())]
+    """A topic that tasks cannot read on; malformed records that did not stop a task, so that results lack them."""
+    if unreadable := _problems_of_tasks(facts, AlertKind.INPUT_UNREADABLE):
+        summary = "the topic of an input is gone, or may not be read"
+        yield Cause(CauseKind.INPUT_ERROR, Certainty.CERTAIN, summary, tuple(unreadable[:3]), _READ_AGAIN)
+    told = _problems_of_tasks(facts, AlertKind.MALFORMED_RECORDS)
     told = told or [alert.message for alert in facts.alerts_of(AlertKind.MALFORMED_RECORDS)]
     if told:
         summary, advice = _WORDS[CauseKind.MALFORMED_INPUT]
         yield Cause(CauseKind.MALFORMED_INPUT, Certainty.POSSIBLE, summary, tuple(told[:3]), advice)
+
+
+def _problems_of_tasks(facts: Facts, kind: AlertKind) -> list[str]:
+    """What running tasks report of one kind, by index."""
+    found = {
+        task.index: (task.progress or {}).get("input_problems", {}).get(kind.value)
+        for task in facts.tasks
+        if task.state == TaskState.RUNNING
+    }
+    return [f"task {index}: {text}" for index, text in sorted(found.items()) if text]
 
 
 def causes_of_rollouts(facts: Facts) -> Iterator[Cause]:

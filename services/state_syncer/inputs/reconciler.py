@@ -23,6 +23,7 @@ _LOOK_SECONDS = 60.0
 MOST_JOBS = 1_000
 """Jobs in one look, by name. When more have a problem or an open alert, the next looks read the others."""
 _MOST_TASKS = 100
+_STARTING_ONES = text("SELECT DISTINCT job FROM tasks WHERE job = ANY(:jobs) AND state <> 'running'")
 _KINDS = [kind.value for kind in INPUT_ALERTS]
 # The first jobs by name, after `:after`, of which a task has a problem or which have an open alert. Each part ends when
 # it has found enough.
@@ -81,12 +82,21 @@ class InputAlerts:
 
 
 def _replace(connection: Connection, found: Alerts, jobs: Sequence[str]) -> None:
-    """A task that was started again does not report the malformed records of before: their alert has its time."""
     for kind in INPUT_ALERTS:
         of_kind = {key: alert for key, alert in found.items() if key[0] is kind}
-        is_malformed = kind is AlertKind.MALFORMED_RECORDS
-        keep = raised_within(connection, kind, MALFORMED_WINDOW_SECONDS) if is_malformed else ()
+        keep = _undecided(connection, kind, jobs)
         replace_alerts(connection, [kind], of_kind, refresh=True, only=jobs, keep=keep)
+
+
+def _undecided(connection: Connection, kind: AlertKind, jobs: Sequence[str]) -> set[str]:
+    """The jobs of which no report shows that the alert is over. A task that was started again does not report the
+    malformed records of before: their alert has its time. A task whose topic is gone ends, and its starts are refused:
+    only one that runs shows that the topic is back."""
+    if kind is AlertKind.MALFORMED_RECORDS:
+        return raised_within(connection, kind, MALFORMED_WINDOW_SECONDS)
+    if kind is AlertKind.INPUT_UNREADABLE:
+        return set(connection.execute(_STARTING_ONES, {"jobs": list(jobs)}).scalars())
+    return set()
 
 
 def _to_look_at(connection: Connection, after: str, most: int) -> list[str]:

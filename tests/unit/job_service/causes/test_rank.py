@@ -117,6 +117,11 @@ FIRST = [
     ("the output", facts([failed("postgres cannot serve the sink now: refused")]), "output_error"),
     ("a batch that does not finish", facts([task(progress=BUSY | {"oldest_unread_seconds": 2e3})]), "output_error"),
     ("the input", facts([failed("kafka did not describe the topics a: timed out")]), "input_error"),
+    (
+        "a topic that is gone, of a job that lags, too",
+        facts([task(progress=BUSY | {"input_problems": {"input_unreadable": "there is no topic t"}})]),
+        "input_error",
+    ),
     ("little is read", facts([task(progress=BUSY | {"busy_share": 0.01})]), "input_error"),
     (
         "a hot key group",
