@@ -26,7 +26,6 @@ from penstock.control.errors import (
 from tests.support.cli.shell import Shell
 from tests.tidy.source import REPOSITORY
 
-
 _RULE = re.compile(r'(?:sql_problem\(|\brule=)"([a-z_]+)"')
 
 
