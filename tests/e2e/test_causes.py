@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from itertools import groupby
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import psycopg
 import pytest
+from confluent_kafka.admin import AdminClient
 from structlog.testing import capture_logs
 
 from penstock.control.process import wait_until
@@ -18,6 +19,9 @@ from penstock.store.address import libpq_url
 from penstock.wire.causes import Causes, CauseView
 from tests.support.chaos.stack import ChaosStack
 from tests.support.cli.shell import Shell
+from tests.support.scaling.pace import Pace
+from tests.support.scaling.slow import ROWS_PER_SECOND, HotJob, LargeRowJob, LimitedJob, SlowJob, publish
+from tests.support.spark.session import unique
 from tests.support.stack.ailing import TIMED, ailing
 from tests.support.stack.feeding import feeding
 from tests.support.stack.rows import ARRIVE_S, KEY_GROUPS, RowJob
@@ -27,7 +31,17 @@ LONG_S = 180.0
 """For what has to last before anything is known of it."""
 NOTHING_FITS = "never"
 SLOWLY_S = 0.3
-Wrong = Callable[[ChaosStack, RowJob], AbstractContextManager[RowJob]]
+SLO_S = 15.0
+BAD_OPTION = "NoSuchFlag"
+
+
+class Named(Protocol):
+    """A job."""
+
+    name: str
+
+
+Wrong = Callable[[ChaosStack, RowJob], AbstractContextManager[Named]]
 """Makes something wrong until the end of the block, of which the job is told. Gets the job that all tests share."""
 
 
@@ -122,12 +136,63 @@ def stopped_producer(stack: ChaosStack, _: RowJob) -> Iterator[RowJob]:
             yield job
 
 
+@contextmanager
+def deleted_topic(stack: ChaosStack, _: RowJob) -> Iterator[RowJob]:
+    """Rows flowed; then somebody deleted the topic of the input."""
+    with ailing(stack) as job:
+        job.send_and_wait(8)
+        admin = AdminClient({"bootstrap.servers": stack.plan.kafka_bootstrap})
+        admin.delete_topics([job.name])[job.name].result(30)
+        yield job
+
+
+@contextmanager
+def out_of_memory(stack: ChaosStack, _: RowJob) -> Iterator[LargeRowJob]:
+    """A row needs more memory than the task has, and somebody on call has pinned that."""
+    job = LargeRowJob(stack, unique("large").replace("-", "_"))
+    job.begin()
+    try:
+        job.override({"resources": {"memory_bytes": 400 * 2**20}})
+        job.wait_converged()
+        job.send_large(300)
+        yield job
+    finally:
+        job.delete()
+
+
+@contextmanager
+def hot_key_group(stack: ChaosStack, _: RowJob) -> Iterator[HotJob]:
+    """Nine of ten rows are for one of two tasks, which cannot keep up."""
+    job = HotJob(stack, unique("hot"), SLO_S)
+    with _flowing(job, stack, task_count=2):
+        yield job
+
+
+@contextmanager
+def at_its_limit(stack: ChaosStack, _: RowJob) -> Iterator[LimitedJob]:
+    """Twice as much comes in as the one task does that the job may have."""
+    job = LimitedJob(stack, unique("limited"), SLO_S)
+    with _flowing(job, stack, task_count=1):
+        yield job
+
+
+@contextmanager
+def no_host(stack: ChaosStack, _: RowJob) -> Iterator[RowJob]:
+    """Rows flowed; then the job gets a host of its own, and Java refuses an option that it finds on the machine."""
+    with ailing(stack) as job:
+        job.send_and_wait(8)
+        with stack.orders.hosts_find(JAVA_TOOL_OPTIONS=f"-XX:+{BAD_OPTION}"):
+            job.override({"isolation": "process"})
+            yield job
+
+
 class Injected(NamedTuple):
-    """What is made wrong, the cause that is to be the first, and within how many seconds."""
+    """What is made wrong, the cause that is to be the first, within how many seconds, and what its evidence says."""
 
     wrong: Wrong
     kind: CauseKind
     seconds: float = FOUND_S
+    says: str = ""
 
 
 INJECTED = [
@@ -141,6 +206,11 @@ INJECTED = [
     Injected(dead_task_service, CauseKind.PROCESS_DOWN),
     Injected(dead_syncer, CauseKind.PROCESS_DOWN),
     Injected(stopped_producer, CauseKind.UPSTREAM, LONG_S),
+    Injected(deleted_topic, CauseKind.INPUT_ERROR, says="there is no topic"),
+    Injected(out_of_memory, CauseKind.OUT_OF_MEMORY, LONG_S),
+    Injected(hot_key_group, CauseKind.HOT_KEY_GROUP, LONG_S, "times the mean"),
+    Injected(at_its_limit, CauseKind.AT_LIMIT, LONG_S),
+    Injected(no_host, CauseKind.HOST_ENDED, says=BAD_OPTION),
 ]
 
 
@@ -161,7 +231,7 @@ def test_an_injected_cause_is_the_first(stack: ChaosStack, rows: RowJob, shell: 
     Rows of another job flow, and each is there once."""
     with injected.wrong(stack, rows) as job:
         first = _first(shell, job, injected.kind, injected.seconds)
-        assert first.evidence
+        assert any(injected.says in told for told in first.evidence), first
     rows.send_and_wait()
     rows.assert_exact()
 
@@ -195,7 +265,7 @@ def test_why_a_job_crashes(stack: ChaosStack, rows: RowJob, shell: Shell) -> Non
     rows.assert_exact()
 
 
-def _first(shell: Shell, job: RowJob, kind: CauseKind, seconds: float = FOUND_S) -> CauseView:
+def _first(shell: Shell, job: Named, kind: CauseKind, seconds: float = FOUND_S) -> CauseView:
     """The first cause, once there is one of the kind."""
     seen: list[Causes] = []
 
@@ -221,6 +291,18 @@ def _told(seen: Sequence[Causes]) -> str:
 
 def _kind(found: Causes) -> str:
     return f"{found.causes[0].kind} ({found.causes[0].certainty})" if found.causes else "no cause"
+
+
+@contextmanager
+def _flowing(job: SlowJob, stack: ChaosStack, *, task_count: int) -> Iterator[None]:
+    """The job runs, and twice as many rows come as one task does, until the end of the block."""
+    publish(stack)
+    job.create(task_count, 1.0)
+    try:
+        with Pace(job.put, 2 * ROWS_PER_SECOND).flowing(job.name):
+            yield
+    finally:
+        job.delete()
 
 
 @contextmanager
