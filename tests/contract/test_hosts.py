@@ -144,6 +144,8 @@ def test_a_host_that_cannot_start_leaves_its_last_words(tmp_path: Path, monkeypa
     """Java refuses an option that it finds in the environment of the machine."""
     monkeypatch.setenv("JAVA_TOOL_OPTIONS", "-XX:+NoSuchFlag")
     form = SparkForm(tmp_path)
+    settings = form.settings.model_copy(update={"host_environment": ("JAVA_TOOL_OPTIONS",)})
+    form.hosts = SparkHosts(settings, tmp_path / "hosts", Masks())
     heard = Listener(form)
     how = heard.await_end(heard.start("h1"))
     assert how.reason == "not started"

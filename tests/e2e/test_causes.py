@@ -14,7 +14,10 @@ from structlog.testing import capture_logs
 
 from penstock.control.process import wait_until
 from penstock.local.stack import READY_S, LocalStack
+from penstock.local.topics import create_topics
+from penstock.model.alerts import AlertKind
 from penstock.model.causes import CauseKind
+from penstock.model.states import Health
 from penstock.store.address import libpq_url
 from penstock.wire.causes import Causes, CauseView
 from tests.support.chaos.stack import ChaosStack
@@ -74,6 +77,16 @@ def denied_output(stack: ChaosStack, _: RowJob) -> Iterator[RowJob]:
     with ailing(stack) as job:
         job.send_and_wait(8)
         _execute(stack, f"REVOKE ALL ON {job.name} FROM CURRENT_USER")
+        job.send(8)
+        yield job
+
+
+@contextmanager
+def refused_rows(stack: ChaosStack, _: RowJob) -> Iterator[RowJob]:
+    """Rows flowed; then the table of the output refuses all of them."""
+    with ailing(stack) as job:
+        job.send_and_wait(8)
+        _execute(stack, f"ALTER TABLE {job.name} ADD CONSTRAINT {NOTHING_FITS} CHECK (false) NOT VALID")
         job.send(8)
         yield job
 
@@ -200,6 +213,7 @@ INJECTED = [
     Injected(malformed_record, CauseKind.MALFORMED_INPUT),
     Injected(no_topic, CauseKind.INPUT_ERROR),
     Injected(denied_output, CauseKind.OUTPUT_ERROR),
+    Injected(refused_rows, CauseKind.OUTPUT_ERROR, says=NOTHING_FITS),
     Injected(stopped, CauseKind.HELD_BY_LAYER),
     Injected(nowhere, CauseKind.NO_ROOM),
     Injected(dead_container, CauseKind.BAD_CONTAINER),
@@ -237,32 +251,41 @@ def test_an_injected_cause_is_the_first(stack: ChaosStack, rows: RowJob, shell: 
 
 
 @pytest.mark.long
-def test_why_a_job_crashes(stack: ChaosStack, rows: RowJob, shell: Shell) -> None:
-    """1. Rows flow, and there is no cause. 2. The table of the output refuses all rows: the output is the cause. 3. It
-    takes them again. 4. Somebody overrides the query by one that divides by zero: the change is the cause, and names
-    the layer, the field and the error. 5. The layer is dropped. Every row is there once."""
-    rows.send_and_wait()
-    with stack.client() as client:
-        assert client.causes(rows.name).causes == []
-        _execute(stack, f"ALTER TABLE {rows.name} ADD CONSTRAINT {NOTHING_FITS} CHECK (false) NOT VALID")
-        rows.send(8)
-        first = _first(shell, rows, CauseKind.OUTPUT_ERROR)
-        assert NOTHING_FITS in first.evidence[0]
-        _execute(stack, f"ALTER TABLE {rows.name} DROP CONSTRAINT {NOTHING_FITS}")
-        rows.send_and_wait()
-        rows.override({"query": {"sql": "SELECT id DIV (id - id) AS id FROM rows"}})
-        try:
-            rows.wait_converged()  # or the old query could read the rows
-            rows.send(8)
-            first = _first(shell, rows, CauseKind.RECENT_CHANGE)
-            assert "the layer oncall" in first.summary
-            assert "query.sql" in first.evidence[0]
-            further = client.causes(rows.name).causes[1:]
-            assert any("DIVIDE_BY_ZERO" in told for cause in further for told in cause.evidence)
-        finally:
-            client.drop_layer(rows.name, "oncall", if_match=client.get_layer(rows.name, "oncall").version)
-    rows.send_and_wait()
-    rows.assert_exact()
+def test_a_topic_that_was_deleted_is_an_alert(stack: ChaosStack, rows: RowJob) -> None:
+    """1. It is open, and the job is not healthy. 2. The topic is made again, and is another one: the alert stays, and
+    says that."""
+    with deleted_topic(stack, rows) as job, stack.client() as client:
+
+        def told() -> list[str]:
+            open_ones = client.alerts(subject=job.name).alerts
+            return [alert.message for alert in open_ones if alert.kind == AlertKind.INPUT_UNREADABLE]
+
+        wait_until(lambda: any("there is no topic" in message for message in told()), LONG_S, "the alert", poll_s=0.5)
+        assert client.causes(job.name).health not in (Health.HEALTHY, Health.UNKNOWN)
+        create_topics(stack.plan.kafka_bootstrap, {job.name: KEY_GROUPS})
+        wait_until(lambda: any("made again" in message for message in told()), LONG_S, "the new topic", poll_s=0.5)
+
+
+@pytest.mark.long
+def test_why_a_job_crashes(stack: ChaosStack, shell: Shell) -> None:
+    """1. Rows flow, and there is no cause. 2. Somebody overrides the query by one that divides by zero: the change is
+    the cause, and names the layer, the field and the error. 3. The layer is dropped: every row is there once. The job
+    is its own: a change is not accused of crashes where tasks crashed in the half hour before, too."""
+    with ailing(stack) as job, stack.client() as client:
+        job.send_and_wait(8)
+        wait_until(lambda: client.causes(job.name).health == Health.HEALTHY, FOUND_S, f"{job.name} to be healthy")
+        assert client.causes(job.name).causes == []
+        job.override({"query": {"sql": "SELECT id DIV (id - id) AS id FROM rows"}})
+        job.wait_converged()  # or the old query could read the rows
+        job.send(8)
+        first = _first(shell, job, CauseKind.RECENT_CHANGE)
+        assert "the layer oncall" in first.summary
+        assert "query.sql" in first.evidence[0]
+        further = client.causes(job.name).causes[1:]
+        assert any("DIVIDE_BY_ZERO" in told for cause in further for told in cause.evidence)
+        client.drop_layer(job.name, "oncall", if_match=client.get_layer(job.name, "oncall").version)
+        job.send_and_wait(8)
+        job.assert_exact()
 
 
 def _first(shell: Shell, job: Named, kind: CauseKind, seconds: float = FOUND_S) -> CauseView:

@@ -93,7 +93,7 @@ _OF_JOBS = {
         _JOB, _TICKET, "malformed records came in so long a time", Limit(300, "seconds")
     ),
     AlertKind.INPUT_UNREADABLE: AlertRule(
-        _JOB, _PAGE, "the topic of an input was deleted, was made again, or may not be read, while tasks run"
+        _JOB, _PAGE, "the topic of an input is not there, was made again, or may not be read"
     ),
     AlertKind.PARTITIONS_NOT_READ: AlertRule(
         _JOB, _PAGE, "an input has partitions that no task reads", Limit(setting="inputs.*.key_groups")

@@ -46,6 +46,11 @@ INPUT_ALERTS = (
     AlertKind.INPUT_UNREADABLE,
 )
 """The kinds about the inputs of tasks that run."""
+UNREADABLE_INPUT = (
+    r"^inputs[^ ]*: (there is no topic |no topic matches |the hosts' account may not read the topic "
+    r"|the topic [^ ]+ was deleted and made again)"
+)
+"""Errors of a task that does not start, since it cannot read a topic. A pattern for Python and for Postgres."""
 CONTAINER_ALERTS = (AlertKind.CONTAINER_FAILING, AlertKind.CONTAINER_OUTLIER, AlertKind.DRAIN_OVERDUE)
 """The kinds about one container."""
 SCALING_ALERTS = (AlertKind.LAG_UNTRIAGED, AlertKind.SCALING_FROZEN)

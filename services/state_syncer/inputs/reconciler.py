@@ -12,7 +12,7 @@ from sqlalchemy import Connection, Engine, text
 
 from penstock.control.period import Period
 from penstock.model.alert_rules import MALFORMED_WINDOW_SECONDS
-from penstock.model.alerts import INPUT_ALERTS, AlertKind
+from penstock.model.alerts import INPUT_ALERTS, UNREADABLE_INPUT, AlertKind
 from penstock.store import leases
 from penstock.store.alerts import raised_within, replace_alerts
 from penstock.store.engine import snapshot
@@ -25,11 +25,15 @@ MOST_JOBS = 1_000
 _MOST_TASKS = 100
 _STARTING_ONES = text("SELECT DISTINCT job FROM tasks WHERE job = ANY(:jobs) AND state <> 'running'")
 _KINDS = [kind.value for kind in INPUT_ALERTS]
-# The first jobs by name, after `:after`, of which a task has a problem or which have an open alert. Each part ends when
-# it has found enough.
+# The first jobs by name, after `:after`, of which a task has a problem, or did not start lately for one, or which have
+# an open alert. Each part ends when it has found enough.
 TO_LOOK_AT = text(
     """
     (SELECT DISTINCT job FROM tasks WHERE has_input_problems AND job > :after ORDER BY job LIMIT :most)
+    UNION
+    (SELECT DISTINCT job FROM task_crashes
+        WHERE newest_at > now() - interval '10 minutes' AND error ~ :unreadable AND job > :after
+        ORDER BY job LIMIT :most)
     UNION
     (SELECT DISTINCT subject FROM alerts WHERE kind = ANY(:kinds) AND cleared_at IS NULL AND subject > :after
         ORDER BY subject LIMIT :most)
@@ -40,9 +44,14 @@ TO_LOOK_AT = text(
 _REPORTED = text(
     """
     WITH told AS (
-        SELECT DISTINCT ON (job, kind, index) job, kind, index, reason
-        FROM tasks CROSS JOIN LATERAL jsonb_each_text(progress -> 'input_problems') AS problem(kind, reason)
-        WHERE has_input_problems AND job = ANY(:jobs)
+        SELECT DISTINCT ON (job, kind, index) job, kind, index, reason FROM (
+            SELECT job, kind, index, reason, epoch, reported_at
+            FROM tasks CROSS JOIN LATERAL jsonb_each_text(progress -> 'input_problems') AS problem(kind, reason)
+            WHERE has_input_problems AND job = ANY(:jobs)
+            UNION ALL
+            SELECT job, :kind, index, split_part(error, chr(10), 1), epoch, reported_at FROM tasks
+            WHERE state = 'crashed' AND error ~ :unreadable AND job = ANY(:jobs)
+        ) AS problems
         ORDER BY job, kind, index, epoch DESC, reported_at DESC
     )
     SELECT job, kind, count(*), (array_agg(index ORDER BY index))[ : CAST(:tasks AS integer)],
@@ -100,8 +109,11 @@ def _undecided(connection: Connection, kind: AlertKind, jobs: Sequence[str]) -> 
 
 
 def _to_look_at(connection: Connection, after: str, most: int) -> list[str]:
-    return list(connection.execute(TO_LOOK_AT, {"kinds": _KINDS, "after": after, "most": most}).scalars())
+    asked = {"kinds": _KINDS, "after": after, "most": most, "unreadable": UNREADABLE_INPUT}
+    return list(connection.execute(TO_LOOK_AT, asked).scalars())
 
 
 def _reported(connection: Connection, jobs: Sequence[str]) -> list[InputReports]:
-    return [InputReports(*row) for row in connection.execute(_REPORTED, {"jobs": list(jobs), "tasks": _MOST_TASKS})]
+    asked = {"jobs": list(jobs), "tasks": _MOST_TASKS, "unreadable": UNREADABLE_INPUT}
+    rows = connection.execute(_REPORTED, asked | {"kind": AlertKind.INPUT_UNREADABLE.value})
+    return [InputReports(*row) for row in rows]
