@@ -42,6 +42,8 @@ def test_the_fleet_has_its_figures_alerts_changes_and_jobs(reader: User) -> None
     assert page.count("<polyline") >= 5
     assert re.search('class="tile shade-[0-9]+" href="/containers/container-02" title="container-02: 19 % full', page)
     assert re.search(r"crashing payments-enrich task 2: crashes again and again", seen)
+    assert "crashing, held or starting: 2 of 9 that should run" in seen
+    assert re.findall(r'container-(\d+)" title="[^"]+" aria-label="[^"]+"><b aria-hidden="true">✖</b>', page) == ["09"]
 
 
 def test_jobs_are_filtered_and_sorted(reader: User) -> None:
@@ -132,7 +134,8 @@ def test_history_decisions_and_savepoints(reader: User) -> None:
     assert "“the dashboard of the morning meeting needs it”" in history
     decisions = text_of(reader.get("/jobs/clicks-hourly/decisions"))
     assert "horizontal because of lag" in decisions
-    assert "task_count = 6" in decisions
+    assert "task_count 4 → 6" in decisions
+    assert "horizontal without a symptom" in decisions
     assert "4860" in decisions
     savepoints = text_of(reader.get("/jobs/clicks-hourly/savepoints"))
     assert "before-release ready" in savepoints
@@ -179,7 +182,9 @@ def test_a_container_has_its_tasks_the_worst_first(reader: User) -> None:
 
 def test_alerts_have_their_runbooks(reader: User) -> None:
     page = reader.get("/alerts")
-    assert "<code>penstock rescale</code> to more tasks" in page
+    assert "<code>penstock rescale JOB 8</code> to more" in page
+    assert "page, raised 12 min ago" in text_of(page)
+    assert "ticket, raised 40 min ago" in text_of(page)
     assert "payments-enrich" in page
     assert "payments-enrich" not in reader.get("/alerts?kind=job_lagging").split("<h2")[1]
 
