@@ -13,6 +13,7 @@ from penstock.store.engine import transaction
 from tests.support.console.fleet import NAMES, fill
 from tests.support.console.service import User
 from tests.support.job_service.service import RunningJobService, as_new
+from tests.support.job_service.stored import execute
 
 
 @pytest.fixture(scope="module")
@@ -237,3 +238,14 @@ def test_a_long_list_has_pages(service: RunningJobService, user: User) -> None:
 )
 def test_what_is_not_there_is_a_page_of_its_own(user: User, path: str) -> None:
     assert "There is nothing here" in user.get(path, 404)
+
+
+def test_a_job_that_is_ill_without_a_cause_or_an_alert_says_where_to_look(
+    service: RunningJobService, user: User
+) -> None:
+    fill(service)
+    page = "/jobs/clicks-hourly"
+    assert "No cause is known" not in user.get(page)
+    execute(service, "DELETE FROM alerts WHERE subject = 'clicks-hourly'")
+    assert "No cause is known: read the errors of the tasks below, and penstock logs" in text_of(user.get(page))
+    assert "No cause is known" not in user.get("/jobs/orders-clean")
