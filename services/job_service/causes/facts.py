@@ -105,8 +105,8 @@ class UnderWay(NamedTuple):
 
 
 class Minute(NamedTuple):
-    """What the job measured in a minute. `crashes`: of tasks that were not healthy again. `restarts`: the crashes in this
-    minute, of which `restarts_by_host` with a Spark host and `restarts_by_memory` for lack of memory.
+    """What the job measured in a minute. `crashes`: of tasks that were not healthy again. `restarts`: the crashes in
+    this minute, of which `restarts_by_host` with a Spark host and `restarts_by_memory` for lack of memory.
     """
 
     at: datetime
