@@ -26,7 +26,7 @@ class InputReports:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class OpenAlert:
     """The open alert `input_unreadable` of a job: what it says, and of which tasks."""
 
     job: str
@@ -45,7 +45,7 @@ class Idle:
     names_topic: bool
 
 
-def alerts_of(reports: Iterable[InputReports], told: Iterable[Told] = (), idle: Iterable[Idle] = ()) -> Alerts:
+def alerts_of(reports: Iterable[InputReports], told: Iterable[OpenAlert] = (), idle: Iterable[Idle] = ()) -> Alerts:
     """By kind and job: the reason of the task of the lowest index, and the first tasks that report the kind.
 
     A task whose topic is gone ends, and reports nothing. So an open alert `input_unreadable` stays for each of its

@@ -17,7 +17,7 @@ from penstock.store import leases
 from penstock.store.alerts import raised_within, replace_alerts
 from penstock.store.engine import snapshot
 from penstock.store.running import STATE_SYNCER
-from services.state_syncer.inputs.decide import AGAIN, Alerts, Idle, InputReports, Told, alerts_of
+from services.state_syncer.inputs.decide import AGAIN, Alerts, Idle, InputReports, OpenAlert, alerts_of
 
 _LOOK_SECONDS = 60.0
 MOST_JOBS = 1_000
@@ -118,10 +118,10 @@ def _undecided(connection: Connection, kind: AlertKind) -> set[str]:
     return set()
 
 
-def _told_and_idle(connection: Connection, jobs: Sequence[str]) -> tuple[list[Told], list[Idle]]:
+def _told_and_idle(connection: Connection, jobs: Sequence[str]) -> tuple[list[OpenAlert], list[Idle]]:
     """The open alerts about topics, and the tasks of their jobs that do not run."""
     asked = {"jobs": list(jobs), "kind": AlertKind.INPUT_UNREADABLE.value}
-    told = [Told(*row) for row in connection.execute(_TOLD, asked)]
+    told = [OpenAlert(*row) for row in connection.execute(_TOLD, asked)]
     asked = {"jobs": [each.job for each in told], "unreadable": UNREADABLE_INPUT}
     return told, [Idle(*row) for row in connection.execute(_IDLE, asked)] if told else []
 

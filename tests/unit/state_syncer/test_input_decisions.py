@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import pytest
 
 from penstock.model.alerts import AlertKind
-from services.state_syncer.inputs.decide import Idle, InputReports, Told, alerts_of
+from services.state_syncer.inputs.decide import Idle, InputReports, OpenAlert, alerts_of
 
 KEY = (AlertKind.INPUT_UNREADABLE, "a")
-OPEN = Told("a", "task 0: there is no topic t (and 1 more task)", [0, 1])
+OPEN = OpenAlert("a", "task 0: there is no topic t (and 1 more task)", [0, 1])
 GONE = InputReports("a", "input_unreadable", 1, [1], "there is no topic t")
 
 
