@@ -91,16 +91,26 @@ def _limits(facts: Facts) -> Iterator[Cause]:
         told = (said_by(trigger), f"rows wait that long, and the SLO is {slo:,.0f} s")
         summary = "batches begin further apart than the SLO allows"
         yield Cause(CauseKind.HELD_BY_LAYER, Certainty.CERTAIN, summary, told, _instead(trigger, f"{slo / 2:g}"))
-    most, seconds = facts.setting("max_records_per_trigger"), float(facts.config.get("trigger_interval_seconds") or 0)
-    if most is None or not facts.runs(most) or not seconds:
-        return
-    held = [task for task in facts.tasks if is_lagging(facts, task) and _reads_all_it_may(task, most.value, seconds)]
-    if held:
+    most, seconds = facts.setting("max_records_per_trigger"), _trigger_seconds(facts)
+    held = [task for task in facts.tasks if is_lagging(facts, task) and is_limited(facts, task)]
+    if held and most is not None:
         read = (said_by(most), *_read_and_waiting(facts, held, most.value, seconds))
         is_busy = any(((task.progress or {}).get("busy_share") or 0.0) >= _BUSY for task in held)
         certainty = Certainty.LIKELY if is_busy else Certainty.CERTAIN
         advice = _instead(most, str(_MORE_RECORDS * int(most.value)))
         yield Cause(CauseKind.HELD_BY_LAYER, certainty, "a layer limits what tasks read", read, advice)
+
+
+def is_limited(facts: Facts, task: ReportedTask) -> bool:
+    """Whether a task reads as much as `max_records_per_trigger` lets it, while more waits."""
+    most, seconds = facts.setting("max_records_per_trigger"), _trigger_seconds(facts)
+    if most is None or not facts.runs(most) or not seconds:
+        return False
+    return _reads_all_it_may(task, most.value, seconds)
+
+
+def _trigger_seconds(facts: Facts) -> float:
+    return float(facts.config.get("trigger_interval_seconds") or 0)
 
 
 def _reads_all_it_may(task: ReportedTask, most: float, seconds: float) -> bool:
