@@ -7,7 +7,7 @@ was written at most half an hour before the first crash, or before the first min
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
 from math import inf
 from typing import TYPE_CHECKING, Any
@@ -114,18 +114,28 @@ def _trigger_seconds(facts: Facts) -> float:
 
 
 def _reads_all_it_may(task: ReportedTask, most: float, seconds: float) -> bool:
-    """Whether a task reads about `most` records in each batch, and another such batch waits."""
+    """Whether a task reads about `most` records in each batch, and another such batch waits. The rate is that of the
+    last minute: where rows have just come, the last batch shows it first."""
     progress = task.progress or {}
     read, waits = progress.get("input_rows_per_second"), progress.get("backlog_records")
-    return read is not None and waits is not None and waits >= most and read >= _NEARLY * most / seconds
+    if waits is None or waits < most:
+        return False
+    return (read is not None and read >= _NEARLY * most / seconds) or _is_full(progress, most, seconds)
+
+
+def _is_full(progress: Mapping[str, Any], most: float, seconds: float) -> bool:
+    """Whether the last batch had as many records as it may, and was done before the next was due."""
+    rows, took = progress.get("input_rows"), progress.get("batch_seconds")
+    return rows is not None and took is not None and rows >= _NEARLY * most and took <= seconds
 
 
 def _read_and_waiting(facts: Facts, held: list[ReportedTask], most: float, seconds: float) -> Iterator[str]:
     may = most / seconds
     for task in held[:3]:
         progress = task.progress or {}
-        reads = f"task {task.index} reads {progress['input_rows_per_second']:,.1f} rows/s of the {may:,.1f} that it may"
-        yield f"{reads}, and {progress['backlog_records']:,.0f} rows wait for it"
+        read = progress.get("input_rows_per_second")
+        has = "all" if read is None else f"{read:,.1f} rows/s of the {may:,.1f}"
+        yield f"task {task.index} reads {has} that it may, and {progress['backlog_records']:,.0f} rows wait for it"
     comes = coming_in(facts)
     if comes is not None:
         all_may = may * int(facts.config.get("task_count", 1))

@@ -342,17 +342,6 @@ def test_a_limit_below_oncall_is_hidden_not_dropped() -> None:
     assert first.advice.startswith("`penstock override etl max_records_per_trigger=200 --reason ... --for 2h`")
 
 
-@pytest.mark.parametrize(("limit", "is_kafka_slow"), [(20, False), (2_000, True)])
-def test_a_task_that_reads_all_it_may_does_not_wait_for_kafka(limit: int, is_kafka_slow: bool) -> None:
-    """It works 5 % of the time, as its limit has it."""
-    known = facts(
-        [task(progress=AT_ITS_LIMIT | {"busy_share": 0.05})],
-        settings=[leaf("max_records_per_trigger", limit)],
-        config={"trigger_interval_seconds": 5.0},
-    )
-    assert (CauseKind.INPUT_ERROR in {each.kind for each in causes_of(known)}) is is_kafka_slow
-
-
 @pytest.mark.parametrize(
     "progress", [{"input_rows_per_second": 2.0}, {"backlog_records": 19}], ids=["reads less", "less than a batch waits"]
 )
