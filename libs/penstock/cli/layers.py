@@ -25,13 +25,13 @@ from penstock.cli.assignments import change_of
 from penstock.cli.cell import cell_history
 from penstock.cli.connection import client, definition, names_in_files, say_more, say_written
 from penstock.cli.errors import required
-from penstock.cli.output import age, cell, changes, counted, end, leaf, moment, say, show_json, table
+from penstock.cli.output import age, cell, changes, clock, counted, end, leaf, moment, say, show_json, table
 from penstock.cli.parse import duration_seconds, expiry_seconds, name_of
 from penstock.cli.since import telling_writes
 from penstock.cli.spark_answer import WITHIN, asked_until_answered, end_unless_done, unverified_outcome
 from penstock.control.errors import UserError
 from penstock.wire.job_client import Expiring, JobClient
-from penstock.wire.jobs import AnalysisView, ExplainedLeafView, FieldChangeView, HiddenValueView, PlanView
+from penstock.wire.jobs import AnalysisView, ExplainedLeafView, FieldChangeView, HiddenValueView, HistoryEntry, PlanView
 
 DEFAULT_LAYER = "default"
 _LONGEST_IN_TABLE = 40
@@ -131,11 +131,18 @@ def history(
     if as_json:
         return show_json(page)
     rows = [
-        (e.revision, moment(e.at), e.action, e.layer, e.version, e.author, e.reason, "\n".join(changes(e.old, e.new)))
+        (e.revision, moment(e.at), e.action, e.layer, e.version, e.author, e.reason, "\n".join(_changes(e)))
         for e in page.entries
     ]
     table(("revision", "when", "action", "layer", "version", "author", "reason", "changes"), rows)
     return say_more(page.next)
+
+
+def _changes(entry: HistoryEntry) -> Iterator[str]:
+    """What a write changed, and when it was to end."""
+    yield from changes(entry.old, entry.new)
+    if entry.expires_at is not None:
+        yield f"ends at {clock(entry.expires_at, datetime.now(UTC))}"
 
 
 def revert(
