@@ -32,8 +32,8 @@ def etag(version: int) -> str:
     return f'"{version}"'
 
 
-def written(committed: Committed) -> Written:
-    """A change that was done."""
+def written(committed: Committed, note: str | None = None) -> Written:
+    """A change that was done, and what to know of it."""
     change = committed.change
     return Written(
         job=change.job,
@@ -42,6 +42,7 @@ def written(committed: Committed) -> Written:
         layer=change.layer,
         version=committed.version,
         expires_at=change.expires_at,
+        notes=[] if note is None else [note],
     )
 
 

@@ -136,7 +136,8 @@ def _write_batch(
     outcomes |= late_producers.refused(connection, changes)
     changes = _without(changes, outcomes)
     repeating = [at for at in changes if writes[at].allow_repeats]
-    outcomes |= repeats.refused(connection, changes, repeating, found.jobs, found.layers)
+    verdict = repeats.judge(connection, changes, repeating, found.jobs, found.layers)
+    outcomes |= verdict.refused
     changes = _without(changes, outcomes)
     outcomes |= flows.take(connection, changes, moved)
     changes = _without(changes, outcomes)
@@ -144,7 +145,7 @@ def _write_batch(
     committed = expected.commit(connection, list(changes.values()), merge_basis(found.layers))
     for position, done in zip(changes, committed, strict=True):
         _log(done)
-        outcomes[position] = written(done)
+        outcomes[position] = written(done, verdict.notes.get(position))
     released = [done for done in committed if done.change.action is Action.RELEASE]
     job_rows.release(connection, {done.change.job: done.revision for done in released})
     return outcomes

@@ -74,7 +74,7 @@ def apply(
     plan = steps(wanted, _present(connection, wanted), _others(connection, wanted, prefix, owner), prune=prune)
     _say_report(connection, plan, hidden=dry_run)
     chosen = Chosen(verify=verify, allow_repeats=allow_repeats)
-    _require_allowed(connection, plan, chosen)
+    _require_allowed(connection, plan, chosen, tells=dry_run)
     if dry_run:
         differs = any(step.kind is not Kind.SAME for step in plan)
         raise typer.Exit(Exit.DRIFT if differs else Exit.DONE)
@@ -166,29 +166,31 @@ def _hidden(connection: JobClient, step: Step, above: Collection[str]) -> Iterat
             yield f"{leaf.field}: the layer {leaf.layer} of {leaf.author or 'nobody'} hides it with {leaf.value}"
 
 
-def _require_allowed(connection: JobClient, plan: Sequence[Step], chosen: Chosen) -> None:
-    """Raises the first refusal, before anything is written; all are noted, and what is not refused but worth a word."""
+def _require_allowed(connection: JobClient, plan: Sequence[Step], chosen: Chosen, *, tells: bool) -> None:
+    """Raises the first refusal, before anything is written; all are noted. `tells`: also what writes would say."""
     refused: list[PenstockError] = []
     with counting("checking jobs", plan) as each:
         for step in each:
             try:
-                _require_step(connection, step, chosen)
+                told = _require_step(connection, step, chosen)
             except UserError as error:
                 note(f"{step.job}: {line(error)}")
                 refused.append(error)
+            else:
+                for text in told if tells else ():
+                    note(f"{step.job}: {text}")
     if refused:
         raise refused[0]
 
 
-def _require_step(connection: JobClient, step: Step, chosen: Chosen) -> None:
-    """Raises UserError when the write would be refused, or the job is being deleted, with or without a change."""
+def _require_step(connection: JobClient, step: Step, chosen: Chosen) -> list[str]:
+    """What its write would say. Raises UserError when it would be refused, and for a job that is being deleted."""
     if step.kind is Kind.GOING:
         raise Conflict(f"the job {step.job} is being deleted: wait until it is gone", field="job", rule="deleting")
-    if step.content is not None and step.kind is not Kind.SAME:
-        repeats = chosen["allow_repeats"]
-        found = connection.plan(step.job, step.content, layer="base", action="put", verify=False, allow_repeats=repeats)
-        for each in found.notes:
-            note(f"{step.job}: {each}")
+    if step.content is None or step.kind is Kind.SAME:
+        return []
+    given: Chosen = {"verify": False, "allow_repeats": chosen["allow_repeats"]}
+    return connection.plan(step.job, step.content, layer="base", action="put", **given).notes
 
 
 def _write_all(connection: JobClient, plan: Sequence[Step], reason: str, chosen: Chosen) -> None:

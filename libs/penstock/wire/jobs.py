@@ -152,7 +152,8 @@ class Written(View):
     """A write that was done. `layer` and `version` are null for writes to the job as a whole.
 
     `verified`: whether Spark's analysis found nothing against it; false when nobody could be asked, null when there was
-    nothing to verify. `why` it is false. What was not verified is checked before the first task starts.
+    nothing to verify. `why` it is false. What was not verified is checked before the first task starts. `notes`: as in
+    its plan.
     """
 
     job: str
@@ -163,6 +164,7 @@ class Written(View):
     expires_at: datetime | None = None
     verified: bool | None = None
     why: str = ""
+    notes: list[str] = Field(default_factory=list)
 
 
 class BatchResult(View):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, text
 
@@ -11,7 +11,7 @@ from penstock.config.validate import read_merged
 from penstock.control.errors import InvalidConfig, UserError
 from penstock.model.jobs import Action, Change, StoredJob
 from penstock.store.json import as_json
-from services.job_service.repeats import Job, Left, Repeat, left_by, places_begun, repeats, require_no_reader
+from services.job_service.repeats import Job, Left, Repeat, left_by, places_begun, repeats, require_no_reader, sentence
 from services.job_service.store import flows
 from services.job_service.writes import Layers
 from services.job_service.writes import expected as merged_of
@@ -31,27 +31,34 @@ _NOTE = text(
 )
 
 
-def refused(
+class Verdict(NamedTuple):
+    """Of changes, given by position: why some must not be, and what to know of others that may bring rows twice."""
+
+    refused: dict[int, UserError]
+    notes: dict[int, str]
+
+
+def judge(
     connection: Connection,
     changes: Mapping[int, Change],
     allowed: Collection[int],
     jobs: Mapping[str, StoredJob],
     layers: Layers,
-) -> dict[int, UserError]:
-    """Why some of the changes, given by position, must not be; none of those that are `allowed` to repeat rows."""
-    asked = {
-        at: (jobs[change.job], change.merged)
-        for at, change in changes.items()
-        if change.merged is not None and at not in allowed
-    }
+) -> Verdict:
+    """None of those that are `allowed` to repeat rows is refused."""
+    asked = {at: (jobs[change.job], change.merged) for at, change in changes.items() if change.merged is not None}
     known = _known(connection, asked.values())
-    found: dict[int, UserError] = {}
+    verdict = Verdict({}, {})
     for at, (stored, after) in asked.items() if known else ():
+        found = _found(connection, stored, layers, after, known)
         try:
-            _require_unread(connection, stored.name, _found(connection, stored, layers, after, known))
+            if at not in allowed:
+                _require_unread(connection, stored.name, found)
         except UserError as error:
-            found[at] = error
-    return found
+            verdict.refused[at] = error
+        else:
+            verdict.notes.update({at: sentence(stored.name, found)} if found else {})
+    return verdict
 
 
 def check(

@@ -61,7 +61,7 @@ def test_a_producer_that_is_made_again_is_refused_while_others_read_its_output(c
     assert [each.status for each in client.batch([put])] == [409]
     assert {each.job for each in client.list_jobs()} == {"reads", "matches"}
     assert [each.status for each in client.batch([put.model_copy(update={"allow_repeats": True})])] == [200]
-    client.put_job("etl", {**job(), "priority": 2})
+    assert client.put_job("etl", {**job(), "priority": 2}).notes == []
     cell.rounds(2)
     client.put_job("etl", {**job(), "priority": 3})
 
@@ -87,8 +87,7 @@ def test_what_cannot_repeat_a_row_needs_no_word(client: JobClient, cell: Cell) -
 
 
 def test_an_output_that_nobody_reads_is_noted(client: JobClient, cell: Cell, shell: Shell, tmp_path: Path) -> None:
-    """By plans of the API and of the command, and by `penstock apply`, which writes it. One with readers it refuses,
-    and writes with the option."""
+    """By plans and writes, of the API and of the command. One with readers is refused, and written with the option."""
     gone(client, cell)
     assert client.plan("fresh", job(topic="fresh"), verify=False).notes == []
     (note,) = client.plan("etl", job(), verify=False).notes
@@ -96,8 +95,9 @@ def test_an_output_that_nobody_reads_is_noted(client: JobClient, cell: Cell, she
     (tmp_path / "etl.json").write_text(json.dumps(job()))
     planned = shell("plan", "etl", "base", str(tmp_path / "etl.json"), "--no-verify")
     assert "NOTE clean has rows" in " ".join(planned.out.split())
-    applied = shell("apply", "-f", str(tmp_path), "--no-verify")
-    assert (applied.code, "etl: clean has rows" in " ".join(applied.err.split())) == (0, True)
+    compared = shell("apply", "-f", str(tmp_path), "--no-verify", "--dry-run")
+    assert (compared.code, "etl: clean has rows" in " ".join(compared.err.split())) == (4, True)
+    assert "NOTE clean has rows" in " ".join(shell("apply", "-f", str(tmp_path), "--no-verify").ok().split())
     cell.rounds(2)
     client.delete_job("etl")
     cell.rounds(3)
