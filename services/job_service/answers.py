@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -32,7 +33,7 @@ def etag(version: int) -> str:
     return f'"{version}"'
 
 
-def written(committed: Committed, note: str | None = None) -> Written:
+def written(committed: Committed, notes: Sequence[str] = ()) -> Written:
     """A change that was done, and what to know of it."""
     change = committed.change
     return Written(
@@ -42,7 +43,7 @@ def written(committed: Committed, note: str | None = None) -> Written:
         layer=change.layer,
         version=committed.version,
         expires_at=change.expires_at,
-        notes=[] if note is None else [note],
+        notes=list(notes),
     )
 
 

@@ -29,6 +29,14 @@ class Left(NamedTuple):
     left_at: datetime | None = None
 
 
+class Doubled(NamedTuple):
+    """A place that has rows of `job`, which `repeated_by` may have written again."""
+
+    place: str
+    job: str
+    repeated_by: str
+
+
 class Job(NamedTuple):
     """A job that is written. `running`: what it runs, None without a checkpoint; `before`: what was expected of it,
     None where that was no job."""
@@ -96,6 +104,23 @@ def sentence(job: str, found: Sequence[Repeat]) -> str:
     return (
         f"{places} has rows that {whose} has written, and {job} reads {read} as that did: it may write the same rows "
         "again, and they stay twice."
+    )
+
+
+def sources_begun(job: Job, after: Config) -> frozenset[str]:
+    """What a job begins to read by this write of the rows that are there: none of one that is to be stopped."""
+    if _is_stopped(after):
+        return frozenset()
+    return frozenset(sources(after, anew=True)) - frozenset(() if job.running is None else sources(job.running))
+
+
+def doubled_sentence(job: str, found: Collection[Doubled]) -> str:
+    """What a reader that comes later finds, in one sentence for people."""
+    places = ", ".join(sorted({each.place for each in found}))
+    writers = first_few(sorted({each.repeated_by for each in found}))
+    return (
+        f"{places} may have rows twice: {writers} was accepted although it may write rows again that were there "
+        f"(allow_repeats, or nobody read them). {job} reads them as they are."
     )
 
 

@@ -141,11 +141,11 @@ def _write_batch(
     changes = _without(changes, outcomes)
     outcomes |= flows.take(connection, changes, moved)
     changes = _without(changes, outcomes)
-    repeats.note(connection, changes.values(), found.jobs, found.layers)
+    repeats.note(connection, changes, verdict, found.jobs, found.layers)
     committed = expected.commit(connection, list(changes.values()), merge_basis(found.layers))
     for position, done in zip(changes, committed, strict=True):
         _log(done)
-        outcomes[position] = written(done, verdict.notes.get(position))
+        outcomes[position] = written(done, verdict.notes.get(position, []))
     released = [done for done in committed if done.change.action is Action.RELEASE]
     job_rows.release(connection, {done.change.job: done.revision for done in released})
     return outcomes

@@ -32,7 +32,6 @@ from services.job_service.explain import explain
 from services.job_service.origins import origins_in
 from services.job_service.path_rules import require_paths
 from services.job_service.plans import plan
-from services.job_service.repeats import sentence
 from services.job_service.requests import JobName, PageOf100, PartsOf, PrincipalOf, known_job
 from services.job_service.store import expected, flows, history, jobs, late_producers, overview, repeats, secrets
 from services.job_service.store.causes import read_facts
@@ -87,7 +86,7 @@ def plan_write(job: JobName, body: PlanRequest, parts: PartsOf, principal: Princ
             lambda: late_producers.check(connection, job, after.model_dump(mode="json")),
         )
         wanted = after.model_dump(mode="json")
-        again = repeats.check(connection, stored, layers, wanted, allowed=body.allow_repeats)
+        notes = repeats.check(connection, stored, layers, wanted, allowed=body.allow_repeats)
     has_run = running is not None and running.started
     found = plan(
         job,
@@ -99,7 +98,7 @@ def plan_write(job: JobName, body: PlanRequest, parts: PartsOf, principal: Princ
         rescale_seconds=None if running is None else stopped_seconds(running.rescale_seconds),
         rates=rates,
         rollout_share=parts.rollout_share,
-        notes=[sentence(job, again)] if again else [],
+        notes=notes,
     )
     # A plan that changes nothing asks what Spark says of the job as it is.
     if not body.verify or (stored.exists and found.fields and not must_be_asked(merged_of(stored, layers), after)):

@@ -108,6 +108,22 @@ def test_an_output_that_nobody_reads_is_noted(client: JobClient, cell: Cell, she
     assert "1 create" in shell("apply", "-f", str(tmp_path), "--no-verify", "--allow-repeats").ok()
 
 
+def test_a_reader_that_comes_after_the_repeats_is_told(client: JobClient, cell: Cell) -> None:
+    """1. The producer was made again, and nobody read its output. 2. A reader of all that is there, also by a pattern,
+    is told by its plan and its write; one of new rows, and one that runs already, are not."""
+    gone(client, cell)
+    assert client.put_job("early", READER).notes == []
+    cell.rounds(2)
+    assert len(client.put_job("etl", job(), allow_repeats=True).notes) == 1
+    pattern = job({"topic": None, "topic_pattern": f"{TOPIC}|others"}, topic="counts")
+    for name, config in (("reads", READER), ("matches", pattern)):
+        (note,) = client.plan(name, config, verify=False).notes
+        assert note.startswith("clean may have rows twice: etl was accepted although it may write rows again")
+        assert client.put_job(name, config).notes == [note]
+    assert client.put_job("new-rows", job({"topic": TOPIC, "starting_position": "latest"}, topic="counts")).notes == []
+    assert client.put_job("early", {**READER, "priority": 2}).notes == []
+
+
 def test_a_job_that_moves_leaves_its_rows_behind(client: JobClient, cell: Cell) -> None:
     """1. A job that runs gets another output, and another job the one that it leaves: refused. 2. Itself may go back,
     since it goes on where it is. 3. A job that runs and takes a deleted one's output over may lag behind that: refused,

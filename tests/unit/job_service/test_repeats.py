@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from penstock.config.validate import check_merged
-from services.job_service.repeats import Job, Left, Repeat, left_by, places_begun, repeats, sentence
+from services.job_service.repeats import Job, Left, Repeat, left_by, places_begun, repeats, sentence, sources_begun
 
 MADE = datetime(2026, 1, 1, tzinfo=UTC)
 TOPIC = {"type": "kafka", "topic": "out"}
@@ -102,3 +102,12 @@ def test_what_is_told_names_places_jobs_and_sources() -> None:
         "out has rows that etl has written, and heir reads ev.*, events as that did"
     )
     assert "that an earlier job of this name has written" in sentence("etl", found)
+
+
+def test_a_reader_begins_to_read_what_it_does_not_read_yet() -> None:
+    both = {"events": EVENTS, "more": {**EVENTS, "topic": "more", "starting_position": "latest"}}
+    assert sources_begun(new(), config(inputs=both)) == {"events"}
+    running = new()._replace(running=config())
+    assert sources_begun(running, config(inputs=both)) == frozenset()
+    assert sources_begun(running, config({"topic": "trains"})) == {"trains"}
+    assert sources_begun(new(), config(desired_state="stopped")) == frozenset()
