@@ -50,7 +50,7 @@ def shown(plan: PlanView) -> ShownPlan:
         costs=tuple(_costs(plan)),
         steps=tuple(f"{step}{waves.get(step, '')}" for step in plan.steps),
         problems=tuple(_problems(plan.analysis)),
-        notes=tuple(_notes(plan.analysis)),
+        notes=(*plan.notes, *_notes(plan.analysis)),
     )
 
 

@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.streaming.readwriter import DataStreamReader
 
 from penstock.control.errors import BrokenTask
 from penstock.spark.analysis.analyse import analyse
@@ -274,6 +276,28 @@ def test_rows_of_others_count_for_the_watermark(runtime: Runtime, tmp_path: Path
         F.pmod(F.hash("id"), F.lit(8)).between(spec.key_groups.lo, spec.key_groups.hi - 1)
     )
     assert {row[0] for row in job.rows()} == {row.id for row in hashed.collect()} != set()
+
+
+@pytest.mark.parametrize("kind", ["json", "delta"])
+def test_a_start_loads_a_stream_once(
+    runtime: Runtime, tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its columns are those of the folder or table, in the order of the schema, also where partitions have some."""
+    loads: list[DataStreamReader] = []
+    load = DataStreamReader.load
+
+    def counted(reader: DataStreamReader, *given: Any, **options: Any) -> DataFrame:
+        loads.append(reader)
+        return load(reader, *given, **options)
+
+    monkeypatch.setattr(DataStreamReader, "load", counted)
+    append(runtime, kind, tmp_path / "in", [0])
+    job = make_job(runtime, kind, tmp_path, "SELECT * FROM events", BY_KEY, task_count=2)
+    if kind == "json":
+        (tmp_path / "in" / "k=3").mkdir()
+        (tmp_path / "in" / "0.json").rename(tmp_path / "in" / "k=3" / "0.json")
+    frame = make_frame(runtime, task_specs(job.name, job.layout)[0], "", "").frame
+    assert (len(loads), frame.columns) == (1, ["k", "v", "at"])
 
 
 def test_an_analysis_names_key_columns_and_states_that_cannot_be(runtime: Runtime, tmp_path: Path) -> None:
