@@ -22,11 +22,11 @@ from penstock.spark.checkpoint import METADATA, last_offset, new_id, parsed, tas
 from penstock.spark.csv_options import options_of
 from penstock.spark.files import Files, files_of
 from penstock.spark.hadoop import CheckpointWriter
-from penstock.spark.sinks.context import JSON_OPTIONS, TIMESTAMP_OPTIONS, require_output_mode, require_writable
+from penstock.spark.sinks.context import JSON_OPTIONS, require_output_mode, require_writable
 from penstock.spark.sinks.folder_owner import QUERY, bind, claim, lost, require_own
 from penstock.tasks.spec import TaskSpec
+from penstock.spark.sinks.written_times import require_writable_times, timestamp_options, with_times
 
-_WRITE_OPTIONS = {"parquet": {}, "json": JSON_OPTIONS, "csv": TIMESTAMP_OPTIONS}
 BOUND = "BOUND-"
 """In a checkpoint: begins the name of a file which says that the checkpoint has a folder of files. The id of the query
 follows, which no other checkpoint has."""
@@ -34,10 +34,15 @@ _READ_OPTIONS = {"parquet": {}, "json": {}, "csv": {"header": "true"}}
 
 
 def writer(frame: DataFrame, spec: TaskSpec, output: FilesOutput) -> DataStreamWriter:
-    """Writes `frame` below the task's own folder. Raises BrokenTask unless the output mode is append."""
+    """Writes `frame` below the task's own folder.
+
+    Raises BrokenTask unless the output mode is append, and for times that `timestamp_format` cannot write.
+    """
     require_output_mode(spec.config, ("append",))
     return (
-        frame.writeStream.outputMode("append")
+    require_writable_times(frame, output.timestamp_format)
+        with_times(frame, output.timestamp_format)
+        .writeStream.outputMode("append")
         .format(output.format)
         .options(**write_options(output))
         .option("path", task_folder(output.path, spec.generation, spec.index))
@@ -46,11 +51,14 @@ def writer(frame: DataFrame, spec: TaskSpec, output: FilesOutput) -> DataStreamW
 
 def write_options(output: FilesOutput) -> dict[str, str]:
     """How Spark writes the files."""
-    return {**_WRITE_OPTIONS[output.format], **_csv_options(output)}
+    if output.format == "parquet":
+        return {}
+    times = timestamp_options(output.timestamp_format)
+    return {**JSON_OPTIONS, **times} if output.format == "json" else {**times, **_csv_options(output)}
 
 
 def _csv_options(output: FilesOutput) -> dict[str, str]:
-    return {"header": str(output.header).lower(), **options_of(output.csv)} if output.format == "csv" else {}
+    return {"header": str(output.header).lower(), **options_of(output.csv)}
 
 
 def claim_output(session: SparkSession, root: str, job: str, output: FilesOutput, first_generation: int) -> None:
@@ -125,6 +133,7 @@ def task_folders(session: SparkSession, path: str) -> list[str]:
     context = session.sparkContext
     assert context._jvm is not None
     assert context._jsc is not None
+    require_writable_times(frame, output.timestamp_format)
     root = context._jvm.org.apache.hadoop.fs.Path(path)
     file_system = root.getFileSystem(context._jsc.hadoopConfiguration())
     pattern = context._jvm.org.apache.hadoop.fs.Path(root, "g*/task-*/_spark_metadata")
