@@ -138,7 +138,9 @@ def expected(job: StoredJob, layers: Layers) -> Mapping[str, Any]:
 def forbidden_changes(before: Config, after: JobConfig) -> Sequence[FieldChange]:
     """The changed leaves that a job which has run cannot take."""
     difference = classify(before, after)
-    return [change for change in difference.fields if change.never_fits] + list(form_changes(difference))
+    return [change for change in difference.fields if change.never_fits] + list(
+        form_changes(difference, after.output.type)
+    )
 
 
 def refused_changes(running: Config, before: Config, after: JobConfig) -> Sequence[FieldChange]:

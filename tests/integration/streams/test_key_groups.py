@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,7 @@ WINDOWS = (
 )
 BY_KEY = {"key_groups": 8, "key_columns": ["k"]}
 BY_FILE = {"key_groups": 8}
+MOMENT, NOON = "2026-01-01T12:00:00Z", 1_767_268_800
 EVENT_TIME = {**BY_KEY, "event_time_column": "at", "watermark_delay": "10 minutes"}
 KINDS = ["json", pytest.param("delta", marks=pytest.mark.long)]
 
@@ -249,7 +251,7 @@ def test_files_may_be_deleted_once_they_are_read_and_not_before(runtime: Runtime
 @pytest.mark.long
 def test_a_table_is_begun_once_for_all_tasks(runtime: Runtime, tmp_path: Path) -> None:
     """`latest` is after the rows that are there when the first task begins, also for one that begins later. A version
-    is the same for all."""
+    is the same for all, and so is the first one of a moment or later."""
     append(runtime, "delta", tmp_path / "in", range(2))
     job = make_job(runtime, "delta", tmp_path, SUMS, {**BY_KEY, "starting_position": "latest"}, task_count=2)
     job.begin(0)
@@ -258,6 +260,11 @@ def test_a_table_is_begun_once_for_all_tasks(runtime: Runtime, tmp_path: Path) -
     job.read_to(2, 0)
     assert job.rows() == sums([2])
     job = make_job(runtime, "delta", tmp_path, SUMS, {**BY_KEY, "starting_version": 1}, task_count=2)
+    job.read_to(3)
+    assert job.rows() == sums([1, 2])
+    for version, at in enumerate((NOON - 60, NOON, NOON + 60)):
+        os.utime(tmp_path / "in" / "_delta_log" / f"{version:020}.json", (at, at))
+    job = make_job(runtime, "delta", tmp_path, SUMS, {**BY_KEY, "starting_position": MOMENT}, task_count=2)
     job.read_to(3)
     assert job.rows() == sums([1, 2])
 
