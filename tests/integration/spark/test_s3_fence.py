@@ -236,3 +236,13 @@ def test_of_two_writers_of_a_version_of_a_delta_table_one_wins(java: Java) -> No
         logs[1].write(version, actions[1].iterator(), False, settings)
     assert error.value.java_exception.getClass().getName() == "java.nio.file.FileAlreadyExistsException"
     assert bytes(java.jvm.io.penstock.checkpoint.NewFiles.read(java.files(), version)) == b'{"commitInfo":0}\n'
+
+
+def test_of_several_writers_of_a_section_all_have_what_the_first_one_wrote(java: Java) -> None:
+    """As tasks do that read a stream together: each has a content of its own, and all go on with one of them."""
+    section = java.path(f"{unique('job')}/streams/g1/events/1")
+    writer = java.jvm.io.penstock.checkpoint.FirstWriter(java.files())
+    with ThreadPoolExecutor(6) as pool:
+        told = set(pool.map(lambda number: bytes(writer.write(section, f"writer {number}".encode())), range(12)))
+    assert told == {bytes(writer.read(section))}
+    assert bytes(writer.write(section, b"late")) in told
