@@ -13,7 +13,8 @@ from penstock.control.process import wait_until
 from penstock.spark.channel import Event, Exit, Lease, Live, Progress, Ready, Reply, Start, Stop
 from services.task_manager.decide.host_choice import DEFAULT_KEY
 from services.task_manager.decide.model import HostExit
-from services.task_manager.hosts.spark_hosts import SparkHost, SparkHosts
+from services.task_manager.hosts.spark_host import SparkHost
+from services.task_manager.hosts.spark_hosts import SparkHosts
 from tests.support.spark.hosts import READY_SECONDS, settings_for
 from tests.support.task_manager.fake_hosts import FakeHosts
 from tests.support.task_manager.world import spec
