@@ -140,6 +140,8 @@ class Environments:
         fresh = Path(tempfile.mkdtemp(prefix=_BUILDING, dir=self._root))
         try:
             _fill(fresh, package)
+            if name_of(package) != name:
+                raise BrokenTask(f"package: {package.name} changed while its environment was built")
             fresh.rename(self._root / name)
         except BaseException:
             shutil.rmtree(fresh, ignore_errors=True)
