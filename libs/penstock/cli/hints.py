@@ -73,6 +73,8 @@ def next_command(error: Exception, words: Sequence[str]) -> str:
             return _of_what_is_not_there(error, command, job)
         case Conflict() if job and command in ("import", "savepoint create"):
             return f"penstock savepoint list {job}"
+        case Conflict() if job and error.field == "expires_in_seconds":
+            return f"penstock explain {job}"
         case Conflict() if not job and (listed := _list_of(command)):
             return listed
         case Conflict():

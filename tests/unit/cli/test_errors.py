@@ -114,6 +114,7 @@ def _is_command(words: list[str]) -> bool:
         (NotFound("x"), "drain c1", "penstock containers"),
         (NotFound("x", field="alert"), "acknowledge 7", "penstock alerts"),
         (Conflict("x"), "rescale etl 4", "penstock jobs show etl"),
+        (Conflict("x", field="expires_in_seconds"), "override etl priority=1 --for 1h", "penstock explain etl"),
         (Conflict("x"), "topics delete bids", "penstock topics list"),
         (Conflict("x"), "forget c1", "penstock containers"),
         (TimeoutError("x"), "drain c1", "penstock status"),
