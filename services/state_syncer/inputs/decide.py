@@ -7,10 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from penstock.model.alerts import INPUT_ALERTS, AlertKind
+from penstock.model.health import AGAIN
 
-AGAIN = 3
-"""So many crashes in a row, as of `task_crashing`. The first may be of a broker that just started, and knows no topic
-yet: then so may the next start be refused."""
 Alerts = dict[tuple[AlertKind, str], tuple[str, Mapping[str, Any]]]
 
 

@@ -13,11 +13,12 @@ from sqlalchemy import Connection, Engine, text
 from penstock.control.period import Period
 from penstock.model.alert_rules import MALFORMED_WINDOW_SECONDS
 from penstock.model.alerts import INPUT_ALERTS, UNREADABLE_INPUT, AlertKind
+from penstock.model.health import AGAIN
 from penstock.store import leases
 from penstock.store.alerts import raised_within, replace_alerts
 from penstock.store.engine import snapshot
 from penstock.store.running import STATE_SYNCER
-from services.state_syncer.inputs.decide import AGAIN, Alerts, Idle, InputReports, OpenAlert, alerts_of
+from services.state_syncer.inputs.decide import Alerts, Idle, InputReports, OpenAlert, alerts_of
 
 _LOOK_SECONDS = 60.0
 MOST_JOBS = 1_000
@@ -39,6 +40,7 @@ TO_LOOK_AT = text(
     ORDER BY job LIMIT :most
     """
 )
+# One refused start says little: a broker that just started may have ended the task, and not know its topics yet.
 # After a fail-over two containers may report a task: it counts once, by the newer assignment.
 _REPORTED = text(
     """
