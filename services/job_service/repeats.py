@@ -7,6 +7,7 @@ possible: how far the other job had come is forgotten with it, so offsets and mo
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -18,6 +19,7 @@ from penstock.control.texts import first_few
 from services.job_service.flows import places_of_repeats, read_by, read_by_stream
 
 Config = Mapping[str, Any]
+_DECIDING = ("inputs", "streams", "output", "side_outputs", "desired_state")
 
 
 class Left(NamedTuple):
@@ -55,6 +57,18 @@ class Repeat(NamedTuple):
     sources: tuple[str, ...]
 
 
+Known = Mapping[str, Sequence[Left]]
+"""What was left, by place."""
+
+
+def by_place(found: Iterable[Left]) -> Known:
+    """The same, by place."""
+    known: defaultdict[str, list[Left]] = defaultdict(list)
+    for left in found:
+        known[left.place].append(left)
+    return known
+
+
 def left_by(job: str, configs: Iterable[Config], kept: Config | None = None) -> list[Left]:
     """What a job leaves that ran or was to run these complete configurations, and writes as `kept` from now on (None:
     no more)."""
@@ -75,13 +89,22 @@ def places_begun(job: Job, after: Config) -> frozenset[str]:
     return places if job.running is None else places - _places(job.running)
 
 
-def repeats(job: Job, after: Config, known: Collection[Left]) -> list[Repeat]:
+def repeats(job: Job, after: Config, known: Known) -> list[Repeat]:
     """The rows that may come again by this write, and did not before it. `known`: what was left at its places."""
     found = _repeats(job, after, known)
     if not found or job.before is None:
         return found
-    accepted = set(_repeats(job, job.before, known))
-    return [each for each in found if each not in accepted]
+    accepted = {(each.place, each.job): each for each in _repeats(job, job.before, known)}
+    return [each for each in found if not _is_among(each, accepted.get((each.place, each.job)))]
+
+
+def _is_among(repeat: Repeat, accepted: Repeat | None) -> bool:
+    return accepted is not None and set(repeat.sources) <= set(accepted.sources)
+
+
+def may_matter(old: Config, new: Config) -> bool:
+    """Whether a change of a layer's content may begin or leave a place."""
+    return any(old.get(name) != new.get(name) for name in _DECIDING)
 
 
 def require_no_reader(job: str, found: Sequence[Repeat], readers: Sequence[str], more: bool) -> None:
@@ -134,13 +157,15 @@ def _ways_out(found: Sequence[Repeat]) -> str:
     )
 
 
-def _repeats(job: Job, config: Config, known: Iterable[Left]) -> list[Repeat]:
-    begun = places_begun(job, config)
+def _repeats(job: Job, config: Config, known: Known) -> list[Repeat]:
+    at_places = [left for place in places_begun(job, config) for left in known.get(place, ())]
+    if not at_places:
+        return []
     read = sorted(set(sources(config, anew=job.running is None)))
     found = []
-    for left in known:
+    for left in at_places:
         common = tuple(name for name in read if any(_may_meet(name, other) for other in left.reads))
-        if left.place in begun and common and not _is_own(job, left):
+        if common and not _is_own(job, left):
             found.append(Repeat(left.place, left.job, common))
     return sorted(found)
 

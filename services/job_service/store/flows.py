@@ -33,12 +33,12 @@ _SHARE = text(
     """
 )
 # Of a topic with thousands of readers only some are read, and of those the first by name returned.
-_MOST_READ = 2_000
+MOST_READ = 2_000
 _NEIGHBOURS = f"""
     SELECT {_COLUMNS} FROM (
         SELECT {_COLUMNS} FROM flows
         WHERE {{meets}} AND dead_letters IS NOT NULL AND job <> ALL(:seen)
-        LIMIT {_MOST_READ}) AS near
+        LIMIT {MOST_READ}) AS near
     ORDER BY job LIMIT :limit
 """
 _WRITTEN = text("SELECT writes FROM flows WHERE writes IS NOT NULL UNION SELECT unnest(side_topics) FROM flows")

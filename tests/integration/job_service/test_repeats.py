@@ -147,6 +147,37 @@ def test_a_job_that_moves_leaves_its_rows_behind(client: JobClient, cell: Cell) 
     client.put_job("late", late, allow_repeats=True)
 
 
+def test_a_job_that_moves_twice_leaves_both_places(client: JobClient, cell: Cell) -> None:
+    """It was told to write elsewhere, and elsewhere again before a round has seen that: tasks may have begun there."""
+    client.put_job("etl", job())
+    cell.rounds(2)
+    client.put_job("etl", job(topic="between"))
+    client.put_job("etl", job(topic="last"))
+    cell.rounds(2)
+    client.put_job("reads", job({"topic": "between"}, topic="counts"))
+    with pytest.raises(Conflict, match="between has rows that etl has written"):
+        client.put_job("heir", job(topic="between"))
+
+
+def test_each_write_of_a_batch_is_told_its_own_readers(client: JobClient, cell: Cell) -> None:
+    """Two places that were left: one with seven readers, of which five are named, and one that only its heir reads."""
+    gone(client, cell)
+    gone(client, cell, "other", job(topic="alone"))
+    for number in range(7):
+        client.put_job(f"reads-{number}", READER)
+    client.put_job("pattern", job({"topic": None, "topic_pattern": f"{TOPIC}|others"}, topic="counts"))
+    loops = job({"topic_pattern": "al.*|flights", "topic": None}, topic="alone", allow_loop=True)
+    writes = [
+        BatchWrite(action=BatchAction.PUT_JOB, job=name, config=config)
+        for name, config in (("heir", job()), ("loops", loops), ("etl", job()))
+    ]
+    heir, loops_done, etl = client.batch(writes)
+    assert [heir.status, loops_done.status, etl.status] == [409, 200, 409]
+    for refused in (heir, etl):
+        assert refused.problem is not None
+        assert "late: pattern, reads-0, reads-1, reads-2, reads-3, ..." in refused.problem.detail
+
+
 def test_a_job_goes_on_from_a_savepoint_of_a_deleted_one(client: JobClient, cell: Cell) -> None:
     """As the refusal says: made stopped, restored, started."""
     client.put_job("etl", job())

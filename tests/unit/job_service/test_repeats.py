@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
 from penstock.config.validate import check_merged
-from services.job_service.repeats import Job, Left, Repeat, left_by, places_begun, repeats, sentence, sources_begun
+from services.job_service.repeats import (
+    Job,
+    Left,
+    Repeat,
+    by_place,
+    left_by,
+    places_begun,
+    repeats,
+    sentence,
+    sources_begun,
+)
 
 MADE = datetime(2026, 1, 1, tzinfo=UTC)
 TOPIC = {"type": "kafka", "topic": "out"}
@@ -29,6 +40,13 @@ def config(source: dict[str, Any] | None = None, output: dict[str, Any] | None =
 
 def new(name: str = "etl") -> Job:
     return Job(name, MADE, None)
+
+
+class Untouched(list[Left]):
+    """What must not be read."""
+
+    def __iter__(self) -> Iterator[Left]:
+        raise AssertionError("read")
 
 
 LEFT = Left("out", "etl", ("events",), MADE - timedelta(days=1))
@@ -64,7 +82,7 @@ def test_rows_come_again_by_a_source_in_common_that_is_read_from_before_now(
     after: dict[str, Any], reads: tuple[str, ...], sources: tuple[str, ...]
 ) -> None:
     expected = [Repeat("out", "etl", sources)] if sources else []
-    assert repeats(new("heir"), after, [LEFT._replace(reads=reads)]) == expected
+    assert repeats(new("heir"), after, by_place([LEFT._replace(reads=reads)])) == expected
 
 
 def test_a_write_is_asked_only_for_what_it_brings_about() -> None:
@@ -72,16 +90,29 @@ def test_a_write_is_asked_only_for_what_it_brings_about() -> None:
     what it did not: asked. 3. It runs: only a further place counts, wherever its inputs begin. What it left there
     itself it goes on from; what a job of its name left before it was made, it does not."""
     accepted = new()._replace(before=config())
-    assert repeats(accepted, config(priority=2), [LEFT]) == []
+    assert repeats(accepted, config(priority=2), by_place([LEFT])) == []
     for before in (config(desired_state="stopped"), config({"starting_position": "latest"}), None):
-        assert repeats(new()._replace(before=before), config(), [LEFT]) == [Repeat("out", "etl", ("events",))]
+        assert repeats(new()._replace(before=before), config(), by_place([LEFT])) == [Repeat("out", "etl", ("events",))]
     moved = config({"starting_position": "latest"}, {**TOPIC, "topic": "elsewhere"})
     running = new()._replace(running=moved, before=moved)
-    assert repeats(running, moved, [LEFT._replace(place="elsewhere")]) == []
+    assert repeats(running, moved, by_place([LEFT._replace(place="elsewhere")])) == []
     back = config({"starting_position": "latest"})
-    assert repeats(running, back, [LEFT]) == [Repeat("out", "etl", ("events",))]
-    assert repeats(running, back, [LEFT._replace(left_at=MADE + timedelta(days=1))]) == []
-    assert repeats(running, back, [LEFT._replace(job="other", left_at=MADE + timedelta(days=1))])
+    assert repeats(running, back, by_place([LEFT])) == [Repeat("out", "etl", ("events",))]
+    assert repeats(running, back, by_place([LEFT._replace(left_at=MADE + timedelta(days=1))])) == []
+    assert repeats(running, back, by_place([LEFT._replace(job="other", left_at=MADE + timedelta(days=1))]))
+
+
+def test_who_reads_less_than_was_accepted_is_not_asked_again() -> None:
+    both = config(inputs={"events": EVENTS, "more": {**EVENTS, "topic": "more"}})
+    known = by_place([LEFT._replace(reads=("events", "more"))])
+    assert repeats(new()._replace(before=both), config(), known) == []
+    assert repeats(new()._replace(before=config()), both, known) == [Repeat("out", "etl", ("events", "more"))]
+
+
+def test_only_places_where_the_job_begins_are_looked_at() -> None:
+    """Whatever was left elsewhere, by thousands of jobs."""
+    known = {**by_place([LEFT]), "elsewhere": Untouched()}
+    assert repeats(new("heir"), config(), known) == [Repeat("out", "etl", ("events",))]
 
 
 def test_a_job_leaves_the_places_where_rows_can_be_twice() -> None:
