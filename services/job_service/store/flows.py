@@ -34,6 +34,8 @@ _SHARE = text(
 )
 # Of a topic with thousands of readers only some are read, and of those the first by name returned.
 MOST_READ = 2_000
+# Of a topic with thousands of writers only some are compared.
+_MOST_COMPARED = 100
 _NEIGHBOURS = f"""
     SELECT {_COLUMNS} FROM (
         SELECT {_COLUMNS} FROM flows
@@ -64,6 +66,17 @@ _OUTPUTS = text(
     SELECT job, jsonb_build_object('type', config->'output'->'type', 'path', config->'output'->'path',
         'connection', config->'output'->'connection', 'table', config->'output'->'table') AS output
     FROM expected_configs WHERE job = ANY(:jobs)
+    """
+)
+_WRITERS_AT = text(
+    f"""
+    SELECT at_place.job, expected_configs.config FROM unnest(CAST(:places AS text[])) AS place,
+        LATERAL (SELECT job FROM flows WHERE writes = place OR folder = place OR side_topics && ARRAY[place]
+            OR side_stores && ARRAY[place] LIMIT {_MOST_COMPARED}) AS at_place
+        JOIN jobs ON jobs.name = at_place.job AND NOT deleting
+        JOIN expected_configs ON expected_configs.job = at_place.job
+        LEFT JOIN running ON running.job = at_place.job
+    WHERE running.started OR expected_configs.config->>'desired_state' IS DISTINCT FROM 'stopped'
     """
 )
 _HAS_UNNOTED = text("SELECT EXISTS (SELECT FROM flows WHERE dead_letters IS NULL)")
@@ -195,6 +208,12 @@ def fillers(connection: Connection, topics: Collection[str], seen: Collection[st
         limit,
         lambda flow: (*flow.topics, *flow.side_stores, flow.dead_letters, flow.folder),
     )
+
+
+def writers_at(connection: Connection, places: Collection[str]) -> dict[str, dict[str, Any]]:
+    """What is expected of jobs that are not to be deleted and have rows in one of the topics or folders, or are to have
+    them. Of the writers of a place not all, where they are many."""
+    return {row.job: row.config for row in connection.execute(_WRITERS_AT, {"places": list(places)})} if places else {}
 
 
 def outputs(connection: Connection, jobs: Collection[str]) -> dict[str, dict[str, Any]]:

@@ -22,6 +22,8 @@ from services.job_service.repeats import (
     by_place,
     doubled_sentence,
     left_by,
+    lives_of,
+    may_make_the_same,
     may_matter,
     places_begun,
     repeats,
@@ -62,10 +64,18 @@ _NOTE = text(
 
 
 class Asked(NamedTuple):
-    """A job as it is stored, and its complete configuration after a write."""
+    """A job as it is stored, and its complete configuration after a write. `among_living`: it may come to make what
+    another job makes. `goes_anew`: it was to go on from a savepoint, and does not."""
 
     stored: StoredJob
     after: Mapping[str, Any]
+    among_living: bool = True
+    goes_anew: bool = False
+
+    @property
+    def places(self) -> frozenset[str]:
+        """Where it begins to write."""
+        return places_begun(_job_of(self.stored), self.after)
 
 
 class Verdict(NamedTuple):
@@ -84,8 +94,10 @@ def judge(
     layers: Layers,
 ) -> Verdict:
     """None of those that are `allowed` to repeat rows is refused."""
-    asked = {at: Asked(jobs[change.job], change.merged) for at, change in changes.items() if change.merged is not None}
-    found = _found(connection, asked, layers)
+    possible = {at: _asked_by(change, jobs.get(change.job), layers) for at, change in changes.items()}
+    asked = {at: each for at, each in possible.items() if each is not None}
+    left = [each for change in changes.values() for each in _left(change, jobs.get(change.job), layers)]
+    found = _found(connection, asked, layers, left)
     refused = _refused(connection, {at: (asked[at].stored.name, found[at]) for at in found if at not in allowed})
     accepted = {at: repeated for at, repeated in found.items() if at not in refused}
     notes = {at: [sentence(asked[at].stored.name, repeated)] for at, repeated in accepted.items()}
@@ -94,15 +106,40 @@ def judge(
     return Verdict(refused, accepted, notes)
 
 
+def _asked_by(change: Change, stored: StoredJob | None, layers: Layers) -> Asked | None:
+    if stored is None:
+        return None
+    if change.merged is not None:
+        return Asked(stored, change.merged, may_make_the_same(change.old or {}, change.new or {}))
+    if change.action is Action.CANCEL_RESTORE and stored.running is None:
+        after = _complete(stored, layers)
+        return None if after is None else Asked(stored, after, goes_anew=True)
+    return None
+
+
 def check(
     connection: Connection, stored: StoredJob, layers: Layers, after: Mapping[str, Any], *, allowed: bool
 ) -> list[str]:
     """What to know of a write of this configuration. Raises Conflict when it would be refused now. Changes nothing."""
     asked = {0: Asked(stored, after)}
-    found = _found(connection, asked, layers)
+    found = _found(connection, asked, layers, [])
     if found and not allowed and (refused := _refused(connection, {0: (stored.name, found[0])})):
         raise refused[0]
     return [*(sentence(stored.name, repeated) for repeated in found.values()), *_doubled(connection, asked).values()]
+
+
+def at_places(changes: Mapping[int, Change], jobs: Mapping[str, StoredJob], layers: Layers) -> set[int]:
+    """The changes, given by position, by which a job begins or leaves a place, or begins to read: what they meet must
+    stay as it is until they are committed (`flows.lock`)."""
+    return {at for at, change in changes.items() if _is_at_places(change, jobs.get(change.job), layers)}
+
+
+def _is_at_places(change: Change, stored: StoredJob | None, layers: Layers) -> bool:
+    if change.merged is not None and not may_matter(change.old or {}, change.new or {}):
+        return False
+    asked = _asked_by(change, stored, layers)
+    begins = asked is not None and (asked.places or sources_begun(_job_of(asked.stored), asked.after))
+    return bool(begins or _left(change, stored, layers))
 
 
 def note(
@@ -156,24 +193,34 @@ def _complete(stored: StoredJob, layers: Layers) -> Mapping[str, Any] | None:
         return None
 
 
-def _found(connection: Connection, asked: Mapping[int, Asked], layers: Layers) -> dict[int, list[Repeat]]:
+def _found(
+    connection: Connection, asked: Mapping[int, Asked], layers: Layers, left: Iterable[Left]
+) -> dict[int, list[Repeat]]:
     """What may come again by those writes, given by position, by which anything may. A job that a restore is asked for
-    goes on where its savepoint ends."""
-    known = _known(connection, asked.values())
+    goes on where its savepoint ends. `left`: what is left by the same transaction."""
+    known = _known(connection, asked.values(), left)
     may = {at: each for at, each in asked.items() if known and repeats(_job_of(each.stored), each.after, known)}
     restored = _restored(connection, [each.stored.name for each in may.values()])
     found = {}
     for at, each in may.items():
         if each.stored.name not in restored:
-            job = _job_of(each.stored)._replace(before=_complete(each.stored, layers))
-            found[at] = repeats(job, each.after, known)
+            before = None if each.goes_anew else _complete(each.stored, layers)
+            found[at] = repeats(_job_of(each.stored)._replace(before=before), each.after, known)
     return {at: repeated for at, repeated in found.items() if repeated}
 
 
-def _known(connection: Connection, asked: Iterable[Asked]) -> Known:
-    places = sorted({place for each in asked for place in places_begun(_job_of(each.stored), each.after)})
-    rows = connection.execute(_KNOWN, {"places": places}) if places else ()
-    return by_place(Left(row.place, row.job, tuple(row.reads), row.left_at) for row in rows)
+def _known(connection: Connection, asked: Collection[Asked], left: Iterable[Left]) -> Known:
+    begun = {place for each in asked for place in each.places}
+    if not begun:
+        return {}
+    rows = connection.execute(_KNOWN, {"places": sorted(begun)})
+    before = [Left(row.place, row.job, tuple(row.reads), row.left_at) for row in rows]
+    gone = {(each.place, each.job): each for each in (*(each for each in left if each.place in begun), *before)}
+    compared = {place for each in asked if each.among_living for place in each.places}
+    after = {each.stored.name: each.after for each in asked}
+    writers = flows.writers_at(connection, compared)
+    living = [each for job, config in writers.items() for each in lives_of(job, after.get(job, config))]
+    return by_place([*gone.values(), *(each for each in living if (each.place, each.job) not in gone)])
 
 
 def _restored(connection: Connection, jobs: Sequence[str]) -> set[str]:

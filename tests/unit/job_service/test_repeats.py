@@ -15,6 +15,7 @@ from services.job_service.repeats import (
     Repeat,
     by_place,
     left_by,
+    lives_of,
     places_begun,
     repeats,
     sentence,
@@ -109,6 +110,40 @@ def test_who_reads_less_than_was_accepted_is_not_asked_again() -> None:
     assert repeats(new()._replace(before=config()), both, known) == [Repeat("out", "etl", ("events", "more"))]
 
 
+SIDE = {"output": {**TOPIC, "topic": "side"}}
+LIVING: list[tuple[dict[str, Any], bool]] = [
+    (config(), True),
+    (config({"starting_position": "0:7"}, priority=3, task_count=1, desired_state="stopped"), True),
+    (config(side_outputs={"more": SIDE}), True),
+    (config(query={"sql": "SELECT a FROM events WHERE a > 1"}), False),
+    (config(args={"above": 1}, query={"sql": "SELECT a FROM events WHERE a > :above"}), False),
+    (config(output_mode="update"), False),
+    (config({"value_schema": "a BIGINT"}), False),
+    (config(output={**TOPIC, "topic": "elsewhere"}, side_outputs={"more": {"output": TOPIC}}), False),
+]
+
+
+@pytest.mark.parametrize(("living", "is_same"), LIVING)
+def test_of_a_job_that_still_writes_only_the_same_rows_come_again(living: dict[str, Any], is_same: bool) -> None:
+    """Two jobs may write other rows of one input into one topic."""
+    known = by_place(lives_of("etl", living))
+    found = [Repeat("out", "etl", ("events",), lives=True)] if is_same else []
+    assert repeats(new("heir"), config(), known) == found
+    assert repeats(new("etl"), config(), known) == []
+
+
+def test_rows_of_a_side_output_are_the_same_by_its_condition_and_columns() -> None:
+    def with_side(**chosen: Any) -> dict[str, Any]:
+        return config(output={**TOPIC, "topic": "own"}, side_outputs={"more": {**SIDE, **chosen}})
+
+    known = by_place(lives_of("etl", with_side(where="a > 1")))
+    other = {**with_side(where="a > 1"), "output": config(output={**TOPIC, "topic": "another"})["output"]}
+    assert repeats(new("heir"), other, known) == [Repeat("side", "etl", ("events",), lives=True)]
+    for chosen in ({}, {"where": "a > 2"}, {"where": "a > 1", "columns": ["a"]}):
+        other_side = with_side(**chosen)["side_outputs"]
+        assert repeats(new("heir"), {**other, "side_outputs": other_side}, known) == []
+
+
 def test_only_places_where_the_job_begins_are_looked_at() -> None:
     """Whatever was left elsewhere, by thousands of jobs."""
     known = {**by_place([LEFT]), "elsewhere": Untouched()}
@@ -133,6 +168,10 @@ def test_what_is_told_names_places_jobs_and_sources() -> None:
         "out has rows that etl has written, and heir reads ev.*, events as that did"
     )
     assert "that an earlier job of this name has written" in sentence("etl", found)
+    assert sentence("heir", [found[0]._replace(lives=True)]) == (
+        "etl reads ev.*, events too, makes the same rows and writes them to out: as long as both are there, each row "
+        "that heir writes is there twice."
+    )
 
 
 def test_a_reader_begins_to_read_what_it_does_not_read_yet() -> None:
