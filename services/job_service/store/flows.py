@@ -68,15 +68,22 @@ _OUTPUTS = text(
     FROM expected_configs WHERE job = ANY(:jobs)
     """
 )
+# A place that many writers have is planned as any other: by the index, whose rows are few elsewhere.
 _WRITERS_AT = text(
     f"""
-    SELECT at_place.job, expected_configs.config FROM unnest(CAST(:places AS text[])) AS place,
-        LATERAL (SELECT job FROM flows WHERE writes = place OR folder = place OR side_topics && ARRAY[place]
-            OR side_stores && ARRAY[place] LIMIT {_MOST_COMPARED}) AS at_place
-        JOIN jobs ON jobs.name = at_place.job AND NOT deleting
-        JOIN expected_configs ON expected_configs.job = at_place.job
-        LEFT JOIN running ON running.job = at_place.job
-    WHERE running.started OR expected_configs.config->>'desired_state' IS DISTINCT FROM 'stopped'
+    SELECT job FROM unnest(CAST(:places AS text[])) AS place,
+        LATERAL (SELECT job FROM flows WHERE writes = place LIMIT {_MOST_COMPARED}) AS at_place
+    UNION SELECT job FROM flows WHERE folder = ANY(:places)
+    UNION (SELECT job FROM flows WHERE side_topics && CAST(:places AS text[]) LIMIT {MOST_READ})
+    UNION (SELECT job FROM flows WHERE side_stores && CAST(:places AS text[]) LIMIT {MOST_READ})
+    """
+)
+_LIVING = text(
+    """
+    SELECT job, config FROM expected_configs JOIN jobs ON name = job
+    WHERE job = ANY(:jobs) AND NOT deleting AND (
+        config->>'desired_state' IS DISTINCT FROM 'stopped'
+        OR EXISTS (SELECT FROM running WHERE running.job = expected_configs.job AND started))
     """
 )
 _HAS_UNNOTED = text("SELECT EXISTS (SELECT FROM flows WHERE dead_letters IS NULL)")
@@ -213,7 +220,8 @@ def fillers(connection: Connection, topics: Collection[str], seen: Collection[st
 def writers_at(connection: Connection, places: Collection[str]) -> dict[str, dict[str, Any]]:
     """What is expected of jobs that are not to be deleted and have rows in one of the topics or folders, or are to have
     them. Of the writers of a place not all, where they are many."""
-    return {row.job: row.config for row in connection.execute(_WRITERS_AT, {"places": list(places)})} if places else {}
+    jobs = connection.execute(_WRITERS_AT, {"places": list(places)}).scalars().all() if places else ()
+    return {row.job: row.config for row in connection.execute(_LIVING, {"jobs": list(jobs)})} if jobs else {}
 
 
 def outputs(connection: Connection, jobs: Collection[str]) -> dict[str, dict[str, Any]]:
