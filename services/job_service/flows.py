@@ -90,6 +90,17 @@ def places_of_repeats(config: Mapping[str, Any]) -> frozenset[str]:
     return frozenset(_in_order(_place_of(output) for output in outputs if not output.get("upsert_columns")))
 
 
+def choices_at(config: Mapping[str, Any], place: str) -> list[dict[str, Any]]:
+    """Which rows and columns of its result a complete configuration has for a topic, folder or table."""
+    sides = (config.get("side_outputs") or {}).values()
+    chosen = [{"where": side.get("where"), "columns": side.get("columns")} for side in sides if _is_at(side, place)]
+    return [*([{}] if _is_at(config, place) else []), *chosen]
+
+
+def _is_at(holder: Mapping[str, Any], place: str) -> bool:
+    return _place_of(holder["output"]) == place
+
+
 def _side_outputs(config: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return [side["output"] for side in (config.get("side_outputs") or {}).values()]
 

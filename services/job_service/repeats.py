@@ -7,6 +7,8 @@ possible: how far the other job had come is forgotten with it, so offsets and mo
 
 from __future__ import annotations
 
+import json
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -15,18 +17,24 @@ from penstock.config.model import DesiredState
 from penstock.config.topic_patterns import covers, is_pattern, name_for_people
 from penstock.control.errors import Conflict
 from penstock.control.texts import first_few
-from services.job_service.flows import places_of_repeats, read_by, read_by_stream
+from services.job_service.flows import choices_at, places_of_repeats, read_by, read_by_stream
 
 Config = Mapping[str, Any]
+_MAKING = ("query", "args", "package", "output_mode", "tables")
+_DECIDING = ("inputs", "streams", "output", "side_outputs", "desired_state")
 
 
 class Left(NamedTuple):
-    """A topic, folder or table with rows of a job that writes there no more, and what it read them of."""
+    """A topic, folder or table with rows of a job that writes there no more, and what it read them of.
+
+    `makes`: of one that still writes there, as `made` gives it: only who makes the same repeats its rows.
+    """
 
     place: str
     job: str
     reads: tuple[str, ...]
     left_at: datetime | None = None
+    makes: str | None = None
 
 
 class Doubled(NamedTuple):
@@ -48,11 +56,25 @@ class Job(NamedTuple):
 
 
 class Repeat(NamedTuple):
-    """Rows that may come again: where, whose, and by which sources of the job that is written."""
+    """Rows that may come again: where, whose, and by which sources of the job that is written. `lives`: that job still
+    writes there."""
 
     place: str
     job: str
     sources: tuple[str, ...]
+    lives: bool = False
+
+
+Known = Mapping[str, Sequence[Left]]
+"""What was left, by place."""
+
+
+def by_place(found: Iterable[Left]) -> Known:
+    """The same, by place."""
+    known: defaultdict[str, list[Left]] = defaultdict(list)
+    for left in found:
+        known[left.place].append(left)
+    return known
 
 
 def left_by(job: str, configs: Iterable[Config], kept: Config | None = None) -> list[Left]:
@@ -67,6 +89,22 @@ def left_by(job: str, configs: Iterable[Config], kept: Config | None = None) -> 
     return [Left(place, job, tuple(sorted(reads))) for place in sorted(places - still)]
 
 
+def lives_of(job: str, config: Config) -> list[Left]:
+    """What a job leaves nothing of, since it writes there still: of a complete configuration that is stored."""
+    reads = tuple(sorted(set(sources(config))))
+    return [Left(place, job, reads, makes=made(config, place)) for place in sorted(_places(config))]
+
+
+def made(config: Config, place: str) -> str:
+    """What decides which rows a job has for a place, wherever it began to read: equal texts, equal rows."""
+    read = [
+        {name: {**source, "starting_position": None} for name, source in (config.get(field) or {}).items()}
+        for field in ("inputs", "streams")
+    ]
+    decides = [config.get(field) for field in _MAKING]
+    return json.dumps([decides, read, choices_at(config, place)], sort_keys=True)
+
+
 def places_begun(job: Job, after: Config) -> frozenset[str]:
     """Where a job begins to write by this write, or may do so from other rows on: none of one that is to be stopped."""
     if _is_stopped(after):
@@ -75,13 +113,27 @@ def places_begun(job: Job, after: Config) -> frozenset[str]:
     return places if job.running is None else places - _places(job.running)
 
 
-def repeats(job: Job, after: Config, known: Collection[Left]) -> list[Repeat]:
+def repeats(job: Job, after: Config, known: Known) -> list[Repeat]:
     """The rows that may come again by this write, and did not before it. `known`: what was left at its places."""
     found = _repeats(job, after, known)
     if not found or job.before is None:
         return found
-    accepted = set(_repeats(job, job.before, known))
-    return [each for each in found if each not in accepted]
+    accepted = {(each.place, each.job): each for each in _repeats(job, job.before, known)}
+    return [each for each in found if not _is_among(each, accepted.get((each.place, each.job)))]
+
+
+def _is_among(repeat: Repeat, accepted: Repeat | None) -> bool:
+    return accepted is not None and set(repeat.sources) <= set(accepted.sources)
+
+
+def may_matter(old: Config, new: Config) -> bool:
+    """Whether a change of a layer's content may begin or leave a place."""
+    return any(old.get(name) != new.get(name) for name in _DECIDING)
+
+
+def may_make_the_same(old: Config, new: Config) -> bool:
+    """Whether a change of a layer's content may make what another job makes."""
+    return may_matter(old, new) or any(old.get(name) != new.get(name) for name in _MAKING)
 
 
 def require_no_reader(job: str, found: Sequence[Repeat], readers: Sequence[str], more: bool) -> None:
@@ -100,6 +152,11 @@ def sentence(job: str, found: Sequence[Repeat]) -> str:
     places = ", ".join(sorted({each.place for each in found}))
     others = first_few(sorted({each.job for each in found}))
     read = first_few(sorted({name_for_people(name) for each in found for name in each.sources}))
+    if any(each.lives for each in found):
+        return (
+            f"{others} reads {read} too, makes the same rows and writes them to {places}: as long as both are there, "
+            f"each row that {job} writes is there twice."
+        )
     whose = "an earlier job of this name" if others == job else others
     return (
         f"{places} has rows that {whose} has written, and {job} reads {read} as that did: it may write the same rows "
@@ -126,27 +183,42 @@ def doubled_sentence(job: str, found: Collection[Doubled]) -> str:
 
 def _ways_out(found: Sequence[Repeat]) -> str:
     others = sorted({each.job for each in found})
+    lives = any(each.lives for each in found)
+    first = (
+        f"If it takes the place of {others[0]}: make a savepoint of that and delete it; then"
+        if lives
+        else (
+            "To write new rows only, set starting_position of these inputs to latest. To go on where "
+            f"{others[0]} ended,"
+        )
+    )
     return (
-        "To write new rows only, set starting_position of these inputs to latest. To go on where "
-        f"{others[0]} ended, create the job with desired_state stopped, restore a savepoint (`penstock savepoint "
+        f"{first} create the job with desired_state stopped, restore a savepoint (`penstock savepoint "
         f"restore JOB NAME --of {others[0]}`), and start it. Set allow_repeats (`--allow-repeats`) if rows may come "
         "twice, or if these topics were made anew"
     )
 
 
-def _repeats(job: Job, config: Config, known: Iterable[Left]) -> list[Repeat]:
-    begun = places_begun(job, config)
+def _repeats(job: Job, config: Config, known: Known) -> list[Repeat]:
+    at_places = [left for place in places_begun(job, config) for left in known.get(place, ())]
+    if not at_places:
+        return []
     read = sorted(set(sources(config, anew=job.running is None)))
+    makes = {place: made(config, place) for place in {left.place for left in at_places if left.makes is not None}}
     found = []
-    for left in known:
+    for left in at_places:
         common = tuple(name for name in read if any(_may_meet(name, other) for other in left.reads))
-        if left.place in begun and common and not _is_own(job, left):
-            found.append(Repeat(left.place, left.job, common))
+        # Two jobs may well write other rows of one input into one topic: one that still writes is left alone then.
+        is_same = left.makes is None or left.makes == makes[left.place]
+        if common and is_same and not _is_own(job, left):
+            found.append(Repeat(left.place, left.job, common, left.makes is not None))
     return sorted(found)
 
 
 def _is_own(job: Job, left: Left) -> bool:
-    """Whether a job that has a checkpoint left it itself, and would go on there."""
+    """Whether it is still there itself, or has a checkpoint and would go on there."""
+    if left.makes is not None:
+        return left.job == job.name
     return (
         job.running is not None and left.job == job.name and left.left_at is not None and left.left_at > job.created_at
     )

@@ -124,8 +124,9 @@ def _write_batch(
     some have no outcome."""
     outcomes, changes = _decided_batch(connection, writes, found, terms)
     moved = flows.moved(changes, found.flows)
+    meeting = {*moved, *repeats.at_places(changes, found.jobs, found.layers)}
     if not terms.waits:
-        changes = _without(changes, _waited_for(connection, changes, moved))
+        changes = _without(changes, _waited_for(connection, changes, meeting))
     outcomes |= secrets.take(connection, changes)
     changes = _without(changes, outcomes)
     if terms.question is not None:
@@ -133,6 +134,8 @@ def _write_batch(
             _require_answer(terms.question, change, found.jobs[change.job], found.layers)
     outcomes |= packages.take(connection, changes, terms.elapsed)
     changes = _without(changes, outcomes)
+    if meeting & changes.keys():
+        flows.lock(connection)
     outcomes |= late_producers.refused(connection, changes)
     changes = _without(changes, outcomes)
     repeating = [at for at in changes if writes[at].allow_repeats]
@@ -173,11 +176,11 @@ def _decided_batch(
     return outcomes, changes
 
 
-def _waited_for(connection: Connection, changes: Mapping[int, Change], moved: Collection[int]) -> set[int]:
+def _waited_for(connection: Connection, changes: Mapping[int, Change], meeting: Collection[int]) -> set[int]:
     """The changes, given by position, that would have to wait for another transaction, or for Spark. What the others
     need is theirs until the transaction ends."""
     waited_for = {at for at, change in changes.items() if may_matter(change.old or {}, change.new or {})}
-    waited_for.update(moved)
+    waited_for.update(meeting)
     waited_for |= secrets.busy(connection, _without(changes, waited_for))
     return waited_for | packages.busy(connection, _without(changes, waited_for))
 

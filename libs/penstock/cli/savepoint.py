@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from penstock.cli.arguments import AsJson, Job, NoWait, NoWaitForSavepoint, Reason, Timeout
+from penstock.cli.arguments import AllowRepeats, AsJson, Job, NoWait, NoWaitForSavepoint, Reason, Timeout
 from penstock.cli.connection import client, say_written
 from penstock.cli.output import figure, say, show_json, table
 from penstock.cli.parse import duration_seconds, name_of
@@ -155,13 +155,13 @@ def _give_up(job: str) -> str:
     return f"`penstock savepoint cancel-restore {job}`"
 
 
-def cancel_restore(job: Job, reason: Reason = "") -> None:
+def cancel_restore(job: Job, reason: Reason = "", allow_repeats: AllowRepeats = False) -> None:
     """Cancel a restore that is not committed yet: the job continues from its own checkpoints.
 
     What the restore wrote to a layer (`--tasks`, `--with-package`) stays: `penstock history`, `penstock revert`. A job
-    that never ran starts without state.
+    that never ran starts without state: it may write rows again that other jobs read (`--allow-repeats`).
     """
-    say_written(client().cancel_restore(job, reason=reason))
+    say_written(client().cancel_restore(job, allow_repeats=allow_repeats, reason=reason))
 
 
 def delete(job: Job, name: Name) -> None:

@@ -165,9 +165,10 @@ class JobClient(CellClient, RolloutCalls, JobLists, EventClient):
         chosen |= {"allow_repeats": True} if allow_repeats else {}
         return self._write("POST", _job(job, "restore"), jobs.Written, {**chosen, **noted})
 
-    def cancel_restore(self, job: str, **noted: Unpack[Noted]) -> jobs.Written:
+    def cancel_restore(self, job: str, *, allow_repeats: bool = False, **noted: Unpack[Noted]) -> jobs.Written:
         """Takes a restore back that was not committed yet: the job continues as it ran."""
-        return self._write("DELETE", _job(job, "restore"), jobs.Written, noted)
+        query = {**noted, **({"allow_repeats": "true"} if allow_repeats else {})}
+        return self._write("DELETE", _job(job, "restore"), jobs.Written, query)
 
     def get_layer(self, job: str, layer: str, *, revision: int | None = None) -> jobs.LayerView:
         """A layer with its version; as it was at `revision` when that is given."""

@@ -22,7 +22,7 @@ from services.console.views.forms import Errors, Filled
 from services.console.views.plans import set_now, shown
 
 router = APIRouter(include_in_schema=False)
-_FIELDS = {"reason": "reason", "expires_in_seconds": "ends"}
+_FIELDS = {"reason": "reason", "expires_in_seconds": "ends", "allow_repeats": "allow_repeats"}
 _NAMES = {**_FIELDS, "name": "name"}
 _PLANNED = ("override", "rescale", "stop", "start")
 _ORDERS: Mapping[str, Callable[..., Written]] = {
@@ -77,7 +77,7 @@ def plan(request: Request, job: Name, client: ClientOf, form: FormOf) -> Respons
         wanted = _wanted(client, job, what, form, errors)
         if errors:
             return _change(request, client, job, {what: Filled(form, errors)}, 422)
-        found = client.plan(job, wanted.patch, layer=wanted.layer)
+        found = client.plan(job, wanted.patch, layer=wanted.layer, allow_repeats=_allows_repeats(form))
     except NOT_OF_A_FIELD:
         raise
     except UserError as error:
@@ -93,6 +93,7 @@ def plan(request: Request, job: Name, client: ClientOf, form: FormOf) -> Respons
         set_now=set_now(layer.config),
         ends_now=layer.expires_at,
         form=form,
+        allows_repeats=_allows_repeats(form),
         what=what,
         content=content,
         ends=form.get("ends", "") or ("" if what == "override" else "never"),
@@ -126,10 +127,17 @@ def confirm(request: Request, job: Name, client: ClientOf, form: FormOf) -> Resp
         given = Expiring(reason=reason, expires_in_seconds=expiry, whole_layer=form.get("whole_layer") == "yes")
         given["idempotency_key"] = forms.idempotency_key(form)
         with beside_fields(errors, _FIELDS):
-            written = client.patch_layer(job, form.get("layer", ""), patch, if_match=version, **given)
+            allows = _allows_repeats(form)
+            written = client.patch_layer(
+                job, form.get("layer", ""), patch, if_match=version, allow_repeats=allows, **given
+            )
             return see(request, f"/jobs/{job}", f"written to {written.layer} as revision {written.revision}")
     typed = {**form, "changes": json.dumps(patch, indent=2)}
     return _change(request, client, job, {what: Filled(typed, errors)}, 422)
+
+
+def _allows_repeats(form: Form) -> bool:
+    return form.get("allow_repeats") == "yes"
 
 
 @router.post("/jobs/{job}/restart")

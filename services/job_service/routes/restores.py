@@ -19,9 +19,12 @@ router = requests.router_of("savepoints")
 
 @router.delete("/v1/jobs/{job}/restore", response_model=Written, status_code=202)
 @requests.needs(access.of_role(access.MAY_OPERATE))
-def cancel_restore(job: JobName, call: CallOf, reason: requests.Text = "") -> Response:
+def cancel_restore(
+    job: JobName, call: CallOf, reason: requests.Text = "", allow_repeats: requests.AllowRepeats = False
+) -> Response:
     """Cancels a restore: the job continues from its own checkpoints. 409 once those are given up. What the restore
-    wrote to a layer (`task_count`, `with_package`) stays. A job that never ran starts without state."""
+    wrote to a layer (`task_count`, `with_package`) stays. A job that never ran starts without state: where it may then
+    write rows again that other jobs read, 409 unless `allow_repeats` is true, or the job is to be stopped."""
 
     def work(connection: Connection) -> Answer:
         known_job(connection, job, lock=True)
@@ -36,6 +39,7 @@ def cancel_restore(job: JobName, call: CallOf, reason: requests.Text = "") -> Re
                 field="job",
                 rule="not_committed",
             )
-        return answer(202, call.write_in(connection, Write(Action.CANCEL_RESTORE, job, call.author, reason=reason)))
+        write = Write(Action.CANCEL_RESTORE, job, call.author, reason=reason, allow_repeats=allow_repeats)
+        return answer(202, call.write_in(connection, write))
 
     return respond(call.run(work))

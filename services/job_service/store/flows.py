@@ -33,12 +33,14 @@ _SHARE = text(
     """
 )
 # Of a topic with thousands of readers only some are read, and of those the first by name returned.
-_MOST_READ = 2_000
+MOST_READ = 2_000
+# Of a topic with thousands of writers only some are compared.
+_MOST_COMPARED = 100
 _NEIGHBOURS = f"""
     SELECT {_COLUMNS} FROM (
         SELECT {_COLUMNS} FROM flows
         WHERE {{meets}} AND dead_letters IS NOT NULL AND job <> ALL(:seen)
-        LIMIT {_MOST_READ}) AS near
+        LIMIT {MOST_READ}) AS near
     ORDER BY job LIMIT :limit
 """
 _WRITTEN = text("SELECT writes FROM flows WHERE writes IS NOT NULL UNION SELECT unnest(side_topics) FROM flows")
@@ -64,6 +66,24 @@ _OUTPUTS = text(
     SELECT job, jsonb_build_object('type', config->'output'->'type', 'path', config->'output'->'path',
         'connection', config->'output'->'connection', 'table', config->'output'->'table') AS output
     FROM expected_configs WHERE job = ANY(:jobs)
+    """
+)
+# A place that many writers have is planned as any other: by the index, whose rows are few elsewhere.
+_WRITERS_AT = text(
+    f"""
+    SELECT job FROM unnest(CAST(:places AS text[])) AS place,
+        LATERAL (SELECT job FROM flows WHERE writes = place LIMIT {_MOST_COMPARED}) AS at_place
+    UNION SELECT job FROM flows WHERE folder = ANY(:places)
+    UNION (SELECT job FROM flows WHERE side_topics && CAST(:places AS text[]) LIMIT {MOST_READ})
+    UNION (SELECT job FROM flows WHERE side_stores && CAST(:places AS text[]) LIMIT {MOST_READ})
+    """
+)
+_LIVING = text(
+    """
+    SELECT job, config FROM expected_configs JOIN jobs ON name = job
+    WHERE job = ANY(:jobs) AND NOT deleting AND (
+        config->>'desired_state' IS DISTINCT FROM 'stopped'
+        OR EXISTS (SELECT FROM running WHERE running.job = expected_configs.job AND started))
     """
 )
 _HAS_UNNOTED = text("SELECT EXISTS (SELECT FROM flows WHERE dead_letters IS NULL)")
@@ -195,6 +215,13 @@ def fillers(connection: Connection, topics: Collection[str], seen: Collection[st
         limit,
         lambda flow: (*flow.topics, *flow.side_stores, flow.dead_letters, flow.folder),
     )
+
+
+def writers_at(connection: Connection, places: Collection[str]) -> dict[str, dict[str, Any]]:
+    """What is expected of jobs that are not to be deleted and have rows in one of the topics or folders, or are to have
+    them. Of the writers of a place not all, where they are many."""
+    jobs = connection.execute(_WRITERS_AT, {"places": list(places)}).scalars().all() if places else ()
+    return {row.job: row.config for row in connection.execute(_LIVING, {"jobs": list(jobs)})} if jobs else {}
 
 
 def outputs(connection: Connection, jobs: Collection[str]) -> dict[str, dict[str, Any]]:

@@ -12,6 +12,8 @@ from tests.support.console.service import User, hidden_of
 from tests.support.job_service.service import CONFIG, RunningJobService
 from tests.support.job_service.stored import sync
 
+READER = {**CONFIG, "output": {"type": "kafka", "topic": "counts"}}
+SOURCE = CONFIG["inputs"]["flights"]
 CHANGE = "/jobs/etl/change"
 
 
@@ -41,6 +43,25 @@ def test_a_plan_says_what_else_the_layer_sets_and_when_it_ends(user: User, clien
     page = plan(user, **asked)
     assert "The layer sets slo.max_lag_seconds now, and never ends" in page
     assert 'name="whole_layer"' in page
+
+
+def test_what_may_repeat_rows_has_a_choice_with_its_refusal(user: User, client: JobClient) -> None:
+    """1. A job that never ran is to be started, and another one that makes the same rows runs: refused, with a choice
+    beside it. 2. With the choice the plan is shown, says so, and is made."""
+    waits = {**CONFIG, "desired_state": "stopped"}
+    client.put_job("heir", waits, verify=False)
+    client.put_job("reads", {**READER, "inputs": {"flights": {**SOURCE, "topic": "clean"}}}, verify=False)
+    change = "/jobs/heir/change"
+    assert "allow_repeats" not in user.get(change)
+    asked = {"what": "start", "reason": "a test"}
+    answer = user.post("/jobs/heir/plan", asked, change)
+    assert answer.status_code == 409
+    assert 'name="allow_repeats"' in answer.text
+    assert "These jobs read there and do not read anew" in answer.text
+    page = user.post("/jobs/heir/plan", {**asked, "allow_repeats": "yes"}, change).text
+    assert "Rows may come twice." in page
+    done = user.http.post("/jobs/heir/confirm", data=hidden_of(page))
+    assert (done.status_code, client.get_job("heir").config["desired_state"]) == (303, "running")
 
 
 def test_an_override_shows_its_plan_and_is_made_when_it_is_confirmed(user: User, client: JobClient) -> None:

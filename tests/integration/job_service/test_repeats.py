@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from penstock.control.errors import Conflict
+from penstock.control.process import wait_until
+from penstock.store.engine import transaction
 from penstock.wire.job_client import JobClient
 from penstock.wire.jobs import BatchAction, BatchWrite
+from services.job_service.store import flows
 from tests.support.cli.shell import Shell
-from tests.support.job_service.service import CONFIG
+from tests.support.job_service.service import CONFIG, RunningJobService
 from tests.support.state_syncer.cell import Cell
 
 TOPIC = CONFIG["output"]["topic"]
@@ -25,6 +29,12 @@ def job(source: dict[str, Any] | None = None, **output: Any) -> dict[str, Any]:
     return {**CONFIG, **late, "inputs": {"flights": given}, "output": {**CONFIG["output"], **output}}
 
 
+READY = """
+    UPDATE savepoints SET state = 'ready', generation = r.generation, revision = r.revision, config = r.config
+    FROM running r WHERE r.job = savepoints.job
+    """
+FILTER = {**job(), "query": {"sql": "SELECT origin, dest FROM flights WHERE origin = 'ZRH'"}}
+CHANGED = {**job(), "query": {"sql": "SELECT dest, origin FROM flights"}}
 READER = job({"topic": TOPIC}, topic="counts")
 
 
@@ -115,8 +125,8 @@ def test_a_reader_that_comes_after_the_repeats_is_told(client: JobClient, cell: 
     assert client.put_job("early", READER).notes == []
     cell.rounds(2)
     assert len(client.put_job("etl", job(), allow_repeats=True).notes) == 1
-    pattern = job({"topic": None, "topic_pattern": f"{TOPIC}|others"}, topic="counts")
-    for name, config in (("reads", READER), ("matches", pattern)):
+    pattern = job({"topic": None, "topic_pattern": f"{TOPIC}|others"}, topic="matching")
+    for name, config in (("reads", job({"topic": TOPIC}, topic="more")), ("matches", pattern)):
         (note,) = client.plan(name, config, verify=False).notes
         assert note.startswith("clean may have rows twice: etl was accepted although it may write rows again")
         assert client.put_job(name, config).notes == [note]
@@ -147,17 +157,117 @@ def test_a_job_that_moves_leaves_its_rows_behind(client: JobClient, cell: Cell) 
     client.put_job("late", late, allow_repeats=True)
 
 
+def test_a_job_that_takes_another_name_is_refused_in_any_order(client: JobClient, cell: Cell) -> None:
+    """1. Its new name is written while the old one runs: refused by plan and write, and accepted as a job that makes
+    other rows of the same input for the same topic. 2. Both in one batch, in either order, also with another query: a
+    delete of the batch counts. 3. After the delete, before a round has seen it."""
+    client.put_job("etl", job())
+    cell.rounds(2)
+    client.put_job("reads", READER)
+    for ask in (client.put_job, client.plan):
+        with pytest.raises(Conflict, match=r"^etl reads flights too, makes the same rows and writes them to clean"):
+            ask("heir", {**job(), "priority": 2, "task_count": 4, "max_task_count": 8})
+    client.put_job("filter", FILTER)
+    put = BatchWrite(action=BatchAction.PUT_JOB, job="heir", config=CHANGED)
+    delete = BatchWrite(action=BatchAction.DELETE_JOB, job="etl", if_match=7)
+    assert [each.status for each in client.batch([delete, put])] == [409, 200]
+    client.delete_job("heir")
+    cell.rounds(3)
+    delete = delete.model_copy(update={"if_match": None})
+    assert [each.status for each in client.batch([put, delete])] == [409, 200]
+    with pytest.raises(Conflict, match="clean has rows that etl has written"):
+        client.put_job("heir", CHANGED)
+
+
+def test_a_delete_and_a_create_at_once_go_one_after_the_other(
+    service: RunningJobService, client: JobClient, cell: Cell
+) -> None:
+    """The create, which comes second, waits for what the delete leaves."""
+    client.put_job("etl", job())
+    cell.rounds(2)
+    client.put_job("reads", READER)
+    with ThreadPoolExecutor(2) as callers, service.client() as other:
+        with transaction(service.engine) as connection:
+            flows.lock(connection)
+            deleted = callers.submit(other.delete_job, "etl")
+            wait_until(lambda: _waiting(cell) == 1, 10, "the delete to wait")
+            created = callers.submit(client.put_job, "heir", CHANGED)
+            wait_until(lambda: _waiting(cell) == 2, 10, "the create to wait")
+        assert deleted.result().revision
+        with pytest.raises(Conflict, match="clean has rows that etl has written"):
+            created.result()
+
+
+def _waiting(cell: Cell) -> int:
+    (row,) = cell.rows(
+        """
+        SELECT count(*) AS waiting FROM pg_locks
+        WHERE locktype = 'advisory' AND NOT granted
+            AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+        """
+    )
+    return int(row["waiting"])
+
+
+def test_a_delete_counts_before_its_put_in_a_batch(client: JobClient, cell: Cell) -> None:
+    client.put_job("etl", job())
+    cell.rounds(2)
+    client.put_job("reads", READER)
+    put = BatchWrite(action=BatchAction.PUT_JOB, job="heir", config=CHANGED)
+    delete = BatchWrite(action=BatchAction.DELETE_JOB, job="etl")
+    assert [each.status for each in client.batch([delete, put])] == [200, 409]
+
+
+def test_what_makes_the_same_is_no_matter_while_one_never_wrote(client: JobClient, cell: Cell) -> None:
+    """A job that is stopped and never ran; the job itself; one that takes the query of another which gives it up."""
+    client.put_job("reads", READER)
+    client.put_job("waits", {**job(), "desired_state": "stopped"})
+    client.put_job("etl", job())
+    assert client.put_job("etl", {**job(), "priority": 2}).notes == []
+    swap = [
+        BatchWrite(action=BatchAction.PUT_JOB, job=name, config=config)
+        for name, config in (("etl", FILTER), ("heir", job()))
+    ]
+    assert [each.status for each in client.batch(swap)] == [200, 200]
+
+
+def test_a_job_that_moves_twice_leaves_both_places(client: JobClient, cell: Cell) -> None:
+    """It was told to write elsewhere, and elsewhere again before a round has seen that: tasks may have begun there."""
+    client.put_job("etl", job())
+    cell.rounds(2)
+    client.put_job("etl", job(topic="between"))
+    client.put_job("etl", job(topic="last"))
+    cell.rounds(2)
+    client.put_job("reads", job({"topic": "between"}, topic="counts"))
+    with pytest.raises(Conflict, match="between has rows that etl has written"):
+        client.put_job("heir", job(topic="between"))
+
+
+def test_each_write_of_a_batch_is_told_its_own_readers(client: JobClient, cell: Cell) -> None:
+    """Two places that were left: one with seven readers, of which five are named, and one that only its heir reads."""
+    gone(client, cell)
+    gone(client, cell, "other", job(topic="alone"))
+    for number in range(7):
+        client.put_job(f"reads-{number}", READER)
+    client.put_job("pattern", job({"topic": None, "topic_pattern": f"{TOPIC}|others"}, topic="counts"))
+    loops = job({"topic_pattern": "al.*|flights", "topic": None}, topic="alone", allow_loop=True)
+    writes = [
+        BatchWrite(action=BatchAction.PUT_JOB, job=name, config=config)
+        for name, config in (("heir", job()), ("loops", loops), ("etl", job()))
+    ]
+    heir, loops_done, etl = client.batch(writes)
+    assert [heir.status, loops_done.status, etl.status] == [409, 200, 409]
+    for refused in (heir, etl):
+        assert refused.problem is not None
+        assert "late: pattern, reads-0, reads-1, reads-2, reads-3, ..." in refused.problem.detail
+
+
 def test_a_job_goes_on_from_a_savepoint_of_a_deleted_one(client: JobClient, cell: Cell) -> None:
     """As the refusal says: made stopped, restored, started."""
     client.put_job("etl", job())
     cell.rounds(1)
     client.create_savepoint("etl", "last")
-    cell.do(
-        """
-        UPDATE savepoints SET state = 'ready', generation = r.generation, revision = r.revision, config = r.config
-        FROM running r WHERE r.job = savepoints.job
-        """
-    )
+    cell.do(READY)
     client.put_job("reads", READER)
     client.delete_job("etl")
     cell.rounds(3)
@@ -167,3 +277,26 @@ def test_a_job_goes_on_from_a_savepoint_of_a_deleted_one(client: JobClient, cell
     cell.rounds(7)
     client.patch_layer("heir", "base", {"priority": 2}, if_match=2)
     assert cell.running("heir")["config"]["desired_state"] == "running"
+
+
+def test_who_cancels_the_restore_of_a_job_that_never_ran_is_asked(client: JobClient, cell: Cell, shell: Shell) -> None:
+    """1. It was to go on from a savepoint, and was started for that. 2. Without the restore it begins at its inputs'
+    beginning: refused, and the restore stays. It may be stopped first, or cancelled with the word."""
+    client.put_job("etl", job())
+    cell.rounds(1)
+    client.create_savepoint("etl", "last")
+    cell.do(READY)
+    client.put_job("reads", READER)
+    client.delete_job("etl")
+    cell.rounds(3)
+    client.put_job("heir", {**job(), "desired_state": "stopped"})
+    client.restore("heir", "last", of="etl", allow_repeats=True)
+    client.patch_layer("heir", "base", {"desired_state": "running"}, if_match=1)
+    with pytest.raises(Conflict, match="clean has rows that etl has written, and heir reads flights"):
+        client.cancel_restore("heir")
+    assert "--allow-repeats" in shell("savepoint", "cancel-restore", "heir").refusal()
+    assert len(cell.rows("SELECT FROM restores WHERE job = 'heir'")) == 1
+    shell("savepoint", "cancel-restore", "heir", "--allow-repeats").ok()
+    client.patch_layer("heir", "base", {"desired_state": "stopped"}, if_match=2)
+    client.restore("heir", "last", of="etl", allow_repeats=True)
+    client.cancel_restore("heir")

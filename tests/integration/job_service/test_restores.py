@@ -234,7 +234,7 @@ def test_rows_that_other_jobs_read_are_written_again_with_a_word_only(client: Jo
         client.restore("etl", "nightly", task_count=4)
     assert (refused.value.field, refused.value.rule) == ("allow_repeats", "read_by_others")
     assert (restores_left(cell), client.get_job("etl").config["task_count"]) == ([], CONFIG.get("task_count", 1))
-    client.put_job("copy", CONFIG)
+    client.put_job("copy", {**CONFIG, "desired_state": "stopped"})
     with pytest.raises(Conflict, match="matches, reads"):
         client.restore("copy", "nightly", of="etl")
     client.put_job("copy", {**CONFIG, "output": {**CONFIG["output"], "topic": "copy"}})
