@@ -309,8 +309,17 @@ def _of_running(job: JobFacts, task: TaskFacts) -> _TaskHealth:
         return _TaskHealth(Health.STARTING, _why_not_yet(task), (task.crashes, 0))
     is_sure = lag.seconds is not None or (lag.at_most is not None and lag.at_most <= job.max_lag_seconds)
     if not is_sure:
-        return _TaskHealth(Health.UNKNOWN, "runs, and how far it is behind is unknown")
+        return _TaskHealth(Health.UNKNOWN, _why_unmeasured(task))
     return _TaskHealth(Health.HEALTHY)
+
+
+def _why_unmeasured(task: TaskFacts) -> str:
+    why = "runs, and how far it is behind is unknown"
+    if task.backlog_records is None:
+        return f"{why}: it has not told how many rows wait"
+    if task.processed_rows_per_second is None:
+        return f"{why} yet: rows wait, and no batch since its start shows how fast it works"
+    return f"{why}: rows wait, and it has processed none in the last minute"
 
 
 def _why_not_yet(task: TaskFacts) -> str:

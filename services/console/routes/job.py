@@ -115,6 +115,6 @@ def decisions(request: Request, job: Name, client: ClientOf) -> Response:
         charts=list(decisions_view.decision_charts(measured, found.decisions, view.config["slo"]["max_lag_seconds"])),
         span=span,
         spans=list(SPANS),
-        decisions=found.decisions,
+        decisions=[(each, decisions_view.action(each), decisions_view.because(each)) for each in found.decisions],
         following=found.next,
     )

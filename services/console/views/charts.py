@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from penstock.wire.overview import JobSeries, MetricSeries, Series
-from services.console.views.words import with_unit
+from services.console.views.words import tick, with_unit
 
 WIDTH, HEIGHT = 480, 130
 TOP, BOTTOM = 8, 18
@@ -157,7 +157,7 @@ def _data(
         "since": found.since.timestamp(),
         "step": found.step_seconds,
         "top": top,
-        "ticks": [with_unit(share * top, unit).removesuffix(f" {unit}") for share in (0.0, 0.5, 1.0)],
+        "ticks": [tick(share * top, unit) for share in (0.0, 0.5, 1.0)],
         "lines": lines,
         "target": target,
         "marks": [[mark.at, mark.label] for mark in marks],

@@ -63,6 +63,17 @@ def percent(share: float | None) -> str:
     return f"{value:.1f} %" if 0 < value < 10 and value != int(value) else f"{value:.0f} %"
 
 
+def _one_of(unit: str) -> str:
+    """`task` of `tasks`; `rows/s` stays."""
+    return unit.removesuffix("s") if unit.isalpha() else unit
+
+
+def tick(value: float, unit: str) -> str:
+    """A figure without the unit, unless it says how many bytes."""
+    shown = with_unit(value, unit)
+    return shown.removesuffix(f" {unit}").removesuffix(f" {_one_of(unit)}")
+
+
 def with_unit(value: float | None, unit: str) -> str:
     """A figure of a metric, by its unit."""
     if unit == "s":
@@ -73,7 +84,7 @@ def with_unit(value: float | None, unit: str) -> str:
         return UNKNOWN if value is None else f"{size(value)}/s"
     if unit == "":
         return percent(value)
-    return UNKNOWN if value is None else f"{number(value)} {unit}"
+    return UNKNOWN if value is None else f"{number(value)} {_one_of(unit) if value == 1 else unit}"
 
 
 def ago(moment: datetime | None, now: datetime) -> str:

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from penstock.config.keygroups import ranges
 from penstock.model.alerts import AlertKind
 from penstock.model.causes import CauseKind, Certainty
-from penstock.model.health import HELD_BACK_SECONDS, START
+from penstock.model.health import HELD_BACK_SECONDS, START, runs_well
 from penstock.model.states import Health
 from penstock.tasks import balance
+from penstock.tasks.warm_up import COLD_BATCHES, WARM_UP_SECONDS, seconds_to_a_rate
 from services.job_service.causes.changes import is_limited
 from services.job_service.causes.facts import (
     OF_OPERATORS,
@@ -21,6 +22,7 @@ from services.job_service.causes.facts import (
     is_lagging,
     lag_now,
     numbers,
+    present,
     said_by,
 )
 
@@ -162,6 +164,27 @@ def _warming_up(facts: Facts) -> Iterator[Cause]:
         )
         advice = "wait a few minutes, then ask again"
         yield Cause(CauseKind.WARMING_UP, Certainty.LIKELY, summary, (told,), advice)
+
+
+def causes_of_unknown_lag(facts: Facts) -> Iterator[Cause]:
+    """Tasks that run, and that have just started: how far they are behind is not measured yet."""
+    cold = [task.index for task in present(facts) if _is_unmeasured(task)]
+    if cold and facts.verdict.health is Health.UNKNOWN:
+        seconds = seconds_to_a_rate(float(facts.config.get("trigger_interval_seconds") or 0.0))
+        told = f"task {numbers(cold)}: rows wait, and no batch since its start shows how fast it works"
+        summary = "it has just started: how far it is behind is not measured yet"
+        advice = (
+            f"wait: the first {COLD_BATCHES} batches, and those of the first {WARM_UP_SECONDS:.0f} s of a Spark host, "
+            f"do not count; it is known about {seconds:,.0f} s after the start, or when a longer batch has finished"
+        )
+        yield Cause(CauseKind.WARMING_UP, Certainty.LIKELY, summary, (told,), advice)
+
+
+def _is_unmeasured(task: ReportedTask) -> bool:
+    """Whether a task runs, has finished a batch, and has rows to read, but none of its batches was a warm one."""
+    progress = task.progress or {}
+    finished = runs_well(task.state, progress.get("batch_id")) and progress.get("silent_seconds") is None
+    return finished and bool(progress.get("backlog_records")) and progress.get("processed_rows_per_second") is None
 
 
 def _phase(progress: Any) -> str:

@@ -25,6 +25,7 @@ _RULES = (
     crashes.causes_of_inputs,
     lag.causes_of_upstream,
     lag.causes_of_lag,
+    lag.causes_of_unknown_lag,
 )
 _CERTAINTIES, _KINDS = list(Certainty), list(CauseKind)
 

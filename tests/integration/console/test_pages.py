@@ -134,9 +134,9 @@ def test_history_decisions_and_savepoints(reader: User) -> None:
     assert "slo.max_lag_seconds 90" in history
     assert "“the dashboard of the morning meeting needs it”" in history
     decisions = text_of(reader.get("/jobs/clicks-hourly/decisions"))
-    assert "horizontal because of lag" in decisions
+    assert "Horizontal because of lag" in decisions
     assert "task_count 4 → 6" in decisions
-    assert "horizontal without a symptom" in decisions
+    assert "Horizontal without a symptom" in decisions
     assert "4860" in decisions
     savepoints = text_of(reader.get("/jobs/clicks-hourly/savepoints"))
     assert "before-release ready" in savepoints

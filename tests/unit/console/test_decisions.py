@@ -10,7 +10,7 @@ import pytest
 
 from penstock.wire.overview import DecisionView, JobSeries, MetricSeries
 from services.console.views.charts import WIDTH
-from services.console.views.decisions import METRICS, capacity, decision_charts
+from services.console.views.decisions import METRICS, capacity, decision_charts, in_words
 
 SINCE = datetime(2026, 11, 25, 11, 0, tzinfo=UTC)
 RATE = {"state": {"rate": {"rows_per_second": 100.0}}, "config": {"task_count": 4}}
@@ -33,12 +33,27 @@ def measured() -> JobSeries:
     return JobSeries(job="etl", since=SINCE, until=SINCE + timedelta(minutes=10), step_seconds=60, series=found)
 
 
+@pytest.mark.parametrize(
+    ("action", "symptom", "told"),
+    [
+        ("none", "unknown", "nothing was done because the lag was unknown"),
+        ("none", "none", "nothing was done without a symptom"),
+        ("none", "lag", "nothing was done because of lag"),
+        ("increase_tasks", "lag", "increase tasks because of lag"),
+        ("undo", "out_of_memory", "undo because a task ran out of memory"),
+        ("rebalance", "late_rows", "rebalance because of late rows"),
+    ],
+)
+def test_a_decision_in_words(action: str, symptom: str, told: str) -> None:
+    assert in_words(decision(1).model_copy(update={"action": action, "symptom": symptom})) == told
+
+
 def test_each_chart_has_the_decisions_of_its_time() -> None:
     lag, rates, tasks = decision_charts(measured(), [decision(12), decision(5.5), decision(-1)], 90.0)
     assert [chart.title for chart in (lag, rates, tasks)] == ["Lag", "Rows per second", "Tasks"]
     for chart in (lag, rates, tasks):
         [mark] = chart.marks
-        assert (mark.x, mark.label) == (pytest.approx(WIDTH * 0.55), "vertical, out of memory")
+        assert (mark.x, mark.label) == (pytest.approx(WIDTH * 0.55), "vertical because a task ran out of memory")
         assert json.loads(chart.data)["marks"] == [[mark.at, mark.label]]
 
 

@@ -38,10 +38,27 @@ def test_seconds(value: float | None, text: str) -> None:
         (0.042, "", "4.2 %"),
         (None, "", "–"),
         (3, "tasks", "3 tasks"),
+        (1, "tasks", "1 task"),
+        (1, "rows/s", "1 rows/s"),
     ],
 )
 def test_figures_with_their_units(value: float | None, unit: str, text: str) -> None:
     assert words.with_unit(value, unit) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "text"),
+    [
+        (1, "tasks", "1"),
+        (2, "tasks", "2"),
+        (1, "rows/s", "1"),
+        (1, "s", "1"),
+        (0.5, "", "50 %"),
+        (2048, "bytes", "2 KiB"),
+    ],
+)
+def test_figures_beside_an_axis_have_no_unit(value: float, unit: str, text: str) -> None:
+    assert words.tick(value, unit) == text
 
 
 @pytest.mark.parametrize(

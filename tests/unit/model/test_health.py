@@ -65,6 +65,7 @@ def crashed(*seconds_ago: float, revision: int = 7) -> dict[str, Any]:
 
 
 WAITING = {"state": "crashed", "batch_id": None, "backlog_records": None, "error": "ValueError: 3 is no delay"}
+UNMEASURED = "task 0: runs, and how far it is behind is unknown"
 FAILED_OVER = (
     "its container c is lost, and the one that takes over has not reported it yet: a Spark host may have to start "
     "there first"
@@ -94,8 +95,8 @@ OF_ONE_TASK = [
     ({"backlog_records": 910}, Health.LAGGING, "task 0: is 91 s behind; its SLO is 90 s"),
     ({"backlog_records": 890}, Health.HEALTHY, ""),
     ({"batch_id": None, "backlog_records": None, "oldest_unread_seconds": 200.0}, Health.LAGGING, "task 0: is 200 s"),
-    ({"backlog_records": None}, Health.UNKNOWN, "task 0: runs, and how far it is behind is unknown"),
-    ({"backlog_records": 5, "processed_rows_per_second": 0.0}, Health.UNKNOWN, "task 0: runs, and how far"),
+    ({"backlog_records": None}, Health.UNKNOWN, f"{UNMEASURED}: it has not told"),
+    ({"backlog_records": 5, "processed_rows_per_second": 0.0}, Health.UNKNOWN, f"{UNMEASURED}: rows wait, and it has"),
     ({"backlog_records": None, "oldest_unread_seconds": 5.0}, Health.UNKNOWN, "task 0: runs, and how far"),
     (
         {"backlog_records": 9, "processed_rows_per_second": None, "oldest_unread_at_most_seconds": 5.0},
@@ -105,7 +106,7 @@ OF_ONE_TASK = [
     (
         {"backlog_records": 9, "processed_rows_per_second": None, "oldest_unread_at_most_seconds": 91.0},
         Health.UNKNOWN,
-        "task 0: runs, and",
+        f"{UNMEASURED} yet: rows wait, and no batch",
     ),
     ({"backlog_records": 9_000, "oldest_unread_at_most_seconds": 89.0}, Health.HEALTHY, ""),
     ({"backlog_records": 9_000, "oldest_unread_at_most_seconds": 95.0}, Health.LAGGING, "task 0: is 95 s behind"),

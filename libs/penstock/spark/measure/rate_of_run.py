@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from penstock.spark.measure.progress import task_progress
-from penstock.spark.measure.rates import COLD_BATCHES
 from penstock.tasks.profile import ProfileReport
+from penstock.tasks.warm_up import COLD_BATCHES
 
 Record = Mapping[str, Any]
 _LOW_SHARE = 0.1

@@ -15,12 +15,9 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from penstock.spark.measure.progress import late_rows
+from penstock.tasks.warm_up import COLD_BATCHES, WARM_UP_SECONDS
 
 WINDOW_SECONDS = 60.0
-COLD_BATCHES = 2
-"""In the first batches with rows of a run, Spark plans, compiles code and loads state."""
-WARM_UP_SECONDS = 30.0
-"""For so long after its first batch with rows, the JVM of a host interprets and compiles most of what it runs."""
 _STEP_BACK_SECONDS = 1.0
 """A clock that is before the end of the newest batch by more than this went back. Less is the rounding of times."""
 

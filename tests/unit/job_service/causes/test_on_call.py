@@ -96,6 +96,23 @@ def test_no_slow_output_is_accused_by_the_first_batches_since_a_start() -> None:
     assert warm == [CauseKind.OUTPUT_ERROR]
 
 
+def test_a_job_that_has_just_started_says_when_its_lag_is_known() -> None:
+    """1. Two batches of 3 s, and those of the first 30 s of a host, do not count; the next one ends 6 s later at most.
+    2. With a rate, with no backlog told, or on a silent host, that is no cause."""
+    cold: dict[str, Any] = {"batch_id": 1, "backlog_records": 900}
+    known = facts([task(0, progress=cold), task(1)], config={"trigger_interval_seconds": 3.0})
+    [cause] = causes_of(known)
+    assert (known.verdict.health, cause.kind) == (Health.UNKNOWN, CauseKind.WARMING_UP)
+    assert cause.evidence == ("task 0: rows wait, and no batch since its start shows how fast it works",)
+    assert "it is known about 36 s after the start" in cause.advice
+    slow = facts([task(0, progress=cold)], config={"trigger_interval_seconds": 600.0})
+    assert "it is known about 1,800 s after the start" in causes_of(slow)[0].advice
+    for changed in ({"processed_rows_per_second": 0.0}, {"backlog_records": None}, {"silent_seconds": 40.0}):
+        other = facts([task(0, progress=cold | changed)])
+        assert other.verdict.health is Health.UNKNOWN
+        assert causes_of(other) == []
+
+
 def test_open_alerts_of_a_job_are_told_also_when_it_is_well() -> None:
     """Those of its tasks too; not those of another job or of a container, and none that a cause tells."""
     alerts = [alert("malformed_records"), alert("slow", "etl/0"), alert("slow", "etl2"), alert("slow", "c1")]
