@@ -140,6 +140,19 @@ def test_the_life_of_a_host(form: Any) -> None:
         host.kill()
 
 
+def test_a_host_that_cannot_start_leaves_its_last_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Java refuses an option that it finds in the environment of the machine."""
+    monkeypatch.setenv("JAVA_TOOL_OPTIONS", "-XX:+NoSuchFlag")
+    form = SparkForm(tmp_path)
+    settings = form.settings.model_copy(update={"host_environment": ("JAVA_TOOL_OPTIONS",)})
+    form.hosts = SparkHosts(settings, tmp_path / "hosts", Masks())
+    heard = Listener(form)
+    how = heard.await_end(heard.start("h1"))
+    assert how.reason == "not started"
+    assert "Unrecognized VM option 'NoSuchFlag'" in how.last_words
+    assert how.why_not_started.startswith("not started: ")
+
+
 def test_a_killed_host_ends_and_answers_nothing_more(form: Any) -> None:
     heard = Listener(form)
     host = heard.start("h1")

@@ -17,9 +17,11 @@ from penstock.spark.packages import BUILTIN, find
 from penstock.spark.settings import SparkSettings
 from penstock.tasks.heap import heap_for
 from services.task_manager.decide.model import HostExit, HostKey
+from services.task_manager.hosts.last_words import TAIL_BYTES, last_words
 
 _SCRATCH = ".scratch"
 _LOG, _BEFORE = ".log", ".before.log"
+_BY_ERROR = (ExitReason.CRASHED, ExitReason.JVM_DIED, ExitReason.NOT_STARTED)
 
 
 class SparkHosts:
@@ -79,6 +81,7 @@ class SparkHost:
         self._settings = settings
         self._masks = masks
         self._scratch = settings.spark_local_dir
+        self._log_path = log_path
         self._on_exit = on_exit
         self._exit: HostExit | None = None
         self._process = HostProcess(name, settings, log_path, partial(on_event, name), self._on_end)
@@ -109,8 +112,18 @@ class SparkHost:
             reason=reason.name.lower().replace("_", " "),
             out_of_memory=reason is ExitReason.OUT_OF_MEMORY,
             lease_ran_out=reason is ExitReason.LEASE_LOST,
+            last_words=self._last_words() if reason in _BY_ERROR else "",
         )
         self._on_exit()
+
+    def _last_words(self) -> str:
+        try:
+            with self._log_path.open("rb") as file:
+                file.seek(max(0, file.seek(0, 2) - TAIL_BYTES))
+                said = file.read().decode(errors="replace")
+        except OSError:
+            return ""
+        return last_words(self._masks.apply(said))
 
 
 def settings_for(key: HostKey, shared: SparkSettings) -> SparkSettings:
