@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import shutil
 import threading
 from collections.abc import Callable, Iterator
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     # A supervisor, which has no Spark, also reads local checkpoints.
     from pyspark.sql import SparkSession
 
+_FILE = re.compile(r"file:(?://[^/]*)?(.*)", re.DOTALL | re.IGNORECASE)
+
 
 def is_local(path: str) -> bool:
     """Whether a Hadoop path is of the local file system: `file:` or no scheme."""
@@ -29,11 +32,13 @@ def is_local(path: str) -> bool:
 
 
 def local_path(path: str) -> Path:
-    """The local file of a `file:` path or a plain one. Raises ValueError for other file systems."""
+    """The local file of a `file:` path or a plain one. Raises ValueError for other file systems.
+
+    As `penstock.config.paths` reads it, whose checks hold for this file: `?`, `#` and tabs are parts of names."""
     if not is_local(path):
         raise ValueError(f"not a local path: {path}")
-    parts = urlsplit(path)
-    return Path(unquote(parts.path)) if parts.scheme else Path(path)
+    found = _FILE.fullmatch(path)
+    return Path(path) if found is None else Path(unquote(found[1]))
 
 
 class LocalFiles:
@@ -110,7 +115,9 @@ class LocalFiles:
         return None if os.access(folder, os.W_OK) else denied(folder)
 
     def why_not_readable(self, path: str) -> str | None:
-        """Why a file, or a folder and what is directly in it, cannot be read; None when it can, or is not there."""
+        """Why a file, or a folder and what is directly in it, cannot be read; None when it can, or is not there.
+
+        Nothing is said of what links in the folder lead to, which may be outside of the cell's roots."""
         file = local_path(path).absolute()
         for each in reversed(file.parents):
             if not each.is_dir():
@@ -119,8 +126,10 @@ class LocalFiles:
                 return unreadable(each)
         if not file.exists():
             return None
-        below = sorted(file.iterdir()) if file.is_dir() and _may_read(file) else []
-        return next((unreadable(each) for each in (file, *below) if _is_read(each) and not _may_read(each)), None)
+        if not _may_read(file):
+            return unreadable(file)
+        below = [each for each in sorted(file.iterdir()) if not each.is_symlink()] if file.is_dir() else []
+        return next((unreadable(each) for each in below if _is_read(each) and not _may_read(each)), None)
 
     def resolve(self, folder: str) -> str:
         """The folder that has the files of a published one: the same here."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 from pyspark.sql import DataFrame
 
@@ -37,6 +38,11 @@ def require_files_allowed(field: str, frame: DataFrame, roots: Sequence[str]) ->
 
 
 def _is_really_below(path: str, roots: Sequence[str]) -> bool:
+    """In both readings of the path, as `penstock.config.paths.is_below`: each may be a link."""
+    return all(_leads_below(each, roots) for each in {path, unquote(path)})
+
+
+def _leads_below(path: str, roots: Sequence[str]) -> bool:
     place = place_of(path)
     if place is None or not place.is_local:
         return place is not None

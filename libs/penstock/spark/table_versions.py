@@ -2,7 +2,8 @@
 
 The JVM looks for newer versions before it plans a batch (`io.penstock.tables.TableVersions`). It notes them in the file
 `<checkpoint>/tables/<batch>-<token>`, which counts until the next one of this owner. Each owner notes before its first
-plan. So the notes of the newest owner are those of the newest plan, whatever an earlier owner writes late.
+plan, and then deletes what was noted before it. So the notes of the newest owner are those of the newest plan, whatever
+an earlier owner writes late. Only an earlier release that took over after it plans more: it writes `<batch>`.
 """
 
 from __future__ import annotations
@@ -104,9 +105,19 @@ def _notes_of_pending(checkpoint: str, files: Files) -> tuple[str | None, Mappin
 
 
 def newest_note(names: Iterable[str], pending: int) -> str | None:
-    """The name of the note that counts for the planned batch `pending`: of the newest owner, the last one that begins
-    with it or before; None without any. Names as `io.penstock.tables.NoteName` has them; of an earlier release without
-    an owner. Pure."""
+    """The name of the note that counts for the planned batch `pending`: the last one, of the newest owner, that begins
+    with it or before; None without any. Names as `io.penstock.tables.NoteName` has them.
+
+    A note without an owner counts when it begins later than that one: an earlier release went on after that owner. With
+    the same batch it may be what an earlier owner has written late. Pure."""
     known = [(match, name) for name in names if (match := _NOTE.fullmatch(name)) is not None]
-    begun = [(Token(int(match[2] or 0), int(match[3] or 0)), int(match[1]), name) for match, name in known]
-    return max((note for note in begun if note[1] <= pending), default=(None, None, None))[2]
+    begun = [(match, name) for match, name in known if int(match[1]) <= pending]
+    owned = max(((_owner(match), int(match[1]), name) for match, name in begun if match[2]), default=None)
+    plain = max(((int(match[1]), name) for match, name in begun if not match[2]), default=None)
+    if plain is None or (owned is not None and plain[0] <= owned[1]):
+        return None if owned is None else owned[2]
+    return plain[1]
+
+
+def _owner(match: re.Match[str]) -> Token:
+    return Token(int(match[2]), int(match[3]))

@@ -58,6 +58,30 @@ def test_a_repeated_batch_reads_the_version_that_it_began_with(runtime: Runtime,
 
 
 @pytest.mark.long
+def test_a_batch_of_the_release_before_reads_the_version_that_it_began_with(runtime: Runtime, tmp_path: Path) -> None:
+    """1. Batch 0 is of an owner who is in the name of its note. 2. Batch 1 is planned as the release before leaves it:
+    with the newer version, in a note without an owner, and the earlier note stays. 3. The task dies; the table gets one
+    more version. 4. Batch 1 runs again with the second version, and batch 2 has the third. 5. Both notes are gone."""
+    add(tmp_path, 1)
+    write_names(runtime.spark, tmp_path / "names", "first")
+    job = make_job(runtime, tmp_path)
+    job.run(0)
+    notes = job.checkpoint / "tables"
+    kept = (notes / "0-1.1").read_text()
+    write_names(runtime.spark, tmp_path / "names", "second")
+    add(tmp_path, 2)
+    job.run(1)
+    die_before_commit(job, tmp_path)
+    (notes / "1-1.2").rename(notes / "1")
+    (notes / "0-1.1").write_text(kept)
+    write_names(runtime.spark, tmp_path / "names", "third")
+    add(tmp_path, 3)
+    job.run(2)
+    assert job.rows() == [(2, "second"), (3, "third")]
+    assert [path.name for path in notes.iterdir() if path.name[0].isdigit()] == ["2-1.3"]
+
+
+@pytest.mark.long
 def test_a_version_that_is_gone_is_named_and_can_be_given_up(runtime: Runtime, tmp_path: Path) -> None:
     """1. A task dies before a commit. 2. The table is made again: another id. 3. The start is refused and says how to
     go on. 4. So it is done."""

@@ -7,7 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from penstock.spark.files import LOCAL_FILES
+from penstock.config.paths import RULE, is_below
+from penstock.control.errors import BrokenTask
+from penstock.spark.files import LOCAL_FILES, local_path
+from penstock.spark.paths import require_allowed
 from tests.support.other_account import as_nobody, open_folder
 
 
@@ -54,3 +57,38 @@ def test_a_closed_log_of_a_delta_table_is_named(folder: Path) -> None:
     log.chmod(0)
     assert why(folder) == f"the host's account may not read {log}"
     log.chmod(0o755)
+
+
+def test_what_links_in_the_folder_lead_to_is_not_told(folder: Path) -> None:
+    secret = folder.parent / "secret"
+    secret.write_text("of others")
+    secret.chmod(0)
+    (folder / "there").symlink_to(secret)
+    (folder / "gone").symlink_to(folder.parent / "nowhere")
+    assert why(secret) is not None
+    assert why(folder) is None
+
+
+@pytest.mark.parametrize("path", ["/.\t./others", "/.\n./others", "/link?x", "/link#x", "/#x", "/?x"])
+def test_the_file_that_is_looked_at_is_the_one_that_was_checked(folder: Path, path: str) -> None:
+    """`?`, `#`, tabs and line ends are parts of names: what is before them, or without them, is another file."""
+    others = folder.parent / "others"
+    others.mkdir()
+    (others / "hidden").write_text("of others")
+    (others / "hidden").chmod(0)
+    (folder / "link").symlink_to(others)
+    uri = f"file:{folder}{path}"
+    assert is_below(uri, [str(folder)])
+    assert local_path(uri) == Path(f"{folder}{path}")
+    assert local_path(f"file://{folder}{path}") == local_path(uri)
+    assert why(uri) is None
+
+
+def test_both_readings_of_a_quoted_name_must_lead_below_the_roots(folder: Path) -> None:
+    (folder / "link").symlink_to(folder.parent)
+    (folder / "own link").symlink_to(folder / "1.csv")
+    require_allowed("output.path", f"file:{folder}/own%20link", [str(folder)])
+    for path in (f"{folder}/link", f"file:{folder}/lin%6b", f"file:{folder}/l%69nk/others"):
+        with pytest.raises(BrokenTask) as caught:
+            require_allowed("output.path", path, [str(folder)])
+        assert caught.value.extra["rule"] == RULE

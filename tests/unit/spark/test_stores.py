@@ -74,6 +74,16 @@ def test_an_error_of_a_store_says_what_to_do(error: str, rule: str | None, told:
     assert problem.detail.startswith("s3a://b/ck: ")
 
 
+@pytest.mark.parametrize(
+    "code", ["InvalidAccessKeyId", "SignatureDoesNotMatch", "AccessDenied", "NoSuchBucket", "Connection refused"]
+)
+def test_what_is_told_of_a_store_has_nothing_of_what_it_answered(code: str) -> None:
+    answer = f"{code}: <AWSAccessKeyId>AKIA-OF-HOST</AWSAccessKeyId> sig=of-host (Service: S3, Request ID: 17)"
+    problem = store_problem("s3a://b/ck", Exception(answer))
+    assert problem is not None
+    assert not any(part in f"{problem.detail} {problem.extra}" for part in ("AKIA", "of-host", "17"))
+
+
 def test_other_errors_and_other_file_systems_are_left_as_they_are() -> None:
     assert store_problem("s3a://b/ck", Exception("java.io.FileNotFoundException: no such file")) is None
     assert store_problem("hdfs://nn/ck", Exception("java.net.ConnectException")) is None

@@ -16,7 +16,17 @@ from penstock.spark.table_versions import newest_note
         (["3-1.1", "5-1.1"], "5-1.1"),
         # of an earlier release, which had no owners in the names
         (["3", "5"], "5"),
-        (["5", "3-1.1"], "3-1.1"),
+        (["5", "3-1.1"], "5"),
+        # the release before took over after the newest owner, and planned more
+        (["3-1.2", "4"], "4"),
+        (["3-1.2", "2-1.9", "4", "5"], "5"),
+        # and this one again after it; or the note without an owner came late
+        (["3-1.2", "4", "5-1.5"], "5-1.5"),
+        (["4-1.2", "4"], "4-1.2"),
+        (["5-1.2", "4"], "5-1.2"),
+        # later than what is repeated
+        (["3-1.2", "6"], "3-1.2"),
+        (["3-1.2", "4-1.2", "6"], "4-1.2"),
         # what an earlier owner has written late is of a greater batch, or of the same
         (["4-2.1", "5-1.1"], "4-2.1"),
         (["5-2.1", "5-1.9"], "5-2.1"),
@@ -28,3 +38,7 @@ from penstock.spark.table_versions import newest_note
 def test_the_last_note_of_the_newest_owner_counts(names: list[str], newest: str | None) -> None:
     assert newest_note(names, pending=5) == newest
     assert newest_note(reversed(names), pending=5) == newest
+
+
+def test_a_batch_of_the_release_before_reads_its_own_note_after_the_way_back_and_forth() -> None:
+    assert newest_note(["6-1.2", "40"], pending=41) == "40"

@@ -6,7 +6,8 @@ import java.util.regex.Pattern;
 
 /**
  * The name of a note: {@code <batch>-<token>}, the batch from which it counts and the owner of the checkpoint who wrote
- * it. So two owners never write one file. Earlier releases wrote {@code <batch>}: such a note is older than all others.
+ * it. So two owners never write one file. Earlier releases wrote {@code <batch>}: such a note is older than one with an
+ * owner, unless its batch is later. Then an earlier release took over after that owner, and planned more.
  *
  * @param epoch of the token; 0 without one
  * @param attempt of the token; 0 without one
@@ -33,11 +34,18 @@ record NoteName(long batch, long epoch, long attempt) {
 
   /** Whether this note is of no use once {@code other} is there: it is of an earlier owner, or of an earlier batch. */
   boolean isReplacedBy(NoteName other) {
+    if (!hasOwner()) {
+      return other.hasOwner() ? batch <= other.batch : batch < other.batch;
+    }
     int owner = epoch == other.epoch ? Long.compare(attempt, other.attempt) : Long.compare(epoch, other.epoch);
     return owner < 0 || owner == 0 && batch < other.batch;
   }
 
   String text() {
-    return epoch == 0 && attempt == 0 ? Long.toString(batch) : batch + "-" + epoch + "." + attempt;
+    return hasOwner() ? batch + "-" + epoch + "." + attempt : Long.toString(batch);
+  }
+
+  private boolean hasOwner() {
+    return epoch != 0 || attempt != 0;
   }
 }

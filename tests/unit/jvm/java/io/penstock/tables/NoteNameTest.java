@@ -24,11 +24,19 @@ class NoteNameTest {
   @Test
   void notesOfEarlierOwnersAndBatchesAreReplacedAndThoseOfNewerOwnersAreNot() {
     NoteName own = NoteName.of(7, "2.10");
-    for (String replaced : new String[] {"6-2.10", "9-2.9", "9-1.11", "9"}) {
+    for (String replaced : new String[] {"6-2.10", "9-2.9", "9-1.11", "6", "7"}) {
       assertTrue(NoteName.parse(replaced).orElseThrow().isReplacedBy(own), replaced);
     }
-    for (String kept : new String[] {"7-2.10", "8-2.10", "6-2.11", "6-3.1"}) {
+    for (String kept : new String[] {"7-2.10", "8-2.10", "6-2.11", "6-3.1", "8"}) {
       assertFalse(NoteName.parse(kept).orElseThrow().isReplacedBy(own), kept);
     }
+  }
+
+  @Test
+  void aNoteWithoutAnOwnerReplacesOnlyEarlierOnesWithoutOne() {
+    NoteName own = NoteName.of(7, "");
+    assertTrue(NoteName.of(6, "").isReplacedBy(own));
+    assertFalse(NoteName.of(7, "").isReplacedBy(own));
+    assertFalse(NoteName.of(6, "1.2").isReplacedBy(own));
   }
 }
