@@ -71,19 +71,24 @@ def source(tmp_path: Path) -> Path:
     return folder
 
 
-def test_what_is_required_is_packed_with_what_that_requires(
-    requirements: Path, site: Path, source: Path, tmp_path: Path
-) -> None:
-    """The same bytes twice, and nothing of the machine; a process with both on its path can import them."""
-    with resolved(requirements) as again:
-        path, _ = pack(source, "job", "1", tmp_path / "again", entries(again))
-    assert digest_of(pack(source, "job", "1", tmp_path / "first", entries(site))[0]) == digest_of(path)
+def test_what_is_required_is_packed_with_what_that_requires(site: Path, source: Path, tmp_path: Path) -> None:
+    """And nothing of the machine; a process with both on its path can import them."""
+    path, _ = pack(source, "job", "1", tmp_path / "first", entries(site))
     names = set(zipfile.ZipFile(path).namelist())
     assert {"job.py", "_dependencies/polite.py", "_dependencies/manners/words.txt"} < names
     assert {name for name in names if name.endswith(("RECORD", "INSTALLER", ".pyc")) or name == PLATFORM} == set()
     assert libraries(path) == [("manners", "2.1"), ("polite", "1.0")]
     assert has_dependencies(path)
     assert not has_dependencies(pack(source, "job", "2", tmp_path)[0])
+
+
+@pytest.mark.long
+def test_the_same_requirements_give_the_same_bytes(
+    requirements: Path, site: Path, source: Path, tmp_path: Path
+) -> None:
+    with resolved(requirements) as again:
+        path, _ = pack(source, "job", "1", tmp_path / "again", entries(again))
+    assert digest_of(pack(source, "job", "1", tmp_path / "first", entries(site))[0]) == digest_of(path)
 
 
 @pytest.mark.long  # spark/test_environments.py runs such packages
@@ -144,6 +149,7 @@ def test_what_no_host_can_start_with_is_not_packed(requirements: Path, required:
     assert (refused.value.field, refused.value.rule) == ("requirements", rule)
 
 
+@pytest.mark.long
 def test_a_library_may_require_what_every_host_has(requirements: Path) -> None:
     """In the version that hosts have. It is not packed, though there is a wheel of it."""
     requirements.write_text("frames\npy4j\n")
