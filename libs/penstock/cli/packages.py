@@ -14,7 +14,7 @@ from penstock.cli.connection import asking_for_users, client, require_no_users
 from penstock.cli.output import note, say
 from penstock.cli.settings import CliSettings
 from penstock.control.errors import NotFound
-from penstock.spark import dependencies, packages
+from penstock.spark import bundle, dependencies, packages
 
 Name = Annotated[str, typer.Argument(help="name of the package")]
 
@@ -43,7 +43,7 @@ def pack(
     else:
         with shown("pip resolves the requirements"), dependencies.resolved(requirements) as site:
             path, digest = packages.pack(folder, name, version, root, dependencies.entries(site))
-    inside = dependencies.libraries(path)
+    inside = [f"{library} {found}" for library, found in bundle.libraries(path)]
     note(f"packed {path}" + (f" with {', '.join(inside)}" if inside else ""))
     print(json.dumps({"package": {"name": name, "version": version, "digest": digest}}, indent=2))
 

@@ -7,26 +7,26 @@ tries whether a host can start with them. No pyspark is imported here.
 
 from __future__ import annotations
 
-import hashlib
 import re
 import subprocess
 import sys
 import sysconfig
 import tempfile
-import zipfile
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import lru_cache
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 
+from packaging.specifiers import SpecifierSet
+from packaging.version import InvalidVersion
+
 from penstock.control.errors import BrokenTask, InvalidConfig
+from penstock.spark.bundle import PLATFORM, PREFIX, libraries, names_in, opened
 from penstock.spark.interpreter import command_of, skeleton
+from penstock.spark.settings import variables_for_code
 from penstock.spark.stand_ins import remove_stand_ins, stand_ins
 
-PREFIX = "_dependencies/"
-PLATFORM = f"{PREFIX}PLATFORM"
-"""In an archive with machine code: what it was made for."""
 FIELD = "requirements"
 _HOST = "penstock.spark.host.__main__"
 MACHINE_CODE = (".so", ".pyd", ".dylib", ".dll")
@@ -37,7 +37,6 @@ SHARED = _SHARED_DISTRIBUTIONS | {"delta", "pyspark_client", "pyspark_connect"}
 # What says how or where they were installed; it differs between machines.
 _LEFT_OUT = {"RECORD", "INSTALLER", "REQUESTED", "direct_url.json"}
 _LONGEST_SECONDS = 900.0
-_PART_BYTES = 2**20
 _REQUIREMENT = re.compile(r"\s*([A-Za-z0-9._-]+)\s*(?:\[[^]]*\])?\s*([^;]*)")
 _LOADED = f"""
 import sys
@@ -78,7 +77,7 @@ def resolved(requirements: Path) -> Iterator[Path]:
 def _install(requirements: Path, site: Path, scratch: Path) -> None:
     """Has pip install into `site` what the requirements name, but for what every host has. Raises InvalidConfig."""
     allowed = scratch / "allowed.txt"
-    allowed.write_text("\n".join((*stand_ins(_SHARED_DISTRIBUTIONS, scratch), *constraints(_loaded_by_hosts()))))
+    allowed.write_text("\n".join((*stand_ins(_SHARED_DISTRIBUTIONS, scratch), *constraints(_loaded_by_hosts(_LOADED)))))
     done = _run(
         [
             *(sys.executable, "-m", "pip", "install", "--disable-pip-version-check", "--no-compile"),
@@ -112,54 +111,11 @@ def entries(site: Path) -> Iterator[tuple[str, bytes]]:
         yield PLATFORM, platform().encode()
 
 
-def libraries(package: Path) -> list[str]:
-    """The libraries in a package's archive, each as `name version`, by name."""
-    found = re.compile(rf"{PREFIX}([^/]+)-([^/-]+)\.dist-info/METADATA")
-    with zipfile.ZipFile(package) as archive:
-        matches = [found.fullmatch(name) for name in archive.namelist()]
-    return sorted(f"{match[1]} {match[2]}" for match in matches if match)
-
-
-def has_dependencies(package: Path) -> bool:
-    """Whether a package's archive has dependencies. Raises OSError, and BadZipFile for what is no archive."""
-    with zipfile.ZipFile(package) as archive:
-        return bool(_names(archive))
-
-
-def content_of(package: Path) -> str | None:
-    """A digest (sha256, hex) of the dependencies in a package's archive; None without any.
-
-    Packages with the same dependencies have the same digest. Raises OSError and BadZipFile.
-    """
-    found = package.stat()
-    return _content(package, (found.st_ino, found.st_mtime_ns, found.st_size))
-
-
-@lru_cache(256)
-def _content(package: Path, version: tuple[int, ...]) -> str | None:
-    """`version`: another file of the same name is read again."""
-    with zipfile.ZipFile(package) as archive:
-        if not (names := _names(archive)):
-            return None
-        whole = hashlib.sha256()
-        for name in sorted(names):
-            whole.update(f"{_digest_in(archive, name)} {name}\n".encode())
-    return whole.hexdigest()
-
-
-def _digest_in(archive: zipfile.ZipFile, name: str) -> str:
-    """Read bit by bit: libraries with machine code have files of 100 MB."""
-    found = hashlib.sha256()
-    with archive.open(name) as stream:
-        while part := stream.read(_PART_BYTES):
-            found.update(part)
-    return found.hexdigest()
-
-
 def require_usable(package: Path, spark_master: str) -> None:
-    """Raises BrokenTask when no host of this machine and with this master can have the dependencies of a package."""
-    with zipfile.ZipFile(package) as archive:
-        names = _names(archive)
+    """Raises BrokenTask when no host of this machine and with this master can have the dependencies of a package, or
+    they are of versions with which this release of Penstock does not work; OSError."""
+    with opened(package) as archive:
+        names = names_in(archive)
         made_for = archive.read(PLATFORM).decode() if PLATFORM in names else platform()
     if made_for != platform():
         raise BrokenTask(
@@ -175,6 +131,40 @@ def require_usable(package: Path, spark_master: str) -> None:
         )
     if found := shared_libraries(name.removeprefix(PREFIX).split("/")[0] for name in names):
         raise BrokenTask(f"package: {package.name}: {_shared_text(found)}", rule="shared_library")
+    if wrong := unfit(libraries(package)):
+        raise BrokenTask(
+            f"package: {package.name} has {', '.join(wrong)}, which this release of Penstock requires otherwise: pack "
+            "it again with this release, under a new version",
+            rule="package_versions",
+        )
+
+
+def unfit(found: Iterable[tuple[str, str]]) -> list[str]:
+    """Those of the libraries with which a host of this release does not work, each with its version and `constraints`.
+
+    As `pack` does, it looks only at what hosts load: that is found out, which takes seconds, when it decides.
+    """
+    versions = {_normal(name): version for name, version in found}
+    broken = [line for line in constraints(versions) if not _fits(line, versions)]
+    if not broken:
+        return []
+    loaded = {_normal(name) for name in (*_loaded_by_hosts(_LOADED), *_FOR_PANDAS)}
+    named = ((_named(line), line) for line in broken)
+    return [f"{name} {versions[name]} ({line})" for name, line in named if name in loaded]
+
+
+def _fits(line: str, versions: Mapping[str, str]) -> bool:
+    """Whether a library has a version that a line of `constraints` allows, or is not there."""
+    name = _named(line)
+    try:
+        return name not in versions or SpecifierSet(line[len(name) :]).contains(versions[name], prereleases=True)
+    except InvalidVersion:
+        return False
+
+
+def _named(line: str) -> str:
+    match = _REQUIREMENT.match(line)
+    return _normal(match[1]) if match else ""
 
 
 def platform() -> str:
@@ -192,10 +182,6 @@ def _shared_text(found: list[str]) -> str:
     return f"{', '.join(found)}: every host has its own, which fits its Spark, so a package may not bring another one"
 
 
-def _names(archive: zipfile.ZipFile) -> list[str]:
-    return [name for name in archive.namelist() if name.startswith(PREFIX)]
-
-
 def _belongs(name: str) -> bool:
     """Scripts name the Python of the machine, and nobody calls them."""
     path = Path(name)
@@ -206,22 +192,25 @@ def _normal(name: str) -> str:
     return name.lower().replace("_", "-").replace(".", "-")
 
 
-def _loaded_by_hosts() -> list[str]:
-    """The libraries that a host loads."""
-    return _run([sys.executable, "-c", _LOADED], check=True).stdout.split()
+@cache
+def _loaded_by_hosts(code: str) -> tuple[str, ...]:
+    """The libraries that a host loads, as `code` tells. Takes seconds the first time."""
+    return tuple(_run([sys.executable, "-c", code], check=True).stdout.split())
 
 
 def _try(site: Path, folder: Path) -> None:
     """Raises InvalidConfig when a host cannot start with these libraries in front of its own."""
     skeleton(folder, site)
-    done = _run([*command_of(folder), "-c", _TRIAL])
+    done = _run([*command_of(folder), "-c", _TRIAL], env=variables_for_code())
     if done.returncode:
         said = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
         raise InvalidConfig(f"a host does not start with these libraries: {said}", field=FIELD, rule="host_starts")
 
 
-def _run(command: list[str], *, check: bool = False) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(command, capture_output=True, text=True, timeout=_LONGEST_SECONDS, check=check)
+def _run(
+    command: list[str], *, check: bool = False, env: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command, capture_output=True, text=True, timeout=_LONGEST_SECONDS, check=check, env=env)
 
 
 def _reason(output: str, errors: str) -> str:

@@ -15,7 +15,6 @@ import stat
 import subprocess
 import tempfile
 import threading
-import zipfile
 from collections import defaultdict
 from collections.abc import Collection, Iterable
 from hashlib import sha256
@@ -26,7 +25,8 @@ from penstock.control.errors import BrokenTask
 from penstock.control.logs import logger
 from penstock.control.private import let_pass
 from penstock.control.process import kill_group, start_child
-from penstock.spark.dependencies import PLATFORM, PREFIX, content_of, require_usable
+from penstock.spark.bundle import PLATFORM, PREFIX, content_of, require_room, unpack
+from penstock.spark.dependencies import require_usable
 from penstock.spark.interpreter import base_python, identity, site_of, skeleton
 
 log = logger(__name__)
@@ -34,8 +34,8 @@ _ABOUT = "ENVIRONMENT.json"
 _BUILDING, _REMOVED = ".building-", ".removed-"
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 _COMPILE_SECONDS = 120.0
-# Their own tests, often half of the files, are never imported.
-_NOT_COMPILED = r"/tests?/"
+# The tests of libraries, often half of the files, are never imported. Of a path in the folder that is compiled.
+_NOT_COMPILED = r"^\./[^/]+/(.*/)?tests?/"
 _READABLE, _PASSABLE = 0o644, 0o755
 
 
@@ -61,7 +61,11 @@ def surplus(kept: Iterable[Kept], held: Collection[str], limit_bytes: int) -> li
 
 def name_of(package: Path) -> str:
     """The name of the environment of a package with dependencies: a digest of them and of the platform's Python."""
-    return sha256(f"{content_of(package)} {identity()}".encode()).hexdigest()
+    return _name_for(content_of(package))
+
+
+def _name_for(content: str | None) -> str:
+    return sha256(f"{content} {identity()}".encode()).hexdigest()
 
 
 def require_environment(package: Path, environment: Path | None, spark_master: str) -> None:
@@ -98,8 +102,9 @@ class Environments:
         """The environment of a package with dependencies, which is built if it is not there; it stays until `release`.
 
         Takes seconds when it is built; who asks for the same one meanwhile waits. Raises BrokenTask when the package
-        cannot have one, OSError and BadZipFile when it cannot be built.
+        cannot have one, or its dependencies alone are above the limit; OSError when it cannot be built.
         """
+        require_room(package, self._limit_bytes)
         name = name_of(package)
         with self._lock:
             self._held[holder] = name
@@ -139,8 +144,8 @@ class Environments:
             let_pass(self._root)
         fresh = Path(tempfile.mkdtemp(prefix=_BUILDING, dir=self._root))
         try:
-            _fill(fresh, package)
-            if name_of(package) != name:
+            content = _fill(fresh, package, self._limit_bytes)
+            if _name_for(content) != name:
                 raise BrokenTask(f"package: {package.name} changed while its environment was built")
             fresh.rename(self._root / name)
         except BaseException:
@@ -149,10 +154,10 @@ class Environments:
         log.info("environment built", package=package.name, name=name)
 
 
-def _fill(environment: Path, package: Path) -> None:
+def _fill(environment: Path, package: Path, limit_bytes: int) -> str:
+    """Returns the digest of the dependencies that it has now."""
     own = site_of(environment)
-    with zipfile.ZipFile(package) as archive:
-        archive.extractall(environment, [each for each in archive.namelist() if each.startswith(PREFIX)])
+    content = unpack(package, environment, limit_bytes)
     own.parent.mkdir(parents=True)
     (environment / PREFIX).rename(own)
     (own / Path(PLATFORM).name).unlink(missing_ok=True)
@@ -160,9 +165,10 @@ def _fill(environment: Path, package: Path) -> None:
     _compile(own)
     size_bytes = sum(_open_to_all(path) for path in (environment, *environment.rglob("*")))
     about = environment / _ABOUT
-    told = {"package": package.name, "content": content_of(package), "bytes": size_bytes, "boot": _boot()}
+    told = {"package": package.name, "content": content, "bytes": size_bytes, "boot": _boot()}
     about.write_text(json.dumps(told))
     about.chmod(_READABLE)
+    return content
 
 
 def _compile(libraries: Path) -> None:
@@ -170,8 +176,8 @@ def _compile(libraries: Path) -> None:
 
     Without `site`: this process's account runs no code of the libraries.
     """
-    command = [str(base_python()), "-I", "-S", "-m", "compileall", "-qq", "-x", _NOT_COMPILED, str(libraries)]
-    compiler = start_child(command)
+    command = [str(base_python()), "-I", "-S", "-m", "compileall", "-qq", "-x", _NOT_COMPILED, "."]
+    compiler = start_child(command, cwd=libraries)
     try:
         compiler.wait(_COMPILE_SECONDS)
     except subprocess.TimeoutExpired:

@@ -20,7 +20,8 @@ from pathlib import Path
 from penstock.config.declare import NAME
 from penstock.config.model import PACKAGE_VERSION, Package
 from penstock.control.errors import BrokenTask, Conflict, InvalidConfig, NotFound
-from penstock.spark.dependencies import MACHINE_CODE, PREFIX
+from penstock.spark.bundle import PREFIX
+from penstock.spark.dependencies import MACHINE_CODE
 
 BUILTIN = "builtin"
 _NAME = re.compile(NAME)
@@ -48,7 +49,7 @@ def ensure(package: Package, root: Path) -> Path | None:
         return None
     path = find(package.name, package.version, root)
     if package.digest is not None:
-        _require_digest(path, package.digest)
+        require_digest(path, package.digest)
     if not zipfile.is_zipfile(path):
         raise BrokenTask(f"package: {path.name} is no zip file", rule="package_is_zip")
     return path
@@ -136,7 +137,8 @@ def digest_of(path: Path) -> str:
         return f"sha256:{hashlib.file_digest(stream, 'sha256').hexdigest()}"
 
 
-def _require_digest(path: Path, expected: str) -> None:
+def require_digest(path: Path, expected: str) -> None:
+    """Raises BrokenTask when a package's file has another digest than a configuration names; OSError."""
     actual = digest_of(path)
     if actual != expected:
         raise BrokenTask(f"package.digest: {path.name} has the digest {actual}, not {expected}", rule="package_digest")

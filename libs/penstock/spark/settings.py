@@ -32,6 +32,7 @@ INHERITED = frozenset(
 )
 """The variables that a host has from its container, besides those that begin with `INHERITED_PREFIXES`."""
 INHERITED_PREFIXES = ("LC_", "PYTHON")
+_FOR_CODE = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "LD_LIBRARY_PATH")
 _OF_THE_CONTAINER = {"connections", "secrets_root", "host_environment", "host_user"}
 
 
@@ -159,6 +160,11 @@ class SparkSettings(KafkaSettings, BaseSettings):
         if self.package_environment is not None:
             passed = {name: value for name, value in passed.items() if name not in SETS_MODULES} | ISOLATED
         return {**passed, **{name: value for name, value in own.items() if value is not None}}
+
+
+def variables_for_code() -> dict[str, str]:
+    """Those of a user's variables that code of libraries needs; no login is among them."""
+    return {name: os.environ[name] for name in _FOR_CODE if name in os.environ}
 
 
 def _may_pass(name: str, allowed: Set[str]) -> bool:

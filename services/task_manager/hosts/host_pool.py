@@ -5,13 +5,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-from penstock.control.errors import BrokenTask
 from penstock.control.logs import logger
 from penstock.spark.channel import Event
 from services.task_manager.decide.actions import KillHost
 from services.task_manager.decide.effects import Effect, Send, Spawn
 from services.task_manager.decide.model import HostExit
-from services.task_manager.hosts.late_host import LateHost
+from services.task_manager.hosts.late_host import LateHost, not_started
 from services.task_manager.hosts.spark_host import SparkHost
 from services.task_manager.hosts.spark_hosts import SparkHosts
 
@@ -69,16 +68,11 @@ class HostPool:
     def _spawn(self, effect: Spawn) -> None:
         try:
             handle = self._hosts.start(effect.name, effect.key, self._on_event, self._on_exit)
-        except OSError as error:
-            self._fail(effect.name, f"no process could be made: {error}")
-        except BrokenTask as error:
-            self._fail(effect.name, error.detail)
+        except Exception as error:  # noqa: BLE001 -- whatever it is, the other effects are carried out
+            log.error("host not started", host=effect.name, error=str(error))
+            with self._lock:
+                self._not_started[effect.name] = not_started(error)
         else:
             with self._lock:
                 self._handles[effect.name] = handle
         self._on_exit()
-
-    def _fail(self, name: str, reason: str) -> None:
-        log.error("host not started", host=name, error=reason)
-        with self._lock:
-            self._not_started[name] = HostExit(reason)

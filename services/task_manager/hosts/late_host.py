@@ -5,12 +5,18 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
+from penstock.control.errors import BrokenTask
 from penstock.control.logs import logger
 from penstock.spark.channel import Command
 from services.task_manager.decide.model import HostExit
 from services.task_manager.hosts.spark_host import SparkHost
 
 log = logger(__name__)
+
+
+def not_started(error: Exception) -> HostExit:
+    """The end of a host that was never there. What is wrong with its package is said as its tasks would say it."""
+    return HostExit(error.detail if isinstance(error, BrokenTask) else f"no process could be made: {error}")
 
 
 class LateHost:
@@ -68,6 +74,6 @@ class LateHost:
         except Exception as error:  # noqa: BLE001 -- whatever it is, the host will not be there
             log.error("host not started", error=str(error))
             with self._lock:
-                self._exit = self._exit or HostExit(f"no process could be made: {error}")
+                self._exit = self._exit or not_started(error)
         if self._host is None:
             self._on_exit()

@@ -12,10 +12,11 @@ from penstock.control.errors import BrokenTask
 from penstock.control.logs import logger
 from penstock.control.masks import Masks
 from penstock.control.private import PRIVATE_FOLDER, give
+from penstock.spark.bundle import has_dependencies
 from penstock.spark.channel import Event
-from penstock.spark.dependencies import has_dependencies, require_usable
+from penstock.spark.dependencies import require_usable
 from penstock.spark.environments import Environments
-from penstock.spark.packages import BUILTIN, find
+from penstock.spark.packages import BUILTIN, find, require_digest
 from penstock.spark.settings import SparkSettings
 from penstock.tasks.heap import heap_for
 from services.task_manager.decide.model import HostKey
@@ -45,8 +46,8 @@ class SparkHosts:
     def start(
         self, name: str, key: HostKey, on_event: Callable[[str, Event], None], on_exit: Callable[[], None]
     ) -> SparkHost | LateHost:
-        """Starts a host and returns at once. One whose package has dependencies starts in their environment, when it is
-        built.
+        """Starts a host and returns at once. One with a package starts when its archive was looked at; if that has
+        dependencies, in their environment, when it is built.
 
         Raises OSError when no process can be made, and BrokenTask when there is no such package: a host without it
         could run none of its tasks.
@@ -55,7 +56,7 @@ class SparkHosts:
         """
         package = _package_of(key, self._settings)
         make = partial(self._make, name, settings_for(key, self._settings), on_event)
-        if package is None or not _has_dependencies(package):
+        if package is None:
             return make(on_exit)
 
         def over() -> None:
@@ -63,18 +64,26 @@ class SparkHosts:
             on_exit()
 
         def prepare() -> Callable[[], SparkHost]:
-            return partial(make, over, self._environment(package, name))
+            return partial(make, over, self._environment(package, key.package[2], name))
 
         return LateHost(prepare, over)
 
-    def _environment(self, package: Path, host: str) -> Path | None:
-        """None for a package that can have none: its tasks say why when they start, as do analyses."""
+    def _environment(self, package: Path, digest: str, host: str) -> Path | None:
+        """None for a package without dependencies, and for one that can have no environment: its tasks say why when
+        they start, as do analyses. `digest`: empty when none is named. Raises OSError and BrokenTask.
+        """
         try:
+            _require_named(package, digest)
+            if not (zipfile.is_zipfile(package) and has_dependencies(package)):
+                return None
             require_usable(package, self._settings.spark_master)
         except BrokenTask as error:
             log.warning("no environment", package=package.name, host=host, reason=error.detail)
             return None
-        return self._environments.take(package, host)
+        environment = self._environments.take(package, host)
+        # The file may have been another one meanwhile, and code of an environment runs before the task looks.
+        _require_named(package, digest)
+        return environment
 
     def _make(
         self,
@@ -97,9 +106,9 @@ def _package_of(key: HostKey, settings: SparkSettings) -> Path | None:
     return None if name == BUILTIN else find(name, version, settings.packages_root)
 
 
-def _has_dependencies(package: Path) -> bool:
-    """False for what is no archive: its tasks say so."""
-    return zipfile.is_zipfile(package) and has_dependencies(package)
+def _require_named(package: Path, digest: str) -> None:
+    if digest:
+        require_digest(package, digest)
 
 
 def _put_aside(folder: Path) -> None:

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from penstock.spark.dependencies import entries, has_dependencies, resolved
+from penstock.spark.bundle import has_dependencies
+from penstock.spark.dependencies import entries, resolved
 from penstock.spark.environments import Environments
 from penstock.spark.packages import pack
 from penstock.spark.settings import SparkSettings

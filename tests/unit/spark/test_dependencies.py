@@ -11,17 +11,15 @@ import pytest
 
 from penstock.control.errors import BrokenTask, InvalidConfig
 from penstock.spark import dependencies
+from penstock.spark.bundle import PLATFORM, has_dependencies, libraries
 from penstock.spark.dependencies import (
-    PLATFORM,
     constraints,
-    content_of,
     entries,
-    has_dependencies,
-    libraries,
     platform,
     require_usable,
     resolved,
     shared_libraries,
+    unfit,
 )
 from penstock.spark.packages import digest_of, pack
 from tests.support.spark.wheels import machine_code, wheel
@@ -73,19 +71,24 @@ def source(tmp_path: Path) -> Path:
     return folder
 
 
-def test_what_is_required_is_packed_with_what_that_requires(
-    requirements: Path, site: Path, source: Path, tmp_path: Path
-) -> None:
-    """The same bytes twice, and nothing of the machine; a process with both on its path can import them."""
-    with resolved(requirements) as again:
-        path, _ = pack(source, "job", "1", tmp_path / "again", entries(again))
-    assert digest_of(pack(source, "job", "1", tmp_path / "first", entries(site))[0]) == digest_of(path)
+def test_what_is_required_is_packed_with_what_that_requires(site: Path, source: Path, tmp_path: Path) -> None:
+    """And nothing of the machine; a process with both on its path can import them."""
+    path, _ = pack(source, "job", "1", tmp_path / "first", entries(site))
     names = set(zipfile.ZipFile(path).namelist())
     assert {"job.py", "_dependencies/polite.py", "_dependencies/manners/words.txt"} < names
     assert {name for name in names if name.endswith(("RECORD", "INSTALLER", ".pyc")) or name == PLATFORM} == set()
-    assert libraries(path) == ["manners 2.1", "polite 1.0"]
+    assert libraries(path) == [("manners", "2.1"), ("polite", "1.0")]
     assert has_dependencies(path)
     assert not has_dependencies(pack(source, "job", "2", tmp_path)[0])
+
+
+@pytest.mark.long
+def test_the_same_requirements_give_the_same_bytes(
+    requirements: Path, site: Path, source: Path, tmp_path: Path
+) -> None:
+    with resolved(requirements) as again:
+        path, _ = pack(source, "job", "1", tmp_path / "again", entries(again))
+    assert digest_of(pack(source, "job", "1", tmp_path / "first", entries(site))[0]) == digest_of(path)
 
 
 @pytest.mark.long  # spark/test_environments.py runs such packages
@@ -146,6 +149,7 @@ def test_what_no_host_can_start_with_is_not_packed(requirements: Path, required:
     assert (refused.value.field, refused.value.rule) == ("requirements", rule)
 
 
+@pytest.mark.long
 def test_a_library_may_require_what_every_host_has(requirements: Path) -> None:
     """In the version that hosts have. It is not packed, though there is a wheel of it."""
     requirements.write_text("frames\npy4j\n")
@@ -158,6 +162,41 @@ def test_versions_are_those_that_the_platform_works_with() -> None:
     assert constraints(["penstock", "pydantic"]) == [
         "numpy", "numpy>=1.21", "pandas<3", "pandas>=2.2.0", "pyarrow", "pyarrow>=18.0.0", "pydantic>=2.12"
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("found", "wrong"),
+    [
+        ([("pydantic", "2.12.0"), ("PANDAS", "2.2.3"), ("numpy", "99"), ("manners", "1")], []),
+        ([("pydantic", "2.11.9")], ["pydantic 2.11.9 (pydantic>=2.12)"]),
+        ([("pandas", "3.0.0rc1")], ["pandas 3.0.0rc1 (pandas<3)"]),
+        ([("pyarrow", "of yesterday")], ["pyarrow of yesterday (pyarrow>=18.0.0)"]),
+        ([("protobuf", "7.0")], []),
+    ],
+)
+def test_what_a_release_does_not_work_with(wheels: Path, found: list[tuple[str, str]], wrong: list[str]) -> None:
+    """Of what hosts load, which protobuf is not part of here."""
+    assert unfit(found) == wrong
+
+
+def test_a_host_refuses_what_was_packed_for_another_release(wheels: Path, source: Path, tmp_path: Path) -> None:
+    about = [("_dependencies/pydantic-1.10.dist-info/METADATA", b""), ("_dependencies/pydantic.py", b"")]
+    path, _ = pack(source, "job", "1", tmp_path, about)
+    with pytest.raises(BrokenTask, match=r"job-1.zip has pydantic 1.10 \(pydantic>=2.12\), which this") as refused:
+        require_usable(path, "local[2]")
+    assert refused.value.extra["rule"] == "package_versions"
+
+
+def test_code_of_libraries_sees_no_login_of_who_packs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`pack` runs it, to see whether a host starts."""
+    monkeypatch.setenv("PENSTOCK_TOKEN", "of a user")
+    monkeypatch.setattr(dependencies, "_TRIAL", "import manners")
+    (site := tmp_path / "site").mkdir()
+    (site / "manners.py").write_text("import os\nraise ImportError(sorted(os.environ))\n")
+    with pytest.raises(InvalidConfig, match="host does not start with these libraries: ImportError") as refused:
+        dependencies._try(site, tmp_path / "trial")
+    assert "'PATH'" in refused.value.detail
+    assert "PENSTOCK" not in refused.value.detail
 
 
 @pytest.mark.parametrize(
@@ -184,20 +223,6 @@ def test_a_host_refuses_what_was_packed_by_other_means(source: Path, tmp_path: P
     far, _ = pack(source, "job", "2", tmp_path, [("_dependencies/manners.py", b"")])
     with pytest.raises(BrokenTask, match=r"executors on other machines \(spark://m:7077\) do not get"):
         require_usable(far, "spark://m:7077")
-
-
-def test_packages_with_the_same_dependencies_say_so(source: Path, tmp_path: Path) -> None:
-    """Whatever else is in them, and in whatever order. A file that takes the place of another is read again."""
-    one, two, three = (f"_dependencies/{name}.py" for name in ("one", "two", "three"))
-    first, _ = pack(source, "job", "1", tmp_path, [(one, b"1"), (two, b"2")])
-    (source / "more.py").write_text("")
-    second, _ = pack(source, "job", "2", tmp_path, [(two, b"2"), (one, b"1")])
-    assert content_of(first) == content_of(second) is not None
-    for others in ([(one, b"2"), (two, b"2")], [(one, b"1"), (three, b"2")], [(one, b"1")]):
-        first.unlink()
-        pack(source, "job", "1", tmp_path, others)
-        assert content_of(first) != content_of(second)
-    assert content_of(pack(source, "job", "3", tmp_path)[0]) is None
 
 
 def test_the_folder_of_dependencies_is_reserved(source: Path, tmp_path: Path) -> None:

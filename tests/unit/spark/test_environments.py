@@ -20,6 +20,8 @@ from penstock.spark.packages import pack
 from penstock.spark.settings import SparkSettings
 
 ROOMY = 2**30
+BARELY = 100
+"""What the dependencies of one package take, but not its environment."""
 MANNERS = "_dependencies/manners.py"
 
 
@@ -51,6 +53,28 @@ def test_a_package_has_a_python_of_its_own_with_the_platform_behind_it(tmp_path:
     assert said(environment, code, **home) == f"please own {environment}"
     assert list(site_of(environment).glob("__pycache__/manners.*.pyc")), "modules are compiled"
     assert not (site_of(environment) / "PLATFORM").exists()
+
+
+def test_modules_are_compiled_wherever_it_is_but_for_tests_of_libraries(tmp_path: Path) -> None:
+    (source := tmp_path / "source").mkdir()
+    (source / "job.py").write_text("")
+    names = ("manners.py", "test/top.py", "manners_more/tests/inner.py", "manners_more/testing/tool.py")
+    path, _ = pack(source, "a", "1", tmp_path / "packages", [(f"_dependencies/{name}", b"") for name in names])
+    own = site_of(Environments(tmp_path / "test" / "environments", ROOMY, for_all=False).take(path, "h1"))
+    compiled = {each.name.partition(".")[0] for each in own.rglob("*.pyc")}
+    assert compiled == {"manners", "top", "tool"}
+
+
+def test_one_is_never_built_from_other_files_than_its_name_says(
+    tmp_path: Path, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """1. The files of one package are known. 2. Those that are unpacked are another's. 3. Nothing has the name."""
+    victim, other = packed(tmp_path, "victim", "please"), packed(tmp_path, "other", "now")
+    unpack = environments.unpack
+    monkeypatch.setattr(environments, "unpack", lambda package, *given: unpack(other, *given))
+    with pytest.raises(BrokenTask, match=r"victim-1.zip changed while its environment was built"):
+        Environments(root, ROOMY, for_all=False).take(victim, "h1")
+    assert list(root.iterdir()) == []
 
 
 def test_packages_with_the_same_dependencies_share_it(tmp_path: Path, root: Path) -> None:
@@ -98,7 +122,7 @@ def test_one_that_was_half_built_is_never_used(tmp_path: Path, root: Path) -> No
 def test_a_build_that_fails_leaves_nothing_and_holds_nothing(
     tmp_path: Path, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    package, kept = packed(tmp_path, "polite", "please"), Environments(root, 0, for_all=False)
+    package, kept = packed(tmp_path, "polite", "please"), Environments(root, BARELY, for_all=False)
 
     def full(libraries: Path) -> None:
         raise OSError(28, "No space left on device")
@@ -133,7 +157,7 @@ def test_none_is_used_that_was_built_before_the_machine_started(
 
 def test_the_longest_unused_goes_and_never_one_that_a_host_holds(tmp_path: Path, root: Path) -> None:
     """1. Three, of which each is used, and the limit is for none. 2. All stay. 3. Two hosts end: theirs go."""
-    kept = Environments(root, 0, for_all=False)
+    kept = Environments(root, BARELY, for_all=False)
     first, second, third = (kept.take(packed(tmp_path, name, name), name) for name in ("a", "b", "c"))
     kept.remove_surplus()
     assert set(root.iterdir()) == {first, second, third}

@@ -10,7 +10,9 @@ import pytest
 
 from penstock.control.errors import BrokenTask
 from penstock.control.process import wait_until
+from penstock.model.causes import CauseKind
 from penstock.spark.channel import Lease
+from services.job_service.causes.errors import kind_of
 from services.task_manager.decide.model import HostExit
 from services.task_manager.hosts.late_host import LateHost
 
@@ -73,12 +75,20 @@ def test_one_that_is_killed_meanwhile_never_starts(build: Build) -> None:
     build.process.started.assert_not_called()
 
 
-@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), BrokenTask("no zip file")])
-def test_a_build_that_fails_is_the_end_of_the_host(build: Build, error: Exception) -> None:
+@pytest.mark.parametrize(
+    ("error", "told", "kind"),
+    [
+        (OSError(28, "full"), "no process could be made: [Errno 28] full", CauseKind.HOST_ENDED),
+        (BrokenTask("package: rules-3.zip changed"), "package: rules-3.zip changed", CauseKind.BAD_CODE),
+    ],
+)
+def test_a_build_that_fails_is_the_end_of_the_host(build: Build, error: Exception, told: str, kind: CauseKind) -> None:
+    """What is wrong with the package is found as a cause, as if a task had said it."""
     build.error = error
     build.may_end.set()
     wait_until(lambda: build.exits, PATIENCE_S, "the end")
-    assert build.host.exit() == HostExit(f"no process could be made: {error}")
+    assert build.host.exit() == HostExit(told)
     build.host.send(Lease(id=1, seconds=40.0))
     build.host.kill()
-    assert build.host.exit() == HostExit(f"no process could be made: {error}")
+    assert build.host.exit() == HostExit(told)
+    assert kind_of(f"its Spark host did not start: {told}") is kind
