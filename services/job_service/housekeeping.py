@@ -22,6 +22,7 @@ from services.job_service.store.housekeeping import (
     purge_alerts,
     purge_decisions,
     purge_fleet_minutes,
+    purge_left_outputs,
 )
 
 log = logger(__name__)
@@ -33,6 +34,7 @@ _PAGES: Mapping[str, Callable[..., Page]] = {
     "decisions": purge_decisions,
     "fleet_minutes": purge_fleet_minutes,
     "history": archive_history,
+    "left_outputs": purge_left_outputs,
 }
 
 

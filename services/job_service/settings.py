@@ -15,6 +15,9 @@ from penstock.model.jobs import Role
 from penstock.tasks.rollout import ROLLOUT_SHARE
 from services.job_service.notify.targets import Target, require_own_names
 
+LEFT_OUTPUTS_KEPT_DAYS = 90
+"""What was noted of rows that a job has left goes after so long, where nobody writes or reads any more."""
+
 
 class JobServiceSettings(KafkaSettings, CommonSettings):
     """Settings besides the common ones. Periods are in seconds.
@@ -65,6 +68,7 @@ class JobServiceSettings(KafkaSettings, CommonSettings):
             "decisions": self.decisions_kept_days,
             "alerts": self.alerts_kept_days,
             "fleet_minutes": self.fleet_kept_days,
+            "left_outputs": LEFT_OUTPUTS_KEPT_DAYS,
         }
         if self.history_kept_days is not None:
             days["history"] = self.history_kept_days

@@ -19,7 +19,7 @@ from penstock.config.problems import Problem
 from penstock.config.sql import SQL_FIELD, argument_names, parse_query, sql_problem
 from penstock.config.sql_names import name_problems
 from penstock.config.stream import Stream
-from penstock.control.texts import likely
+from penstock.control.texts import Guesses
 
 _WINDOWS = ("window", "session_window")
 """The columns that Spark makes of `window(...)` and `session_window(...)`."""
@@ -38,8 +38,9 @@ def query_problems(config: JobConfig) -> Iterator[Problem]:
         return
     facts = _facts(config.query.sql, config)
     yield from facts.problems
+    guesses = Guesses()
     for name in sorted(facts.arguments - config.args.keys()):
-        told = f"{SQL_FIELD} has :{name}, but args has no {name}; {likely(name, config.args)}"
+        told = f"{SQL_FIELD} has :{name}, but args has no {name}; {guesses.likely(name, config.args)}"
         yield Problem(f"args.{name}", "unknown_argument", told)
 
 

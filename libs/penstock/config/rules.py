@@ -31,7 +31,7 @@ from penstock.config.spark_settings import ALLOWED_VALUES, is_allowed
 from penstock.config.stream_rules import STREAM_RULES, streams_need_one_task
 from penstock.config.topic_rules import topic_problems
 from penstock.config.value_schema import SchemaError, column_names
-from penstock.control.texts import likely
+from penstock.control.texts import Guesses
 
 Rule = Callable[[JobConfig], Iterator[Problem]]
 _OWN_COLUMNS = "_penstock_"
@@ -117,11 +117,13 @@ def _different_names(config: JobConfig) -> Iterator[Problem]:
 
 
 def _table_paths(config: JobConfig) -> Iterator[Problem]:
+    guesses = Guesses()
     for name, table in config.tables.items():
         for argument in PLACEHOLDER.findall(table.path):
             if argument not in config.args:
                 field = f"tables.{name}.path"
-                told = f"{field} has ${{{argument}}}, but args has no {argument}; {likely(argument, config.args)}"
+                meant = guesses.likely(argument, config.args)
+                told = f"{field} has ${{{argument}}}, but args has no {argument}; {meant}"
                 yield Problem(field, "unknown_argument", told)
 
 
@@ -139,6 +141,7 @@ def _table_headers(config: JobConfig) -> Iterator[Problem]:
 
 
 def _inputs(config: JobConfig) -> Iterator[Problem]:
+    guesses = Guesses()
     for name, source in config.inputs.items():
         field = f"inputs.{name}"
         yield from starting_moment(field, source, "record")
@@ -150,7 +153,7 @@ def _inputs(config: JobConfig) -> Iterator[Problem]:
             yield Problem(f"{field}.key_columns", "key_columns_required", detail)
         yield from _schema_registry(f"{field}.schema_registry", source.schema_registry, source.format)
         schema_problems = tuple(_value_schema(field, source))
-        yield from schema_problems or chain(_known_columns(field, source), _metadata_columns(field, source))
+        yield from schema_problems or chain(_known_columns(field, source, guesses), _metadata_columns(field, source))
         yield from _balance(field, source)
         yield from _idle(field, source, config)
 
@@ -174,7 +177,7 @@ def _metadata_columns(field: str, source: Input) -> Iterator[Problem]:
         taken.add(name.lower())
 
 
-def _known_columns(field: str, source: Input) -> Iterator[Problem]:
+def _known_columns(field: str, source: Input, guesses: Guesses) -> Iterator[Problem]:
     names = column_names(source)
     wanted = [("key_columns", column) for column in source.key_columns]
     if source.event_time_column is not None:
@@ -183,7 +186,8 @@ def _known_columns(field: str, source: Input) -> Iterator[Problem]:
         return
     for leaf, column in wanted:
         if column.lower() not in names:
-            detail = f"{field}.{leaf} names {column}, which is not a column of the input; {likely(column, names)}"
+            meant = guesses.likely(column, names)
+            detail = f"{field}.{leaf} names {column}, which is not a column of the input; {meant}"
             yield Problem(f"{field}.{leaf}", "unknown_column", detail)
 
 

@@ -14,7 +14,7 @@ from sqlglot import exp
 
 from penstock.config.problems import Problem
 from penstock.config.sql import sql_problem
-from penstock.control.texts import likely
+from penstock.control.texts import Guesses
 
 _MOST_NESTED = 400
 """So many SELECTs may nest. Spark's parser and analysis go down into them by recursion."""
@@ -33,31 +33,33 @@ def name_problems(query: exp.Query, names: frozenset[str]) -> Iterator[Problem]:
 
     Rules: `unknown_relation`; `unsupported_sql` for a recursive WITH, whose names are not followed; `sql_too_deep`.
     """
-    places = [_Place(query, names, 0)]
+    places, guesses = [_Place(query, names, 0)], Guesses()
     while places:
         place = places.pop()
         if place.depth > _MOST_NESTED:
             yield sql_problem("sql_too_deep", " is nested too deeply")
             return
-        problem = _problem(place)
+        problem = _problem(place, guesses)
         if problem is not None:
             yield problem
         places += _below(place)
 
 
-def _problem(place: _Place) -> Problem | None:
+def _problem(place: _Place, guesses: Guesses) -> Problem | None:
     node = place.node
     if isinstance(node, exp.With) and node.args.get("recursive"):
         return sql_problem("unsupported_sql", ": a stream cannot be read recursively")
     if isinstance(node, exp.Table) and not _is_known(node, place.names):
-        return sql_problem("unknown_relation", f" reads {node.sql(dialect='spark')}{_remedy(node, place.names)}")
+        return sql_problem(
+            "unknown_relation", f" reads {node.sql(dialect='spark')}{_remedy(node, place.names, guesses)}"
+        )
     return None
 
 
-def _remedy(table: exp.Table, names: frozenset[str]) -> str:
+def _remedy(table: exp.Table, names: frozenset[str], guesses: Guesses) -> str:
     if isinstance(table.this, exp.Anonymous) and table.this.name.lower() == "identifier":
-        return f": write the name itself in place of IDENTIFIER(...); {likely(_named_by(table.this), names)}"
-    return f", which is neither an input, a table of the job nor a CTE: {likely(table.name, names)}"
+        return f": write the name itself in place of IDENTIFIER(...); {guesses.likely(_named_by(table.this), names)}"
+    return f", which is neither an input, a table of the job nor a CTE: {guesses.likely(table.name, names)}"
 
 
 def _named_by(call: exp.Anonymous) -> str:

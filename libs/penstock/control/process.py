@@ -121,7 +121,12 @@ def kill_group(process: subprocess.Popen[bytes]) -> int:
 
 
 def signal_group(group_id: int, number: int) -> bool:
-    """Send signal `number` (0 only asks) to a process group; False when it has no member any more."""
+    """Send signal `number` (0 only asks) to a process group; False when it has no member any more.
+
+    Raises ValueError for a group that is none: to the kernel 0 is the caller's own, and 1 or less is every process.
+    """
+    if group_id <= 1:
+        raise ValueError(f"{group_id} is no process group of a child")
     try:
         os.killpg(group_id, number)
     except ProcessLookupError:

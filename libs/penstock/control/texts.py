@@ -18,6 +18,10 @@ _REPLACEMENT = "\ufffd"
 _MOST_NAMED = 5
 LONGEST_COMPARED = 100
 """Longer names are compared with no others: that takes time as their length does."""
+MOST_COMPARED = 200
+"""An unknown name is compared with no more names than these."""
+MOST_GUESSES = 5
+"""So many unknown names of one check are compared with what there is."""
 
 
 def clean(text: str) -> str:
@@ -57,16 +61,48 @@ def first_few(names: Collection[str], separator: str = ", ") -> str:
     return separator.join(list(names)[:_MOST_NAMED]) + more
 
 
+def near(name: str, known: Collection[str]) -> str:
+    """What an unknown name may mean: `do you mean flights?`; empty where nothing is near. Longer names than
+    `LONGEST_COMPARED`, and more than `MOST_COMPARED`, are not compared. Pure."""
+    if len(name) > LONGEST_COMPARED or len(known) > MOST_COMPARED:
+        return ""
+    by_lower = {each.lower(): each for each in sorted(known)}
+    found = [by_lower[each] for each in get_close_matches(name.lower(), by_lower, n=3)]
+    return f"do you mean {' or '.join(found)}?" if found else ""
+
+
 def likely(name: str, known: Collection[str]) -> str:
-    """What an unknown name may mean, and what there is: `do you mean flights? There are: a, b, flights`. Pure."""
+    """As `near`, and what there is: `do you mean flights? There are: a, b, flights`. Pure."""
     if not known:
         return "there are none"
-    ordered = sorted(known)
-    by_lower = {each.lower(): each for each in ordered}
-    compared = by_lower if len(name) <= LONGEST_COMPARED else ()
-    near = [by_lower[each] for each in get_close_matches(name.lower(), compared, n=3)]
-    meant = f"do you mean {' or '.join(near)}? There are" if near else "there are"
-    return f"{meant}: {first_few(ordered)}"
+    meant = near(name, known)
+    return f"{meant} There are: {_few_of(known)}" if meant else f"there are: {_few_of(known)}"
+
+
+class Guesses:
+    """What the unknown names of one check may mean: of the first `MOST_GUESSES`. A small text may have thousands of
+    unknown names, and each would be compared with all that there are."""
+
+    def __init__(self) -> None:
+        self._left = MOST_GUESSES
+
+    def likely(self, name: str, known: Collection[str]) -> str:
+        """As `likely`; later ones are told only how many there are."""
+        if self._is_spent():
+            return f"there are {len(known) or 'none'}"
+        return likely(name, known)
+
+    def near(self, name: str, known: Collection[str]) -> str:
+        """As `near`; empty for later ones."""
+        return "" if self._is_spent() else near(name, known)
+
+    def _is_spent(self) -> bool:
+        self._left -= 1
+        return self._left < 0
+
+
+def _few_of(names: Collection[str]) -> str:
+    return first_few(sorted(names))
 
 
 Text = Annotated[str, BeforeValidator(cleaned)]

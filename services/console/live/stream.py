@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 
 from penstock.control.clock import Clock
 from services.console.live.follower import Follower
-from services.console.live.watches import Watches
+from services.console.live.watches import Watch, Watches
 from services.console.sealed import Session
 
 LONGEST_SECONDS = 60.0
@@ -33,23 +33,26 @@ class Live:
         """The process ends, and so do all streams."""
         self.watches.end()
 
-    async def events(self, session: Session, job: str | None, *, comes_again: bool) -> AsyncIterator[bytes]:
-        """The events of a page about this job, None: about any, until it is closed. `comes_again`: it may have missed
-        one."""
+    def open(self, session: Session, job: str | None) -> Watch:
+        """A page about this job, None: about any, which has its place until `close`. Raises TooManyCalls."""
+        return self.watches.join(session, job)
+
+    def close(self, watch: Watch) -> None:
+        """The page is closed, whether its events were ever asked for or not. Safe to repeat."""
+        self.watches.leave(watch)
+        self._follower.end(watch)
+
+    async def events(self, watch: Watch, *, comes_again: bool) -> AsyncIterator[bytes]:
+        """The events of an open page until it is closed. `comes_again`: it may have missed one."""
         until = self._clock.monotonic() + LONGEST_SECONDS
-        watch = self.watches.join(session, job)
         self._follower.begin()
-        try:
-            yield _CHANGED if comes_again else _BEGIN
-            while (left := until - self._clock.monotonic()) > 0:
-                await watch.wait(min(left, self._pause_seconds()))
-                if watch.has_ended:
-                    return
-                yield _CHANGED
-                await asyncio.sleep(_LEAST_GAP_SECONDS)
-        finally:
-            self.watches.leave(watch)
-            self._follower.end(watch)
+        yield _CHANGED if comes_again else _BEGIN
+        while (left := until - self._clock.monotonic()) > 0:
+            await watch.wait(min(left, self._pause_seconds()))
+            if watch.has_ended:
+                return
+            yield _CHANGED
+            await asyncio.sleep(_LEAST_GAP_SECONDS)
 
     def _pause_seconds(self) -> float:
         return self._refresh_seconds if self._follower.is_connected else max(SLOW_SECONDS, self._refresh_seconds)

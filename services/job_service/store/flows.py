@@ -182,9 +182,13 @@ def read(connection: Connection, job: str) -> Flow:
 
 def readers(connection: Connection, topics: Collection[str], seen: Collection[str], limit: int) -> list[Flow]:
     """At most `limit` jobs by name that read one of the topics or folders, but for those seen."""
-    patterns = {row.name for row in connection.execute(_PATTERNS)}
-    names = {*topics, *(name for name in patterns if any(covers(name, topic) for topic in topics))}
+    names = {*topics, *(name for name in patterns(connection) if any(covers(name, topic) for topic in topics))}
     return _neighbours(connection, READERS, names, seen, limit, lambda flow: flow.reads)
+
+
+def patterns(connection: Connection) -> set[str]:
+    """The patterns of topics that jobs read."""
+    return {row.name for row in connection.execute(_PATTERNS)}
 
 
 def readers_by_pattern(connection: Connection, topic: str) -> list[str]:
@@ -198,9 +202,9 @@ def written(connection: Connection, names: Collection[str]) -> set[str]:
 
 
 def _expanded(connection: Connection, names: Collection[str], statement: TextClause) -> set[str]:
-    patterns = list(filter(is_pattern, names))
-    topics = connection.execute(statement).scalars() if patterns else ()
-    return {*names, *(topic for topic in topics if any(covers(name, topic) for name in patterns))}
+    given = list(filter(is_pattern, names))
+    topics = connection.execute(statement).scalars() if given else ()
+    return {*names, *(topic for topic in topics if any(covers(name, topic) for name in given))}
 
 
 def fillers(connection: Connection, topics: Collection[str], seen: Collection[str], limit: int) -> list[Flow]:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from sqlalchemy import Connection, TextClause, text
 
 from services.job_service.store.fleet_minutes import purge_minutes
+from services.job_service.store.left_outputs import purge_left
 
 _HAS_LATER = """EXISTS (
             SELECT FROM {table} later WHERE later.job = aged.job AND later.id > aged.id {same})"""
@@ -75,6 +76,12 @@ def purge_fleet_minutes(connection: Connection, *, age: timedelta, after: int, m
     """Deletes minutes of the fleet: all at once, there is one row a minute."""
     del after, most
     return Page(None, purge_minutes(connection, age))
+
+
+def purge_left_outputs(connection: Connection, *, age: timedelta, after: int, most: int) -> Page:
+    """Deletes rows of a page at whose places no job writes or reads any more. `after`: how many rows stay before it."""
+    read, gone = purge_left(connection, age, after, most)
+    return Page(after + read - gone if read == most else None, gone)
 
 
 def _run(connection: Connection, statement: TextClause, age: timedelta, after: int, most: int) -> Page:

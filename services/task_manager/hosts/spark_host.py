@@ -6,9 +6,10 @@ import shutil
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import BinaryIO
 
 from penstock.control.masks import Masks
-from penstock.spark.access import values_in, with_access
+from penstock.spark.access import kept_values, values_in, with_access
 from penstock.spark.channel import Command, Event, RunHostTask, Start
 from penstock.spark.host.client import HostProcess
 from penstock.spark.host.exits import ExitReason
@@ -73,10 +74,20 @@ class SparkHost:
         self._on_exit()
 
     def _last_words(self) -> str:
+        """Empty, too, where the values to hide cannot be read."""
         try:
             with self._log_path.open("rb") as file:
-                file.seek(max(0, file.seek(0, 2) - TAIL_BYTES))
-                said = file.read().decode(errors="replace")
+                said = _tail(file).decode(errors="replace")
+            self._masks.add(kept_values(self._settings))
         except OSError:
             return ""
         return last_words(self._masks.apply(said))
+
+
+def _tail(file: BinaryIO) -> bytes:
+    """The end of a log, from the beginning of a line on: a value that is cut in two would not be found."""
+    begin = max(0, file.seek(0, 2) - TAIL_BYTES)
+    file.seek(begin)
+    if begin > 0:
+        file.readline()
+    return file.read()

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
+from unittest.mock import Mock
 
 import httpx
 import pytest
+from starlette.requests import ClientDisconnect
+from starlette.types import Message
 
 from penstock.control.clock import SystemClock
 from penstock.control.errors import TooManyCalls
@@ -14,7 +18,9 @@ from penstock.control.process import wait_until
 from penstock.wire.job_client import JobClient
 from services.console.api import create_console
 from services.console.live import follower, stream
+from services.console.live.stream import Live
 from services.console.live.watches import Watches
+from services.console.routes.live import Followed
 from services.console.sealed import Session
 from services.console.settings import ConsoleSettings
 from services.job_service.api import create_api
@@ -165,15 +171,74 @@ def test_a_token_that_has_too_many_streams_keeps_events_from_nobody(
                 assert "event: changed" in changed(lines)
 
 
+def sessions_of(*tokens: str) -> list[Session]:
+    """A session for each of these tokens."""
+    return [Session(nonce=str(at), token=token, name="n", role="reader", layers=()) for at, token in enumerate(tokens)]
+
+
 def test_a_token_has_a_share_of_all_places_however_often_it_signs_in() -> None:
     pages = Watches(most=8)
-    sessions = [Session(nonce=str(number), token="t", name="n", role="reader", layers=()) for number in range(3)]
-    for session in sessions[:2]:
-        pages.require_room(session)
+    *taken, third, other = sessions_of("t", "t", "t", "other")
+    for session in taken:
         pages.join(session, None)
     with pytest.raises(TooManyCalls, match="a token 2"):
-        pages.require_room(sessions[2])
-    pages.require_room(sessions[2].model_copy(update={"token": "other"}))
+        pages.join(third, None)
+    pages.join(other, None)
+
+
+def test_a_token_without_a_page_gets_a_place_of_the_token_with_most() -> None:
+    """1. Six tokens have all places. 2. Another gets the oldest of the one with most, and that page ends. 3. Neither
+    gets a second one. 4. The page that has ended is closed and takes nobody's place."""
+    pages = Watches(most=12)
+    greedy = sessions_of(*"aaabbccddeef")
+    first, *others = [pages.join(session, None) for session in greedy]
+    pages.put_last(first)
+    late, again, refused = sessions_of("late", "late", "a")
+    watch = pages.join(late, None)
+    assert (first.has_ended, [each for each in others if each.has_ended], watch.has_ended) == (True, [], False)
+    assert (len(pages), watch in list(pages), first in list(pages)) == (12, True, False)
+    for session in (again, refused):
+        with pytest.raises(TooManyCalls, match="a console 12"):
+            pages.join(session.model_copy(update={"nonce": "new"}), None)
+    pages.leave(first)
+    assert len(pages) == 12
+
+
+def test_a_token_keeps_its_last_place() -> None:
+    pages = Watches(most=4)
+    held = [pages.join(session, None) for session in sessions_of(*"abcd")]
+    with pytest.raises(TooManyCalls, match="a console 4"):
+        pages.join(sessions_of("late")[0], None)
+    assert not any(watch.has_ended for watch in held)
+
+
+def test_a_burst_of_streams_takes_no_more_than_the_places_that_there_are() -> None:
+    """Each has its place before the next one is looked at, though no events were asked for yet."""
+    live = Live(Watches(most=8), Mock(), SystemClock(), SELDOM)
+    taken = [live.open(session, None) for session in sessions_of("t", "t")]
+    with pytest.raises(TooManyCalls, match="a token 2"):
+        live.open(sessions_of("t")[0], None)
+    for watch in taken:
+        live.close(watch)
+        live.close(watch)
+    assert len(live.watches) == 0
+
+
+def test_a_stream_that_never_begins_gives_its_place_back() -> None:
+    """The browser is gone before the response begins."""
+
+    async def gone(_: Message) -> None:
+        raise OSError("gone")
+
+    async def nothing() -> Message:
+        return {"type": "http.disconnect"}
+
+    live = Live(Watches(), Mock(), SystemClock(), SELDOM)
+    followed = Followed(live, live.open(sessions_of("t")[0], None), comes_again=False)
+    scope = {"type": "http", "asgi": {"spec_version": "2.4"}}
+    with suppress(OSError, ClientDisconnect):
+        asyncio.run(followed(scope, nothing, gone))
+    assert len(live.watches) == 0
 
 
 def test_a_browser_has_few_streams(watches: tuple[User, Watches]) -> None:
@@ -184,18 +249,6 @@ def test_a_browser_has_few_streams(watches: tuple[User, Watches]) -> None:
     wait_until(lambda: len(open_pages) == 0, 10, "the pages to be left")
     with opened(user):
         assert len(open_pages) == 1
-
-
-def test_all_streams_of_a_console_have_a_limit() -> None:
-    few = Watches(most=2, most_of_session=2)
-    sessions = [
-        Session(nonce=str(number), token=str(number), name="n", role="reader", layers=()) for number in range(3)
-    ]
-    for session in sessions[:2]:
-        few.require_room(session)
-        few.join(session, None)
-    with pytest.raises(TooManyCalls, match="a console 2"):
-        few.require_room(sessions[2])
 
 
 def test_a_stream_ends_and_its_browser_comes_again(

@@ -13,6 +13,8 @@ from penstock.store import leases
 from penstock.store.engine import transaction
 from services.job_service.expiry import LOOP
 from services.job_service.housekeeping import PASS_SECONDS, Housekeeping
+from services.job_service.store import flows
+from services.job_service.store.left_outputs import purge_left
 from tests.support.control.clock import FakeClock
 from tests.support.store.jobs import make_layer, write_layer
 
@@ -30,6 +32,23 @@ _OLD = """
             now() - make_interval(hours => 24 * (100 - n) - 12)
         FROM generate_series(0, 19) n;
 """
+
+
+_LEFT = """
+    INSERT INTO left_outputs (place, job, reads, generation, left_at)
+        SELECT place, 'gone', '{src}', 1, now() - make_interval(days => CASE place WHEN 'young' THEN 89 ELSE 91 END)
+        FROM unnest(CAST(:places AS text[])) AS place
+"""
+
+
+def leave(engine: Engine, *places: str) -> None:
+    with transaction(engine) as connection:
+        connection.execute(text(_LEFT), {"places": list(places)})
+
+
+def left(engine: Engine) -> list[str]:
+    with transaction(engine) as connection:
+        return list(connection.execute(text("SELECT place FROM left_outputs ORDER BY place")).scalars())
 
 
 @pytest.fixture
@@ -109,3 +128,45 @@ def test_a_round_reads_a_page_and_a_pass_ends_at_young_rows(engine: Engine, epoc
     clock.seconds += PASS_SECONDS
     with pytest.raises(Fenced):
         keeping.round(epoch)
+
+
+def test_what_was_left_goes_by_age_where_nobody_writes_or_reads(engine: Engine, epoch: int) -> None:
+    """It stays where a job has rows or malformed records, or reads: by name or by pattern."""
+    source = {"topic": None, "topic_pattern": "by-pattern-.*"}
+    side = {"late": {"where": "true", "output": {"type": "kafka", "topic": "by-side"}}}
+    write_layer(engine, "etl", make_layer(output={"topic": "written"}, dead_letter_topic="letters", side_outputs=side))
+    write_layer(engine, "reader", make_layer(inputs={"events": {"topic": "read"}}))
+    write_layer(engine, "all", make_layer(completeness="drop_late", inputs={"events": source}, output={"topic": "o"}))
+    table = {"type": "delta", "path": "/shared", "allow_other_writers": True}
+    write_layer(engine, "sharer", {**make_layer(), "output": table})
+    used = ["/shared", "by-pattern-1", "by-side", "letters", "read", "written"]
+    leave(engine, *used, "young", "nobody", "/by-pattern-path", "/nobody", "other@eu")
+    with transaction(engine) as connection:
+        connection.execute(text("INSERT INTO flows (job, reads) SELECT name, '{}' FROM jobs ON CONFLICT DO NOTHING"))
+    passes(engine, epoch, "left_outputs", rounds=12)
+    assert left(engine) == sorted([*used, "young"])
+
+
+def test_what_a_job_still_runs_is_not_left(engine: Engine, epoch: int) -> None:
+    """It is to write elsewhere, and its tasks do not yet."""
+    leave(engine, "out", "other")
+    with transaction(engine) as connection:
+        connection.execute(
+            text(
+                "INSERT INTO running (job, config, revision, generation, restarts, commit_number, leader_epoch)"
+                " VALUES ('gone', '{}', 1, 1, 0, 1, 1)"
+            )
+        )
+    passes(engine, epoch, "left_outputs")
+    assert left(engine) == ["other", "out"]
+
+
+def test_nothing_that_was_left_goes_while_a_flow_is_not_known(engine: Engine, epoch: int) -> None:
+    leave(engine, "nobody")
+    write_layer(engine, "etl", make_layer())
+    with transaction(engine) as connection:
+        connection.execute(text("INSERT INTO flows (job, reads) VALUES ('etl', '{}') ON CONFLICT DO NOTHING"))
+        assert purge_left(connection, _DAYS, 0, 3) == (0, 0)
+        flows.note(connection, 10)
+        assert purge_left(connection, _DAYS, 0, 3) == (1, 1)
+    assert left(engine) == []

@@ -77,6 +77,7 @@ def test_a_text_is_cut_between_words(text: str, limit: int, expected: str) -> No
         ("a" * 100, ["a" * 99], f"do you mean {'a' * 99}? There are: {'a' * 99}"),
         ("a" * 101, ["a" * 100], f"there are: {'a' * 100}"),
         ("x", "abcdefgh", "there are: a, b, c, d, e and 3 more"),
+        ("n-7", [f"n-{n}" for n in range(201)], "there are: n-0, n-1, n-10, n-100, n-101 and 196 more"),
     ],
 )
 def test_an_unknown_name_is_told_with_those_that_it_may_mean(name: str, known: Collection[str], told: str) -> None:

@@ -101,13 +101,15 @@ def test_all_topics_of_a_pattern_are_asked_for_and_of_a_task_those_that_it_reads
     assert asked == ["orders-a", "orders-gone"]
 
 
-def test_a_missing_topic_is_told_with_those_that_it_may_mean(monkeypatch: pytest.MonkeyPatch, asked: list[str]) -> None:
-    config = job_config("x", 4, {"type": "files", "path": "/out"}, source={"topic": "order-a", "cluster": "eu"})
+@pytest.mark.parametrize(("topic", "meant"), [("order-a", "; do you mean orders-a or orders-b?"), ("nothing-near", "")])
+def test_a_missing_topic_is_told_with_those_that_it_may_mean_and_no_others(
+    monkeypatch: pytest.MonkeyPatch, asked: list[str], topic: str, meant: str
+) -> None:
+    config = job_config("x", 4, {"type": "files", "path": "/out"}, source={"topic": topic, "cluster": "eu"})
     monkeypatch.setattr("penstock.spark.topics.described", lambda _, topics, **__: dict.fromkeys(topics, Topic(None)))
     (problem,) = topic_problems(config, input_topics(config, clusters))
-    told = "there is no topic order-a@eu; do you mean orders-a or orders-b? There are: orders-a, orders-b, other"
     assert (problem.field, problem.rule) == ("inputs.events.topic", "topic_exists")
-    assert problem.detail.endswith(told)
+    assert problem.detail == f"inputs.events: there is no topic {topic}@eu{meant}"
     assert asked == ["all of eu"]
 
 

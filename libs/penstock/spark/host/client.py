@@ -9,6 +9,9 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
+import psutil
+from pydantic import ValidationError
+
 from penstock.control.logs import logger
 from penstock.control.process import kill_group, signal_group, start_child
 from penstock.spark.channel import EVENTS, Command, Event, Ready
@@ -41,7 +44,7 @@ class HostProcess:
         self._name = name
         self._on_event = on_event
         self._on_end = on_end
-        self._jvm_pid: int | None = None
+        self._jvm: psutil.Process | None = None
         self._process, commands, events = _start(name, settings, log_path)
         self._commands = MessageWriter(commands, f"{name}-commands", self._on_commands_unread)
         threading.Thread(target=self._read, args=(events,), name=f"{name}-events", daemon=True).start()
@@ -72,9 +75,11 @@ class HostProcess:
         The host gets its signal first. Otherwise it may see its JVM die and end by itself, as if the JVM had failed.
         """
         if self.is_alive:
+            jvm = self._jvm
+            has_jvm = jvm is not None and _leads_group_of(self.pid, jvm)
             signal_group(self.pid, signal.SIGKILL)
-            if self._jvm_pid is not None:
-                signal_group(self._jvm_pid, signal.SIGKILL)
+            if jvm is not None and has_jvm and jvm.is_running():
+                signal_group(jvm.pid, signal.SIGKILL)
         kill_group(self._process)
 
     def _on_commands_unread(self) -> None:
@@ -82,14 +87,37 @@ class HostProcess:
 
     def _read(self, events: int) -> None:
         for line in whole_lines(events):
-            event = EVENTS.validate_json(line)
-            if isinstance(event, Ready):
-                self._jvm_pid = event.jvm_pid
+            try:
+                event = EVENTS.validate_json(line)
+            except ValidationError as error:
+                log.error("host says what is no event", host=self._name, problems=error.error_count())
+                self.kill()
+                break
+            if isinstance(event, Ready) and self._jvm is None:
+                self._jvm = _child(self.pid, event.jvm_pid)
             self._on_event(event)
         reason = exit_reason(self._process.wait())
         log.info("host ended", host=self._name, reason=reason.name.lower())
         self._commands.close()
         self._on_end(reason)
+
+
+def _child(host: int, pid: int) -> psutil.Process | None:
+    """The child of a host that it calls its JVM; None for any other process. Code of packages runs in the host and can
+    say what it likes, and who kills the JVM may be root."""
+    try:
+        process = psutil.Process(pid)
+    except (psutil.Error, ValueError, OverflowError):
+        return None
+    return process if _leads_group_of(host, process) else None
+
+
+def _leads_group_of(host: int, process: psutil.Process) -> bool:
+    """Whether it is still that child of the host, and its group is its own."""
+    try:
+        return process.ppid() == host and os.getpgid(process.pid) == process.pid
+    except (psutil.Error, ProcessLookupError, PermissionError):
+        return False
 
 
 def _start(name: str, settings: SparkSettings, log_path: Path) -> tuple[subprocess.Popen[bytes], int, int]:

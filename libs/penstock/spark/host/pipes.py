@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from penstock.config.declare import Model
 
 _MOST_WAITING = 10
+_MOST_BYTES = 256 * 2**20
 
 
 class MessageWriter:
@@ -64,9 +65,10 @@ class MessageWriter:
             rest = rest[os.write(self._descriptor, rest) :]
 
 
-def whole_lines(descriptor: int) -> Iterator[bytes]:
-    """The lines that come down a pipe; what a writer that was killed left of its last line is dropped."""
+def whole_lines(descriptor: int, most_bytes: int = _MOST_BYTES) -> Iterator[bytes]:
+    """The lines that come down a pipe; what a writer that was killed left of its last line is dropped. Of a line of
+    more than `most_bytes` only the end comes, which is no message: the reader's memory must not be the writer's."""
     with os.fdopen(descriptor, "rb") as stream:
-        for line in stream:
+        while line := stream.readline(most_bytes):
             if line.endswith(b"\n"):
                 yield line

@@ -10,7 +10,7 @@ from penstock.config.problems import Problem
 from penstock.config.topic_patterns import matches
 from penstock.config.topics import full_topic, topic_and_cluster
 from penstock.control.errors import Unavailable
-from penstock.control.texts import likely
+from penstock.control.texts import Guesses
 from penstock.kafka.access import Clusters
 from penstock.spark.producers import marks_topic
 from penstock.spark.topics import Topic, described_on, listed
@@ -47,21 +47,22 @@ def topics_of(
         candidates |= {full_topic(topic, cluster) for topic in found}
         marked |= {full_topic(topic, cluster) for topic in found if marks_topic(topic) in found}
     names |= {name for name in candidates if any(source.reads(name) for source in patterns)}
-    topics = described_on(clusters, names, within_seconds=within_seconds)
+    topics, guesses = described_on(clusters, names, within_seconds=within_seconds), Guesses()
     return {
-        name: _with_likely(name, topic._replace(has_marks=name in marked), clusters, within_seconds)
+        name: _with_near(name, topic._replace(has_marks=name in marked), clusters, within_seconds, guesses)
         for name, topic in topics.items()
     }
 
 
-def _with_likely(name: str, topic: Topic, clusters: Clusters, within_seconds: float | None) -> Topic:
-    """A missing topic with what there is. A broker that does not list its topics says nothing about this one."""
+def _with_near(name: str, topic: Topic, clusters: Clusters, within_seconds: float | None, guesses: Guesses) -> Topic:
+    """A missing topic with those of nearly its name, and no others: a job's author need not see what there is. A broker
+    that does not list its topics says nothing about this one."""
     if not topic.is_missing:
         return topic
     short, cluster = topic_and_cluster(name)
     with suppress(Unavailable):
         known = listed(clusters(cluster), within_seconds=within_seconds)
-        return topic._replace(instead=likely(short, [each for each in known if matches(_ANY, each)]))
+        return topic._replace(instead=guesses.near(short, [each for each in known if matches(_ANY, each)]))
     return topic
 
 
