@@ -36,7 +36,9 @@ def test_a_package_is_packed(lone_shell: Shell, tmp_path: Path, monkeypatch: pyt
     asked = ("packages", "pack", str(folder), "rules", "with", "--requirements", str(tmp_path / "needs.txt"))
     assert "No matching distribution found for manners (field requirements" in lone_shell(*asked).refusal()
     monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
-    assert json.loads(lone_shell(*asked).ok())["package"]["version"] == "with"
+    packed = lone_shell(*asked)
+    assert json.loads(packed.ok())["package"]["version"] == "with"
+    assert packed.err.endswith(f"packed {tmp_path / 'packages' / 'rules-with.zip'} with manners 2.1\n")
     refused = lone_shell("packages", "pack", str(folder), "rules", "1").refusal()
     assert "(field package.version, rule immutable)" in refused
 
