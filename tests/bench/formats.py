@@ -1,5 +1,5 @@
 """Rows/s of each format beside bare Spark, and the price of TLS: `python -m tests.bench.formats [--rows 150000]
-[--rounds 3]`.
+[--rounds 3] [--only avro_out,csv_value_out]`.
 
 Rows of five columns, none malformed, in Kafka; batch queries by Spark's own source and sink. Penstock and its peer read
 or write the same rows in turns, `--rounds` times and once before it counts. Figures are medians.
@@ -25,7 +25,7 @@ tls    the JSON topic is read and written as jobs do, by clients of one broker w
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -94,11 +94,12 @@ OUTPUTS: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True)
 class Bench:
-    """A session, and how much is measured."""
+    """A session, and how much is measured. `kinds`: of outputs to topics, those of `OUTPUTS`."""
 
     session: SparkSession
     rows: int
     rounds: int
+    kinds: Sequence[str] = tuple(OUTPUTS)
 
     def rates(self, what: str, ways: Mapping[str, Callable[[], Prepared]]) -> Figures:
         """Rows/s of each way. What a way gives is ready to run: only that counts."""
@@ -150,9 +151,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=150_000)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--only", help="only these outputs to topics, comma separated, and no inputs, files or TLS")
     arguments = parser.parse_args()
+    kinds = [name.removesuffix("_out") for name in arguments.only.split(",")] if arguments.only else list(OUTPUTS)
+    unknown = sorted(set(kinds) - OUTPUTS.keys())
+    if unknown:
+        parser.error(f"--only: {unknown[0]}_out is none of {', '.join(f'{kind}_out' for kind in OUTPUTS)}")
+    measured = measure_outputs if arguments.only else measure
     with broker_and_session() as (kafka, session, folder):
-        figures = measure(Bench(session, arguments.rows, arguments.rounds), kafka.bootstrap, folder)
+        figures = measured(Bench(session, arguments.rows, arguments.rounds, kinds), kafka.bootstrap, folder)
     finish(figures)
 
 
@@ -166,6 +173,14 @@ def measure(bench: Bench, bootstrap: str, folder: Path) -> dict[str, Figures]:
     figures["csv_out"] = written_to_files(bench, folder)
     with PartlySecuredKafka(folder / "secured") as broker:
         return figures | price_of_security(bench, broker, folder)
+
+
+def measure_outputs(bench: Bench, bootstrap: str, folder: Path) -> dict[str, Figures]:
+    """Those of the outputs to topics that `bench` has. Raises as `measure`."""
+    add_spark_avro(bench.session)
+    with small_registry() as registry:
+        client = client_of(Kafka(bootstrap, registry=registry.access), folder)
+        return written_in_each_format(bench, client, BareProtobuf(bench.session, folder))
 
 
 def client_of(kafka: Kafka, folder: Path) -> Client:
@@ -227,7 +242,8 @@ def written_in_each_format(bench: Bench, client: Client, protobuf: BareProtobuf)
     made = {kind: frame.select(peer.alias("value")) for kind, peer in peers.items()}
     assert made["protobuf"].exceptAll(client.values(frame, "protobuf").select("value")).isEmpty()
     figures = {}
-    for kind, bare in made.items():
+    for kind in bench.kinds:
+        bare = made[kind]
         ours, theirs = _new_topic(client), _new_topic(client)
         rates = bench.rates(
             f"{kind}_out",

@@ -67,7 +67,7 @@ class Table(DeclaredModel):
     format: Literal["parquet", "csv", "json", "delta"] = Field("parquet", **declare(RESTART, DECLARED_BY_USER))
     """File format. A file of json has an object in each line."""
     table_schema: str | None = Field(None, min_length=1, max_length=100_000, **declare(RESTART, DECLARED_BY_USER))
-    """Spark DDL of the table. Default: as the files have it."""
+    """Spark DDL of the table. Default: as the files have it. Not of delta, whose log has it."""
     header: bool = Field(True, **declare(RESTART, DECLARED_BY_USER))
     """Of csv: the first line of each file names the columns, in the order of table_schema. With `false` it is a row,
     and table_schema must name the columns."""

@@ -127,9 +127,12 @@ def _table_paths(config: JobConfig) -> Iterator[Problem]:
                 yield Problem(field, "unknown_argument", told)
 
 
-def _table_headers(config: JobConfig) -> Iterator[Problem]:
+def _table_columns(config: JobConfig) -> Iterator[Problem]:
     for name, table in config.tables.items():
         field = f"tables.{name}"
+        if table.format == "delta" and table.table_schema is not None:
+            detail = f"{field}.table_schema is not of delta: a Delta table has its columns in its log. Leave it out"
+            yield Problem(f"{field}.table_schema", "schema_of_delta", detail)
         if table.header:
             continue
         if table.format != "csv":
@@ -372,7 +375,7 @@ RULES: tuple[Rule, ...] = (
     _equal_key_groups,
     _different_names,
     _table_paths,
-    _table_headers,
+    _table_columns,
     topic_problems,
     _inputs,
     csv_problems,

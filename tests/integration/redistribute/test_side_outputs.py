@@ -11,14 +11,12 @@ import psycopg
 import pytest
 from pyspark.errors import StreamingQueryException
 
-from penstock.config.model import FilesOutput
 from penstock.control.errors import BrokenTask
 from penstock.local.kafka import EmbeddedKafka
 from penstock.spark.host.exits import ExitReason
 from penstock.spark.redistribute.engine import redistribute
 from penstock.spark.redistribute.positions import task_specs
 from penstock.spark.savepoint.take import take
-from penstock.spark.sinks.files import read_all
 from penstock.spark.sinks.postgres_connections import pool_of
 from penstock.spark.task import Runtime
 from penstock.tasks.redistribution import RedistributionRequest, SavepointName
@@ -32,9 +30,13 @@ _FAR_S = 1_000_000
 
 
 @pytest.fixture
-def places(runtime: Runtime, empty_database_url: str, tmp_path: Path) -> Iterator[Places]:
+def places(
+    request: pytest.FixtureRequest, runtime: Runtime, empty_database_url: str, tmp_path: Path
+) -> Iterator[Places]:
+    """Its main output has the kind of the parameter, if there is one."""
     settings = runtime.settings.model_copy(update={"connections": {"default": empty_database_url}})
-    yield Places.make(replace(runtime, settings=settings), empty_database_url, tmp_path)
+    has_files = getattr(request, "param", "kafka") == "files"
+    yield Places.make(replace(runtime, settings=settings), empty_database_url, tmp_path, has_files=has_files)
     pool_of(empty_database_url).close()
 
 
@@ -83,7 +85,7 @@ def test_each_place_has_its_rows_once_when_tasks_end_between_two_outputs(
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("kills", [1, 3])
+@pytest.mark.parametrize(("kills", "places"), [(1, "kafka"), (3, "kafka"), (1, "files")], indirect=["places"])
 def test_each_place_has_its_rows_once_when_hosts_are_killed_between_two_outputs(
     places: Places, events: Events, tmp_path: Path, kills: int
 ) -> None:
@@ -125,12 +127,11 @@ def test_each_place_has_its_rows_once_after_rescales(places: Places, events: Eve
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("places", ["files"], indirect=True)
 def test_files_beside_other_places_have_their_rows_once(places: Places, events: Events, tmp_path: Path) -> None:
     """1. Batches of two tasks fail between two outputs. 2. One task has a batch that it has not committed: a rescale
     ends it, and three tasks go on. 3. What a reader has that goes by Spark's logs is exact, and so are the others."""
     job = make_job(places, events, task_count=2, args={"folder": str(tmp_path), "breaks": True})
-    output = FilesOutput(path=str(tmp_path / "files"))
-    job.config = job.config.model_copy(update={"output": output})
     given = rows(events, 0, 200)
     assert all(run_through_failures(job, index) > 0 for index in range(2))
     forget_last_commit(job.checkpoint(0))
@@ -139,13 +140,11 @@ def test_files_beside_other_places_have_their_rows_once(places: Places, events: 
     close_all(events)
     for index in range(3):
         run_through_failures(job, index)
-    whole = expected(windows_of(given))
-    found = read_all(places.runtime.spark, output.path).select("k", "c").collect()
-    assert Counter(map(tuple, found)) == whole["main"]
-    assert (places.few(), places.late(), places.topic(places.part)) == (whole["few"], whole["late"], whole["part"])
+    assert places.found() == expected(windows_of(given))
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("places", ["kafka", "files"], indirect=True)
 def test_a_clone_of_a_savepoint_has_what_comes_after_it(
     places: Places, events: Events, empty_database_url: str, tmp_path: Path
 ) -> None:
@@ -158,7 +157,7 @@ def test_a_clone_of_a_savepoint_has_what_comes_after_it(
     given += rows(events, 200, 400)
     close_all(events)
     (tmp_path / "clone").mkdir()
-    others = Places.make(places.runtime, empty_database_url, tmp_path / "clone")
+    others = Places.make(places.runtime, empty_database_url, tmp_path / "clone", has_files=places.has_files)
     clone = make_job(others, events, task_count=3, args={"folder": str(tmp_path)})
     source = job.layout.model_copy(update={"savepoint": SavepointName(job=job.name, name="first")})
     redistribute(places.runtime, RedistributionRequest(job=clone.name, source=source, target=clone.layout))

@@ -13,6 +13,7 @@ import psycopg
 
 from penstock.config.model import JobConfig
 from penstock.spark.packages import pack
+from penstock.spark.sinks.files import read_all
 from penstock.spark.task import Runtime
 from tests.support.kafka.sink import committed
 from tests.support.spark import batch_functions
@@ -38,7 +39,8 @@ Rows = Counter[tuple[Any, ...]]
 
 @dataclass(frozen=True)
 class Places:
-    """Where the outputs of a job go: `main`, and `few`, `late` and `part` beside it."""
+    """Where the outputs of a job go: `main`, and `few`, `late` and `part` beside it. `main` is a topic, or a folder if
+    `has_files`."""
 
     runtime: Runtime
     url: str
@@ -46,12 +48,14 @@ class Places:
     main: str
     part: str
     table: str
+    has_files: bool = False
 
     @classmethod
-    def make(cls, runtime: Runtime, url: str, folder: Path) -> Places:
+    def make(cls, runtime: Runtime, url: str, folder: Path, *, has_files: bool = False) -> Places:
         bootstrap = runtime.settings.kafka_bootstrap
+        main = str(folder / "main") if has_files else make_topic(bootstrap, 1)
         return cls(
-            runtime, url, folder, make_topic(bootstrap, 1), make_topic(bootstrap, 1), unique("t").replace("-", "_")
+            runtime, url, folder, main, make_topic(bootstrap, 1), unique("t").replace("-", "_"), has_files=has_files
         )
 
     def outputs(self, function: str = FUNCTION) -> dict[str, Any]:
@@ -62,11 +66,17 @@ class Places:
             "late": {"columns": ["k", "c * 2 AS doubled"], "output": {"type": "postgres", "table": self.table}},
             "part": {"where": "k < 'k3'", "columns": ["k", "c"], "output": {"type": "kafka", "topic": self.part}},
         }
-        return {"output": {"type": "kafka", "topic": self.main}, "side_outputs": sides}
+        main = {"type": "files", "path": self.main} if self.has_files else {"type": "kafka", "topic": self.main}
+        return {"output": main, "side_outputs": sides}
 
     def found(self) -> dict[str, Rows]:
         """The rows of each place."""
-        return {"main": self.topic(self.main), "few": self.few(), "late": self.late(), "part": self.topic(self.part)}
+        main = self.files() if self.has_files else self.topic(self.main)
+        return {"main": main, "few": self.few(), "late": self.late(), "part": self.topic(self.part)}
+
+    def files(self) -> Rows:
+        """The columns `k` and `c` of the folder, as a reader has them that goes by Spark's logs."""
+        return Counter(map(tuple, read_all(self.runtime.spark, self.main).select("k", "c").collect()))
 
     def few(self) -> Rows:
         """The columns `k` and `c` of the Delta table."""

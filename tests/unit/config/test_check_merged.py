@@ -182,6 +182,11 @@ BROKEN = [
         "tables.fees.table_schema",
         "table_schema_required",
     ),
+    (
+        job({"tables": {"fees": {"path": "file:/x", "format": "delta", "table_schema": "k INT"}}}),
+        "tables.fees.table_schema",
+        "schema_of_delta",
+    ),
     (job({"query": {"sql": "SELECT * FROM flights WHERE delay > :limit"}}), "args.limit", "unknown_argument"),
     (
         job({"spark_settings": {"spark.sql.shuffle.partitions": "8"}}),
