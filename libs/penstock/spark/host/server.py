@@ -31,6 +31,7 @@ from penstock.spark.channel import (
     Lease,
     Live,
     Loads,
+    Prepare,
     Progress,
     Reply,
     RunHostTask,
@@ -78,6 +79,7 @@ class Host:
         self._host_tasks = RunningHostTasks(runtime, self._require_lease, SystemClock(), settings.max_concurrent_starts)
         self._meter = LoadMeter(runtime.watch, SystemClock(), settings.disk_interval_seconds)
         self._queues = TaskQueues(settings.max_concurrent_starts)
+        self._preparing = TaskQueues(1)
         classes: Any = spark._jvm
         self._jvm_lease = classes.io.penstock.host.LeaseWatch
         self._jvm_calls = TaskQueues(1)
@@ -113,6 +115,11 @@ class Host:
             case Start():
                 self._keep_secret(command.access)
                 self._enqueue(command.id, command.spec.task_id, partial(self._start, command))
+            case Prepare():
+                self._keep_secret(command.access)
+                # One at a time: the job's tasks run meanwhile. Not behind commands of the task, nor before them.
+                work = partial(self._tasks.prepare, command.spec, command.access)
+                self._preparing.submit(command.spec.task_id, work, partial(self._answer, command.id))
             case Stop():
                 self._enqueue_stop(command)
             case Live():
