@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from penstock.control.logs import logger
 from penstock.model.reports import TaskProgress, TaskState
-from penstock.spark.channel import Event, Exit, Lease, Live, Progress, Ready, Reply, Start, Stop, TaskEnded
+from penstock.spark.channel import Event, Exit, Lease, Live, Prepare, Progress, Ready, Reply, Start, Stop, TaskEnded
 from penstock.spark.channel import HostTaskProgress as HostTaskEvent
 from penstock.spark.channel import Loads as LoadsEvent
 from penstock.spark.measure.quiet import without_quiet
@@ -31,6 +31,7 @@ from services.task_manager.decide.actions import (
     KeepHost,
     KeepTask,
     KillHost,
+    PrepareTask,
     RunHostTask,
     StartHost,
     StartTask,
@@ -172,6 +173,8 @@ class State:
                 return action
             case StartTask():
                 return self._start_task(action, now)
+            case PrepareTask():
+                return Send(action.host, Prepare(id=self._next_id(), spec=action.spec))
             case StopTask():
                 return self._stop_task(action, now)
             case KeepTask():
@@ -347,16 +350,9 @@ class State:
         if task.state is not TaskState.STOPPING:
             crash = self._failures.task_failed(task, failure, now)
             self.totals["task_crashes"] += 1
-            log.warning(
-                "task crashed",
-                task=task.task_id,
-                revision=task.spec.revision,
-                host=task.host,
-                kind=failure.kind,
-                error=failure.error,
-                in_a_row=crash.count,
-                retry_in_seconds=round(crash.retry_at - now, 3),
-            )
+            facts = {"task": task.task_id, "revision": task.spec.revision, "host": task.host, "kind": failure.kind}
+            seconds = round(crash.retry_at - now, 3)
+            log.warning("task crashed", **facts, error=failure.error, in_a_row=crash.count, retry_in_seconds=seconds)
         return task if failure.kind == "fenced" else None
 
     # ---- details

@@ -1,0 +1,83 @@
+"""Tasks that a rescale will start: what a container tells its hosts of them, and that it does no more."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from penstock.spark.channel import Prepare
+from penstock.tasks.spec import Coming, TaskTemplate
+from tests.support.task_manager.world import World, running_world, shards_of, template
+
+
+def with_coming(now: TaskTemplate, generation: int = 2, **changes: Any) -> TaskTemplate:
+    """A job, during a rescale to three tasks."""
+    to_be = template(revision=2, generation=generation, **{"task_count": 3, **changes})
+    return now.model_copy(update={"coming": Coming(**{name: getattr(to_be, name) for name in Coming.model_fields})})
+
+
+def held(revision: int = 1) -> TaskTemplate:
+    return template(revision=revision).model_copy(update={"quiescing": True})
+
+
+def prepared(world: World) -> list[tuple[str, int]]:
+    """The tasks that any host was told to prepare, with their generations, in order."""
+    sent = [each for host in world.hosts.all.values() for each in host.sent]
+    return [(each.spec.task_id, each.spec.generation) for each in sent if isinstance(each, Prepare)]
+
+
+def test_the_tasks_to_come_are_prepared_once_while_the_present_ones_stop_and_are_not_counted() -> None:
+    """1. The job is held, and it is known what comes. 2. It is stopped. 3. The next generation starts."""
+    world = running_world(template())
+    world.jobs(with_coming(held()))
+    world.settle()
+    assert prepared(world) == [(f"flights/{index}", 2) for index in range(3)]
+    assert {name: report.generation for name, report in world.reports().items()} == {"flights/0": 1, "flights/1": 1}
+    world.jobs(with_coming(template(revision=2, desired_state="stopped")))
+    world.settle()
+    assert world.reports() == {}
+    world.jobs(template(revision=3, generation=2, task_count=3))
+    world.settle()
+    assert len(prepared(world)) == 3
+    assert world.hosts.running().keys() == {f"flights/{index}" for index in range(3)}
+    assert world.container.summary().totals["task_starts"] == 5
+
+
+def test_only_tasks_of_owned_shards_are_prepared() -> None:
+    world = World().jobs(with_coming(held()))
+    world.heartbeat(shards_of("flights", [2]))
+    world.settle()
+    own = shards_of("flights", [2]).keys()
+    expected = [f"flights/{index}" for index in range(3) if shards_of("flights", [index]).keys() <= own]
+    assert [name for name, _ in prepared(world)] == expected
+
+
+@pytest.mark.parametrize("changes", [{"isolation": "process"}, {"region": "elsewhere"}, {"desired_state": "stopped"}])
+def test_what_no_shared_host_here_will_run_is_not_prepared(changes: dict[str, Any]) -> None:
+    world = running_world(template())
+    world.jobs(with_coming(held(), **changes))
+    world.settle()
+    assert prepared(world) == []
+
+
+def test_a_host_is_started_once_for_tasks_to_come_that_no_host_here_can_run() -> None:
+    """They are prepared when it is ready."""
+    world = running_world(template())
+    hosts = len(world.hosts.all)
+    world.jobs(with_coming(held(), spark_settings={"spark.speculation": "false"}))
+    world.settle()
+    assert len(world.hosts.all) == hosts + 1
+    assert len(prepared(world)) == 3
+    world.settle()
+    assert len(world.hosts.all) == hosts + 1
+
+
+def test_another_attempt_is_prepared_again() -> None:
+    """The container that wrote generation 2 was lost."""
+    world = running_world(template())
+    world.jobs(with_coming(held()))
+    world.settle()
+    world.jobs(with_coming(held(revision=2), generation=3))
+    world.settle()
+    assert prepared(world) == [(f"flights/{index}", generation) for generation in (2, 3) for index in range(3)]
