@@ -10,7 +10,7 @@ from pathlib import Path
 from penstock.control.masks import Masks
 from penstock.control.private import PRIVATE_FOLDER, give
 from penstock.spark.access import values_in, with_access
-from penstock.spark.channel import Command, Event, RunHostTask, Start
+from penstock.spark.channel import Command, Event, Prepare, RunHostTask, Start
 from penstock.spark.host.client import HostProcess
 from penstock.spark.host.exits import ExitReason
 from penstock.spark.packages import BUILTIN, find
@@ -86,7 +86,7 @@ class SparkHost:
     def send(self, command: Command) -> None:
         """Sends a command, with what its job may use; ignored when the host has ended."""
         whole = with_access(command, self._settings)
-        if isinstance(whole, Start | RunHostTask):
+        if isinstance(whole, Start | Prepare | RunHostTask):
             self._masks.add(values_in(whole.access))
         self._process.send(whole)
 
