@@ -14,7 +14,7 @@ import org.apache.spark.sql.execution.streaming.state.StateStoreProvider;
 
 /** Loads the stores of a task whose query has yet to start ({@link PreloadedStores}). Only stores on the heap. */
 public final class Preload {
-  // Files are compressed, and a row of a map has several objects: mostly 10 bytes on the heap for one in a file.
+  // Files are compressed, and a row of a map has several objects: about 13 bytes on the heap for one in a file.
   private static final double FIRST_GUESS = 30;
 
   private final TaskState task;
@@ -44,7 +44,7 @@ public final class Preload {
     long written = Math.max(1, Arrays.stream(files.listStatus(folder)).mapToLong(FileStatus::getLen).sum());
     long bytes = PreloadedStores.load(folder.toString(), (long) (written * bytesPerByte), () -> rows(layout, partition));
     if (bytes > 0) {
-      bytesPerByte = (double) bytes / written;
+      bytesPerByte = Math.max(1, (double) bytes / written);
     }
     return bytes > 0;
   }
