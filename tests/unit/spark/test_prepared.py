@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from penstock.spark import prepared
+from penstock.spark.channel import Access
+from penstock.spark.host import tasks as host_tasks
+from penstock.spark.host.tasks import TaskTable
 from penstock.spark.prepared import MOST, MOST_SECONDS, PreparedTasks
 from penstock.spark.settings import SparkSettings
 from penstock.tasks.spec import TaskSpec
@@ -31,14 +35,29 @@ class Stores:
         self.dropped = True
 
 
+class Task:
+    """A task that runs as soon as it is started."""
+
+    def __init__(self, runtime: Host, spec: TaskSpec, epoch: int, mark: Any) -> None:
+        self.spec, self.epoch, self.prepared = spec, epoch, None
+        self.token = self.checkpoint = ""
+
+    def start(self) -> None:
+        """Nothing more."""
+
+
 class Host:
-    """A runtime whose frames are made of nothing."""
+    """A runtime whose frames are made of nothing. `meanwhile`: what happens while a frame is made."""
 
     settings = SETTINGS
 
     def __init__(self) -> None:
         self.made: list[str] = []
         self.stores: list[Stores] = []
+        self.meanwhile: Callable[[], None] = lambda: None
+
+    def for_job(self, access: Access) -> Host:
+        return self
 
     def checkpoint(self, job: str, generation: int, index: int) -> str:
         return f"/c/{job}/g{generation}/{index}"
@@ -46,6 +65,7 @@ class Host:
     def frame(self, runtime: Host, spec: TaskSpec, checkpoint: str, token: str) -> Any:
         assert token == ""
         self.made.append(spec.task_id)
+        self.meanwhile()
         return type("Frame", (), {"frame": type("DataFrame", (), {"sparkSession": None})})
 
     def preload(self, runtime: Host, spec: TaskSpec, session: None) -> Stores:
@@ -134,3 +154,33 @@ def test_a_query_that_looks_at_tables_is_not_made_ahead(host: Host) -> None:
     """They may change until the start."""
     assert not make(PreparedTasks(), host, world.spec())
     assert host.made == []
+
+
+@pytest.fixture
+def table(host: Host, monkeypatch: pytest.MonkeyPatch) -> TaskTable:
+    monkeypatch.setattr(host_tasks, "RunningTask", Task)
+    runtime: Any = host
+    return TaskTable(runtime)
+
+
+def running(table: TaskTable) -> Any:
+    return table._tasks["flights/0"]
+
+
+def test_a_task_of_an_earlier_generation_may_run_meanwhile_and_none_of_this_one(host: Host, table: TaskTable) -> None:
+    """1. Generation 1 runs; 2 is prepared. 3. Its start uses that. 4. Then there is nothing to prepare for 2, nor 1."""
+    table.start(spec(generation=1), 1)
+    assert table.prepare(spec(generation=2)) == {"prepared": True}
+    table._tasks.clear()
+    table.start(spec(generation=2), 2)
+    assert running(table).prepared is not None
+    assert [table.prepare(spec(generation=number))["prepared"] for number in (2, 1)] == [False, False]
+    assert len(host.made) == 1
+
+
+def test_what_is_made_while_the_task_starts_is_given_up(host: Host, table: TaskTable) -> None:
+    """The start does not wait for it."""
+    host.meanwhile = lambda: table.start(spec(), 1) and None
+    assert table.prepare(spec()) == {"prepared": False}
+    assert running(table).prepared is None
+    assert host.stores[0].dropped
