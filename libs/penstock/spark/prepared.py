@@ -17,7 +17,7 @@ from penstock.config.model import JobConfig
 from penstock.spark.redistribute.preload import Preloaded, preload
 from penstock.spark.session import set_token
 from penstock.spark.settings import SparkSettings
-from penstock.spark.task import Runtime, TaskFrame, make_frame
+from penstock.spark.task import Runtime, TaskFrame, make_frame, versions_of
 from penstock.tasks.spec import TaskSpec
 
 # A frame with its session takes up to about 2 MB of the host's heap.
@@ -47,16 +47,19 @@ class _Query:
 class _Prepared:
     runtime: Runtime
     query: _Query
+    checkpoint: str
     frame: TaskFrame
     stores: Preloaded | None
     at: float
 
     def owned(self, token: str) -> TaskFrame:
         """The frame, whose query publishes by `token`, the newest of its checkpoint."""
-        set_token(self.frame.frame.sparkSession, token)
+        session = self.frame.frame.sparkSession
+        set_token(session, token)
         if self.stores is not None:
             self.stores.allow(self.runtime, token)
-        return self.frame
+        # They write with the token that the session had when they were made.
+        return self.frame._replace(tables=versions_of(self.runtime, session, self.checkpoint))
 
     def drop(self) -> None:
         """Gives up the stores that no query has taken."""
@@ -95,7 +98,7 @@ class PreparedTasks:
         frame = make_frame(runtime, spec, checkpoint, "")
         stores = preload(runtime, spec, frame.frame.sparkSession)
         with self._lock:
-            self._by_task[spec.task_id] = _Prepared(runtime, query, frame, stores, now)
+            self._by_task[spec.task_id] = _Prepared(runtime, query, checkpoint, frame, stores, now)
         return True
 
     def take(self, spec: TaskSpec, settings: SparkSettings, now: float) -> Callable[[str], TaskFrame] | None:

@@ -386,8 +386,13 @@ def make_frame(runtime: Runtime, spec: TaskSpec, checkpoint: str, token: str, st
     inputs = read_inputs(session, config, spec.key_groups, settings, stop_at, malformed)
     part = stream_part(runtime.files, settings.checkpoint_root, spec, checkpoint, stop_at)
     inputs |= read_streams(session, config, settings.path_roots, part)
-    versions = TableVersions(session, checkpoint, runtime.files, settings.path_roots) if checkpoint else None
+    versions = versions_of(runtime, session, checkpoint) if checkpoint else None
     result = result_of(session, inputs, config, settings, read_tables(session, config, settings.path_roots, versions))
     runtime.placements.require(result, inputs, config)
     malformed.refuse_null_keys(result, partial(runtime.placements.may_split, result, inputs, config))
     return TaskFrame(result, malformed, versions)
+
+
+def versions_of(runtime: Runtime, session: SparkSession, checkpoint: str) -> TableVersions:
+    """The versions of a task's tables, which are noted in the checkpoint by the present token of the session."""
+    return TableVersions(session, checkpoint, runtime.files, runtime.settings.path_roots)
