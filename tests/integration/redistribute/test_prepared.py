@@ -113,6 +113,7 @@ def test_what_was_loaded_from_a_copy_that_is_not_used_is_not_used_either(
     assert summing.last_rows("k") == summing.unsplit().last_rows("k")
 
 
+@pytest.mark.long
 def test_a_query_that_is_not_the_prepared_one_gives_up_what_was_made(
     runtime: Runtime, summing: Job, prepared: PreparedTasks
 ) -> None:
