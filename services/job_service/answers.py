@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -32,8 +33,8 @@ def etag(version: int) -> str:
     return f'"{version}"'
 
 
-def written(committed: Committed) -> Written:
-    """A change that was done."""
+def written(committed: Committed, notes: Sequence[str] = ()) -> Written:
+    """A change that was done, and what to know of it."""
     change = committed.change
     return Written(
         job=change.job,
@@ -42,6 +43,7 @@ def written(committed: Committed) -> Written:
         layer=change.layer,
         version=committed.version,
         expires_at=change.expires_at,
+        notes=list(notes),
     )
 
 

@@ -277,10 +277,15 @@ def is_path(name: str) -> bool:
 
 def _paths_read(config: Mapping[str, Any]) -> set[str]:
     """The folders and Delta tables that a job reads, as `stored_at` names them."""
-    streams = [stream["path"] for stream in (config.get("streams") or {}).values() if stream.get("path") is not None]
+    streams = [read_by_stream(stream) for stream in (config.get("streams") or {}).values()]
     args = config.get("args") or {}
     tables = [with_arguments(table["path"], args) for table in (config.get("tables") or {}).values()]
-    return {_normalized(path) for path in (*streams, *tables)}
+    return {*(path for path in streams if path is not None), *(_normalized(path) for path in tables)}
+
+
+def read_by_stream(stream: Mapping[str, Any]) -> str | None:
+    """The folder or Delta table of a stream, as `stored_at` names it; None for one without."""
+    return None if stream.get("path") is None else _normalized(stream["path"])
 
 
 def is_table(folder: str) -> bool:

@@ -49,7 +49,7 @@ def staying(given: Expiry | None, present: StoredLayer | None) -> Expiry:
     none is given: the caller must decide for all of the layer."""
     if given is None and present is not None and present.expires_at is not None:
         raise Conflict(
-            f"the layer {present.layer} expires at {present.expires_at.isoformat()}, and the rescale would expire with "
+            f"the layer {present.layer} expires at {_clock(present.expires_at)}, and the rescale would expire with "
             "it: drop the layer, or give an expiry for the whole layer (`--for 2h --whole-layer`; expires_in_seconds, "
             "null: never, and whole_layer)",
             field="expires_in_seconds",
@@ -87,9 +87,13 @@ def _harm(seconds: int | None, ends_at: datetime | None, now: datetime) -> str:
         return ""
     change = "stay for ever" if seconds is None else "end with this write"
     return (
-        f", which ends at {ends_at.isoformat()}. A layer has one expiry for all its fields, so that would {change}. "
+        f", which ends at {_clock(ends_at)}. A layer has one expiry for all its fields, so that would {change}. "
         "Give no expiry (no `--for`; expires_in_seconds absent) to let this write end with it"
     )
+
+
+def _clock(at: datetime) -> str:
+    return f"{at:%Y-%m-%d %H:%M:%S} UTC"
 
 
 def _not_named(config: Mapping[str, Any], patch: Any) -> Iterator[str]:

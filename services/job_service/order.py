@@ -47,6 +47,7 @@ _VALUES: Mapping[JobSort, Callable[[Row], Any]] = {
     JobSort.RATE: lambda row: _greatest_first(row.rows_per_second),
 }
 assert _VALUES.keys() == set(JobSort)
+_Placed = tuple[Any, str, Row]
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,20 +96,31 @@ def page(rows: Iterable[Row], wanted: Wanted, after: Sequence[Any] | None, limit
 
     Raises InvalidConfig for a place of another order.
     """
-    matching = [row for row in rows if wanted.has(row)]
-    value = _VALUES[wanted.sort]
-    known = [((value(row), row.job), row) for row in matching if value(row) is not None]
-    unknown = [(("", row.job), row) for row in matching if value(row) is None]
     begin = _begin(wanted, after)
+    matching = list(rows) if wanted == Wanted(wanted.sort, wanted.reverse) else [row for row in rows if wanted.has(row)]
+    known, unknown = _parted(matching, _VALUES[wanted.sort])
     if begin is not None and begin[0] is None:
-        known, unknown = [], [each for each in unknown if each[0][1] > begin[1]]
+        known, unknown = [], [each for each in unknown if each[1] > begin[1]]
     elif begin is not None:
-        known = [each for each in known if (each[0] < begin if wanted.reverse else each[0] > begin)]
+        known = [each for each in known if (each[:2] < begin if wanted.reverse else each[:2] > begin)]
     pick = heapq.nlargest if wanted.reverse else heapq.nsmallest
-    first = pick(limit + 1, known, key=_place)
-    first += heapq.nsmallest(limit + 1 - len(first), unknown, key=_place)
-    shown = [row for _, row in first[:limit]]
+    first = pick(limit + 1, known)
+    first += heapq.nsmallest(limit + 1 - len(first), unknown)
+    shown = [row for *_, row in first[:limit]]
     return Found(len(matching), shown, wanted.place(shown[-1]) if len(first) > limit else None)
+
+
+def _parted(matching: Iterable[Row], value: Callable[[Row], Any]) -> tuple[list[_Placed], list[_Placed]]:
+    """Those whose value is known, and the others, each with its place: a name is there once, so rows are not compared.
+    There may be 100,000, so each is looked at once."""
+    known, unknown = [], []
+    for row in matching:
+        found = value(row)
+        if found is None:
+            unknown.append(("", row.job, row))
+        else:
+            known.append((found, row.job, row))
+    return known, unknown
 
 
 def in_order(jobs: Sequence[JobSummary], wanted: Wanted) -> Iterator[JobSummary]:
@@ -116,10 +128,6 @@ def in_order(jobs: Sequence[JobSummary], wanted: Wanted) -> Iterator[JobSummary]
     by_name = {job.job: job for job in jobs}
     for row in page(map(Row.of, jobs), wanted, None, len(jobs)).rows:
         yield by_name[row.job]
-
-
-def _place(each: tuple[tuple[Any, str], Row]) -> tuple[Any, str]:
-    return each[0]
 
 
 def _begin(wanted: Wanted, after: Sequence[Any] | None) -> tuple[Any, str] | None:

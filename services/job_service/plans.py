@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from penstock.config.classify import Config, classify
@@ -47,17 +47,19 @@ def plan(
     rescale_seconds: float | None = None,
     rates: Rates | None = None,
     rollout_share: float = ROLLOUT_SHARE,
+    notes: Sequence[str] = (),
 ) -> PlanView:
     """The plan of a write to `layer`, at `version` now, that makes the expected configuration `after` of `before`.
 
     `running` is the running configuration. It is None for a job that never started; such a job may change all fields.
     `rescale_seconds`: for how long the last rescale of the job had it stopped, None when it had none. `rates` are its
-    measured rates. `rollout_share` is the share of the tasks in one wave.
+    measured rates. `rollout_share` is the share of the tasks in one wave. `notes`: what else it brings about.
     """
     written = classify(before, after)
     wanted = after.model_dump(mode="json")
     fields = [FieldChangeView(**change.as_json()) for change in written.fields]
     about: dict[str, Any] = {"job": job, "layer": layer, "version": version, "fields": fields, "config": wanted}
+    about["notes"] = list(notes)
     if running is None:
         return PlanView(**about, **_first_start(job, wanted))
     difference = classify(running, after)

@@ -72,8 +72,7 @@ _PROBLEMS: dict[int | str, dict[str, Any]] = {
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What the routes work with; kept in `app.state.parts`. `vouched`: the address of a browser that a console tells;
-    None: no console is known."""
+    """What the routes work with, `app.state.parts`. `vouched`: a browser's address by a console; None: no console."""
 
     engine: Engine
     clock: Clock
@@ -340,6 +339,9 @@ OptionalText = Annotated[str | None, Query(max_length=2000, pattern=_NO_NUL)]
 Verify = Annotated[
     bool,
     Query(description="false: write without Spark's analysis, as for a table or topic that another job makes later"),
+]
+AllowRepeats = Annotated[
+    bool, Query(description="other jobs may read rows there again that an earlier job has written")
 ]
 ReasonBody = Annotated[WithReason, Body(default_factory=WithReason)]
 

@@ -20,7 +20,7 @@ from services.job_service.analyses import Question
 from services.job_service.answers import nothing_done, written
 from services.job_service.layer_expiry import again
 from services.job_service.path_rules import require_paths
-from services.job_service.store import expected, flows, history, late_producers, packages, secrets
+from services.job_service.store import expected, flows, history, late_producers, packages, repeats, secrets
 from services.job_service.store import jobs as job_rows
 from services.job_service.store import layers as layer_rows
 from services.job_service.store.expected import Found
@@ -135,12 +135,17 @@ def _write_batch(
     changes = _without(changes, outcomes)
     outcomes |= late_producers.refused(connection, changes)
     changes = _without(changes, outcomes)
+    repeating = [at for at in changes if writes[at].allow_repeats]
+    verdict = repeats.judge(connection, changes, repeating, found.jobs, found.layers)
+    outcomes |= verdict.refused
+    changes = _without(changes, outcomes)
     outcomes |= flows.take(connection, changes, moved)
     changes = _without(changes, outcomes)
+    repeats.note(connection, changes, verdict, found.jobs, found.layers)
     committed = expected.commit(connection, list(changes.values()), merge_basis(found.layers))
     for position, done in zip(changes, committed, strict=True):
         _log(done)
-        outcomes[position] = written(done)
+        outcomes[position] = written(done, verdict.notes.get(position, []))
     released = [done for done in committed if done.change.action is Action.RELEASE]
     job_rows.release(connection, {done.change.job: done.revision for done in released})
     return outcomes

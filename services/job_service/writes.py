@@ -51,7 +51,8 @@ class Precondition:
 class Write:
     """A requested write. CREATE replaces the base layer of a job that exists. A REVERT goes back to `version`: its
     `config` is read from the history before it is decided, and None drops the layer. Without `expiry` the layer's
-    default applies; a patch that `stays` then never expires."""
+    default applies; a patch that `stays` then never expires. `allow_repeats`: see
+    `repeats`."""
 
     action: Action
     job: str
@@ -63,6 +64,7 @@ class Write:
     expiry: Expiry | None = None
     version: int | None = None
     stays: bool = False
+    allow_repeats: bool = False
 
 
 Layers = Mapping[str, LayerRow]
@@ -136,7 +138,9 @@ def expected(job: StoredJob, layers: Layers) -> Mapping[str, Any]:
 def forbidden_changes(before: Config, after: JobConfig) -> Sequence[FieldChange]:
     """The changed leaves that a job which has run cannot take."""
     difference = classify(before, after)
-    return [change for change in difference.fields if change.never_fits] + list(form_changes(difference))
+    return [change for change in difference.fields if change.never_fits] + list(
+        form_changes(difference, after.output.type)
+    )
 
 
 def refused_changes(running: Config, before: Config, after: JobConfig) -> Sequence[FieldChange]:

@@ -74,7 +74,8 @@ def main() -> None:
 def build(settings: TaskManagerSettings, spark: SparkSettings, identity: Identity, masks: Masks) -> TaskManager:
     """Connects the parts; starts nothing. `spark`: of its hosts, `masks`: learns the values that they get."""
     clock, random, folder = SystemClock(), Random(), settings.folder()
-    limits, hosts = settings.for_hosts(spark.progress_interval_seconds), SparkHosts(spark, folder / "hosts", masks)
+    limits = settings.for_hosts(spark.progress_interval_seconds)
+    hosts = SparkHosts(spark, folder / "hosts", masks, environments_bytes=settings.environments_bytes)
     container = Container(settings.identity_of_container(), limits, hosts, clock, lambda: uuid4().hex)
     timeout_seconds = settings.heartbeat_timeout_seconds
 

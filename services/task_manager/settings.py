@@ -75,6 +75,11 @@ class TaskManagerSettings(CommonSettings, Limits):
         0.2, ge=0, description="pause after a delta with changes, so that many commits share one fetch"
     )
     report_gap_seconds: float = Field(0.2, ge=0, description="least time between two heartbeats or two reports")
+    environments_bytes: int = Field(
+        4 * 2**30,
+        ge=0,
+        description="most disk for environments of packages; the longest unused go, never one of a host",
+    )
     shutdown_seconds: float = Field(10.0, gt=0, description="time for tasks to stop at SIGTERM")
 
     def folder(self) -> Path:

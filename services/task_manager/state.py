@@ -270,7 +270,7 @@ class State:
         expected = host.phase is HostPhase.ENDING
         log.log(INFO if expected else WARNING, "host ended", host=name, reason=how.reason, tasks=len(lost))
         if host.phase is HostPhase.STARTING:
-            self._failures.host_failed(host.key, how.reason, now, after_seconds=now - host.since)
+            self._failures.host_failed(host.key, how.why_not_started, now, after_seconds=now - host.since)
         # On a shared host it is unknown which task took the memory, so no task is reported as out of memory.
         out_of_memory = how.out_of_memory and len(lost) == 1
         failure = Failure(f"host {name} ended: {how.reason}", "retryable", out_of_memory, of_host=True)

@@ -10,9 +10,9 @@ in     a topic is read to nowhere. Penstock: as inputs of jobs are read, with th
        had: the peer of `protobuf_in` and `protobuf_out` does as they do, by Protobuf's own library
        (`tests/support/bench/java`). All must give the same rows
 out    rows that Spark holds in memory are written to a topic. Penstock: the value as outputs of jobs have it. Its peer:
-       `to_json` with Spark's own options, `to_avro`; of `avro_registry_out` `to_avro` after five constant bytes. Of CSV
-       (`csv_out`) the rows go to files, which the sink `files` has Spark write with its options, and its peer with
-       Spark's own
+       `to_json`, `to_csv` and `to_avro` with Spark's own options; of `avro_registry_out` `to_avro` after five constant
+       bytes. In `csv_out` the rows go to files of CSV, which the sink `files` has Spark write with its options, and its
+       peer with Spark's own
 tls    the JSON topic is read and written as jobs do, by clients of one broker with three listeners: PLAINTEXT, SSL with
        a certificate of the client (`tls`), SASL_SSL with SCRAM-SHA-512 (`sasl_ssl`)
 
@@ -85,6 +85,7 @@ INPUTS: dict[str, dict[str, Any]] = {
 }
 OUTPUTS: dict[str, dict[str, Any]] = {
     "json": {},
+    "csv_value": {"value_format": "csv"},
     "avro": {"value_format": "avro"},
     "avro_registry": {"value_format": "avro", "schema_registry": True},
     "protobuf": {"value_format": "protobuf", **PROTOBUF},
@@ -220,7 +221,7 @@ def written_in_each_format(bench: Bench, client: Client, protobuf: BareProtobuf)
     """Rows in memory, written by Penstock and by bare Spark."""
     frame = _rows_in_memory(bench)
     constant = F.lit(bytes(FRAME_BYTES))
-    peers = {"json": F.to_json(F.struct("*")), "avro": to_avro(F.struct("*"))}
+    peers = {"json": F.to_json(F.struct("*")), "csv_value": F.to_csv(F.struct("*")), "avro": to_avro(F.struct("*"))}
     peers["avro_registry"] = F.concat(constant, peers["avro"])
     peers["protobuf"] = protobuf.encoded(F.struct("*"))
     made = {kind: frame.select(peer.alias("value")) for kind, peer in peers.items()}

@@ -8,7 +8,7 @@ keep coming.
 `copy_s`: the copy of the state while the tasks ran. With `--no-copy` all state moves after the stop.
 `prepare_s`: what the new tasks need was made ahead while the old ones ran. With `--no-prepare` the starts do all of it.
 `downtime_s`: from the command to stop the old tasks until each new task has committed its first batch, without the
-time in which the bench itself writes rows for that.
+time in which the bench itself writes rows for that. `cpu_s`: what the host's JVM used of the processor meanwhile.
 `redistribute_s`: the host's part of it, from command to report. `rows_per_s`: rows of state moved and verified in that
 time. `spark_own`: Spark's offline repartition inside one checkpoint (RocksDB, 1 -> 4 partitions), and beside it what
 a redistribution takes for the same. Figures of the worst of the two changes.
@@ -24,6 +24,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import psutil
 from confluent_kafka import Consumer, Producer, TopicPartition
 from pyspark.sql import SparkSession
 
@@ -144,6 +145,7 @@ class Bench:
             "copy_s": max(change["copy_s"] for change in changes),
             "prepare_s": max(change["prepare_s"] for change in changes),
             "downtime_s": max(change["downtime_s"] for change in changes),
+            "cpu_s": max(change["cpu_s"] for change in changes),
             "redistribute_s": max(change["redistribute_s"] for change in changes),
             "rows_per_s": min(change["rows_per_s"] for change in changes),
         }
@@ -211,7 +213,7 @@ class Bench:
         prepared = _prepare(host, request) if self._prepares else 0.0
         _fill(self._bootstrap, topic, KEY_GROUPS * 20)
         wait_until(lambda: _read(host, request.job) >= self._records(topic), WAIT_S, "the tasks to read on")
-        begun = time.perf_counter()
+        begun, cpu = time.perf_counter(), _cpu_seconds(host)
         _stop(host, request.job, request.source)
         stopped = time.perf_counter()
         _fill(self._bootstrap, topic, KEY_GROUPS * 20)
@@ -231,7 +233,7 @@ class Bench:
             "commits",
             poll_s=0.02,
         )
-        committed = time.perf_counter()
+        committed, cpu = time.perf_counter(), _cpu_seconds(host) - cpu
         downtime = committed - begun - (filled - stopped)
         parts = {
             "stop": stopped - begun,
@@ -242,7 +244,8 @@ class Bench:
         told = ", ".join(f"{name} {part:.2f}" for name, part in parts.items())
         changed = "all" if report.changed_rows is None else report.changed_rows
         say(
-            f"{request.job} to {len(specs)}: downtime {downtime:.2f} s ({told}), {report.state_rows} rows, "
+            f"{request.job} to {len(specs)}: downtime {downtime:.2f} s, {cpu:.2f} s of CPU ({told}), "
+            f"{report.state_rows} rows, "
             f"{changed} of them after the stop; the copy took {copied:.2f} s, preparing {prepared:.2f} s"
         )
         return {
@@ -250,6 +253,7 @@ class Bench:
             "copy_s": copied,
             "prepare_s": prepared,
             "downtime_s": downtime,
+            "cpu_s": cpu,
             "redistribute_s": seconds,
             "rows_per_s": report.state_rows / seconds,
         }
@@ -296,6 +300,12 @@ def _stop(host: Supervisor, job: str, layout: Layout) -> None:
     for answer in stops:
         if not (reply := answer.result(WAIT_S)).ok:
             raise RuntimeError(reply.error)
+
+
+def _cpu_seconds(host: Supervisor) -> float:
+    """What the host's JVM has used of the processor since its start."""
+    used = psutil.Process(host.host.ready.result(WAIT_S).jvm_pid).cpu_times()
+    return float(used.user + used.system)
 
 
 def _copy(host: Supervisor, request: RedistributionRequest) -> float:

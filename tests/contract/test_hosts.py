@@ -8,21 +8,25 @@ from typing import Any
 
 import pytest
 
+from penstock.control.errors import BrokenTask
 from penstock.control.masks import Masks
 from penstock.control.process import wait_until
 from penstock.spark.channel import Event, Exit, Lease, Live, Progress, Ready, Reply, Start, Stop
+from penstock.spark.packages import pack
 from services.task_manager.decide.host_choice import DEFAULT_KEY
-from services.task_manager.decide.model import HostExit
-from services.task_manager.hosts.spark_hosts import SparkHost, SparkHosts
+from services.task_manager.decide.model import HostExit, HostKey
+from services.task_manager.hosts.spark_host import SparkHost
+from services.task_manager.hosts.spark_hosts import SparkHosts
 from tests.support.spark.hosts import READY_SECONDS, settings_for
 from tests.support.task_manager.fake_hosts import FakeHosts
 from tests.support.task_manager.world import spec
 
-KEY = DEFAULT_KEY
 NO_KAFKA = "127.0.0.1:1"
 
 
 class SparkForm:
+    key = DEFAULT_KEY
+
     def __init__(self, folder: Path) -> None:
         self.settings = settings_for(folder, NO_KAFKA, spark_master="local[1]")
         self.hosts = SparkHosts(self.settings, folder / "hosts", Masks())
@@ -41,7 +45,26 @@ class SparkForm:
         """Real hosts act by themselves."""
 
 
+class OwnPythonForm(SparkForm):
+    """A host that waits for the environment of its package."""
+
+    key = HostKey(package=("own", "1", ""))
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        (source := folder / "source").mkdir()
+        (source / "job.py").write_text("")
+        pack(source, "own", "1", self.settings.packages_root, [("_dependencies/manners.py", b"")])
+
+    def broken(self) -> SparkHosts:
+        """The same before anything is built: there is no such package."""
+        (self.settings.packages_root / "own-1.zip").unlink()
+        return super().broken()
+
+
 class FakeForm:
+    key = DEFAULT_KEY
+
     def __init__(self) -> None:
         self.fakes = FakeHosts()
         self.hosts = self.fakes
@@ -69,7 +92,9 @@ class Listener:
         self.ended = threading.Event()
 
     def start(self, name: str) -> SparkHost:
-        host: SparkHost = self.form.hosts.start(name, KEY, lambda *event: self.events.append(event), self.ended.set)
+        host: SparkHost = self.form.hosts.start(
+            name, self.form.key, lambda *event: self.events.append(event), self.ended.set
+        )
         return host
 
     def replies(self) -> list[Reply]:
@@ -99,9 +124,11 @@ class Listener:
         return how
 
 
-@pytest.fixture(params=["spark", "fake"])
+@pytest.fixture(params=["spark", "fake", pytest.param("own python", marks=pytest.mark.long)])
 def form(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
-    return SparkForm(tmp_path) if request.param == "spark" else FakeForm()
+    if request.param == "fake":
+        return FakeForm()
+    return SparkForm(tmp_path) if request.param == "spark" else OwnPythonForm(tmp_path)
 
 
 def test_the_life_of_a_host(form: Any) -> None:
@@ -140,6 +167,19 @@ def test_the_life_of_a_host(form: Any) -> None:
         host.kill()
 
 
+def test_a_host_that_cannot_start_leaves_its_last_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Java refuses an option that it finds in the environment of the machine."""
+    monkeypatch.setenv("JAVA_TOOL_OPTIONS", "-XX:+NoSuchFlag")
+    form = SparkForm(tmp_path)
+    settings = form.settings.model_copy(update={"host_environment": ("JAVA_TOOL_OPTIONS",)})
+    form.hosts = SparkHosts(settings, tmp_path / "hosts", Masks())
+    heard = Listener(form)
+    how = heard.await_end(heard.start("h1"))
+    assert how.reason == "not started"
+    assert "Unrecognized VM option 'NoSuchFlag'" in how.last_words
+    assert how.why_not_started.startswith("not started: ")
+
+
 def test_a_killed_host_ends_and_answers_nothing_more(form: Any) -> None:
     heard = Listener(form)
     host = heard.start("h1")
@@ -151,5 +191,5 @@ def test_a_killed_host_ends_and_answers_nothing_more(form: Any) -> None:
 
 def test_a_host_that_cannot_be_made_is_an_error_of_the_system(form: Any) -> None:
     hosts = form.broken()
-    with pytest.raises(OSError, match=r"processes|exists|Not a directory"):
-        hosts.start("h1", KEY, lambda *event: None, lambda: None)
+    with pytest.raises((OSError, BrokenTask), match=r"processes|exists|Not a directory|is missing"):
+        hosts.start("h1", form.key, lambda *event: None, lambda: None)

@@ -5,19 +5,26 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from itertools import groupby
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import psycopg
 import pytest
+from confluent_kafka.admin import AdminClient
 from structlog.testing import capture_logs
 
 from penstock.control.process import wait_until
 from penstock.local.stack import READY_S, LocalStack
+from penstock.local.topics import create_topics
+from penstock.model.alerts import AlertKind
 from penstock.model.causes import CauseKind
+from penstock.model.states import Health
 from penstock.store.address import libpq_url
 from penstock.wire.causes import Causes, CauseView
 from tests.support.chaos.stack import ChaosStack
 from tests.support.cli.shell import Shell
+from tests.support.scaling.pace import Pace
+from tests.support.scaling.slow import ROWS_PER_SECOND, HotJob, LargeRowJob, LimitedJob, SlowJob, publish
+from tests.support.spark.session import unique
 from tests.support.stack.ailing import TIMED, ailing
 from tests.support.stack.feeding import feeding
 from tests.support.stack.rows import ARRIVE_S, KEY_GROUPS, RowJob
@@ -27,7 +34,17 @@ LONG_S = 180.0
 """For what has to last before anything is known of it."""
 NOTHING_FITS = "never"
 SLOWLY_S = 0.3
-Wrong = Callable[[ChaosStack, RowJob], AbstractContextManager[RowJob]]
+SLO_S = 15.0
+BAD_OPTION = "NoSuchFlag"
+
+
+class Named(Protocol):
+    """A job."""
+
+    name: str
+
+
+Wrong = Callable[[ChaosStack, RowJob], AbstractContextManager[Named]]
 """Makes something wrong until the end of the block, of which the job is told. Gets the job that all tests share."""
 
 
@@ -60,6 +77,16 @@ def denied_output(stack: ChaosStack, _: RowJob) -> Iterator[RowJob]:
     with ailing(stack) as job:
         job.send_and_wait(8)
         _execute(stack, f"REVOKE ALL ON {job.name} FROM CURRENT_USER")
+        job.send(8)
+        yield job
+
+
+@contextmanager
+def refused_rows(stack: ChaosStack, _: RowJob) -> Iterator[RowJob]:
+    """Rows flowed; then the table of the output refuses all of them."""
+    with ailing(stack) as job:
+        job.send_and_wait(8)
+        _execute(stack, f"ALTER TABLE {job.name} ADD CONSTRAINT {NOTHING_FITS} CHECK (false) NOT VALID")
         job.send(8)
         yield job
 
@@ -122,12 +149,63 @@ def stopped_producer(stack: ChaosStack, _: RowJob) -> Iterator[RowJob]:
             yield job
 
 
+@contextmanager
+def deleted_topic(stack: ChaosStack, _: RowJob) -> Iterator[RowJob]:
+    """Rows flowed; then somebody deleted the topic of the input."""
+    with ailing(stack) as job:
+        job.send_and_wait(8)
+        admin = AdminClient({"bootstrap.servers": stack.plan.kafka_bootstrap})
+        admin.delete_topics([job.name])[job.name].result(30)
+        yield job
+
+
+@contextmanager
+def out_of_memory(stack: ChaosStack, _: RowJob) -> Iterator[LargeRowJob]:
+    """A row needs more memory than the task has, and somebody on call has pinned that."""
+    job = LargeRowJob(stack, unique("large").replace("-", "_"))
+    job.begin()
+    try:
+        job.override({"resources": {"memory_bytes": 400 * 2**20}})
+        job.wait_converged()
+        job.send_large(300)
+        yield job
+    finally:
+        job.delete()
+
+
+@contextmanager
+def hot_key_group(stack: ChaosStack, _: RowJob) -> Iterator[HotJob]:
+    """Nine of ten rows are for one of two tasks, which cannot keep up."""
+    job = HotJob(stack, unique("hot"), SLO_S)
+    with _flowing(job, stack, task_count=2):
+        yield job
+
+
+@contextmanager
+def at_its_limit(stack: ChaosStack, _: RowJob) -> Iterator[LimitedJob]:
+    """Twice as much comes in as the one task does that the job may have."""
+    job = LimitedJob(stack, unique("limited"), SLO_S)
+    with _flowing(job, stack, task_count=1):
+        yield job
+
+
+@contextmanager
+def no_host(stack: ChaosStack, _: RowJob) -> Iterator[RowJob]:
+    """Rows flowed; then the job gets a host of its own, and Java refuses an option that it finds on the machine."""
+    with ailing(stack) as job:
+        job.send_and_wait(8)
+        with stack.orders.hosts_find(JAVA_TOOL_OPTIONS=f"-XX:+{BAD_OPTION}"):
+            job.override({"isolation": "process"})
+            yield job
+
+
 class Injected(NamedTuple):
-    """What is made wrong, the cause that is to be the first, and within how many seconds."""
+    """What is made wrong, the cause that is to be the first, within how many seconds, and what its evidence says."""
 
     wrong: Wrong
     kind: CauseKind
     seconds: float = FOUND_S
+    says: str = ""
 
 
 INJECTED = [
@@ -135,12 +213,18 @@ INJECTED = [
     Injected(malformed_record, CauseKind.MALFORMED_INPUT),
     Injected(no_topic, CauseKind.INPUT_ERROR),
     Injected(denied_output, CauseKind.OUTPUT_ERROR),
+    Injected(refused_rows, CauseKind.OUTPUT_ERROR, says=NOTHING_FITS),
     Injected(stopped, CauseKind.HELD_BY_LAYER),
     Injected(nowhere, CauseKind.NO_ROOM),
     Injected(dead_container, CauseKind.BAD_CONTAINER),
     Injected(dead_task_service, CauseKind.PROCESS_DOWN),
     Injected(dead_syncer, CauseKind.PROCESS_DOWN),
     Injected(stopped_producer, CauseKind.UPSTREAM, LONG_S),
+    Injected(deleted_topic, CauseKind.INPUT_ERROR, says="there is no topic"),
+    Injected(out_of_memory, CauseKind.OUT_OF_MEMORY, LONG_S),
+    Injected(hot_key_group, CauseKind.HOT_KEY_GROUP, LONG_S, "times the mean"),
+    Injected(at_its_limit, CauseKind.AT_LIMIT, LONG_S),
+    Injected(no_host, CauseKind.HOST_ENDED, says=BAD_OPTION),
 ]
 
 
@@ -161,41 +245,50 @@ def test_an_injected_cause_is_the_first(stack: ChaosStack, rows: RowJob, shell: 
     Rows of another job flow, and each is there once."""
     with injected.wrong(stack, rows) as job:
         first = _first(shell, job, injected.kind, injected.seconds)
-        assert first.evidence
+        assert any(injected.says in told for told in first.evidence), first
     rows.send_and_wait()
     rows.assert_exact()
 
 
 @pytest.mark.long
-def test_why_a_job_crashes(stack: ChaosStack, rows: RowJob, shell: Shell) -> None:
-    """1. Rows flow, and there is no cause. 2. The table of the output refuses all rows: the output is the cause. 3. It
-    takes them again. 4. Somebody overrides the query by one that divides by zero: the change is the cause, and names
-    the layer, the field and the error. 5. The layer is dropped. Every row is there once."""
-    rows.send_and_wait()
-    with stack.client() as client:
-        assert client.causes(rows.name).causes == []
-        _execute(stack, f"ALTER TABLE {rows.name} ADD CONSTRAINT {NOTHING_FITS} CHECK (false) NOT VALID")
-        rows.send(8)
-        first = _first(shell, rows, CauseKind.OUTPUT_ERROR)
-        assert NOTHING_FITS in first.evidence[0]
-        _execute(stack, f"ALTER TABLE {rows.name} DROP CONSTRAINT {NOTHING_FITS}")
-        rows.send_and_wait()
-        rows.override({"query": {"sql": "SELECT id DIV (id - id) AS id FROM rows"}})
-        try:
-            rows.wait_converged()  # or the old query could read the rows
-            rows.send(8)
-            first = _first(shell, rows, CauseKind.RECENT_CHANGE)
-            assert "the layer oncall" in first.summary
-            assert "query.sql" in first.evidence[0]
-            further = client.causes(rows.name).causes[1:]
-            assert any("DIVIDE_BY_ZERO" in told for cause in further for told in cause.evidence)
-        finally:
-            client.drop_layer(rows.name, "oncall", if_match=client.get_layer(rows.name, "oncall").version)
-    rows.send_and_wait()
-    rows.assert_exact()
+def test_a_topic_that_was_deleted_is_an_alert(stack: ChaosStack, rows: RowJob) -> None:
+    """1. It is open, and the job is not healthy. 2. The topic is made again, and is another one: the alert stays, and
+    says that."""
+    with deleted_topic(stack, rows) as job, stack.client() as client:
+
+        def told() -> list[str]:
+            open_ones = client.alerts(subject=job.name).alerts
+            return [alert.message for alert in open_ones if alert.kind == AlertKind.INPUT_UNREADABLE]
+
+        wait_until(lambda: any("there is no topic" in message for message in told()), LONG_S, "the alert", poll_s=0.5)
+        assert client.causes(job.name).health not in (Health.HEALTHY, Health.UNKNOWN)
+        create_topics(stack.plan.kafka_bootstrap, {job.name: KEY_GROUPS})
+        wait_until(lambda: any("made again" in message for message in told()), LONG_S, "the new topic", poll_s=0.5)
 
 
-def _first(shell: Shell, job: RowJob, kind: CauseKind, seconds: float = FOUND_S) -> CauseView:
+@pytest.mark.long
+def test_why_a_job_crashes(stack: ChaosStack, shell: Shell) -> None:
+    """1. Rows flow, and there is no cause. 2. Somebody overrides the query by one that divides by zero: the change is
+    the cause, and names the layer, the field and the error. 3. The layer is dropped: every row is there once. The job
+    is its own: a change is not accused of crashes where tasks crashed in the half hour before, too."""
+    with ailing(stack) as job, stack.client() as client:
+        job.send_and_wait(8)
+        wait_until(lambda: client.causes(job.name).health == Health.HEALTHY, FOUND_S, f"{job.name} to be healthy")
+        assert client.causes(job.name).causes == []
+        job.override({"query": {"sql": "SELECT id DIV (id - id) AS id FROM rows"}})
+        job.wait_converged()  # or the old query could read the rows
+        job.send(8)
+        first = _first(shell, job, CauseKind.RECENT_CHANGE)
+        assert "the layer oncall" in first.summary
+        assert "query.sql" in first.evidence[0]
+        further = client.causes(job.name).causes[1:]
+        assert any("DIVIDE_BY_ZERO" in told for cause in further for told in cause.evidence)
+        client.drop_layer(job.name, "oncall", if_match=client.get_layer(job.name, "oncall").version)
+        job.send_and_wait(8)
+        job.assert_exact()
+
+
+def _first(shell: Shell, job: Named, kind: CauseKind, seconds: float = FOUND_S) -> CauseView:
     """The first cause, once there is one of the kind."""
     seen: list[Causes] = []
 
@@ -221,6 +314,18 @@ def _told(seen: Sequence[Causes]) -> str:
 
 def _kind(found: Causes) -> str:
     return f"{found.causes[0].kind} ({found.causes[0].certainty})" if found.causes else "no cause"
+
+
+@contextmanager
+def _flowing(job: SlowJob, stack: ChaosStack, *, task_count: int) -> Iterator[None]:
+    """The job runs, and twice as many rows come as one task does, until the end of the block."""
+    publish(stack)
+    job.create(task_count, 1.0)
+    try:
+        with Pace(job.put, 2 * ROWS_PER_SECOND).flowing(job.name):
+            yield
+    finally:
+        job.delete()
 
 
 @contextmanager

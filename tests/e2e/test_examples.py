@@ -60,6 +60,7 @@ READ: dict[str, Callable[[str], Rows]] = {
     "join": _lines,
     "alarms": _lines,
     "sessions": _lines,
+    "trends": _lines,
     "totals": _balances,
     "latest": lambda _: _table("latest"),
     "intake": _lines,

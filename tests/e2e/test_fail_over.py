@@ -3,6 +3,8 @@ among other faults."""
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from penstock.control.process import wait_until
@@ -13,6 +15,9 @@ from tests.bench import failover
 from tests.support.chaos.freezing import frozen
 from tests.support.stack.rows import RowJob
 
+SHOWN_S = 15.0
+"""So soon it is shown that a task is gone."""
+GONE = ("lost", "crashed", "starting")
 ALL_MANAGERS = {task_manager_name(1), task_manager_name(2)}
 
 
@@ -38,8 +43,10 @@ def test_a_killed_spark_host_is_replaced_and_nothing_is_lost(stack: LocalStack, 
     name = rows.containers().pop()
     hosts = children_with(stack.supervisor.pid(name), [HOST_MODULE])
     assert hosts
+    tasks = _tasks_on(stack, rows, name)
     for host in hosts:
         host.kill()
+    _assert_shown_as_gone(stack, rows, tasks)
     rows.send_and_wait()
     rows.assert_exact()
 
@@ -53,6 +60,22 @@ def test_a_killed_task_manager_keeps_its_shards_when_it_is_back_in_time(stack: L
     rows.send_and_wait()
     rows.assert_exact()
     wait_until(lambda: name in rows.containers(), 60, f"{name} to run its tasks again")
+
+
+@pytest.mark.long
+def test_the_tasks_of_a_killed_task_manager_are_shown_as_lost(stack: LocalStack, rows: RowJob) -> None:
+    """Before its shards go to others, and never as if nothing were known."""
+    rows.send_and_wait()
+    name = rows.containers().pop()
+    tasks = _tasks_on(stack, rows, name)
+    stack.supervisor.take_down(name)
+    try:
+        _assert_shown_as_gone(stack, rows, tasks)
+    finally:
+        stack.supervisor.bring_up(name)
+        stack.supervisor.wait_ready(name, READY_S)
+    rows.send_and_wait()
+    rows.assert_exact()
 
 
 @pytest.mark.long
@@ -71,6 +94,28 @@ def test_a_zombie_container_commits_nothing(stack: LocalStack, rows: RowJob):
     wait_until(lambda: _is_live(stack, name), READY_S, f"{name} to be back")
     rows.send_and_wait()
     rows.assert_exact()
+
+
+def _tasks_on(stack: LocalStack, job: RowJob, container: str) -> set[int]:
+    with stack.client() as client:
+        found = {task.index for task in client.tasks(job.name).tasks if task.container == container}
+    assert found
+    return found
+
+
+def _assert_shown_as_gone(stack: LocalStack, job: RowJob, tasks: set[int]) -> None:
+    """Right after a kill. Each of the tasks is shown as gone, or as starting again, in time; until then as running."""
+    killed_at, left = time.monotonic(), set(tasks)
+
+    def all_shown() -> bool:
+        with stack.client() as client:
+            states = {task.index: task.state for task in client.tasks(job.name).tasks if task.index in left}
+        assert set(states.values()) <= {*GONE, "running"}, states
+        left.difference_update(index for index, state in states.items() if state in GONE)
+        return not left
+
+    wait_until(all_shown, SHOWN_S, f"the tasks {tasks} of {job.name} to be shown as gone", poll_s=0.05)
+    print(f"shown as gone after {time.monotonic() - killed_at:.1f} s")
 
 
 def _is_live(stack: LocalStack, name: str) -> bool:

@@ -10,6 +10,7 @@ import pytest
 from penstock.local.stack import LocalStack
 from tests.support.spark.session import unique
 from tests.support.stack.counts import CountJob
+from tests.support.stack.folder_counts import FolderCountJob
 
 
 @pytest.mark.long
@@ -36,6 +37,37 @@ def test_a_job_goes_back_to_a_savepoint_at_another_size(stack: LocalStack):
     """1. A savepoint after 400 rows. 2. More rows. 3. Back to it, with three tasks: what came after is counted again,
     on top of what the savepoint had, and every row is counted once."""
     counts = CountJob(stack, unique("saved"))
+    counts.create(task_count=2)
+    counts.send(400)
+    counts.save("before")
+    counts.send(200)
+    counts.restore("before", task_count=3)
+    counts.wait_counted_again()
+    counts.send(80)
+    counts.assert_counted_again_from(400)
+    counts.delete()
+
+
+@pytest.mark.long
+def test_a_job_over_a_folder_of_files_is_rescaled_exactly(stack: LocalStack):
+    """1. Two tasks read their key groups of a stream. 2. They become three while files keep coming, then one. 3. Every
+    row is counted once, and no count is sent twice."""
+    counts = FolderCountJob(stack, unique("folder"))
+    counts.create(task_count=2)
+    with counts.fed(pause_s=0.3):
+        counts.wait_for_a_count()
+        counts.rescale_and_wait(3)
+        counts.rescale_and_wait(1)
+    counts.wait_counted()
+    counts.assert_exact()
+    counts.delete()
+
+
+@pytest.mark.long
+def test_a_job_over_a_folder_of_files_goes_back_to_a_savepoint(stack: LocalStack):
+    """1. A savepoint after 400 rows. 2. More rows. 3. Back to it, with three tasks: what came after is counted again,
+    on top of what the savepoint had."""
+    counts = FolderCountJob(stack, unique("folder"))
     counts.create(task_count=2)
     counts.send(400)
     counts.save("before")

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
+import pty
+import re
+import select
+import sys
+import termios
 from pathlib import Path
 from subprocess import CompletedProcess
 
 import pytest
 from sqlalchemy import text
 
+from penstock.control.process import start_child, stop_group
 from penstock.model.reports import TaskProgress, TaskReport, TaskReportBatch, TaskState
 from penstock.store.cluster import ask_for_shards
 from penstock.store.engine import transaction
@@ -176,3 +183,36 @@ def test_a_folder_of_jobs_is_applied_with_a_report(shell: Shell, tmp_path: Path)
     assert "would be deleted: etl2. Add --yes" in shell(*apply, "--prune", "--prefix", "etl").refusal()
     assert "delete etl2: " in shell(*apply, "--prune", "--prefix", "etl", "--yes").ok()
     assert shell(*apply, "--prune", "--prefix", "etl", "--yes").ok() == "1 same\n"
+
+
+def test_top_follows_keys_in_a_terminal_until_q(shell: Shell) -> None:
+    """In a real one, by a process of its own. 1. By health. 2. `n`: by name. 3. `r`: turned round. 4. `q`: it ends with
+    0, and the terminal shows what is typed again."""
+    shell("jobs", "apply", "sessions", json.dumps(CONFIG), "--reason", "first release").ok()
+    ours, theirs = pty.openpty()
+    before = termios.tcgetattr(theirs)
+    words = (sys.executable, "-m", "penstock.cli", "top", "--every", "600")
+    child = start_child(words, stdin=theirs, stdout=theirs, env={**os.environ, "TERM": "xterm"})
+    try:
+        read_until(ours, "by health")
+        for key, order, first, second in (("n", "by name", "etl", "sessions"), ("r", "reversed", "sessions", "etl")):
+            os.write(ours, key.encode())
+            seen = read_until(ours, f"{order}.*{first}.*{second}.*q quit")
+            assert "2 jobs, 0 not well" in seen
+        os.write(ours, b"q")
+        assert child.wait(60) == 0
+        assert termios.tcgetattr(theirs) == before
+    finally:
+        stop_group(child, 5.0)
+        os.close(ours)
+        os.close(theirs)
+
+
+def read_until(terminal: int, pattern: str) -> str:
+    """What a terminal shows, up to what matches."""
+    seen = ""
+    while re.search(pattern, seen, re.DOTALL) is None:
+        ready, _, _ = select.select([terminal], [], [], 60)
+        assert ready, f"no {pattern} in {seen}"
+        seen += os.read(terminal, 65536).decode(errors="replace")
+    return seen

@@ -12,6 +12,7 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from penstock.local.kafka import EmbeddedKafka
+from penstock.local.ports import free_port
 from penstock.local.records import partition_of
 from penstock.store.address import libpq_url
 from penstock.store.roles import TASK_MANAGER, url_for
@@ -35,9 +36,30 @@ def test_a_package_is_packed(lone_shell: Shell, tmp_path: Path, monkeypatch: pyt
     asked = ("packages", "pack", str(folder), "rules", "with", "--requirements", str(tmp_path / "needs.txt"))
     assert "No matching distribution found for manners (field requirements" in lone_shell(*asked).refusal()
     monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
-    assert json.loads(lone_shell(*asked).ok())["package"]["version"] == "with"
+    packed = lone_shell(*asked)
+    assert json.loads(packed.ok())["package"]["version"] == "with"
+    assert packed.err.endswith(f"packed {tmp_path / 'packages' / 'rules-with.zip'} with manners 2.1\n")
     refused = lone_shell("packages", "pack", str(folder), "rules", "1").refusal()
     assert "(field package.version, rule immutable)" in refused
+
+
+def test_the_doctor_finds_kafka_well(lone_shell: Shell, kafka: EmbeddedKafka, monkeypatch: pytest.MonkeyPatch) -> None:
+    """1. It counts the topics of a broker that answers, one more once there is one more. 2. Where nobody listens it
+    says so, and what to do."""
+
+    def seen() -> dict[str, str]:
+        (found,) = [each for each in json.loads(lone_shell("doctor", "--json").out) if each["part"] == "kafka"]
+        return found
+
+    monkeypatch.setenv("PENSTOCK_KAFKA_BOOTSTRAP", kafka.bootstrap)
+    before = seen()
+    assert (before["level"], before["advice"]) == ("ok", "")
+    count = int(before["summary"].removesuffix(f" topics at {kafka.bootstrap}"))
+    lone_shell("topics", "create", f"cli-{uuid.uuid4().hex[:8]}").ok()
+    assert seen() == before | {"summary": f"{count + 1} topics at {kafka.bootstrap}"}
+    monkeypatch.setenv("PENSTOCK_KAFKA_BOOTSTRAP", f"127.0.0.1:{free_port()}")
+    nobody = seen()
+    assert (nobody["level"], "is it running?" in nobody["advice"]) == ("fail", True)
 
 
 def test_a_topic_is_created_once(lone_shell: Shell, kafka: EmbeddedKafka, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 from psycopg.types.json import Jsonb
 from sqlalchemy import Engine, text
 
-from penstock.model.alerts import INPUT_ALERTS
+from penstock.model.alerts import INPUT_ALERTS, UNREADABLE_INPUT, AlertKind
 from penstock.model.reports import TaskProgress
 from penstock.store.alerts import open_subjects
 from penstock.store.engine import snapshot, transaction
@@ -79,6 +79,59 @@ def test_what_running_tasks_report_is_open_until_they_do_not(engine: Engine) -> 
     assert found() == {("b", mismatch): "task 0: crc32"}
 
 
+def test_a_topic_that_is_gone_is_told_until_all_tasks_run_again(engine: Engine) -> None:
+    """1. The topic of two tasks is gone. 2. One ends, and its start is refused; then the other, too. 3. The topic is
+    back, and one runs. 4. So does the other. 5. It is gone once more, and the job is stopped: no task, no alert."""
+    kind, gone = "input_unreadable", {"input_unreadable": "there is no topic t"}
+    now = 0.0
+    epoch = elect(engine, "first")
+    alerts = InputAlerts(engine, lambda: now)
+
+    def subjects() -> set[str]:
+        nonlocal now
+        alerts.round(epoch)
+        now += 60.0
+        with snapshot(engine) as connection:
+            return open_subjects(connection, AlertKind(kind))
+
+    tells: list[tuple[int, dict[str, str], str]] = [(0, gone, "running"), (1, gone, "running"), (0, {}, "crashed")]
+    tells += [(1, {}, "starting"), (0, {}, "running")]
+    for index, problems, state in tells:
+        report(engine, "a", index, problems, state=state)
+        assert subjects() == {"a"}
+    report(engine, "a", 1, {})
+    assert subjects() == set()
+    report(engine, "a", 1, gone)
+    assert subjects() == {"a"}
+    with transaction(engine) as connection:
+        connection.execute(text("DELETE FROM tasks WHERE job = 'a'"))
+    assert subjects() == set()
+
+
+def test_tasks_whose_start_is_refused_for_a_topic_are_told(engine: Engine) -> None:
+    """1. Tasks of two jobs ended. One is refused since its topic is gone, the other for its query. 2. It runs again."""
+    gone = "inputs.events: there is no topic t; there are: u\nmore"
+    for job, error in (("a", gone), ("b", "query: there is no topic column")):
+        report(engine, job, 0, {}, state="crashed")
+        with transaction(engine) as connection:
+            connection.execute(text("UPDATE tasks SET error = :e WHERE job = :j"), {"e": error, "j": job})
+            crashed = "INSERT INTO task_crashes VALUES (:j, 0, ARRAY[now()], now(), 1, :e)"
+            connection.execute(text(crashed), {"e": error, "j": job})
+    now = 0.0
+    epoch = elect(engine, "first")
+    alerts = InputAlerts(engine, lambda: now)
+    alerts.round(epoch)
+    with snapshot(engine) as connection:
+        (alert,) = alerts_page(connection, limit=9)
+    told = (alert.kind, alert.subject, alert.message)
+    assert told == ("input_unreadable", "a", "task 0: inputs.events: there is no topic t; there are: u")
+    report(engine, "a", 0, {})
+    now = 60.0
+    alerts.round(epoch)
+    with snapshot(engine) as connection:
+        assert not alerts_page(connection, limit=9)
+
+
 def test_a_look_reads_some_jobs_and_the_next_ones_the_others(engine: Engine) -> None:
     """1. Seven jobs have a problem, three are read in a look. 2. They are well again: a look closes three alerts."""
     (not_read, *_) = INPUT_ALERTS
@@ -119,7 +172,7 @@ def test_tasks_with_a_problem_are_found_by_their_index(engine: Engine) -> None:
     report(engine, "a", 0, {not_read: "4 of 8"})
     report(engine, "b", 0, {not_read: "4 of 8"})
     report(engine, "b", 0, {not_read: "4 of 8"}, state="crashed")
-    values: dict[str, Any] = {"kinds": [not_read], "after": "", "most": 9}
+    values: dict[str, Any] = {"kinds": [not_read], "after": "", "most": 9, "unreadable": UNREADABLE_INPUT}
     with transaction(engine) as connection:
         connection.execute(_WELL_TASKS, {"progress": Jsonb(TaskProgress().model_dump(mode="json"))})
         connection.execute(text("ANALYZE tasks"))

@@ -7,6 +7,7 @@ from collections.abc import Collection
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import psycopg
 import pytest
 from sqlalchemy import Engine, text
 from sqlalchemy.exc import IntegrityError
@@ -17,12 +18,14 @@ from penstock.model.cell import CellAction
 from penstock.model.jobs import ROLES, SYNC_STATES, Action
 from penstock.model.reports import TaskState
 from penstock.store import cluster, profiles
+from penstock.store.address import libpq_url
 from penstock.store.engine import connect, transaction
 from penstock.store.migrate import head, upgrade
 from penstock.store.savepoints import ASKED, DELETING, FAILED, READY
 from penstock.tasks.ownership import CORDONED, DRAINING, OPEN
 from penstock.tasks.rollout import RolloutOrder
 from services.job_service.store.layers import all_layers
+from tests.support.store.database import drop_database, new_name
 
 # The closed lists of values: a column, or an expression over it, and the values that the code knows.
 CLOSED: dict[tuple[str, str], Collection[str]] = {
@@ -89,6 +92,19 @@ def test_a_server_that_is_too_old_is_refused_and_left_as_it_is(
     monkeypatch.setattr("penstock.store.migrate._OLDEST_SERVER", 990_000)
     with pytest.raises(TerminalError):
         upgrade(empty_database_url)
+
+
+@pytest.mark.parametrize("encoding", ["SQL_ASCII", "LATIN1"])
+def test_a_database_that_cannot_have_every_text_is_refused(postgres_url: str, encoding: str) -> None:
+    name = new_name()
+    with psycopg.connect(libpq_url(postgres_url), autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name} ENCODING '{encoding}' LOCALE 'C' TEMPLATE template0")
+    url = postgres_url.replace("/postgres?", f"/{name}?")
+    try:
+        with pytest.raises(TerminalError, match=f"a database of UTF8, and this one is of {encoding}: create it with"):
+            upgrade(url)
+    finally:
+        drop_database(postgres_url, url)
 
 
 def test_every_closed_list_of_values_is_the_one_of_the_code(engine: Engine) -> None:

@@ -7,17 +7,21 @@ import io
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, cast
 
 import psutil
 import pytest
 from confluent_kafka.admin import AclOperation, ResourceType
 
 from penstock.config.model import JobConfig
+from penstock.control.clock import SystemClock
 from penstock.control.errors import Unavailable
+from penstock.control.process import wait_until
 from penstock.kafka.access import Kafka
 from penstock.local import records, topics
 from penstock.model.causes import CauseKind
 from penstock.spark.inputs.topic_checks import input_topics
+from penstock.spark.inputs.watch import InputWatch
 from penstock.spark.parts import found_without_spark
 from penstock.spark.settings import SparkSettings
 from penstock.spark.topics import Topic, described, listed
@@ -97,6 +101,32 @@ def test_who_is_let_in_has_the_rights_of_its_acls(broker: SecuredKafka, tokens: 
     assert Probes("", [bob], 60.0).buses()[None] == Probes("", [broker.by_administrator], 60.0).buses()[None]._replace(
         address=broker.bootstrap
     )
+
+
+def test_a_topic_that_a_running_task_may_not_read_any_more_is_told(broker: SecuredKafka) -> None:
+    """1. It may be read. 2. READ is revoked, and then DESCRIBE, too: the task has a problem. 3. The login is refused:
+    that says nothing about the topic. 4. Both are granted again: all is well."""
+    broker.make_topic("watched", 2)
+    broker.allow("bob", ResourceType.TOPIC, "watched", READ, DESCRIBE)
+    logins = [broker.as_user("bob", PASSWORD)]
+    watch = InputWatch(cast(Any, None), lambda _: logins[-1], SystemClock())
+    task = task_spec("watched", job_config("watched", 2, {"type": "files", "path": "/out"}))
+
+    def told() -> str | None:
+        return watch.check([task])[task.task_id].get("input_unreadable")
+
+    wait_until(lambda: told() is None, 20, "the rights to count")
+    broker.revoke("bob", ResourceType.TOPIC, "watched", READ)
+    why = "inputs.events: the hosts' account may not read the topic watched: grant it READ"
+    wait_until(lambda: told() == why, 20, "READ to be gone")
+    broker.revoke("bob", ResourceType.TOPIC, "watched", DESCRIBE)
+    wait_until(lambda: described(logins[0], ["watched"])["watched"] == Topic(None, False, False), 20, "DESCRIBE to go")
+    assert told() == why
+    logins.append(broker.as_user("bob", "another-password"))
+    assert watch.check([task]) == {}
+    logins.pop()
+    broker.allow("bob", ResourceType.TOPIC, "watched", READ, DESCRIBE)
+    wait_until(lambda: told() is None, 20, "both to be granted again")
 
 
 @pytest.mark.long

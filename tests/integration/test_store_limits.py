@@ -116,3 +116,12 @@ def test_a_server_that_takes_no_more_connections_is_told_as_that(database_url: s
         finally:
             engine.dispose()
             connection.execute("DROP ROLE one_too_many")
+
+
+def test_a_login_that_is_refused_is_told_as_that(database_url: str) -> None:
+    """Of no account, and to no database."""
+    for url in (url_for("nobody_at_all", database_url), database_url.replace("?", "_gone?")):
+        engine = connect(url)
+        with pytest.raises(Unavailable, match="refuses the account, password or database of PENSTOCK_DATABASE_URL"):
+            _sleep(engine, 0)
+        engine.dispose()

@@ -36,8 +36,9 @@ from tests.support.config.jobs import FLIGHTS, job
 from tests.support.kafka.acls import denied
 from tests.support.spark.session import unique
 from tests.support.spark.several_tasks import APART, INPUTS, TOGETHER
-from tests.support.spark.wrong_jobs import RULES, UPDATE, WrongJob, python, right_job
+from tests.support.spark.wrong_jobs import RULES, UPDATE, WrongJob, python, right_job, sql
 from tests.support.spark.wrong_queries import RIGHT, SPARK
+from tests.support.store.granted import TABLE, lent_database
 
 PLAN = re.compile(r"\+- |'Project|Relation|\tat |SQLSTATE|JVM stacktrace|jvmId")
 
@@ -81,6 +82,7 @@ def told(wrong: WrongJob, problems: list[Problem]) -> str:
 def test_the_table_is_long_enough() -> None:
     assert len(RULES) + len(SPARK) >= 60
     assert len({wrong.name for wrong in RULES + SPARK}) == len(RULES + SPARK)
+    assert [wrong.name for wrong in RULES + SPARK if not wrong.text] == []
 
 
 @pytest.mark.parametrize("wrong", RULES, ids=lambda wrong: wrong.name)
@@ -155,6 +157,30 @@ def test_what_a_broker_denies_is_told(spark: SparkSession, settings: SparkSettin
             found = {problem.field: problem for problem in analyse(spark, settings, "wrong", config).problems}
         assert found[field].rule == ("topic_writable" if config is writing else "topic_readable")
         assert f"account may not {'write' if config is writing else 'read'} the topic {TOPIC}" in found[field].detail
+
+
+def test_what_postgres_denies_is_told(spark: SparkSession, settings: SparkSettings, postgres_url: str) -> None:
+    """1. The account may not insert into the table: told with the rights that it needs. 2. It may: nothing is told."""
+    output = {"type": "postgres", "table": TABLE, "topic": None}
+    config = check_merged(changed(sql("SELECT dest, carrier FROM flights", output=output), settings))
+    with lent_database(postgres_url) as lent:
+        as_guest = settings.model_copy(update={"connections": {"default": lent.guest}})
+        (problem,) = [each for each in analyse(spark, as_guest, "wrong", config).problems if each.field == "output"]
+        assert problem.rule == "table_writable"
+        assert f"permission denied for table {TABLE}. The account of the connection needs INSERT" in problem.detail
+        lent.grant("INSERT", f"TABLE {TABLE}")
+        assert [each for each in analyse(spark, as_guest, "wrong", config).problems if each.field == "output"] == []
+
+
+def test_a_topic_that_is_missing_is_told(spark: SparkSession, settings: SparkSettings) -> None:
+    """With the one that may be meant; a write may go on without it, as another job may make it later."""
+    config = check_merged(changed({"inputs": {"flights": {"topic": f"{TOPIC}s", "key_groups": 3}}}, settings))
+    found = analyse(spark, settings, "wrong", config)
+    (problem,) = [each for each in found.problems if each.field == "inputs.flights.topic"]
+    assert (problem.rule, problem.rule in MAY_COME_LATER) == ("topic_exists", True)
+    assert f"inputs.flights: there is no topic {TOPIC}s" in problem.detail
+    assert f"do you mean {TOPIC}?" in problem.detail
+    assert found.unchecked == []
 
 
 def test_all_outputs_that_are_wrong_are_told(spark: SparkSession, settings: SparkSettings) -> None:

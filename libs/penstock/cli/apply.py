@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypedDict
 
 import typer
 
-from penstock.cli.arguments import Reason, Verify
+from penstock.cli.arguments import AllowRepeats, Reason, Verify
 from penstock.cli.bar import counting
 from penstock.cli.connection import client, definition, say_written
 from penstock.cli.drift import Kind, Present, Step, steps
@@ -22,6 +22,13 @@ from penstock.model.states import JobState
 from penstock.wire.job_client import JobClient
 
 _SUFFIX = ".json"
+
+
+class Chosen(TypedDict):
+    """What the caller chose of all writes."""
+
+    verify: bool
+    allow_repeats: bool
 
 
 def apply(
@@ -47,6 +54,7 @@ def apply(
     yes: Annotated[bool, typer.Option("--yes", help="with --prune: do delete")] = False,
     reason: Reason = "",
     verify: Verify = True,
+    allow_repeats: AllowRepeats = False,
 ) -> None:
     """Create and change the jobs of a folder, and report what differs from the cell.
 
@@ -65,14 +73,15 @@ def apply(
     connection = client()
     plan = steps(wanted, _present(connection, wanted), _others(connection, wanted, prefix, owner), prune=prune)
     _say_report(connection, plan, hidden=dry_run)
-    _require_allowed(connection, plan)
+    chosen = Chosen(verify=verify, allow_repeats=allow_repeats)
+    _require_allowed(connection, plan, chosen, tells=dry_run)
     if dry_run:
         differs = any(step.kind is not Kind.SAME for step in plan)
         raise typer.Exit(Exit.DRIFT if differs else Exit.DONE)
     gone = [step.job for step in plan if step.kind is Kind.PRUNE]
     if gone and not yes:
         raise Conflict(f"these jobs would be deleted: {', '.join(gone)}. Add --yes", field="prune", rule="confirmed")
-    _write_all(connection, plan, reason, verify=verify)
+    _write_all(connection, plan, reason, chosen)
 
 
 def _require_filters(prefix: str | None, owner: str | None, *, prune: bool) -> None:
@@ -157,59 +166,64 @@ def _hidden(connection: JobClient, step: Step, above: Collection[str]) -> Iterat
             yield f"{leaf.field}: the layer {leaf.layer} of {leaf.author or 'nobody'} hides it with {leaf.value}"
 
 
-def _require_allowed(connection: JobClient, plan: Sequence[Step]) -> None:
-    """Raises the first refusal, before anything is written; all are noted."""
+def _require_allowed(connection: JobClient, plan: Sequence[Step], chosen: Chosen, *, tells: bool) -> None:
+    """Raises the first refusal, before anything is written; all are noted. `tells`: also what writes would say."""
     refused: list[PenstockError] = []
     with counting("checking jobs", plan) as each:
         for step in each:
             try:
-                _require_step(connection, step)
+                told = _require_step(connection, step, chosen)
             except UserError as error:
                 note(f"{step.job}: {line(error)}")
                 refused.append(error)
+            else:
+                for text in told if tells else ():
+                    note(f"{step.job}: {text}")
     if refused:
         raise refused[0]
 
 
-def _require_step(connection: JobClient, step: Step) -> None:
-    """Raises UserError when the write would be refused, or the job is being deleted, with or without a change."""
+def _require_step(connection: JobClient, step: Step, chosen: Chosen) -> list[str]:
+    """What its write would say. Raises UserError when it would be refused, and for a job that is being deleted."""
     if step.kind is Kind.GOING:
         raise Conflict(f"the job {step.job} is being deleted: wait until it is gone", field="job", rule="deleting")
-    if step.content is not None and step.kind is not Kind.SAME:
-        connection.plan(step.job, step.content, layer="base", action="put", verify=False)
+    if step.content is None or step.kind is Kind.SAME:
+        return []
+    given: Chosen = {"verify": False, "allow_repeats": chosen["allow_repeats"]}
+    return connection.plan(step.job, step.content, layer="base", action="put", **given).notes
 
 
-def _write_all(connection: JobClient, plan: Sequence[Step], reason: str, *, verify: bool) -> None:
+def _write_all(connection: JobClient, plan: Sequence[Step], reason: str, chosen: Chosen) -> None:
     """Writes, then deletes. One that is refused does not keep the others; then it ends with exit code 1. After a
     refused write nothing is deleted: it may be what replaces a job that has no file any more."""
     deletes = [step for step in plan if step.kind is Kind.PRUNE]
-    refused = _each(connection, [step for step in plan if step not in deletes], reason, verify=verify)
+    refused = _each(connection, [step for step in plan if step not in deletes], reason, chosen)
     if refused and deletes:
         told = f"{refused} of {len(plan)} jobs were refused; the other writes are done, and no job was deleted"
         raise Conflict(told, rule="allowed")
-    refused += _each(connection, deletes, reason, verify=verify)
+    refused += _each(connection, deletes, reason, chosen)
     if refused:
         raise Conflict(f"{refused} of {len(plan)} jobs were refused; the others are done", rule="allowed")
 
 
-def _each(connection: JobClient, todo: Sequence[Step], reason: str, *, verify: bool) -> int:
+def _each(connection: JobClient, todo: Sequence[Step], reason: str, chosen: Chosen) -> int:
     """Does the steps; how many were refused."""
     refused = 0
     with counting("writing jobs", todo) as each:
         for step in each:
             try:
-                _write(connection, step, reason, verify=verify)
+                _write(connection, step, reason, chosen)
             except UserError as error:
                 refused += 1
                 note(f"{step.job}: {line(error)}")
     return refused
 
 
-def _write(connection: JobClient, step: Step, reason: str, *, verify: bool) -> None:
+def _write(connection: JobClient, step: Step, reason: str, chosen: Chosen) -> None:
     if step.kind is Kind.PRUNE:
         say_written(connection.delete_job(step.job, if_match=step.version, reason=reason))
     elif step.kind is Kind.CREATE and step.content is not None:
-        say_written(connection.put_job(step.job, step.content, create_only=True, verify=verify, reason=reason))
+        say_written(connection.put_job(step.job, step.content, create_only=True, reason=reason, **chosen))
     elif step.kind is Kind.CHANGE and step.content is not None:
         version = step.version
-        say_written(connection.put_job(step.job, step.content, if_match=version, verify=verify, reason=reason))
+        say_written(connection.put_job(step.job, step.content, if_match=version, reason=reason, **chosen))

@@ -45,6 +45,12 @@ Verify = Annotated[
         help="ask Spark to check the job first; --no-verify if another job will create a topic or table that it reads",
     ),
 ]
+AllowRepeats = Annotated[
+    bool,
+    typer.Option(
+        "--allow-repeats", help="though other jobs read where the job may write rows again that another has written"
+    ),
+]
 PortBase = Annotated[
     int,
     typer.Option(

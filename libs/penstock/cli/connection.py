@@ -40,13 +40,15 @@ def names_in_files(job: str) -> dict[str, str]:
 
 
 def say_written(written: Written) -> None:
-    """Says in one line which write was done."""
+    """Says in one line which write was done, and what to know of it."""
     version = "" if written.version is None else f", version {written.version}"
     layer = "" if written.layer is None else f" {written.layer}"
     ends = "" if written.expires_at is None else f", ends {end(written.expires_at)}"
     say(f"{written.action} {written.job}{layer}: revision {written.revision}{version}{ends}")
     if written.verified is False:
         say(f"accepted, not verified: {written.why}; `penstock plan {written.job}` checks it")
+    for note in written.notes:
+        say(f"NOTE {note}")
 
 
 def say_more(cursor: str | None) -> None:

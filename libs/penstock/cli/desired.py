@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.cli.arguments import ForTime, Job, Reason, Timeout, WaitUntilDone, WholeLayer
+from penstock.cli.arguments import AllowRepeats, ForTime, Job, Reason, Timeout, WaitUntilDone, WholeLayer
 from penstock.cli.connection import client, say_written
 from penstock.cli.output import cell, say
 from penstock.cli.parse import duration_seconds, expiry_seconds
@@ -41,7 +41,13 @@ def stop(
         wait_for(connection, job, revision, seconds)
 
 
-def start(job: Job, reason: Reason = "", wait: WaitUntilDone = False, timeout: Timeout = "5m") -> None:
+def start(
+    job: Job,
+    reason: Reason = "",
+    allow_repeats: AllowRepeats = False,
+    wait: WaitUntilDone = False,
+    timeout: Timeout = "5m",
+) -> None:
     """Start the tasks of a job that was stopped. They continue where they stopped.
 
     Takes `desired_state` out of the layer that stops the job. If a lower layer also stops the job, sets
@@ -53,7 +59,7 @@ def start(job: Job, reason: Reason = "", wait: WaitUntilDone = False, timeout: T
     if change is None:
         say(f"{job} is already set to run: `penstock jobs show {job}` and `penstock tasks {job}` show its state")
     else:
-        written = _start(connection, job, change, reason)
+        written = _start(connection, job, change, reason, allow_repeats=allow_repeats)
         say_written(written)
         revision = written.revision
     if wait:
@@ -91,9 +97,13 @@ def _require_effect(connection: JobClient, job: str) -> None:
         )
 
 
-def _start(connection: JobClient, job: str, change: Change, reason: str) -> Written:
+def _start(connection: JobClient, job: str, change: Change, reason: str, *, allow_repeats: bool) -> Written:
     layer = connection.get_layer(job, change.layer)
     if change.value is None and set(layer.config or ()) == {FIELD} and layer.layer != _BASE:
-        return connection.drop_layer(job, layer.layer, if_match=layer.version, reason=reason)
+        return connection.drop_layer(
+            job, layer.layer, if_match=layer.version, allow_repeats=allow_repeats, reason=reason
+        )
     # Without an expiry of its own the patch keeps that of the layer.
-    return connection.patch_layer(job, layer.layer, {FIELD: change.value}, if_match=layer.version, reason=reason)
+    return connection.patch_layer(
+        job, layer.layer, {FIELD: change.value}, if_match=layer.version, allow_repeats=allow_repeats, reason=reason
+    )

@@ -42,18 +42,15 @@ _OF_QUERY = {
     "foreign_files": "penstock packages pack --help",
     "stateful_needs_keys": "penstock fields key_function",
     "kafka_key_of_one_column": "penstock fields key_columns",
+    "unknown_relation": "penstock fields inputs",
+    "unresolved_column": "penstock fields value_schema",
 }
-"""Where a query is refused: code of one's own is a package, and inputs say where rows are."""
-_OF_FIELDS = frozenset(
-    {"required", "one_query", "unknown_field", "layer_may_not_set", "null_in_layer", "forbidden_change", "map_expected"}
-    | {"string_type", "string_too_short", "string_too_long", "string_pattern_mismatch"}
-)
-"""Rules of which the field table says more. All others say what is wrong with the text of a query itself."""
+"""Where a query is refused: code of one's own is a package, an input is a view with its own name, and its schema says
+which columns it has. What a query may be at all is in the table of fields."""
 
 
-def next_command(error: Exception, words: Sequence[str]) -> str | None:
-    """What to try after a command of these words (without `penstock`) has ended with the error; None where the error
-    says it."""
+def next_command(error: Exception, words: Sequence[str]) -> str:
+    """What to try after a command of these words (without `penstock`) has ended with the error."""
     command, subject = _split(words)
     job = subject if subject and _first(command) not in (*_OTHERS, *_CONTAINERS) else None
     match error:
@@ -67,8 +64,6 @@ def next_command(error: Exception, words: Sequence[str]) -> str | None:
             return _help(command)
         case InvalidConfig() if error.rule in _OF_QUERY:
             return _OF_QUERY[error.rule]
-        case InvalidConfig() if (error.field or "").startswith("query.") and error.rule not in _OF_FIELDS:
-            return None
         case InvalidConfig() if error.field:
             known = error.rule != "unknown_field" and error.field != "config"
             return f"penstock fields {_typed(error.field)}" if known else "penstock fields"
@@ -78,6 +73,8 @@ def next_command(error: Exception, words: Sequence[str]) -> str | None:
             return _of_what_is_not_there(error, command, job)
         case Conflict() if job and command in ("import", "savepoint create"):
             return f"penstock savepoint list {job}"
+        case Conflict() if job and error.field == "expires_in_seconds":
+            return f"penstock explain {job}"
         case Conflict() if not job and (listed := _list_of(command)):
             return listed
         case Conflict():

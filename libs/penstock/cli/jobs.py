@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Annotated
 
 import typer
 
-from penstock.cli.arguments import AsJson, Config, Job, Reason, Timeout, Verify, WaitUntilDone
+from penstock.cli.arguments import AllowRepeats, AsJson, Config, Job, Reason, Timeout, Verify, WaitUntilDone
 from penstock.cli.connection import client, definition, say_written
 from penstock.cli.layers import say_plan
 from penstock.cli.output import say, show_json, table
@@ -30,6 +31,7 @@ def apply(
     config: Config,
     reason: Reason = "",
     verify: Verify = True,
+    allow_repeats: AllowRepeats = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="show the plan and what Spark finds; write nothing")
     ] = False,
@@ -45,8 +47,9 @@ def apply(
     """
     content, seconds, connection = definition(job, config), duration_seconds(timeout, field="timeout"), client()
     if dry_run:
-        return _try(lambda: connection.plan(job, content, layer="base", action="put", verify=verify), seconds)
-    written = connection.put_job(job, content, reason=reason, verify=verify)
+        asked = partial(connection.plan, layer="base", action="put", verify=verify, allow_repeats=allow_repeats)
+        return _try(lambda: asked(job, content), seconds)
+    written = connection.put_job(job, content, reason=reason, verify=verify, allow_repeats=allow_repeats)
     say_written(written)
     return wait_for(connection, job, written.revision, seconds) if wait else None
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from difflib import ndiff
+from functools import partial
 from typing import Annotated, Any
 
 import typer
 
 from penstock.cli.arguments import (
+    AllowRepeats,
     AsJson,
     ChangeOrNone,
     Config,
@@ -25,13 +27,13 @@ from penstock.cli.assignments import change_of
 from penstock.cli.cell import cell_history
 from penstock.cli.connection import client, definition, names_in_files, say_more, say_written
 from penstock.cli.errors import required
-from penstock.cli.output import age, cell, changes, counted, end, leaf, moment, say, show_json, table
+from penstock.cli.output import age, cell, changes, clock, counted, end, leaf, moment, say, show_json, table
 from penstock.cli.parse import duration_seconds, expiry_seconds, name_of
 from penstock.cli.since import telling_writes
 from penstock.cli.spark_answer import WITHIN, asked_until_answered, end_unless_done, unverified_outcome
 from penstock.control.errors import UserError
 from penstock.wire.job_client import Expiring, JobClient
-from penstock.wire.jobs import AnalysisView, ExplainedLeafView, FieldChangeView, HiddenValueView, PlanView
+from penstock.wire.jobs import AnalysisView, ExplainedLeafView, FieldChangeView, HiddenValueView, HistoryEntry, PlanView
 
 DEFAULT_LAYER = "default"
 _LONGEST_IN_TABLE = 40
@@ -47,22 +49,32 @@ def show(job: Job, layer: Layer) -> None:
 
 
 def patch(
-    job: Job, layer: Layer, config: Config, reason: Reason = "", if_match: IfMatch = None, verify: Verify = True
+    job: Job,
+    layer: Layer,
+    config: Config,
+    reason: Reason = "",
+    if_match: IfMatch = None,
+    verify: Verify = True,
+    allow_repeats: AllowRepeats = False,
 ) -> None:
     """Merge a change into a layer. A null removes a key."""
     change, connection = definition(job, config), client()
     version = _version(connection, job, layer, if_match)
     with telling_writes(connection, job, layer, version):
-        written = connection.patch_layer(job, layer, change, if_match=version, reason=reason, verify=verify)
+        written = connection.patch_layer(
+            job, layer, change, if_match=version, reason=reason, verify=verify, allow_repeats=allow_repeats
+        )
     say_written(written)
 
 
-def drop(job: Job, layer: Layer, reason: Reason = "", if_match: IfMatch = None) -> None:
+def drop(
+    job: Job, layer: Layer, reason: Reason = "", if_match: IfMatch = None, allow_repeats: AllowRepeats = False
+) -> None:
     """Remove a layer from a job. The values that it hid apply again."""
     connection = client()
     version = _version(connection, job, layer, if_match)
     with telling_writes(connection, job, layer, version):
-        written = connection.drop_layer(job, layer, if_match=version, reason=reason)
+        written = connection.drop_layer(job, layer, if_match=version, allow_repeats=allow_repeats, reason=reason)
     say_written(written)
 
 
@@ -88,6 +100,7 @@ def override(
         typer.Option("--for", help="30m, 1h30m, 1d or never; default: as the layer has it; a new one: a day"),
     ] = None,
     whole_layer: WholeLayer = False,
+    allow_repeats: AllowRepeats = False,
     drop_: Annotated[bool, typer.Option("--drop", help="end the override")] = False,
 ) -> None:
     """Override settings of a job in the `oncall` layer, with a reason and an expiry.
@@ -98,7 +111,7 @@ def override(
     if drop_ and config:
         raise UserError("give fields to override, or --drop to end the override", field="config", rule="one_of")
     if drop_:
-        return drop(job, "oncall", reason)
+        return drop(job, "oncall", reason, allow_repeats=allow_repeats)
     if not config:
         raise required("give what to override as FIELD=VALUE, or --drop to end the override", field="config")
     if not reason.strip():
@@ -108,7 +121,9 @@ def override(
     given = Expiring(reason=reason, expires_in_seconds=expiry_seconds(for_), whole_layer=whole_layer)
     layer = connection.get_layer(job, "oncall")
     with telling_writes(connection, job, "oncall", layer.version):
-        written = connection.patch_layer(job, "oncall", change, if_match=layer.version, **given)
+        written = connection.patch_layer(
+            job, "oncall", change, if_match=layer.version, allow_repeats=allow_repeats, **given
+        )
     say_written(written)
     if layer.config and layer.expires_at and written.expires_at and written.expires_at > layer.expires_at:
         say(f"all of the layer ends then, also what would have ended {end(layer.expires_at)}")
@@ -131,11 +146,18 @@ def history(
     if as_json:
         return show_json(page)
     rows = [
-        (e.revision, moment(e.at), e.action, e.layer, e.version, e.author, e.reason, "\n".join(changes(e.old, e.new)))
+        (e.revision, moment(e.at), e.action, e.layer, e.version, e.author, e.reason, "\n".join(_changes(e)))
         for e in page.entries
     ]
     table(("revision", "when", "action", "layer", "version", "author", "reason", "changes"), rows)
     return say_more(page.next)
+
+
+def _changes(entry: HistoryEntry) -> Iterator[str]:
+    """What a write changed, and when it was to end."""
+    yield from changes(entry.old, entry.new)
+    if entry.expires_at is not None:
+        yield f"ends at {clock(entry.expires_at, datetime.now(UTC))}"
 
 
 def revert(
@@ -148,6 +170,7 @@ def revert(
         typer.Option("--for", help="30m, 1h30m, 1d or never; default: until the end of that version"),
     ] = None,
     if_match: IfMatch = None,
+    allow_repeats: AllowRepeats = False,
 ) -> None:
     """Set a layer back to its content at an earlier version.
 
@@ -158,7 +181,7 @@ def revert(
     given = Expiring(reason=reason, expires_in_seconds=expiry_seconds(for_))
     present = before.version if if_match is None else if_match
     with telling_writes(connection, job, layer, present):
-        written = connection.revert_layer(job, layer, version, if_match=present, **given)
+        written = connection.revert_layer(job, layer, version, if_match=present, allow_repeats=allow_repeats, **given)
     say_written(written)
     if connection.get_layer(job, layer).config is None:
         return
@@ -224,6 +247,7 @@ def plan(
     config: ChangeOrNone = None,
     as_json: AsJson = False,
     verify: Verify = True,
+    allow_repeats: AllowRepeats = False,
     within: Annotated[
         str, typer.Option("--within", help="how long to ask again while no host has analysed the job: 30s, 10m")
     ] = WITHIN,
@@ -237,7 +261,8 @@ def plan(
     """
     content = change_of(config or ["{}"], names=names_in_files(job))
     seconds, connection = duration_seconds(within, field="within"), client()
-    answer = asked_until_answered(lambda: connection.plan(job, content, layer=layer, verify=verify), seconds)
+    asked = partial(connection.plan, layer=layer, verify=verify, allow_repeats=allow_repeats)
+    answer = asked_until_answered(lambda: asked(job, content), seconds)
     if as_json:
         show_json(answer)
     else:
@@ -301,6 +326,7 @@ def plan_outcome(answer: PlanView) -> Iterator[str]:
     yield f"touches {counted(len(answer.tasks_touched), 'task')}; {'; '.join(costs)}"
     if answer.completeness is not None:
         yield f"watermarks: {_WATERMARKS[answer.completeness]}"
+    yield from (f"NOTE {note}" for note in answer.notes)
     if not answer.allowed:
         yield "NOT ALLOWED: the write would be refused"
 

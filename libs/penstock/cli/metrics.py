@@ -27,8 +27,8 @@ def metrics(
 ) -> None:
     """Show what a job measured lately: the last known value, the least, the mean and the greatest, and the course.
 
-    In the course `·` is a time of which nothing is known. Metrics of which nothing is known have no values. `--json`
-    prints every value, an unknown one as null.
+    In the course `·` is a time of which nothing is known. Metrics of which nothing is known are named below the table.
+    `--json` prints every value, an unknown one as null.
     """
     seconds = duration_seconds(last, field="last")
     until = datetime.now(UTC)
@@ -38,17 +38,29 @@ def metrics(
     )
     if as_json:
         return show_json(answer)
-    say(f"the last {span(seconds)}, to {clock(until, until)}; a character of the course is {span(step or 60)}")
-    return table(
-        ("metric", "unit", "last", "least", "mean", "most", "course"), [row(series) for series in answer.series]
-    )
+    known = [series for series in answer.series if is_known(series)]
+    if known:
+        say(f"the last {span(seconds)}, to {clock(until, until)}; a character of the course is {span(step or 60)}")
+        table(("metric", "unit", "last", "least", "mean", "most", "course"), [row(series) for series in known])
+    return say(without_figures(answer.series)) if len(known) < len(answer.series) else None
+
+
+def is_known(series: MetricSeries) -> bool:
+    """Whether it has any value."""
+    return any(value is not None for value in series.values)
+
+
+def without_figures(found: Sequence[MetricSeries]) -> str:
+    """Of which metrics nothing is known."""
+    unknown = [series.metric for series in found if not is_known(series)]
+    if len(unknown) == len(found):
+        return "nothing was measured in this time: running tasks are measured each minute"
+    return f"nothing is known of {', '.join(unknown)}"
 
 
 def row(series: MetricSeries) -> tuple[Any, ...]:
-    """The cells of a metric."""
+    """The cells of a metric of which something is known."""
     known = [value for value in series.values if value is not None]
-    if not known:
-        return series.metric, series.unit, *(None,) * 4, course(series.values)
     figures = (known[-1], min(known), sum(known) / len(known), max(known))
     return series.metric, series.unit, *map(short, figures), course(series.values)
 

@@ -33,8 +33,9 @@ def pack(
     Only this JSON document goes to the standard output: `penstock packages pack ... > package.json`.
 
     With `--requirements` pip resolves them now, as it is configured, for this Python and platform, which must be those
-    of the hosts. A requirement of a library that hosts use themselves must allow the version that they have. Pin all
-    (`==`, or hashes) if the same call is to give the same digest later.
+    of the hosts. The package runs in a Python of its own with these libraries, also where hosts have others. Refused
+    are pyspark, py4j, delta-spark and penstock, and versions with which a host does not start. Pin all (`==`, or
+    hashes) if the same call is to give the same digest later.
     """
     root = CliSettings.read().packages()
     if requirements is None:
@@ -42,7 +43,8 @@ def pack(
     else:
         with shown("pip resolves the requirements"), dependencies.resolved(requirements) as site:
             path, digest = packages.pack(folder, name, version, root, dependencies.entries(site))
-    note(f"packed {path}")
+    inside = dependencies.libraries(path)
+    note(f"packed {path}" + (f" with {', '.join(inside)}" if inside else ""))
     print(json.dumps({"package": {"name": name, "version": version, "digest": digest}}, indent=2))
 
 

@@ -65,17 +65,22 @@ class Difference:
         return Difference(kind, tuple(change for change in self.fields if change.kind is kind))
 
 
-def form_changes(difference: Difference) -> tuple[FieldChange, ...]:
+FILES = "files"
+_OF_FORM = (("format",), ("header",), ("csv",), ("timestamp_format",))
+
+
+def form_changes(difference: Difference, sink: str) -> tuple[FieldChange, ...]:
     """The changes that would put files of two forms into one folder, so that nobody could read it: of the format of a
-    `files` output, or of how its CSV is written, without another path. Each file says how it is compressed."""
+    `files` output, or of how its CSV or its times are written, without another path. Each file says how it is
+    compressed. `sink`: the type of the output; a topic may have records of two forms."""
     changed = {change.path for change in difference.fields}
-    if ("output", "path") in changed or ("output", "type") in changed:
+    if sink != FILES or ("output", "path") in changed or ("output", "type") in changed:
         return ()
     return tuple(change for change in difference.fields if _is_of_form(change.path))
 
 
 def _is_of_form(path: Path) -> bool:
-    return path[:2] in (("output", "format"), ("output", "header"), ("output", "csv")) and path[-1] != "compression"
+    return path[0] == "output" and path[1:2] in _OF_FORM and path[-1] != "compression"
 
 
 NO_DIFFERENCE = Difference(ChangeKind.NONE, ())

@@ -54,11 +54,13 @@ class CsvFiles(CsvRecords):
     """Of csv: a quoted value may have line breaks in it. One thread then reads a whole file."""
 
 
-class CsvOutput(DeclaredModel):
-    """Of csv: how rows become lines. Two forms in one folder could not be read, so a change needs another `path`."""
+class CsvValue(DeclaredModel):
+    """Of csv: how a row becomes a record. Two forms in one folder of files could not be read, so there a change needs
+    another `path`."""
 
     delimiter: str = Field(",", min_length=1, max_length=10, **declare(RESCALE, DECLARED_BY_USER))
-    """Of csv: what stands between two values, such as `;` or `\\t` (a tab). A change needs another `path`."""
+    """Of csv: what stands between two values, such as `;` or `\\t` (a tab). Of files a change needs another
+    `path`."""
     quote: str = Field('"', min_length=1, max_length=1, **declare(RESCALE, DECLARED_BY_USER))
     """Of csv: the character around a value that has the delimiter, the quote or a line break in it."""
     escape: str = Field("\\", min_length=1, max_length=1, **declare(RESCALE, DECLARED_BY_USER))
@@ -71,5 +73,10 @@ class CsvOutput(DeclaredModel):
     """Of csv: leave out blanks at the beginning of a value, as Spark does by default."""
     ignore_trailing_white_space: bool = Field(True, **declare(RESCALE, DECLARED_BY_USER))
     """Of csv: leave out blanks at the end of a value, as Spark does by default."""
+
+
+class CsvOutput(CsvValue):
+    """Of csv: how rows become lines, and lines files."""
+
     compression: Literal["none", "gzip", "bzip2", "deflate"] = Field("none", **declare(RESTART, DECLARED_BY_USER))
     """Of csv: how files are compressed; the end of their names says it."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from penstock.config.csv_options import ENCODINGS_OF_LINES, CsvFiles, CsvOutput, CsvRecords, is_default
-from penstock.config.model import FilesOutput, JobConfig
+from penstock.config.csv_options import ENCODINGS_OF_LINES, CsvFiles, CsvRecords, CsvValue, is_default
+from penstock.config.model import FilesOutput, JobConfig, KafkaOutput
 from penstock.config.problems import Problem
 
 _SIGNS = ("delimiter", "quote", "escape", "comment")
@@ -14,21 +14,27 @@ _LAST_OF_SPARK = 0xFFFF
 
 
 def csv_problems(config: JobConfig) -> Iterator[Problem]:
-    """Of all inputs, streams, tables and the output."""
+    """Of all inputs, streams and tables."""
     for name, source in config.inputs.items():
         yield from _problems(f"inputs.{name}", source.format, source.csv)
     for name, stream in config.streams.items():
         yield from _problems(f"streams.{name}", stream.format, stream.csv)
     for name, table in config.tables.items():
         yield from _problems(f"tables.{name}", table.format, table.csv)
-    if isinstance(config.output, FilesOutput):
+
+
+def csv_output_problems(config: JobConfig) -> Iterator[Problem]:
+    """Of the output."""
+    if isinstance(config.output, KafkaOutput):
+        yield from _problems("output", config.output.value_format, config.output.csv)
+    elif isinstance(config.output, FilesOutput):
         yield from _problems("output", config.output.format, config.output.csv)
         if config.output.format != "csv" and not config.output.header:
             detail = f"output.header is of csv only; the format is {config.output.format}"
             yield Problem("output.header", "header_of_csv", detail)
 
 
-def _problems(owner: str, file_format: str, csv: CsvRecords | CsvOutput) -> Iterator[Problem]:
+def _problems(owner: str, file_format: str, csv: CsvRecords | CsvValue) -> Iterator[Problem]:
     field = f"{owner}.csv"
     if file_format != "csv":
         if not is_default(csv):
@@ -44,7 +50,7 @@ def _problems(owner: str, file_format: str, csv: CsvRecords | CsvOutput) -> Iter
         yield Problem(f"{field}.encoding", "csv_encoding_of_lines", detail)
 
 
-def _delimiter(field: str, csv: CsvRecords | CsvOutput) -> Iterator[Problem]:
+def _delimiter(field: str, csv: CsvRecords | CsvValue) -> Iterator[Problem]:
     """Texts that Spark or a reader would take for something else than what they are."""
     if csv.delimiter in _SPARKS_NAMES:
         detail = (
@@ -55,7 +61,7 @@ def _delimiter(field: str, csv: CsvRecords | CsvOutput) -> Iterator[Problem]:
     if csv.delimiter in csv.null_value:
         detail = f"{field}.null_value has the delimiter in it, {csv.delimiter}, which would divide it: choose another"
         yield Problem(f"{field}.null_value", "csv_signs_differ", detail)
-    if isinstance(csv, CsvOutput) and _overlaps_itself(csv.delimiter):
+    if isinstance(csv, CsvValue) and _overlaps_itself(csv.delimiter):
         detail = (
             f"{field}.delimiter is {csv.delimiter}, which ends as it begins: behind a value that ends so too, readers "
             "would find it too early. Choose another"

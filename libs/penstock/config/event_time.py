@@ -8,7 +8,7 @@ LONGEST_DELAY_DAYS = 3650
 """Far less than what Spark can hold as an interval."""
 LONGEST_DELAY_MILLIS = LONGEST_DELAY_DAYS * 86_400 * 1000
 EPOCH_UNITS = {"epoch_seconds": "seconds", "epoch_millis": "milliseconds"}
-"""The values of `Input.event_time_format` that are no pattern of Spark."""
+"""The values of `Input.event_time_format` and of `timestamp_format` of an output that are no pattern of Spark."""
 _QUOTED = re.compile(r"'[^']*'")
 _SECONDS = {"second": 1, "minute": 60, "hour": 3_600, "day": 86_400}
 
@@ -20,7 +20,8 @@ def delay_millis(watermark_delay: str) -> int:
 
 
 def wrong_format(event_time_format: str) -> str | None:
-    """Why the value of `Input.event_time_format` cannot tell a time; None if it may. Spark reads its letters later."""
+    """Why the value of `Input.event_time_format`, or of `timestamp_format` of an output, cannot tell a time; None if it
+    may. Spark reads its letters later."""
     if event_time_format in EPOCH_UNITS:
         return None
     if event_time_format.lower().startswith("epoch"):

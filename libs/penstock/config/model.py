@@ -13,7 +13,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from penstock.config.csv_options import CsvFiles, CsvOutput, is_default
+from penstock.config.csv_options import CsvFiles, CsvOutput, CsvValue, is_default
 from penstock.config.declare import DECLARED_BY_USER, OF_THE_PACKAGE, DeclaredModel, Identifier, Name, Topic, declare
 from penstock.config.declare import Carried as Carried
 from penstock.config.declare import ChangeKind as ChangeKind
@@ -89,7 +89,7 @@ class Table(DeclaredModel):
 
 
 class KafkaOutput(DeclaredModel):
-    """A topic of JSON, Avro or Protobuf records."""
+    """A topic of JSON, CSV, Avro or Protobuf records."""
 
     type: Literal["kafka"] = Field("kafka", **declare(FORBIDDEN, DECLARED_BY_USER))
     """Kind of output."""
@@ -103,12 +103,20 @@ class KafkaOutput(DeclaredModel):
     """Number of partitions of the topic. A row goes to partition pmod(hash(key_columns), n), by Spark's hash."""
     key_columns: tuple[Identifier, ...] = Field((), max_length=32, **declare(FORBIDDEN, DECLARED_BY_USER))
     """Columns that form the record key and decide the partition."""
-    value_format: Literal["json", "avro", "protobuf"] = Field(
+    value_format: Literal["json", "csv", "avro", "protobuf"] = Field(
         "json", exclude_if=_is_json, **declare(RESTART, DECLARED_BY_USER)
     )
-    """Encoding of the record value: `avro` by a schema that the query's columns give. Columns that may be null have the
-    default null in it. `protobuf` by the message `protobuf.message` of `value_schema`: each column is its field with
-    this name."""
+    """Encoding of the record value: `csv` has the columns in their order, and no header. `avro` by a schema that the
+    query's columns give. Columns that may be null have the default null in it. `protobuf` by the message
+    `protobuf.message` of `value_schema`: each column is its field with this name."""
+    csv: CsvValue = Field(default_factory=CsvValue, exclude_if=is_default)
+    timestamp_format: str | None = Field(
+        None, min_length=1, max_length=100, exclude_if=_is_unset, **declare(RESCALE, DECLARED_BY_USER)
+    )
+    """Of json and csv: how times are written, also those within structs and arrays: `epoch_seconds`, `epoch_millis`
+    (whole numbers since 1970; what is finer is cut off), or a datetime pattern of Spark such as `dd/MM/yyyy HH:mm:ss`,
+    in the job's time zone (UTC). Of a topic: no such time may be in a key. Of files: a change needs another `path`.
+    Default: ISO 8601 with microseconds and offset."""
     value_schema: str | None = Field(
         None, min_length=1, max_length=MOST_OF_A_SCHEMA, exclude_if=_is_unset, **declare(RESTART, DECLARED_BY_USER)
     )
@@ -168,6 +176,13 @@ class FilesOutput(DeclaredModel):
     header: bool = Field(True, exclude_if=bool, **declare(RESCALE, DECLARED_BY_USER))
     """Of csv: the first line of each file names the columns. A change needs another `path`."""
     csv: CsvOutput = Field(default_factory=CsvOutput, exclude_if=is_default)
+    timestamp_format: str | None = Field(
+        None, min_length=1, max_length=100, exclude_if=_is_unset, **declare(RESCALE, DECLARED_BY_USER)
+    )
+    """Of json and csv: how times are written, also those within structs and arrays: `epoch_seconds`, `epoch_millis`
+    (whole numbers since 1970; what is finer is cut off), or a datetime pattern of Spark such as `dd/MM/yyyy HH:mm:ss`,
+    in the job's time zone (UTC). Of a topic: no such time may be in a key. Of files: a change needs another `path`.
+    Default: ISO 8601 with microseconds and offset."""
 
 
 class PostgresOutput(DeclaredModel):

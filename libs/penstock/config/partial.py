@@ -24,9 +24,23 @@ _STAND_INS = {"query": {"sql": "SELECT 1"}, "output": {"type": "kafka", "topic":
 """For the fields that every job must have; removed again."""
 
 
+class UnknownPart(Exception):
+    """A part was read of which nothing is known."""
+
+
+class _KnownParts(JobConfig):
+    """A configuration of which some parts were taken out."""
+
+    def __getattr__(self, name: str) -> Any:
+        """Called for what is not there. Raises UnknownPart for a part, AttributeError for what is none."""
+        if name in JobConfig.model_fields:
+            raise UnknownPart(name)
+        return super().__getattr__(name)  # type: ignore[misc]
+
+
 @dataclass(frozen=True, slots=True)
 class Partial:
-    """What is right. `config`: to read a part of it that is not known raises AttributeError. `names`: by such parts,
+    """What is right. `config`: to read a part of it that is not known raises UnknownPart. `names`: by such parts,
     what they name."""
 
     config: JobConfig
@@ -38,7 +52,7 @@ class Partial:
             known = self.config.model_copy(update=self.names) if rule is query_problems else self.config
             try:
                 yield from rule(known)
-            except AttributeError:
+            except UnknownPart:
                 continue
 
 
@@ -50,7 +64,7 @@ def partial_of(merged: Mapping[str, Any], broken: Iterable[str]) -> Partial:
     right = dict(merged)
     parts = {*_taken_out(right, broken), *(_STAND_INS.keys() - right.keys())}
     stand_ins = {part: value for part, value in _STAND_INS.items() if part in parts}
-    config = JobConfig.model_validate_json(json.dumps({**right, **stand_ins}), strict=True)
+    config = _KnownParts.model_validate_json(json.dumps({**right, **stand_ins}), strict=True)
     for part in parts:
         config.__dict__.pop(part, None)
     named = {part: merged.get(part) for part in parts & _NAMED}

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from itertools import chain, pairwise
 
 from penstock.config.avro_schema import avro_problem
-from penstock.config.csv_rules import csv_problems
+from penstock.config.csv_rules import csv_output_problems, csv_problems
 from penstock.config.declare import MARKS_SUFFIX
 from penstock.config.event_time import wrong_format
 from penstock.config.keygroups import key_group_count
@@ -19,6 +19,7 @@ from penstock.config.model import (
     KafkaOutput,
     PostgresOutput,
 )
+from penstock.config.output_times import timestamp_format_problems
 from penstock.config.outputs import of_each_output
 from penstock.config.paths import PLACEHOLDER
 from penstock.config.problems import Problem
@@ -371,6 +372,8 @@ RULES: tuple[Rule, ...] = (
     topic_problems,
     _inputs,
     csv_problems,
+    of_each_output(csv_output_problems),
+    of_each_output(timestamp_format_problems),
     of_each_output(protobuf_problems),
     *STREAM_RULES,
     _dead_letters,

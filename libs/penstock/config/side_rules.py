@@ -47,14 +47,6 @@ class _Told(NamedTuple):
     text: str
 
 
-def _files_alone(config: JobConfig) -> Iterator[Problem]:
-    if config.side_outputs and isinstance(config.output, FilesOutput):
-        detail = (
-            "side_outputs: a job with an output of files has no others: make files of a topic, by a job of their own"
-        )
-        yield Problem("side_outputs", "files_alone", detail)
-
-
 def _expressions(config: JobConfig) -> Iterator[Problem]:
     texts = [
         (f"side_outputs.{name}.{leaf}", sql)
@@ -152,5 +144,5 @@ def _why_not_of_a_row(query: exp.Query) -> _Told | None:
     return None
 
 
-SIDE_RULES = (_files_alone, _places, _expressions)
+SIDE_RULES = (_places, _expressions)
 """Of all side outputs."""

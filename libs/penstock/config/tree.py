@@ -246,13 +246,16 @@ def _variants(models: tuple[type[BaseModel], ...], discriminator: str, path: Pat
 
 
 def _shared(nodes: Mapping[str, Node]) -> Node:
-    """One node for a field of several variants. Only one of them can have a model of its own there."""
+    """One node for a field of several variants: a value in all of them, or a model with fields in all of them."""
     leaves = {variant: node for variant, node in nodes.items() if isinstance(node, Leaf)}
     if len(leaves) == len(nodes):
         return _shared_leaf(leaves)
-    ((variant, group),) = nodes.items()
-    assert isinstance(group, Group)
-    return Group({name: _shared({variant: node}) for name, node in group.fields.items()})
+    below: dict[str, dict[str, Node]] = {}
+    for variant, node in nodes.items():
+        assert isinstance(node, Group)
+        for name, field in node.fields.items():
+            below.setdefault(name, {})[variant] = field
+    return Group({name: _shared(fields) for name, fields in below.items()})
 
 
 def _shared_leaf(leaves: Mapping[str, Leaf]) -> Leaf:

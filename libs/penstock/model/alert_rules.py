@@ -92,6 +92,9 @@ _OF_JOBS = {
     AlertKind.MALFORMED_RECORDS: AlertRule(
         _JOB, _TICKET, "malformed records came in so long a time", Limit(300, "seconds")
     ),
+    AlertKind.INPUT_UNREADABLE: AlertRule(
+        _JOB, _PAGE, "the topic of an input is not there, was made again, or may not be read"
+    ),
     AlertKind.PARTITIONS_NOT_READ: AlertRule(
         _JOB, _PAGE, "an input has partitions that no task reads", Limit(setting="inputs.*.key_groups")
     ),

@@ -18,6 +18,7 @@ class AlertKind(StrEnum):
     HELD_BACK = "held_back"
     NOT_AWAITED = "not_awaited"
     MALFORMED_RECORDS = "malformed_records"
+    INPUT_UNREADABLE = "input_unreadable"
     PARTITIONS_NOT_READ = "partitions_not_read"
     KEY_FUNCTION_MISMATCH = "key_function_mismatch"
     EXPIRY_BLOCKED = "expiry_blocked"
@@ -42,8 +43,14 @@ INPUT_ALERTS = (
     AlertKind.KEY_FUNCTION_MISMATCH,
     AlertKind.MALFORMED_RECORDS,
     AlertKind.NOT_AWAITED,
+    AlertKind.INPUT_UNREADABLE,
 )
 """The kinds about the inputs of tasks that run."""
+UNREADABLE_INPUT = (
+    r"^inputs[^ ]*: (there is no topic |no topic matches |the hosts' account may not read the topic "
+    r"|the topic [^ ]+ was deleted and made again)"
+)
+"""Errors of a task that does not start, since it cannot read a topic. A pattern for Python and for Postgres."""
 CONTAINER_ALERTS = (AlertKind.CONTAINER_FAILING, AlertKind.CONTAINER_OUTLIER, AlertKind.DRAIN_OVERDUE)
 """The kinds about one container."""
 SCALING_ALERTS = (AlertKind.LAG_UNTRIAGED, AlertKind.SCALING_FROZEN)

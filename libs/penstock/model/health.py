@@ -107,6 +107,7 @@ class JobFacts:
 class TaskFacts:
     """A task as its container reported it last, and its crashes wherever it ran. `crashes` are in a row, here.
 
+    `unreadable_input`: which input the task cannot read on, and why; None also where Kafka did not say.
     `run` names all that restarts the task when it changes, `crash_run` the same of what crashed last.
     """
 
@@ -130,6 +131,7 @@ class TaskFacts:
     held_back_by: str | None = None
     held_back_seconds: float | None = None
     silent_seconds: float | None = None
+    unreadable_input: str | None = None
     crashed_at: Sequence[datetime] | None = None
     crash_revision: int | None = None
     crash_error: str | None = None
@@ -286,6 +288,8 @@ def _of_task(job: JobFacts, task: TaskFacts | None, moment: Moment) -> _TaskHeal
         return _TaskHealth(Health.HELD, task.error or "its container must not run it", (1, 0))
     if task.silent_seconds is not None:
         return _TaskHealth(Health.UNKNOWN, host_is_silent(task.silent_seconds), (1, task.silent_seconds))
+    if task.unreadable_input is not None and task.state == TaskState.RUNNING:
+        return _TaskHealth(Health.HELD, f"cannot read on: {task.unreadable_input}", (1, 0))
     if task.held_back_by is not None and (task.held_back_seconds or 0.0) >= HELD_BACK_SECONDS:
         why = f"waits for {task.held_back_by}, which writes to its input"
         return _TaskHealth(Health.HELD, why, (0, task.held_back_seconds or 0.0))

@@ -5,7 +5,7 @@
         offsets/<batch>     a batch that was planned: v1, metadata, a line of offsets for each source
         commits/<batch>     a batch that was finished
         state/, sources/    Spark's
-        tables/<batch>      the versions of tables from this batch on (`penstock.spark.table_versions`)
+        tables/             versions of tables: `<batch>-<token>`, from this batch on (`penstock.spark.table_versions`)
         FENCE, FENCE.lock   who may publish here (`penstock.spark.fence`)
     <root>/<job>/g<generation>/COLLECTED    the checkpoints were deleted (`penstock.spark.collect`)
     <root>/<job>/streams/                   what the job has read of streams (`penstock.spark.sections`)

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from penstock.config.csv_options import CsvFiles, CsvOutput, CsvRecords
+from penstock.config.csv_options import CsvFiles, CsvRecords, CsvValue
 from penstock.spark.inputs.misread import text_of
 
 
-def options_of(csv: CsvRecords | CsvOutput) -> dict[str, str]:
-    """Of files that Spark reads or writes."""
+def options_of(csv: CsvRecords | CsvValue) -> dict[str, str]:
+    """Of files that Spark reads or writes, and of values that it writes."""
     return _options(csv, type(csv).model_fields)
 
 
@@ -29,14 +29,14 @@ def lines_of(csv: CsvFiles) -> str:
     return has_a_sign if csv.comment is None else f"{has_a_sign} AND NOT startswith(value, {text_of(csv.comment)})"
 
 
-def _options(csv: CsvRecords | CsvOutput, names: Iterable[str]) -> dict[str, str]:
+def _options(csv: CsvRecords | CsvValue, names: Iterable[str]) -> dict[str, str]:
     fields = type(csv).model_fields
     given = {name: getattr(csv, name) for name in names}
     found = {_name(name): _text(value) for name, value in given.items() if value != fields[name].default}
     if csv.delimiter != fields["delimiter"].default:
         # Spark reads `\t` in it, and so on.
         found["delimiter"] = csv.delimiter.replace("\\", r"\\")
-    if isinstance(csv, CsvOutput) and csv.empty_value is None and csv.quote != fields["quote"].default:
+    if isinstance(csv, CsvValue) and csv.empty_value is None and csv.quote != fields["quote"].default:
         # Spark's own default has its own quotes.
         found["emptyValue"] = csv.quote * 2
     return found

@@ -16,7 +16,7 @@ from typing import IO, TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
 from penstock.spark.fence import FENCE, Mark, claimed
-from penstock.spark.hadoop import HadoopFiles, clear, denied, outside
+from penstock.spark.hadoop import HadoopFiles, clear, denied, outside, unreadable
 
 if TYPE_CHECKING:
     # A supervisor, which has no Spark, also reads local checkpoints.
@@ -109,6 +109,19 @@ class LocalFiles:
                 return denied(each)
         return None if os.access(folder, os.W_OK) else denied(folder)
 
+    def why_not_readable(self, path: str) -> str | None:
+        """Why a file, or a folder and what is directly in it, cannot be read; None when it can, or is not there."""
+        file = local_path(path).absolute()
+        for each in reversed(file.parents):
+            if not each.is_dir():
+                return None
+            if not _may_read(each, os.X_OK):
+                return unreadable(each)
+        if not file.exists():
+            return None
+        below = sorted(file.iterdir()) if file.is_dir() and _may_read(file) else []
+        return next((unreadable(each) for each in (file, *below) if _is_read(each) and not _may_read(each)), None)
+
     def resolve(self, folder: str) -> str:
         """The folder that has the files of a published one: the same here."""
         return folder
@@ -170,6 +183,16 @@ LOCAL_FILES = LocalFiles()
 def files_of(path: str, session: SparkSession) -> Files:
     """The files of the file system that a path is on. They delete only what is below the path."""
     return LocalFiles(path) if is_local(path) else HadoopFiles(session, path)
+
+
+def _is_read(file: Path) -> bool:
+    """Spark passes over other files; a Delta table has its log in such a folder."""
+    return not file.name.startswith(("_", ".")) or file.name == "_delta_log"
+
+
+def _may_read(file: Path, right: int = os.R_OK) -> bool:
+    needed = right | os.X_OK if file.is_dir() else right
+    return os.access(file, needed, effective_ids=True)
 
 
 _threads = threading.Lock()

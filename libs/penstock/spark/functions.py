@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import importlib
 import inspect
-import os
 import sys
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ from pyspark.sql import SparkSession
 
 from penstock.config.model import JobConfig
 from penstock.control.errors import BrokenTask, PenstockError, Unavailable
-from penstock.spark.dependencies import unpack
+from penstock.spark.environments import require_environment
 from penstock.spark.failures import python_reason
 from penstock.spark.packages import ensure
 from penstock.spark.parts import require_secrets
@@ -33,7 +32,8 @@ def function_of(
     module_name, _, function_name = reference.partition(":")
     package = ensure(config.package, settings.packages_root)
     if package is not None:
-        _make_importable([package, *_dependencies(package, settings)], session)
+        require_environment(package, settings.package_environment, settings.spark_master)
+        _make_importable(package, session)
     try:
         module = importlib.import_module(module_name)
         function: Callable[..., Any] = getattr(module, function_name)
@@ -69,27 +69,13 @@ def error_text(error: Exception) -> str:
     return python_reason("".join(traceback.format_exception(error, chain=False)))
 
 
-def _dependencies(package: Path, settings: SparkSettings) -> list[Path]:
-    """The folder with the package's dependencies, if it has any. Raises BrokenTask when this host cannot use them."""
-    site = unpack(package, settings.spark_local_dir)
-    if site is None:
-        return []
-    if not settings.spark_master.startswith("local"):
-        raise BrokenTask(
-            f"package: {package.name} has dependencies, which executors on other machines "
-            f"({settings.spark_master}) do not get: install them there, and pack the package without them",
-            rule="package_dependencies",
-        )
-    return [site]
-
-
-def _make_importable(entries: Sequence[Path], session: SparkSession) -> None:
-    """Puts the package and its dependencies on the path of this process and of Spark's Python workers."""
-    fresh = [str(entry) for entry in entries]
-    if fresh[0] not in sys.path:
-        sys.path[:0] = fresh
+def _make_importable(package: Path, session: SparkSession) -> None:
+    """Puts the package on the path of this process and of Spark's Python workers. Its dependencies are in the Python
+    that both are of."""
+    if str(package) not in sys.path:
+        sys.path.insert(0, str(package))
         importlib.invalidate_caches()
-    session.sparkContext.environment["PYTHONPATH"] = os.pathsep.join(fresh)
+    session.sparkContext.environment["PYTHONPATH"] = str(package)
 
 
 def _require_origin(module: Any, package: Path | None, field: str) -> None:

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from py4j.protocol import Py4JJavaError
 
-from penstock.control.errors import Conflict
+from penstock.control.errors import Conflict, Unavailable
 from penstock.spark.fence import FENCE, Mark, claimed, require_newest
-from penstock.spark.stores import HAS_NO_FOLDERS, scheme_of, store_problem
+from penstock.spark.stores import HAS_NO_FOLDERS, PATH_READABLE, STORE_LOGIN, scheme_of, store_problem
 
 if TYPE_CHECKING:
     # A supervisor, which has no Spark, also reads local checkpoints.
@@ -148,7 +148,8 @@ class HadoopFiles:
             files.delete(file, True)
 
     def why_not_writable(self, path: str) -> str | None:
-        """As `LocalFiles.why_not_writable`, where the file system tells rights."""
+        """As `LocalFiles.why_not_writable`, where the file system tells rights. Raises as `why_not_readable`, but for
+        what is the path's fault."""
         files, found = self._at(path)
         try:
             while not _exists(files, found) and found.getParent() is not None:
@@ -159,11 +160,43 @@ class HadoopFiles:
         except Py4JJavaError as error:
             problem = store_problem(path, error)
             if problem is not None:
-                return problem.detail
+                return self._refusal(path, problem)
             if error.java_exception.getClass().getName() not in _DENIED:
                 raise
             return denied(found)
         return None
+
+    def why_not_readable(self, path: str) -> str | None:
+        """As `LocalFiles.why_not_readable`; of a folder its first file is opened. Raises Unavailable as the class says,
+        with a `rule` where the store has said no."""
+        files, found = self._at(path)
+        try:
+            with _translated(path):
+                listed = files.listStatus(found)
+                first = next((status for status in listed if status.isFile() and status.getLen() > 0), None)
+                if first is not None:
+                    stream = files.open(first.getPath())
+                    stream.read()
+                    stream.close()
+        except FileNotFoundError:
+            return None
+        except Py4JJavaError as error:
+            if error.java_exception.getClass().getName() not in _DENIED:
+                raise
+            return unreadable(found)
+        return None
+
+    def _refusal(self, path: str, problem: Unavailable) -> str:
+        """Why a store has refused a path. Raises when it does not know the login, which S3 tells only who lists; or
+        when it does not answer."""
+        try:
+            if problem.extra.get("rule") == PATH_READABLE:
+                self.why_not_readable(path)
+        except Unavailable as told:
+            problem = told
+        if problem.extra.get("rule", STORE_LOGIN) == STORE_LOGIN:
+            raise problem
+        return problem.detail
 
     def has_fence(self, checkpoint: str) -> bool:
         """Whether two owners of a checkpoint are kept apart, by the kind of the file system."""
@@ -267,6 +300,11 @@ def clear(files: _Clearable, checkpoint: str, token: str) -> None:
 def denied(folder: Any) -> str:
     """Why nothing can be written to a folder."""
     return f"the host's account may not write to {folder}"
+
+
+def unreadable(file: Any) -> str:
+    """Why a file or a folder cannot be read."""
+    return f"the host's account may not read {file}"
 
 
 def outside(path: str, root: str) -> Conflict:

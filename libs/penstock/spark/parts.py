@@ -16,6 +16,7 @@ from penstock.spark.access import read_secrets
 from penstock.spark.inputs.topic_checks import input_topics, topic_problems
 from penstock.spark.packages import ensure
 from penstock.spark.settings import SparkSettings
+from penstock.spark.stores import STORE_LOGIN
 from penstock.tasks.analysis import AnalysisReport
 
 # Who waits for an analysis waits two seconds longer than a host may take.
@@ -94,9 +95,10 @@ def found_without_spark(config: JobConfig, has_time: bool, *, settings: SparkSet
 
 def login_problems(field: str, error: Unavailable) -> list[Problem]:
     """The refused login, where that is why nobody answered. Pure."""
-    if error.extra.get("rule") != LOGIN:
+    rule = error.extra.get("rule")
+    if rule not in (LOGIN, STORE_LOGIN):
         return []
-    return [Problem(field, LOGIN, f"{field}: {error.detail}")]
+    return [Problem(field, rule, f"{field}: {error.detail}")]
 
 
 def _checks(config: JobConfig, settings: SparkSettings) -> Iterator[Callable[[], object]]:

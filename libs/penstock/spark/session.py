@@ -105,7 +105,8 @@ def start_session(name: str, settings: SparkSettings) -> tuple[SparkSession, sub
         context = SparkContext(gateway=jvm.gateway, conf=SparkConf(_jvm=jvm.gateway.jvm))
     except (Py4JError, PySparkException) as error:
         raise Unavailable(f"spark does not start: {error}") from error
-    context.pythonExec = settings.worker_python or sys.executable
+    own = None if settings.package_environment is not None else settings.worker_python
+    context.pythonExec = own or sys.executable
     return SparkSession(context), jvm.process
 
 

@@ -16,6 +16,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 from penstock.control.errors import BrokenTask, Unavailable
 from penstock.kafka.access import Kafka
 from penstock.kafka.settings import KNOWN_CLUSTER, KafkaSettings
+from penstock.spark.interpreter import ISOLATED, SETS_MODULES
 from penstock.spark.stores import logins_in
 from penstock.tasks.heap import SMALLEST_HEAP_BYTES
 
@@ -85,6 +86,9 @@ class SparkSettings(KafkaSettings, BaseSettings):
     host_environment: tuple[str, ...] = Field((), description="further variables that hosts get of the container's")
     host_user: str | None = Field(None, description="account that hosts run as; only root may choose")
     container_folder: Path | None = Field(None, description="set by the Task Manager: marks the processes of its hosts")
+    package_environment: Path | None = Field(
+        None, description="set by the Task Manager: the Python of a host's package"
+    )
     _secrets: dict[str, str] = PrivateAttr(default_factory=dict)
 
     @field_validator("spark_conf")
@@ -143,12 +147,15 @@ class SparkSettings(KafkaSettings, BaseSettings):
     def to_environment(self) -> dict[str, str]:
         """The environment of a host: these settings, and of this process's variables only those that a host may have.
 
-        Nothing else is passed on: jobs' code can read all of it.
+        Nothing else is passed on: jobs' code can read all of it. A host with an environment gets no variable that makes
+        its Python find other modules.
         """
         values = self.model_dump(mode="json", exclude=_OF_THE_CONTAINER)
         own = {f"{_PREFIX}{name}".upper(): _as_text(value) for name, value in values.items()}
         allowed = INHERITED | set(self.host_environment)
         passed = {name: value for name, value in os.environ.items() if _may_pass(name, allowed)}
+        if self.package_environment is not None:
+            passed = {name: value for name, value in passed.items() if name not in SETS_MODULES} | ISOLATED
         return {**passed, **{name: value for name, value in own.items() if value is not None}}
 
 

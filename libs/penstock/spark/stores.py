@@ -17,6 +17,10 @@ JARS_OF: Mapping[str, str] = {"s3a": "s3", "gs": "gcs", "abfs": "abfs", "abfss":
 """By scheme of a path: the folder of jars that it needs."""
 HAS_NO_FOLDERS = frozenset({"s3a", "gs"})
 """Schemes of stores whose folders are beginnings of names: they cannot be renamed in one step."""
+PATH_READABLE = "path_readable"
+"""The rule of a path that the host's account or login may not read."""
+STORE_LOGIN = "store_login"
+"""The rule of a login that a store refuses, or that is missing: the container's, not the job's."""
 
 _CREDENTIALS = {
     "s3": "an IAM role of the machine, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY named in "
@@ -29,6 +33,7 @@ _NO_BUCKET = re.compile(r"UnknownStoreException|NoSuchBucket|FilesystemNotFound|
 _NO_LOGIN = re.compile(r"NoAuthWithAWSException|NoAwsCredentials|No AWS Credentials|Unable to load credentials")
 _WRONG_LOGIN = re.compile(r"InvalidAccessKeyId|SignatureDoesNotMatch|Status Code: 401|ExpiredToken")
 _DENIED = re.compile(r"java\.nio\.file\.AccessDeniedException|AccessDenied|Status Code: 403|StatusCode=403")
+_RIGHTS = "it needs to list, read, write and delete"
 _SILENT = re.compile(r"ConnectException|UnknownHostException|ConnectTimeoutException|Connection refused")
 
 
@@ -65,7 +70,10 @@ def fetch_advice(names: Iterable[str]) -> str:
 
 
 def store_problem(path: str, error: Exception) -> Unavailable | None:
-    """What to do about an error of the store that a path is on; None for errors that are not of a store as a whole."""
+    """What to do about an error of the store that a path is on; None for errors that are not of a store as a whole.
+
+    Where the store, or the lack of its jars or a login, has said no, `extra` has the `rule` that is broken:
+    `store_jars`, `path_exists`, `STORE_LOGIN` or `PATH_READABLE`. A store that does not answer has said nothing."""
     jars = JARS_OF.get(scheme_of(path))
     return None if jars is None else _problem(path, jars, str(error))
 
@@ -75,11 +83,13 @@ def _problem(path: str, jars: str, text: str) -> Unavailable | None:
     store = f"{parts.scheme}://{parts.netloc}"
     login = f"it takes {_CREDENTIALS[jars]}"
     told = (
-        (_NO_JAR, f"{path}: there are no jars for {parts.scheme}: {fetch_advice([jars])}"),
-        (_NO_BUCKET, f"{path}: there is no bucket {store}: make it, or correct the path"),
-        (_NO_LOGIN, f"{path}: the host has no login for {store}: {login}"),
-        (_WRONG_LOGIN, f"{path}: {store} does not know the host's login: {login}"),
-        (_DENIED, f"{path}: the host's login may not do that in {store}: it needs to list, read, write and delete"),
-        (_SILENT, f"{path}: {store} does not answer"),
+        (_NO_JAR, "store_jars", f"{path}: there are no jars for {parts.scheme}: {fetch_advice([jars])}"),
+        (_NO_BUCKET, "path_exists", f"{path}: there is no bucket {store}: make it, or correct the path"),
+        (_NO_LOGIN, STORE_LOGIN, f"{path}: the host has no login for {store}: {login}"),
+        (_WRONG_LOGIN, STORE_LOGIN, f"{path}: {store} does not know the host's login: {login}"),
+        (_DENIED, PATH_READABLE, f"{path}: the host's login may not do that in {store}: {_RIGHTS}"),
     )
-    return next((Unavailable(detail) for pattern, detail in told if pattern.search(text)), None)
+    for pattern, rule, detail in told:
+        if pattern.search(text):
+            return Unavailable(detail, rule=rule)
+    return Unavailable(f"{path}: {store} does not answer") if _SILENT.search(text) else None

@@ -14,7 +14,7 @@ from delta.tables import DeltaTable
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.streaming.readwriter import DataStreamReader
+from pyspark.sql.types import StructType
 
 from penstock.config.model import JobConfig
 from penstock.config.starting import starting_millis
@@ -55,8 +55,7 @@ def read_stream(
     Raises BrokenTask when its path is missing, outside of `roots`, or no Delta table, when its key columns are not
     its columns, or when its sections were made for keys of other types; Spark's errors for a bad schema.
     """
-    if stream.format != "rate":
-        _require_readable(session, name, stream, roots)
+    columns = None if stream.format == "rate" else _readable(session, name, stream, roots)
     grouped = stream.key_groups > 1
     reader = session.readStream.format("penstock-stream" if grouped else stream.format)
     if stream.value_schema is not None:
@@ -65,27 +64,25 @@ def read_stream(
         frame = reader.option("rowsPerSecond", str(stream.rows_per_second)).load()
     else:
         reader = reader.options(**stream_options(stream, most_bytes))
-        frame = _grouped(session, name, stream, reader, part) if grouped else reader.load(stream.path)
+        if grouped and columns is not None:
+            reader = reader.options(**_keyed_options(session, name, stream, columns, part))
+        frame = reader.load(stream.path)
     if stream.event_time_column is not None and stream.watermark_delay is not None:
         frame = frame.withWatermark(stream.event_time_column, stream.watermark_delay)
     return _own_rows(stream, frame) if grouped else frame
 
 
-def _grouped(
-    session: SparkSession, name: str, stream: Stream, reader: DataStreamReader, part: StreamPart | None
-) -> DataFrame:
-    """All rows of the sections that a task reads, with `_OWN`."""
-    field = f"streams.{name}"
-    frame = reader.options(**grouped_options(name, stream, None)).load(stream.path)
-    columns = frame.drop(_OWN)
+def _keyed_options(
+    session: SparkSession, name: str, stream: Stream, columns: DataFrame, part: StreamPart | None
+) -> dict[str, str]:
+    """The options by which the rows of the sections that a task reads are loaded, with `_OWN`. `columns`: those that
+    the folder or table has."""
+    field, options = f"streams.{name}", grouped_options(name, stream, part)
     require_keys(field, stream, columns)
-    if part is None:
-        return frame
-    options = grouped_options(name, stream, part)
-    if stream.key_columns:
+    if part is not None and stream.key_columns:
         options["penstock.keys"] = own = keys_note(session, stream, columns)
         require_same_keys(field, part.keys.get(name), own)
-    return reader.options(**options).load(stream.path)
+    return options
 
 
 def _own_rows(stream: Stream, frame: DataFrame) -> DataFrame:
@@ -139,14 +136,17 @@ def _start(stream: Stream) -> dict[str, str]:
     return {"startingVersion": "latest"} if stream.starting_position == "latest" else {}
 
 
-def _require_readable(session: SparkSession, name: str, stream: Stream, roots: Sequence[str]) -> None:
+def _readable(session: SparkSession, name: str, stream: Stream, roots: Sequence[str]) -> DataFrame:
+    """The columns of the folder or table, as its streaming source has them. Raises BrokenTask when it is missing, or
+    outside of the roots."""
     field, path = f"streams.{name}.path", str(stream.path)
     require_allowed(field, path, roots)
     if stream.format == "delta":
         if not DeltaTable.isDeltaTable(session, path):
             raise BrokenTask(f"{field}: there is no Delta table at {path}", rule="path_exists")
-        require_files_allowed(field, session.read.format("delta").load(path), roots)
-        return
+        table = session.read.format("delta").load(path)
+        require_files_allowed(field, table, roots)
+        return table
     try:
         listed = session.read.format(stream.format).schema(str(stream.value_schema)).load(path)
     except AnalysisException as error:
@@ -154,3 +154,14 @@ def _require_readable(session: SparkSession, name: str, stream: Stream, roots: S
             raise
         raise BrokenTask(f"{field}: there is no folder {path}", rule="path_exists") from error
     require_files_allowed(field, listed, roots)
+    return listed.select(*_declared(listed, str(stream.value_schema)))
+
+
+def _declared(listed: DataFrame, schema: str) -> list[str]:
+    """The columns that a schema declares, in its order. A folder that is listed has those of its partitions last, also
+    some that nobody declared."""
+    declared = StructType.fromDDL(schema)
+    assert isinstance(declared, StructType)
+    places = {name.lower(): place for place, name in enumerate(declared.names)}
+    names = sorted((name for name in listed.columns if name.lower() in places), key=lambda name: places[name.lower()])
+    return [f"`{name.replace('`', '``')}`" for name in names]

@@ -1,13 +1,15 @@
 """Tables of a task that refresh: each batch reads one version, and a batch that is repeated reads it again.
 
 The JVM looks for newer versions before it plans a batch (`io.penstock.tables.TableVersions`). It notes them in the file
-`<checkpoint>/tables/<batch>`, which counts until the next one.
+`<checkpoint>/tables/<batch>-<token>`, which counts until the next one of this owner. Each owner notes before its first
+plan. So the notes of the newest owner are those of the newest plan, whatever an earlier owner writes late.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +20,14 @@ from pyspark.sql import DataFrame, SparkSession
 from penstock.config.model import JobConfig, Table
 from penstock.config.paths import place_of
 from penstock.control.errors import BrokenTask
-from penstock.spark.checkpoint import is_clean, last_offset, numbers
+from penstock.spark.checkpoint import is_clean, last_offset
 from penstock.spark.failures import reason_of
+from penstock.spark.fence import Token
 from penstock.spark.files import Files
 from penstock.spark.tables import mode_of, read_table, reader_options, substitute
 
 FOLDER = "tables"
+_NOTE = re.compile(r"([0-9]+)(?:-([0-9]+)\.([0-9]+))?")
 
 
 def refreshes(table: Table) -> bool:
@@ -41,7 +45,7 @@ class TableVersions:
         self.java = jvm.io.penstock.tables.TableVersions(session._jsparkSession, checkpoint, real)
         self._session = session
         self._checkpoint = checkpoint
-        self._number, self._notes = _notes_of_pending(checkpoint, files)
+        self._note, self._notes = _notes_of_pending(checkpoint, files)
 
     def frame(self, name: str, table: Table, path: str, checked: DataFrame) -> DataFrame:
         """The table `name` at `path`: in the version of the batch that is to be repeated, then in newer ones.
@@ -59,7 +63,7 @@ class TableVersions:
         except (PySparkException, Py4JJavaError) as error:
             if note is None:
                 raise
-            file = f"{self._checkpoint}/{FOLDER}/{self._number}"
+            file = f"{self._checkpoint}/{FOLDER}/{self._note}"
             hint = f"Bring it back; or delete {file}, then the batch reads what is now there of all tables of the job"
             told = f"the batch that has begun cannot read the version that it began with: {reason_of(error)}. {hint}"
             raise BrokenTask(f"tables.{name}.path: {told}", rule="table_version") from error
@@ -87,13 +91,22 @@ def _note_of(note: str | None, table: Table, path: str) -> str | None:
     return note if found["path"] == path and ("version" in found) == (table.format == "delta") else None
 
 
-def _notes_of_pending(checkpoint: str, files: Files) -> tuple[int | None, Mapping[str, str]]:
-    """The notes for the batch that is planned but not committed, by table, and the batch that they begin with."""
+def _notes_of_pending(checkpoint: str, files: Files) -> tuple[str | None, Mapping[str, str]]:
+    """The notes for the batch that is planned but not committed, by table, and the name of their file."""
     pending = last_offset(checkpoint, files)
     if pending is None or is_clean(checkpoint, files):
         return None, {}
-    known = [number for number in numbers(f"{checkpoint}/{FOLDER}", files) if number <= pending]
-    if not known:
+    newest = newest_note(files.names(f"{checkpoint}/{FOLDER}"), pending)
+    if newest is None:
         # Planned by a release that noted nothing.
         return None, {}
-    return max(known), json.loads(files.read(f"{checkpoint}/{FOLDER}/{max(known)}"))
+    return newest, json.loads(files.read(f"{checkpoint}/{FOLDER}/{newest}"))
+
+
+def newest_note(names: Iterable[str], pending: int) -> str | None:
+    """The name of the note that counts for the planned batch `pending`: of the newest owner, the last one that begins
+    with it or before; None without any. Names as `io.penstock.tables.NoteName` has them; of an earlier release without
+    an owner. Pure."""
+    known = [(match, name) for name in names if (match := _NOTE.fullmatch(name)) is not None]
+    begun = [(Token(int(match[2] or 0), int(match[3] or 0)), int(match[1]), name) for match, name in known]
+    return max((note for note in begun if note[1] <= pending), default=(None, None, None))[2]

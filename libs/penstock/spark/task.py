@@ -132,9 +132,8 @@ class RunningTask:
     """A task from its start to its end. Its methods are called by one thread at a time.
 
     Without an epoch it goes on in the epoch that its checkpoint is in (`penstock.spark.files.LocalFiles.claim`).
-    `mark`: the commit that asks for this. `prepared` gives, for the token, the frame of this query that was made ahead.
-    `state`, `progress`, `traffic`, `batches`, `newest`, `unread_since`, `rows_per_offset`, `malformed` and
-    `input_problems` are what the host last saw of it.
+    `mark`: the commit that asks for this. `topics`: its inputs at the start. `prepared` gives, for the token,
+    the frame of this query that was made ahead. What follows is what the host last saw.
     """
 
     def __init__(self, runtime: Runtime, spec: TaskSpec, epoch: int | None, mark: Mark | None = None) -> None:
@@ -144,6 +143,7 @@ class RunningTask:
         self._mark = mark
         self.checkpoint = runtime.checkpoint(spec.job, spec.generation, spec.index)
         self.token = ""
+        self.topics: Mapping[str, Topic] = {}
         self.state = TaskState.STARTING
         self.progress: TaskProgress | None = None
         self.traffic: Samples = ()
@@ -192,7 +192,7 @@ class RunningTask:
         """Keys are sampled before the first batch only: later starts must be quick, and the host goes on sampling."""
         is_new = last_offset(self.checkpoint, self.runtime.files) is None
         config, clusters = self.spec.config, self.runtime.settings.cluster
-        topics = self._topics()
+        self.topics = topics = self._topics()
         require_no_problem(check_inputs(config, clusters, topics, self.runtime.spark if is_new else None))
         take_topics(config, self.runtime.files, self.checkpoint, topics)
 

@@ -14,6 +14,7 @@ _SCHEMES = ("postgres", "postgresql")
 _PRIMARY = ("read-write", "primary")
 _DEFAULTS: Mapping[str, Any] = {
     "connect_timeout": 5,
+    "client_encoding": "utf8",  # whatever the database is of: `migrate` refuses another one in words
     # A machine that vanishes closes no connection. Without these limits the client would wait for hours, not for 15 s.
     "keepalives_idle": 6,
     "keepalives_interval": 3,

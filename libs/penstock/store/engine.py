@@ -52,6 +52,13 @@ _TOO_MANY = (
     "remaining connection slots",
     "no more connections allowed",
 )
+_NO_LOGIN = (
+    "authentication failed",
+    "no pg_hba.conf entry",
+    "is not permitted to log in",
+    'FATAL:  database "',
+    'FATAL:  role "',
+)
 _AS_OF_ONE_MOMENT = text("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
 _PREPARE = text(
     """
@@ -195,6 +202,8 @@ def unreachable(error: OperationalError) -> Unavailable:
         return Unavailable("the job store cannot be reached: no server of its address takes writes")
     if any(words in told for words in _TOO_MANY):
         return Unavailable("the job store takes no more connections: its server or pooler has as many as it may")
+    if any(words in told for words in _NO_LOGIN):
+        return Unavailable("the job store refuses the account, password or database of PENSTOCK_DATABASE_URL")
     return Unavailable("the job store cannot be reached")
 
 

@@ -10,6 +10,7 @@ from sqlalchemy import Connection, TextClause, text
 
 from penstock.config.model import Slo
 from penstock.config.topics import topic_and_cluster
+from penstock.model.alerts import AlertKind
 from penstock.model.health import AGAIN, JobFacts, Moment, TaskFacts, Verdict, verdict
 from penstock.model.jobs import JobState
 from penstock.store.package_use import USES_OF_PACKAGE, package_named
@@ -107,6 +108,7 @@ _TASKS = text(
         progress->>'held_back_by' AS held_back_by,
         (progress->>'held_back_seconds')::float AS held_back_seconds,
         (progress->>'silent_seconds')::float AS silent_seconds,
+        progress->'input_problems'->>'{AlertKind.INPUT_UNREADABLE}' AS unreadable_input,
         task_crashes.crashed_at, task_crashes.revision AS crash_revision, task_crashes.error AS crash_error,
         task_crashes.task_run AS crash_run, running.task_run AS run
     FROM tasks {SIGHTINGS}

@@ -61,7 +61,7 @@ def upgrade(url: str) -> None:
     Any number of processes may call this at once: an advisory lock lets one work, and the others find the work done.
     Raises Unavailable when the database cannot be reached, or when a table is in use for longer than
     `LOCK_TIMEOUT_SECONDS` (the error says by whom): nothing has changed then, and the call may be repeated. Raises
-    UserError for an address that is none, and TerminalError when its Postgres is too old.
+    UserError for an address that is none, and TerminalError when its Postgres is too old or its database not of UTF8.
     """
     parameters = connection_parameters(url)
     engine = create_engine(dialect.URL, poolclass=NullPool, connect_args={**parameters, "prepare_threshold": None})
@@ -87,6 +87,12 @@ def _check_server(connection: Connection) -> None:
     if _number_of(connection) < _OLDEST_SERVER:
         oldest, present = _OLDEST_SERVER // 10_000, connection.execute(text("SHOW server_version")).scalar_one()
         raise TerminalError(f"the job store needs Postgres {oldest} or newer, and the server is {present}")
+    encoding = connection.execute(text("SHOW server_encoding")).scalar_one()
+    if encoding != "UTF8":
+        raise TerminalError(
+            f"the job store needs a database of UTF8, and this one is of {encoding}: create it with ENCODING 'UTF8' "
+            "TEMPLATE template0"
+        )
 
 
 def _number_of(connection: Connection) -> int:

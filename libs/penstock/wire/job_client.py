@@ -48,12 +48,15 @@ class JobClient(CellClient, RolloutCalls, JobLists, EventClient):
         if_match: int | None = None,
         create_only: bool = False,
         verify: bool = True,
+        allow_repeats: bool = False,
         **noted: Unpack[Noted],
     ) -> jobs.Written:
-        """Creates a job, or replaces its base layer. Without `verify` Spark is not asked what is wrong with it."""
+        """Creates a job, or replaces its base layer. Without `verify` Spark is not asked what is wrong with it. With
+        `allow_repeats` it may write rows again that an earlier job has written, though other jobs read them."""
         headers = {"If-None-Match": "*"} if create_only else {}
         body = {"config": config, **noted}
-        return self._write("PUT", _job(job), jobs.Written, body, if_match=if_match, headers=headers, **_unless(verify))
+        given = _chosen(verify=verify, allow_repeats=allow_repeats)
+        return self._write("PUT", _job(job), jobs.Written, body, if_match=if_match, headers=headers, **given)
 
     def get_job(self, job: str) -> jobs.JobView:
         """A job with its merged configuration."""
@@ -178,12 +181,14 @@ class JobClient(CellClient, RolloutCalls, JobLists, EventClient):
         *,
         if_match: int,
         verify: bool = True,
+        allow_repeats: bool = False,
         **given: Unpack[Expiring],
     ) -> jobs.Written:
         """Replaces a layer."""
         body = {"config": config, **given}
         where = _job(job, "layers", layer)
-        return self._write("PUT", where, jobs.Written, body, if_match=if_match, **_unless(verify))
+        chosen = _chosen(verify=verify, allow_repeats=allow_repeats)
+        return self._write("PUT", where, jobs.Written, body, if_match=if_match, **chosen)
 
     def patch_layer(
         self,
@@ -193,24 +198,37 @@ class JobClient(CellClient, RolloutCalls, JobLists, EventClient):
         *,
         if_match: int,
         verify: bool = True,
+        allow_repeats: bool = False,
         **given: Unpack[Expiring],
     ) -> jobs.Written:
         """Changes a layer by a merge patch: None drops a key."""
         body = {"config": patch, **given}
         where = _job(job, "layers", layer)
-        return self._write("PATCH", where, jobs.Written, body, if_match=if_match, **_unless(verify))
+        chosen = _chosen(verify=verify, allow_repeats=allow_repeats)
+        return self._write("PATCH", where, jobs.Written, body, if_match=if_match, **chosen)
 
-    def drop_layer(self, job: str, layer: str, *, if_match: int, **noted: Unpack[Noted]) -> jobs.Written:
+    def drop_layer(
+        self, job: str, layer: str, *, if_match: int, allow_repeats: bool = False, **noted: Unpack[Noted]
+    ) -> jobs.Written:
         """Drops a layer, which brings the values below it back."""
-        return self._write("DELETE", _job(job, "layers", layer), jobs.Written, noted, if_match=if_match)
+        query = {**noted, **({"allow_repeats": "true"} if allow_repeats else {})}
+        return self._write("DELETE", _job(job, "layers", layer), jobs.Written, query, if_match=if_match)
 
     def revert_layer(
-        self, job: str, layer: str, version: int, *, if_match: int, **given: Unpack[Expiring]
+        self,
+        job: str,
+        layer: str,
+        version: int,
+        *,
+        if_match: int,
+        allow_repeats: bool = False,
+        **given: Unpack[Expiring],
     ) -> jobs.Written:
         """Makes a layer again what it was at `version`. Without `expires_in_seconds` it also ends as then; if that has
         passed, it lasts as long as then, from now on."""
-        body = {"version": version, **given}
-        return self._write("POST", _job(job, "layers", layer, "revert"), jobs.Written, body, if_match=if_match)
+        body, chosen = {"version": version, **given}, _chosen(allow_repeats=allow_repeats)
+        where = _job(job, "layers", layer, "revert")
+        return self._write("POST", where, jobs.Written, body, if_match=if_match, **chosen)
 
     def batch(self, writes: Sequence[jobs.BatchWrite], *, idempotency_key: str | None = None) -> list[jobs.BatchResult]:
         """Many writes at once, at most `jobs.LARGEST_BATCH`; each has its own result."""
@@ -230,12 +248,14 @@ class JobClient(CellClient, RolloutCalls, JobLists, EventClient):
         layer: str | None = None,
         action: Literal["put", "patch", "drop"] = "patch",
         verify: bool = True,
+        allow_repeats: bool = False,
     ) -> jobs.PlanView:
         """What a layer write would do; writes nothing. The layer is `oncall`, and `base` of a job that does not exist.
 
         Spark is asked what is wrong with the job, which may take half a minute, unless `verify` is false.
         """
         body: dict[str, Any] = {"config": config, "action": action, "verify": verify, "layer": layer}
+        body |= {"allow_repeats": True} if allow_repeats else {}
         return self._write("POST", _job(job, "plans"), jobs.PlanView, body, timeout=_PLAN_SECONDS)
 
     def history(self, job: str, *, layer: str | None = None, **page: Unpack[Paging]) -> jobs.HistoryPage:
@@ -306,5 +326,7 @@ class JobClient(CellClient, RolloutCalls, JobLists, EventClient):
         return self._read(overview.TaskSamples, _job(job, "tasks", "metrics"), minutes=minutes)
 
 
-def _unless(verify: bool) -> dict[str, Any]:
-    return {} if verify else {"params": {"verify": "false"}}
+def _chosen(*, verify: bool = True, allow_repeats: bool = False) -> dict[str, Any]:
+    """Parameters of a write that are not as usual: a service of an earlier release may not know them."""
+    params = {**({} if verify else {"verify": "false"}), **({"allow_repeats": "true"} if allow_repeats else {})}
+    return {"params": params} if params else {}

@@ -98,11 +98,12 @@ class PlanRequest(LayerWrite):
     """A layer write whose effect is asked for; nothing is written. `action` as in a batch.
 
     Without `layer` it is `oncall` or the token's highest layer, and `base` for a job that does not exist.
-    `verify` false: Spark is not asked.
+    `verify` false: Spark is not asked. `allow_repeats`: as of a write.
     """
 
     layer: Name | None = None
     verify: bool = True
+    allow_repeats: bool = False
     action: Literal["put", "patch", "drop"] = "patch"
     config: JsonObject = Field(default_factory=dict)
 
@@ -126,6 +127,7 @@ class BatchWrite(Expiring):
 
     For `put_job`, `if_match` is the base layer's version; 0: create only; absent: create or replace. For actions on the
     job it may be given, and is that version, too. `rescale` needs `task_count`, and takes what its call takes.
+    `allow_repeats`: as of the single calls.
     """
 
     action: BatchAction
@@ -137,6 +139,7 @@ class BatchWrite(Expiring):
     task_count: int | None = Field(None, ge=1, le=10_000)
     balance: bool = False
     within_seconds: float | None = Field(None, gt=0, le=86_400)
+    allow_repeats: bool = False
 
 
 class Batch(Model):
@@ -149,7 +152,8 @@ class Written(View):
     """A write that was done. `layer` and `version` are null for writes to the job as a whole.
 
     `verified`: whether Spark's analysis found nothing against it; false when nobody could be asked, null when there was
-    nothing to verify. `why` it is false. What was not verified is checked before the first task starts.
+    nothing to verify. `why` it is false. What was not verified is checked before the first task starts. `notes`: as in
+    its plan.
     """
 
     job: str
@@ -160,6 +164,7 @@ class Written(View):
     expires_at: datetime | None = None
     verified: bool | None = None
     why: str = ""
+    notes: list[str] = Field(default_factory=list)
 
 
 class BatchResult(View):
@@ -277,7 +282,8 @@ class PlanView(View):
     `waves`: the tasks that get a new package in each of the steps `wave_1`, `wave_2` and so on; empty without one.
     `completeness` of a rescale of a job with watermarks: tasks that lag read on first (`wait`), or late rows are
     dropped (`drop_late`). `downtime_seconds` of a rescale is the duration of the job's last rescale, up to the commit.
-    `catch_up_seconds` follows from the rates of the last 10 minutes.
+    `catch_up_seconds` follows from the rates of the last 10 minutes. `notes`: what the write brings about and is not
+    refused for, such as rows that may come twice.
     """
 
     job: str
@@ -294,6 +300,7 @@ class PlanView(View):
     downtime_seconds: float | None
     catch_up_seconds: float | None
     config: JsonObject
+    notes: list[str] = Field(default_factory=list)
     analysis: AnalysisView | None = None
 
 

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Request, Response
 
 from penstock.wire.job_client import JobClient
 from penstock.wire.service_client import Noted
-from services.console.requests import ClientOf, Form, FormOf, Name, beside_fields, page, see
+from services.console.requests import ClientOf, Form, FormOf, Name, beside_fields, page, parts_of, see
 from services.console.views import containers as views
 from services.console.views import forms
 from services.console.views.forms import Errors, Filled
@@ -58,6 +58,7 @@ def _container(request: Request, client: JobClient, name: str, filled: Filled, s
         tasks=views.worst_first(running.tasks),
         following=running.next,
         alerts=client.alerts(subject=name).alerts,
+        runbooks=parts_of(request).runbooks,
     )
 
 

@@ -19,7 +19,7 @@ from penstock.wire.service_client import Noted
 from services.console.requests import NOT_OF_A_FIELD, ClientOf, Form, FormOf, Name, SessionOf, beside_fields, page, see
 from services.console.views import forms, rollouts, words
 from services.console.views.forms import Errors, Filled
-from services.console.views.plans import shown
+from services.console.views.plans import set_now, shown
 
 router = APIRouter(include_in_schema=False)
 _FIELDS = {"reason": "reason", "expires_in_seconds": "ends"}
@@ -83,13 +83,15 @@ def plan(request: Request, job: Name, client: ClientOf, form: FormOf) -> Respons
     except UserError as error:
         beside = {"rescale": "task_count", "override": "changes"}.get(what, forms.WHOLE)
         return _change(request, client, job, {what: Filled(form, forms.refused(error, _FIELDS, beside))}, error.status)
-    content = json.dumps(wanted.patch)
+    content, layer = json.dumps(wanted.patch), client.get_layer(job, found.layer)
     return page(
         request,
         "plan.html",
         tab="change",
         job=client.get_job(job),
         plan=shown(found),
+        set_now=set_now(layer.config),
+        ends_now=layer.expires_at,
         form=form,
         what=what,
         content=content,

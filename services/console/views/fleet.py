@@ -35,11 +35,12 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A share of the jobs that should run; None when there is none."""
+    """A share of the jobs that should run; None when there is none. `of`: how many should."""
 
     title: str
     share: float | None
     jobs: float
+    of: float
     meaning: str
 
 
@@ -53,7 +54,10 @@ def figures(health: Mapping[Health, float]) -> list[Figure]:
         ("lagging", health.get(Health.LAGGING, 0), "behind by more than their SLO"),
         ("unhealthy", unhealthy, "anything but healthy"),
     )
-    return [Figure(title, count / should_run if should_run else None, count, why) for title, count, why in counts]
+    return [
+        Figure(title, count / should_run if should_run else None, count, should_run, why)
+        for title, count, why in counts
+    ]
 
 
 def segments(fleet: FleetView) -> list[Segment]:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
+from penstock.config.merge import leaves
+from penstock.control.texts import first_few
 from penstock.wire.jobs import AnalysisView, PlanView
 from services.console.views.diffs import Difference, differences
 from services.console.views.words import seconds
@@ -47,8 +50,13 @@ def shown(plan: PlanView) -> ShownPlan:
         costs=tuple(_costs(plan)),
         steps=tuple(f"{step}{waves.get(step, '')}" for step in plan.steps),
         problems=tuple(_problems(plan.analysis)),
-        notes=tuple(_notes(plan.analysis)),
+        notes=(*plan.notes, *_notes(plan.analysis)),
     )
+
+
+def set_now(config: Mapping[str, Any] | None) -> str:
+    """The fields that a layer sets; empty without any."""
+    return first_few([".".join(path) for path, _ in leaves(config or {})])
 
 
 def _costs(plan: PlanView) -> Iterator[str]:

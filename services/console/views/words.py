@@ -92,12 +92,12 @@ def clock(moment: datetime | None) -> str:
 
 
 def value(content: Any) -> str:
-    """A value of a configuration: a text as it is, else JSON; `3.0` is `3`."""
+    """A value of a configuration: a text as it is, but `""` for an empty one; else JSON; `3.0` is `3`."""
     if content is None:
         return UNKNOWN
     if isinstance(content, float) and content.is_integer():
         return str(int(content))
-    return content if isinstance(content, str) else json.dumps(content, ensure_ascii=False, default=str)
+    return content if isinstance(content, str) and content else json.dumps(content, ensure_ascii=False, default=str)
 
 
 def is_long(content: Any) -> bool:

@@ -7,7 +7,7 @@ was written at most half an hour before the first crash, or before the first min
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
 from math import inf
 from typing import TYPE_CHECKING, Any
@@ -91,11 +91,9 @@ def _limits(facts: Facts) -> Iterator[Cause]:
         told = (said_by(trigger), f"rows wait that long, and the SLO is {slo:,.0f} s")
         summary = "batches begin further apart than the SLO allows"
         yield Cause(CauseKind.HELD_BY_LAYER, Certainty.CERTAIN, summary, told, _instead(trigger, f"{slo / 2:g}"))
-    most, seconds = facts.setting("max_records_per_trigger"), float(facts.config.get("trigger_interval_seconds") or 0)
-    if most is None or not facts.runs(most) or not seconds:
-        return
-    held = [task for task in facts.tasks if is_lagging(facts, task) and _reads_all_it_may(task, most.value, seconds)]
-    if held:
+    most, seconds = facts.setting("max_records_per_trigger"), _trigger_seconds(facts)
+    held = [task for task in facts.tasks if is_lagging(facts, task) and is_limited(facts, task)]
+    if held and most is not None:
         read = (said_by(most), *_read_and_waiting(facts, held, most.value, seconds))
         is_busy = any(((task.progress or {}).get("busy_share") or 0.0) >= _BUSY for task in held)
         certainty = Certainty.LIKELY if is_busy else Certainty.CERTAIN
@@ -103,19 +101,41 @@ def _limits(facts: Facts) -> Iterator[Cause]:
         yield Cause(CauseKind.HELD_BY_LAYER, certainty, "a layer limits what tasks read", read, advice)
 
 
+def is_limited(facts: Facts, task: ReportedTask) -> bool:
+    """Whether a task reads as much as `max_records_per_trigger` lets it, while more waits."""
+    most, seconds = facts.setting("max_records_per_trigger"), _trigger_seconds(facts)
+    if most is None or not facts.runs(most) or not seconds:
+        return False
+    return _reads_all_it_may(task, most.value, seconds)
+
+
+def _trigger_seconds(facts: Facts) -> float:
+    return float(facts.config.get("trigger_interval_seconds") or 0)
+
+
 def _reads_all_it_may(task: ReportedTask, most: float, seconds: float) -> bool:
-    """Whether a task reads about `most` records in each batch, and another such batch waits."""
+    """Whether a task reads about `most` records in each batch, and another such batch waits. The rate is that of the
+    last minute: where rows have just come, the last batch shows it first."""
     progress = task.progress or {}
     read, waits = progress.get("input_rows_per_second"), progress.get("backlog_records")
-    return read is not None and waits is not None and waits >= most and read >= _NEARLY * most / seconds
+    if waits is None or waits < most:
+        return False
+    return (read is not None and read >= _NEARLY * most / seconds) or _is_full(progress, most, seconds)
+
+
+def _is_full(progress: Mapping[str, Any], most: float, seconds: float) -> bool:
+    """Whether the last batch had as many records as it may, and was done before the next was due."""
+    rows, took = progress.get("input_rows"), progress.get("batch_seconds")
+    return rows is not None and took is not None and rows >= _NEARLY * most and took <= seconds
 
 
 def _read_and_waiting(facts: Facts, held: list[ReportedTask], most: float, seconds: float) -> Iterator[str]:
     may = most / seconds
     for task in held[:3]:
         progress = task.progress or {}
-        reads = f"task {task.index} reads {progress['input_rows_per_second']:,.1f} rows/s of the {may:,.1f} that it may"
-        yield f"{reads}, and {progress['backlog_records']:,.0f} rows wait for it"
+        read = progress.get("input_rows_per_second")
+        has = "all" if read is None else f"{read:,.1f} rows/s of the {may:,.1f}"
+        yield f"task {task.index} reads {has} that it may, and {progress['backlog_records']:,.0f} rows wait for it"
     comes = coming_in(facts)
     if comes is not None:
         all_may = may * int(facts.config.get("task_count", 1))

@@ -11,7 +11,7 @@ from penstock.model.alerts import AlertKind
 from penstock.model.causes import CauseKind, Certainty
 from penstock.model.reports import TaskState
 from penstock.model.states import Health
-from services.job_service.causes.errors import first_line, kind_of
+from services.job_service.causes.errors import first_line, has_not_started, kind_of
 from services.job_service.causes.facts import Cause, Facts, has_failed, numbers
 from services.job_service.causes.writes import newest_of_code, version_of, way_back
 
@@ -50,6 +50,16 @@ _WORDS = {
     ),
     CauseKind.OTHER_ERROR: ("tasks crash with an error of no known kind", "`penstock logs JOB` has the whole error"),
 }
+_NO_HOST = (
+    "no Spark host can be started for the tasks",
+    "mend what its last words name, on the machine of the container or in its settings (Java, memory, disk, "
+    "PENSTOCK_SPARK_CONF); a start is tried again by itself. Meanwhile `penstock drain CONTAINER` gives its tasks to "
+    "others. The whole log is in the folder `hosts` of the container",
+)
+_READ_AGAIN = (
+    "grant READ, or find out who deleted the topic: `penstock topics list`, and services/ALERTS.md#input_unreadable "
+    "says what a topic that is made again means"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +93,8 @@ def causes_of_errors(facts: Facts) -> Iterator[Cause]:
     counts = Counter(each.kind for each in failed)
     for kind, count in counts.items():
         of_kind = [each for each in failed if each.kind is kind]
-        summary, advice = _WORDS[kind]
+        is_of_no_host = kind is CauseKind.HOST_ENDED and any(has_not_started(each.error) for each in of_kind)
+        summary, advice = _NO_HOST if is_of_no_host else _WORDS[kind]
         certainty, told = _certainty(facts, of_kind, is_most=2 * count >= len(failed)), _evidence(of_kind)
         written = newest_of_code(facts, [each.index for each in of_kind]) if kind is CauseKind.BAD_CODE else None
         if written is not None:
@@ -117,17 +128,25 @@ def _evidence(failed: list[Failed]) -> tuple[str, ...]:
 
 
 def causes_of_inputs(facts: Facts) -> Iterator[Cause]:
-    """Malformed records that did not stop a task: they are missing in its results."""
-    counted = {
-        task.index: (task.progress or {}).get("input_problems", {}).get(AlertKind.MALFORMED_RECORDS.value)
-        for task in facts.tasks
-    }
-    found = {index: text for index, text in counted.items() if text}
-    told = [f"task {index}: {text}" for index, text in sorted(found.items())]
+    """A topic that tasks cannot read on; malformed records that did not stop a task, so that results lack them."""
+    if unreadable := _problems_of_tasks(facts, AlertKind.INPUT_UNREADABLE):
+        summary = "the topic of an input is gone, or may not be read"
+        yield Cause(CauseKind.INPUT_ERROR, Certainty.CERTAIN, summary, tuple(unreadable[:3]), _READ_AGAIN)
+    told = _problems_of_tasks(facts, AlertKind.MALFORMED_RECORDS)
     told = told or [alert.message for alert in facts.alerts_of(AlertKind.MALFORMED_RECORDS)]
     if told:
         summary, advice = _WORDS[CauseKind.MALFORMED_INPUT]
         yield Cause(CauseKind.MALFORMED_INPUT, Certainty.POSSIBLE, summary, tuple(told[:3]), advice)
+
+
+def _problems_of_tasks(facts: Facts, kind: AlertKind) -> list[str]:
+    """What running tasks report of one kind, by index."""
+    found = {
+        task.index: (task.progress or {}).get("input_problems", {}).get(kind.value)
+        for task in facts.tasks
+        if task.state == TaskState.RUNNING
+    }
+    return [f"task {index}: {text}" for index, text in sorted(found.items()) if text]
 
 
 def causes_of_rollouts(facts: Facts) -> Iterator[Cause]:

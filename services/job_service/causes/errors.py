@@ -15,9 +15,11 @@ from penstock.model.causes import CauseKind
 _MEMORY = re.compile(r"OutOfMemoryError|out of memory|Java heap space|GC overhead|memory limit", re.IGNORECASE)
 ENDED_HOST = r"^host (\S+) ended: "
 """Finds the name of the Spark host with which a task ended: a pattern for Python and for Postgres."""
+NOT_STARTED = r"\Aits Spark host did not start: "
 _TABLE: tuple[tuple[CauseKind, str], ...] = (
     (CauseKind.OUT_OF_MEMORY, _MEMORY.pattern),
-    (CauseKind.HOST_ENDED, r"\Ahost \S+ ended: |\Aits Spark host did not start: "),
+    (CauseKind.BAD_CODE, NOT_STARTED + r"package\b"),
+    (CauseKind.HOST_ENDED, r"\Ahost \S+ ended: |" + NOT_STARTED),
     (CauseKind.KAFKA_LOGIN, r"^kafka refuses |SaslAuthenticationException|SslAuthenticationException"),
     (
         CauseKind.MALFORMED_INPUT,
@@ -58,6 +60,11 @@ def ended_host(error: str) -> str:
     """The Spark host with which a task ended; empty when it ended otherwise."""
     found = re.match(ENDED_HOST, error)
     return found.group(1) if found else ""
+
+
+def has_not_started(error: str) -> bool:
+    """Whether no Spark host could be started for the task."""
+    return re.match(NOT_STARTED, error) is not None
 
 
 def first_line(error: str) -> str:

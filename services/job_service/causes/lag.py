@@ -11,6 +11,7 @@ from penstock.model.causes import CauseKind, Certainty
 from penstock.model.health import HELD_BACK_SECONDS, START
 from penstock.model.states import Health
 from penstock.tasks import balance
+from services.job_service.causes.changes import is_limited
 from services.job_service.causes.facts import (
     OF_OPERATORS,
     Cause,
@@ -130,7 +131,7 @@ def _stuck(facts: Facts) -> list[Cause]:
         by_rate = lag_now(task).seconds
         if oldest is not None and oldest > facts.job.max_lag_seconds and (by_rate is None or oldest >= by_rate):
             late.append((task.index, f"its batch has not finished for {oldest:,.0f} s{_phase(progress)}"))
-        elif busy is not None and busy < IDLE and not _waits_for_trigger(facts):
+        elif busy is not None and busy < IDLE and not _waits_for_trigger(facts) and not is_limited(facts, task):
             idle.append((task.index, f"it works {busy:.0%} of the time, although rows wait"))
     if late:
         told = tuple(f"task {index}: {text}" for index, text in late[:3])

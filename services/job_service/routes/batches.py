@@ -79,6 +79,7 @@ def _write(item: BatchWrite, author: str) -> Write:
         _precondition(item),
         expiry_of(item),
         version=item.version,
+        allow_repeats=item.allow_repeats,
     )
 
 

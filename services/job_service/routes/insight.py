@@ -33,7 +33,7 @@ from services.job_service.origins import origins_in
 from services.job_service.path_rules import require_paths
 from services.job_service.plans import plan
 from services.job_service.requests import JobName, PageOf100, PartsOf, PrincipalOf, known_job
-from services.job_service.store import expected, flows, history, jobs, late_producers, overview, secrets
+from services.job_service.store import expected, flows, history, jobs, late_producers, overview, repeats, secrets
 from services.job_service.store.causes import read_facts
 from services.job_service.store.layers import all_layers
 from services.job_service.store.rates import read_rates
@@ -85,6 +85,8 @@ def plan_write(job: JobName, body: PlanRequest, parts: PartsOf, principal: Princ
             lambda: flows.check(connection, job, after.model_dump(mode="json")),
             lambda: late_producers.check(connection, job, after.model_dump(mode="json")),
         )
+        wanted = after.model_dump(mode="json")
+        notes = repeats.check(connection, stored, layers, wanted, allowed=body.allow_repeats)
     has_run = running is not None and running.started
     found = plan(
         job,
@@ -96,6 +98,7 @@ def plan_write(job: JobName, body: PlanRequest, parts: PartsOf, principal: Princ
         rescale_seconds=None if running is None else stopped_seconds(running.rescale_seconds),
         rates=rates,
         rollout_share=parts.rollout_share,
+        notes=notes,
     )
     # A plan that changes nothing asks what Spark says of the job as it is.
     if not body.verify or (stored.exists and found.fields and not must_be_asked(merged_of(stored, layers), after)):

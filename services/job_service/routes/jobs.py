@@ -27,10 +27,18 @@ router = requests.router_of("jobs")
 @router.put("/v1/jobs/{job}", response_model=Written, responses={201: {"model": Written}})
 @requests.needs(access.of_layer(BASE))
 def put_job(
-    job: JobName, body: JobWrite, call: CallOf, precondition: requests.JobPrecondition, verify: Verify = True
+    job: JobName,
+    body: JobWrite,
+    call: CallOf,
+    precondition: requests.JobPrecondition,
+    verify: Verify = True,
+    allow_repeats: requests.AllowRepeats = False,
 ) -> Response:
-    """Creates a job, or replaces its base layer. `If-None-Match: *` creates only; `If-Match` is the base's version."""
-    write = Write(Action.CREATE, job, call.author, BASE, body.config, body.reason, precondition)
+    """Creates a job, or replaces its base layer. `If-None-Match: *` creates only; `If-Match` is the base's version.
+    409 (`read_by_others`) when it may write rows again that an earlier job has written, and other jobs read them,
+    unless `allow_repeats` is true."""
+    given = (body.config, body.reason, precondition)
+    write = Write(Action.CREATE, job, call.author, BASE, *given, allow_repeats=allow_repeats)
     return respond(call.write_verified(write, verify=verify))
 
 

@@ -16,6 +16,7 @@ from services.job_service.answers import etag, layer_view
 from services.job_service.calls import Call
 from services.job_service.layer_expiry import expiry_of
 from services.job_service.requests import (
+    AllowRepeats,
     CallOf,
     JobName,
     LayerName,
@@ -55,10 +56,12 @@ async def put_layer(
     call: CallOf,
     precondition: LayerPrecondition,
     verify: Verify = True,
+    allow_repeats: AllowRepeats = False,
 ) -> Response:
     """Replaces a layer. `If-Match` is the version that was read; 0 when there was none."""
     given = (body.config, body.reason, precondition, expiry_of(body))
-    return await _written(call, Write(Action.PUT, job, call.author, layer, *given), verify)
+    write = Write(Action.PUT, job, call.author, layer, *given, allow_repeats=allow_repeats)
+    return await _written(call, write, verify)
 
 
 @router.patch("/v1/jobs/{job}/layers/{layer}", response_model=Written)
@@ -70,11 +73,13 @@ async def patch_layer(
     call: CallOf,
     precondition: LayerPrecondition,
     verify: Verify = True,
+    allow_repeats: AllowRepeats = False,
 ) -> Response:
     """Changes a layer by a merge patch (RFC 7386): null drops a key. Its expiry stays unless a new one is given.
     409 when other fields of the layer would end earlier by it, or stay for ever, unless `whole_layer` is true."""
     given = (body.config, body.reason, precondition, expiry_of(body))
-    return await _written(call, Write(Action.PATCH, job, call.author, layer, *given), verify)
+    write = Write(Action.PATCH, job, call.author, layer, *given, allow_repeats=allow_repeats)
+    return await _written(call, write, verify)
 
 
 @router.delete("/v1/jobs/{job}/layers/{layer}", response_model=Written)
@@ -86,22 +91,30 @@ async def drop_layer(
     precondition: LayerPrecondition,
     reason: requests.Text = "",
     verify: Verify = True,
+    allow_repeats: AllowRepeats = False,
 ) -> Response:
     """Drops a layer: the values below it apply again. The version keeps counting."""
-    return await _written(call, Write(Action.DROP, job, call.author, layer, None, reason, precondition), verify)
+    given = (None, reason, precondition)
+    write = Write(Action.DROP, job, call.author, layer, *given, allow_repeats=allow_repeats)
+    return await _written(call, write, verify)
 
 
 @router.post("/v1/jobs/{job}/layers/{layer}/revert", response_model=Written)
 @requests.needs(access.of_layer())
 def revert_layer(
-    job: JobName, layer: LayerName, body: RevertWrite, call: CallOf, precondition: LayerPrecondition
+    job: JobName,
+    layer: LayerName,
+    body: RevertWrite,
+    call: CallOf,
+    precondition: LayerPrecondition,
+    allow_repeats: AllowRepeats = False,
 ) -> Response:
     """Sets a layer back to its content at an earlier version. This is a new write with a new version.
 
     `expires_in_seconds` absent: the layer ends when that version was to end, or never as that one; if that time has
     passed, it lasts as long as then, from now on. `expires_at` of the answer tells it."""
     given = (None, body.reason, precondition, expiry_of(body))
-    write = Write(Action.REVERT, job, call.author, layer, *given, version=body.version)
+    write = Write(Action.REVERT, job, call.author, layer, *given, version=body.version, allow_repeats=allow_repeats)
     return respond(call.write(200, write))
 
 

@@ -12,7 +12,7 @@ from sqlalchemy import Connection, Engine, text
 
 from penstock.control.period import Period
 from penstock.model.alert_rules import MALFORMED_WINDOW_SECONDS
-from penstock.model.alerts import INPUT_ALERTS, AlertKind
+from penstock.model.alerts import INPUT_ALERTS, UNREADABLE_INPUT, AlertKind
 from penstock.store import leases
 from penstock.store.alerts import raised_within, replace_alerts
 from penstock.store.engine import snapshot
@@ -23,12 +23,17 @@ _LOOK_SECONDS = 60.0
 MOST_JOBS = 1_000
 """Jobs in one look, by name. When more have a problem or an open alert, the next looks read the others."""
 _MOST_TASKS = 100
+_STARTING_ONES = text("SELECT DISTINCT job FROM tasks WHERE job = ANY(:jobs) AND state <> 'running'")
 _KINDS = [kind.value for kind in INPUT_ALERTS]
-# The first jobs by name, after `:after`, of which a task has a problem or which have an open alert. Each part ends when
-# it has found enough.
+# The first jobs by name, after `:after`, of which a task has a problem, or did not start lately for one, or which have
+# an open alert. Each part ends when it has found enough.
 TO_LOOK_AT = text(
     """
     (SELECT DISTINCT job FROM tasks WHERE has_input_problems AND job > :after ORDER BY job LIMIT :most)
+    UNION
+    (SELECT DISTINCT job FROM task_crashes
+        WHERE newest_at > now() - interval '10 minutes' AND error ~ :unreadable AND job > :after
+        ORDER BY job LIMIT :most)
     UNION
     (SELECT DISTINCT subject FROM alerts WHERE kind = ANY(:kinds) AND cleared_at IS NULL AND subject > :after
         ORDER BY subject LIMIT :most)
@@ -39,9 +44,14 @@ TO_LOOK_AT = text(
 _REPORTED = text(
     """
     WITH told AS (
-        SELECT DISTINCT ON (job, kind, index) job, kind, index, reason
-        FROM tasks CROSS JOIN LATERAL jsonb_each_text(progress -> 'input_problems') AS problem(kind, reason)
-        WHERE has_input_problems AND job = ANY(:jobs)
+        SELECT DISTINCT ON (job, kind, index) job, kind, index, reason FROM (
+            SELECT job, kind, index, reason, epoch, reported_at
+            FROM tasks CROSS JOIN LATERAL jsonb_each_text(progress -> 'input_problems') AS problem(kind, reason)
+            WHERE has_input_problems AND job = ANY(:jobs)
+            UNION ALL
+            SELECT job, :kind, index, split_part(error, chr(10), 1), epoch, reported_at FROM tasks
+            WHERE state = 'crashed' AND error ~ :unreadable AND job = ANY(:jobs)
+        ) AS problems
         ORDER BY job, kind, index, epoch DESC, reported_at DESC
     )
     SELECT job, kind, count(*), (array_agg(index ORDER BY index))[ : CAST(:tasks AS integer)],
@@ -81,17 +91,29 @@ class InputAlerts:
 
 
 def _replace(connection: Connection, found: Alerts, jobs: Sequence[str]) -> None:
-    """A task that was started again does not report the malformed records of before: their alert has its time."""
     for kind in INPUT_ALERTS:
         of_kind = {key: alert for key, alert in found.items() if key[0] is kind}
-        is_malformed = kind is AlertKind.MALFORMED_RECORDS
-        keep = raised_within(connection, kind, MALFORMED_WINDOW_SECONDS) if is_malformed else ()
+        keep = _undecided(connection, kind, jobs)
         replace_alerts(connection, [kind], of_kind, refresh=True, only=jobs, keep=keep)
 
 
+def _undecided(connection: Connection, kind: AlertKind, jobs: Sequence[str]) -> set[str]:
+    """The jobs of which no report shows that the alert is over. A task that was started again does not report the
+    malformed records of before: their alert has its time. A task whose topic is gone ends, and its starts are refused:
+    only one that runs shows that the topic is back."""
+    if kind is AlertKind.MALFORMED_RECORDS:
+        return raised_within(connection, kind, MALFORMED_WINDOW_SECONDS)
+    if kind is AlertKind.INPUT_UNREADABLE:
+        return set(connection.execute(_STARTING_ONES, {"jobs": list(jobs)}).scalars())
+    return set()
+
+
 def _to_look_at(connection: Connection, after: str, most: int) -> list[str]:
-    return list(connection.execute(TO_LOOK_AT, {"kinds": _KINDS, "after": after, "most": most}).scalars())
+    asked = {"kinds": _KINDS, "after": after, "most": most, "unreadable": UNREADABLE_INPUT}
+    return list(connection.execute(TO_LOOK_AT, asked).scalars())
 
 
 def _reported(connection: Connection, jobs: Sequence[str]) -> list[InputReports]:
-    return [InputReports(*row) for row in connection.execute(_REPORTED, {"jobs": list(jobs), "tasks": _MOST_TASKS})]
+    asked = {"jobs": list(jobs), "tasks": _MOST_TASKS, "unreadable": UNREADABLE_INPUT}
+    rows = connection.execute(_REPORTED, asked | {"kind": AlertKind.INPUT_UNREADABLE.value})
+    return [InputReports(*row) for row in rows]

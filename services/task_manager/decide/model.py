@@ -78,11 +78,18 @@ class HostView:
 
 @dataclass(frozen=True, slots=True)
 class HostExit:
-    """How a host ended. `lease_ran_out`: the host ended itself because its lease was not renewed."""
+    """How a host ended. `lease_ran_out`: the host ended itself because its lease was not renewed. `last_words`: of one
+    that ended by an error, what its log says at the end."""
 
     reason: str
     out_of_memory: bool = False
     lease_ran_out: bool = False
+    last_words: str = ""
+
+    @property
+    def why_not_started(self) -> str:
+        """The reason, with the last words of a host that could not start."""
+        return f"{self.reason}: {self.last_words}" if self.last_words else self.reason
 
 
 class Place(NamedTuple):

@@ -11,7 +11,9 @@ from penstock.spark.channel import Event
 from services.task_manager.decide.actions import KillHost
 from services.task_manager.decide.effects import Effect, Send, Spawn
 from services.task_manager.decide.model import HostExit
-from services.task_manager.hosts.spark_hosts import SparkHost, SparkHosts
+from services.task_manager.hosts.late_host import LateHost
+from services.task_manager.hosts.spark_host import SparkHost
+from services.task_manager.hosts.spark_hosts import SparkHosts
 
 log = logger(__name__)
 
@@ -24,7 +26,7 @@ class HostPool:
         self._on_event = on_event
         self._on_exit = on_exit
         self._lock = threading.Lock()
-        self._handles: dict[str, SparkHost] = {}
+        self._handles: dict[str, SparkHost | LateHost] = {}
         self._not_started: dict[str, HostExit] = {}
 
     def perform(self, effect: Effect) -> None:

@@ -19,6 +19,7 @@ from penstock.local.kafka import EmbeddedKafka
 from tests.bench import (
     connectors,
     decoding,
+    environments,
     formats,
     hops,
     host_day,
@@ -34,6 +35,7 @@ from tests.support.bench.figures import unmeasured
 from tests.support.kafka.loss_table import SHAPES, Case
 from tests.support.spark.hosts import running_host, settings_for
 from tests.support.spark.session import CHECKPOINTS
+from tests.support.spark.wheels import wheel
 
 
 @pytest.fixture
@@ -66,6 +68,13 @@ def test_hosts_stateful(on_host: Callable[[int], HostBench]):
     figures = hosts_stateful.measure(on_host(2), queries=2, seconds=3.0, settle_s=0.0, trigger_s=0.3)
     assert unmeasured(figures, may_be_zero={"classes_per_batch", "jit_share"}) == set()
     assert figures["queries"] == 2
+
+
+@pytest.mark.long
+def test_environments(tmp_path: Path):
+    wheel(tmp_path, "manners", "1.0", {"manners.py": b"WORD = 'please'\n"})
+    figures = environments.measure(tmp_path, ["manners"], rounds=1, wheels=tmp_path)
+    assert unmeasured(figures, may_be_zero={"build_cpu_s"}) == set()
 
 
 def test_stateful_queries_differ():

@@ -150,7 +150,7 @@ def test_a_chart_tells_its_figures_at_the_pointer_and_is_zoomed(browser: Browser
     _move(browser, "mouseReleased", middle + 60, y)
     until(browser, "document.querySelector('.chart.is-zoomed')")
     _move(browser, "mouseMoved", 5, 5)
-    until(browser, "document.querySelectorAll('.when[hidden]').length === 3")
+    until(browser, "[...document.querySelectorAll('.when')].filter((each) => each.offsetWidth === 0).length === 3")
     assert browser.run(captions) == newest
     assert browser.run(REFRESHED) is True
     assert browser.run("document.querySelectorAll('.chart.is-zoomed').length") > 0

@@ -32,6 +32,17 @@ def confirm(user: User, page: str) -> str:
     return answer.headers["location"]
 
 
+def test_a_plan_says_what_else_the_layer_sets_and_when_it_ends(user: User, client: JobClient) -> None:
+    """1. The layer is empty: one end is enough. 2. It sets another field, which never ends."""
+    asked = {"what": "override", "changes": "priority = 2", "layer": "oncall", "ends": "30m"}
+    assert "whole_layer" not in plan(user, **asked)
+    written = {"slo": {"max_lag_seconds": 300.0}}
+    client.put_layer("etl", "oncall", written, if_match=0, expires_in_seconds=None, reason="a test", verify=False)
+    page = plan(user, **asked)
+    assert "The layer sets slo.max_lag_seconds now, and never ends" in page
+    assert 'name="whole_layer"' in page
+
+
 def test_an_override_shows_its_plan_and_is_made_when_it_is_confirmed(user: User, client: JobClient) -> None:
     page = plan(user, what="override", changes="slo.max_lag_seconds = 300", layer="oncall", ends="30m")
     assert "slo.max_lag_seconds" in page

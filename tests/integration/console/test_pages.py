@@ -13,6 +13,7 @@ from penstock.store.engine import transaction
 from tests.support.console.fleet import NAMES, fill
 from tests.support.console.service import User
 from tests.support.job_service.service import RunningJobService, as_new
+from tests.support.job_service.stored import execute
 
 
 @pytest.fixture(scope="module")
@@ -42,6 +43,8 @@ def test_the_fleet_has_its_figures_alerts_changes_and_jobs(reader: User) -> None
     assert page.count("<polyline") >= 5
     assert re.search('class="tile shade-[0-9]+" href="/containers/container-02" title="container-02: 19 % full', page)
     assert re.search(r"crashing payments-enrich task 2: crashes again and again", seen)
+    assert "crashing, held or starting: 2 of 9 that should run" in seen
+    assert re.findall(r'container-(\d+)" title="[^"]+" aria-label="[^"]+"><b aria-hidden="true">✖</b>', page) == ["09"]
 
 
 def test_jobs_are_filtered_and_sorted(reader: User) -> None:
@@ -132,7 +135,8 @@ def test_history_decisions_and_savepoints(reader: User) -> None:
     assert "“the dashboard of the morning meeting needs it”" in history
     decisions = text_of(reader.get("/jobs/clicks-hourly/decisions"))
     assert "horizontal because of lag" in decisions
-    assert "task_count = 6" in decisions
+    assert "task_count 4 → 6" in decisions
+    assert "horizontal without a symptom" in decisions
     assert "4860" in decisions
     savepoints = text_of(reader.get("/jobs/clicks-hourly/savepoints"))
     assert "before-release ready" in savepoints
@@ -179,7 +183,9 @@ def test_a_container_has_its_tasks_the_worst_first(reader: User) -> None:
 
 def test_alerts_have_their_runbooks(reader: User) -> None:
     page = reader.get("/alerts")
-    assert "<code>penstock rescale</code> to more tasks" in page
+    assert "<code>penstock rescale JOB 8</code> to more" in page
+    assert "page, raised 12 min ago" in text_of(page)
+    assert "ticket, raised 40 min ago" in text_of(page)
     assert "payments-enrich" in page
     assert "payments-enrich" not in reader.get("/alerts?kind=job_lagging").split("<h2")[1]
 
@@ -232,3 +238,14 @@ def test_a_long_list_has_pages(service: RunningJobService, user: User) -> None:
 )
 def test_what_is_not_there_is_a_page_of_its_own(user: User, path: str) -> None:
     assert "There is nothing here" in user.get(path, 404)
+
+
+def test_a_job_that_is_ill_without_a_cause_or_an_alert_says_where_to_look(
+    service: RunningJobService, user: User
+) -> None:
+    fill(service)
+    page = "/jobs/clicks-hourly"
+    assert "No cause is known" not in user.get(page)
+    execute(service, "DELETE FROM alerts WHERE subject = 'clicks-hourly'")
+    assert "No cause is known: read the errors of the tasks below, and penstock logs" in text_of(user.get(page))
+    assert "No cause is known" not in user.get("/jobs/orders-clean")

@@ -15,7 +15,6 @@ from sqlalchemy import Engine, text
 from penstock.control.process import start_child, stop_group, wait_until
 from penstock.identity.authority import read
 from penstock.local.kafka import kafka_command
-from penstock.local.postgres import program
 from penstock.store.engine import transaction
 from penstock.store.roles import grant_roles
 from tests.support.deploy import chart, described
@@ -116,18 +115,6 @@ def test_prometheus_of_compose_reads_the_metrics_of_every_process(
         finally:
             stop_group(child, 20)
         assert box.run(check, _PATH).returncode != 0, "nobody answers any more"
-
-
-@pytest.mark.long
-@pytest.mark.parametrize(("folder", "is_well"), [("/run/postgresql", True), ("/tmp", False)])
-def test_the_health_check_of_postgres_tells_a_server_from_none(
-    database_url: str, tmp_path: Path, folder: str, is_well: bool
-) -> None:
-    """With the program of the tests' server, which looks for sockets in another folder than that of the image."""
-    environment = {"PGHOST": folder, "PATH": f"{Path(program('pg_isready')).parent}:/usr/bin:/bin"}
-    with lone_box(tmp_path, store_of(database_url), {}, {}) as box:
-        said = box.run(_check_of("postgres"), environment)
-    assert (said.returncode == 0) is is_well, (said.stdout, said.stderr)
 
 
 @pytest.mark.long

@@ -265,6 +265,18 @@ def missing_topic(world: World) -> None:
     world.report("c1", world.crashed("kafka did not describe the topics flights: timed out"))
 
 
+def deleted_topic(world: World) -> None:
+    """The task runs, and nothing else is wrong."""
+    world.begin()
+    problems = {"input_unreadable": "inputs.flights: there is no topic flights"}
+    world.report("c1", world.task(progress=TaskProgress(**WELL, input_problems=problems)))
+
+
+def no_host(world: World) -> None:
+    world.begin()
+    world.report("c1", world.crashed("its Spark host did not start: not started: Unrecognized VM option 'x'"))
+
+
 def hot_group(world: World) -> None:
     world.begin(task_count=2)
     even = KeyGroupRates(first=0, records_per_second=(10.0,) * 4, seconds=60.0)
@@ -304,6 +316,8 @@ INJECTED: list[tuple[Callable[[World], None], CauseKind]] = [
     (broken_query, CauseKind.BAD_CODE),
     (dead_postgres, CauseKind.OUTPUT_ERROR),
     (missing_topic, CauseKind.INPUT_ERROR),
+    (deleted_topic, CauseKind.INPUT_ERROR),
+    (no_host, CauseKind.HOST_ENDED),
     (hot_group, CauseKind.HOT_KEY_GROUP),
     (at_its_limit, CauseKind.AT_LIMIT),
     (too_small, CauseKind.TOO_SMALL),

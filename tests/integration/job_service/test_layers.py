@@ -22,6 +22,7 @@ from services.job_service.store.layers import all_layers
 from tests.support import calls
 from tests.support.cli.shell import Shell
 from tests.support.job_service.service import CONFIG, RunningJobService
+from tests.support.state_syncer.cell import Cell
 from tests.support.store.database import address_of
 
 KEYS_OF_A_PROBLEM = {"type", "title", "status", "detail"}
@@ -333,6 +334,27 @@ def test_a_job_that_has_run_cannot_change_its_key_groups(service: RunningJobServ
         client.put_job("etl", CONFIG)
     assert (refused.value.field, refused.value.rule) == ("inputs.flights.key_groups", "forbidden_change")
     assert client.put_layer("etl", "oncall", {"priority": 1}, if_match=0).version == 1
+
+
+def test_a_folder_keeps_the_form_of_its_files(client: JobClient, cell: Cell) -> None:
+    """1. A job has written files of one form. 2. Another form, by itself or by a layer, is refused, and its plan says
+    so. 3. With another folder it is accepted."""
+    output = {"type": "files", "path": "/data/out", "format": "parquet"}
+    client.put_job("etl", {**CONFIG, "output": output})
+    cell.rounds(2)
+    for write in (
+        lambda: client.put_job("etl", {**CONFIG, "output": {**output, "format": "json"}}),
+        lambda: client.put_layer("etl", "oncall", {"output": {"format": "csv"}}, if_match=0),
+    ):
+        with pytest.raises(InvalidConfig, match=r"give another output\.path, too") as refused:
+            write()
+        assert (refused.value.field, refused.value.rule) == ("output.format", "forbidden_change")
+    planned = client.plan("etl", {"output": {"format": "json"}}, verify=False)
+    assert (planned.allowed, [each.field for each in planned.fields]) == (False, ["output.format"])
+    assert client.get_job("etl").config["output"]["format"] == "parquet"
+    client.put_job("etl", {**CONFIG, "output": {**output, "format": "json", "path": "/data/json"}})
+    cell.rounds(8)
+    assert cell.running("etl")["config"]["output"]["format"] == "json"
 
 
 def test_a_write_wakes_the_listeners(client: JobClient, service: RunningJobService) -> None:

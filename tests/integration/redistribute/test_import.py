@@ -16,6 +16,7 @@ from penstock.control.errors import BrokenTask
 from penstock.local.kafka import EmbeddedKafka
 from penstock.spark.files import LocalFiles, local_path
 from penstock.spark.redistribute.engine import redistribute
+from penstock.spark.savepoint import foreign
 from penstock.spark.savepoint.foreign import import_checkpoint, problems, read_application
 from penstock.spark.savepoint.take import savepoint_folder
 from penstock.spark.session import STATE_STORES
@@ -26,6 +27,7 @@ from penstock.tasks.spec import key_group_ranges
 from tests.support.spark.application import Application
 from tests.support.spark.hosts import make_topic
 from tests.support.spark.redistribution import KEY_GROUPS, Events, Job, Keys, job_config, output_topic
+from tests.support.spark.stateful_processor import at_timer
 
 SUM = {"sql": "SELECT k, count(*) AS c, sum(v) AS s FROM events GROUP BY k"}
 
@@ -149,6 +151,58 @@ def test_what_cannot_be_the_jobs_is_refused(
     with pytest.raises(BrokenTask, match=said):
         take_in(job, sums.checkpoint)
     assert not local_path(savepoint_folder(runtime.settings.checkpoint_root, job.name, "old")).exists()
+
+
+@pytest.mark.long
+def test_state_that_is_encoded_as_avro_is_refused(runtime: Runtime, events: Events, tmp_path: Path) -> None:
+    """A copy would read the bytes as what they are not. Of Spark's operators `transformWithState` has such state."""
+    encoded = {
+        "spark.sql.streaming.stateStore.providerClass": STATE_STORES["rocksdb"],
+        "spark.sql.streaming.stateStore.encodingFormat": "avro",
+    }
+    application = Application(
+        runtime.spark,
+        events.bootstrap,
+        {"events": events.topic},
+        tmp_path / "application",
+        lambda inputs: at_timer(runtime.spark, inputs, {}),
+        settings=encoded,
+    )
+    events.add_range(0, 30)
+    application.run()
+    job = make_job(runtime, events, state_backend="rocksdb")
+    with pytest.raises(BrokenTask, match=r"checkpoint: its state is encoded as avro; only unsaferow, .* can be moved"):
+        take_in(job, application.checkpoint)
+    assert not local_path(savepoint_folder(runtime.settings.checkpoint_root, job.name, "old")).exists()
+
+
+@pytest.mark.long
+def test_an_application_that_still_runs_is_refused_until_it_stops(
+    runtime: Runtime, events: Events, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """1. It finishes a batch while its checkpoint is looked at: refused, and nothing is left. 2. It has stopped: the
+    same import is taken."""
+    application = summing(runtime, events, tmp_path)
+    events.add_range(0, 60)
+    application.run()
+    job = make_job(runtime, events)
+    inputs_read = foreign._inputs_read
+
+    def goes_on(*given: Any) -> Any:
+        events.add_range(60, 90)
+        application.run()
+        return inputs_read(*given)
+
+    monkeypatch.setattr(foreign, "_inputs_read", goes_on)
+    with pytest.raises(BrokenTask, match="checkpoint: the application still runs: stop it, then import"):
+        take_in(job, application.checkpoint)
+    assert not local_path(savepoint_folder(runtime.settings.checkpoint_root, job.name, "old")).exists()
+    monkeypatch.undo()
+    assert take_in(job, application.checkpoint).tasks[0].unfinished is None
+    start_from(job)
+    events.add_range(90, 390)
+    job.run()
+    assert job.last_rows("k") == job.unsplit().last_rows("k")
 
 
 def test_what_is_no_whole_checkpoint_is_refused(runtime: Runtime, sums: Application, tmp_path: Path) -> None:

@@ -25,9 +25,11 @@ from penstock.spark.failures import Failure, failure_of
 from penstock.spark.files import LOCAL_FILES
 from penstock.spark.initialize import initialize
 from penstock.spark.inputs.key_sample import key_function_problem
+from penstock.spark.inputs.watch import SAMPLE_SECONDS, InputWatch
 from penstock.spark.redistribute.positions import task_specs
 from penstock.spark.task import RunningTask, Runtime
 from penstock.tasks.sinks import SinkRequest
+from tests.support.control.clock import FakeClock
 from tests.support.spark.hosts import make_topic
 from tests.support.spark.redistribution import KEY_GROUPS, Job, job_config, output_topic, records_of
 from tests.support.spark.session import forget_last_commit
@@ -151,6 +153,36 @@ def test_keys_that_spark_placed_by_another_type_are_told(runtime: Runtime, kafka
     assert "set key_function to crc32" in str(told(other))
     with pytest.raises(BrokenTask, match=r"inputs\.events\.key_function is spark, but only \d+ of \d+ sampled keys"):
         start(make_job(kafka, runtime, topic, COPY, **by_v, **as_int))
+
+
+def test_a_producer_that_changes_its_hash_is_told_of_running_tasks(runtime: Runtime, kafka: EmbeddedKafka) -> None:
+    """1. Keys are where the job says, and its task runs: nothing is told. 2. The producer takes another hash: told once
+    the topic's turn to be sampled comes, with the function that fits. The task runs on."""
+    topic = make_topic(kafka.bootstrap, KEY_GROUPS)
+    produce(kafka, topic, map(row, range(400)))
+    job = make_job(kafka, runtime, topic, COPY, key_function="crc32")
+    (spec,) = task_specs(job.name, job.layout)
+    task = RunningTask(runtime, spec, epoch=1)
+    task.start()
+    try:
+        clock = FakeClock()
+        watch = InputWatch(runtime.spark, runtime.settings.cluster, clock)
+        assert watch.check([spec]) == {spec.task_id: {}}
+        producer = Producer({"bootstrap.servers": kafka.bootstrap, "partitioner": "murmur2_random"})
+        for key, value in map(row, range(2000)):
+            producer.produce(topic, key=key, value=json.dumps(value))
+        assert producer.flush(30) == 0
+        assert watch.check([spec]) == {spec.task_id: {}}
+        clock.seconds += SAMPLE_SECONDS
+        found = watch.check([spec])[spec.task_id]
+        assert found.keys() == {"key_function_mismatch"}
+        told = found["key_function_mismatch"]
+        assert told.startswith("inputs.events.key_function is crc32, but only ")
+        assert f"sampled keys of the topic {topic} are in the partition that it gives: " in told
+        assert told.endswith("so set key_function to kafka")
+        assert task.is_active
+    finally:
+        task.stop(finish_pending=True)
 
 
 @pytest.mark.long

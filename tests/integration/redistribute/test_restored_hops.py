@@ -45,51 +45,56 @@ def run(*chain: Job) -> None:
         job.run()
 
 
+@pytest.mark.parametrize("hops", [2, 3])
 def test_a_chain_that_goes_back_to_where_it_stands_and_a_reader_that_goes_back_alone_are_exact(
-    runtime: Runtime, events: Events
+    runtime: Runtime, events: Events, hops: int
 ) -> None:
-    """1. Both jobs go back to savepoints, at other sizes; the producer had written nothing since. 2. The reader goes
+    """1. All jobs go back to savepoints, at other sizes; the producers had written nothing since. 2. The last one goes
     back alone: what it counts anew it has counted before, to the row."""
     dice, rows = random.Random(3), list[Row]()
-    shuffle, reader = chain_of(runtime, events, 2, WINDOWS)
+    chain = chain_of(runtime, events, hops, WINDOWS)
+    reader = chain[-1]
     add(events, rows, dice)
-    run(shuffle, reader)
-    saved = [save(job, "first", number) for number, job in enumerate((shuffle, reader), 1)]
-    go_back(shuffle, saved[0], "first", 3)
-    go_back(reader, saved[1], "first", 1)
+    run(*chain)
+    saved = [save(job, "first", number) for number, job in enumerate(chain, 1)]
+    for job, before, task_count in zip(chain, saved, (3, 1, 3), strict=False):
+        go_back(job, before, "first", task_count)
     add(events, rows, dice)
-    run(shuffle, reader)
-    before = save(reader, "second", 3)
+    run(*chain)
+    before = save(reader, "second", hops + 1)
     add(events, rows, dice)
-    run(shuffle, reader)
+    run(*chain)
     already = counts(reader)
     elsewhere = reader.config.output.model_copy(update=output_topic(events.bootstrap))
     reader.config = reader.config.model_copy(update={"output": elsewhere})
     go_back(reader, before, "second", 2)
     events.add(closing(events))
-    run(shuffle, reader)
+    run(*chain)
     anew = counts(reader)
     assert already.keys() & anew.keys(), "the reader has counted windows anew"
     assert already | anew == batch_answer(WINDOWS, rows)
     assert all(already[window] == anew[window] for window in already.keys() & anew.keys())
 
 
+@pytest.mark.parametrize(("hops", "goes_back"), [(2, 0), (3, 0), (3, 1)])
 def test_rows_that_a_producer_writes_again_count_twice_in_open_windows_and_are_late_for_the_others(
-    runtime: Runtime, events: Events
+    runtime: Runtime, events: Events, hops: int, goes_back: int
 ) -> None:
-    """1. The producer goes back, and its reader has read on. 2. Windows that the reader had written stay as they are;
-    the rows of all others are there twice. So the API asks for a word (`allow_repeats`)."""
+    """1. A producer goes back, and those after it have read on. 2. Windows that the last job had written stay as they
+    are; the rows of all others are there twice, however many jobs pass them on. So the API asks for a word
+    (`allow_repeats`)."""
     dice, rows = random.Random(4), list[Row]()
-    shuffle, reader = chain_of(runtime, events, 2, WINDOWS)
+    chain = chain_of(runtime, events, hops, WINDOWS)
+    producer, reader = chain[goes_back], chain[-1]
     add(events, rows, dice)
-    run(shuffle, reader)
-    saved = save(shuffle, "first", 1)
+    run(*chain)
+    saved = save(producer, "first", 1)
     repeated = add(events, rows, dice)
-    run(shuffle, reader)
+    run(*chain)
     written = counts(reader)
-    go_back(shuffle, saved, "first", 3)
+    go_back(producer, saved, "first", 3)
     events.add(closing(events))
-    run(shuffle, reader)
+    run(*chain)
     exact, twice = batch_answer(WINDOWS, rows), batch_answer(WINDOWS, [*rows, *repeated])
     expected = Counter({window: written.get(window, count) for window, count in twice.items()})
     assert counts(reader) == expected != exact

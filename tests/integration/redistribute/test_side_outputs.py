@@ -11,12 +11,14 @@ import psycopg
 import pytest
 from pyspark.errors import StreamingQueryException
 
+from penstock.config.model import FilesOutput
 from penstock.control.errors import BrokenTask
 from penstock.local.kafka import EmbeddedKafka
 from penstock.spark.host.exits import ExitReason
 from penstock.spark.redistribute.engine import redistribute
 from penstock.spark.redistribute.positions import task_specs
 from penstock.spark.savepoint.take import take
+from penstock.spark.sinks.files import read_all
 from penstock.spark.sinks.postgres_connections import pool_of
 from penstock.spark.task import Runtime
 from penstock.tasks.redistribution import RedistributionRequest, SavepointName
@@ -120,6 +122,27 @@ def test_each_place_has_its_rows_once_after_rescales(places: Places, events: Eve
     close_all(events)
     assert run_through_failures(job, 0) > 0
     assert places.found() == expected(windows_of(given))
+
+
+@pytest.mark.long
+def test_files_beside_other_places_have_their_rows_once(places: Places, events: Events, tmp_path: Path) -> None:
+    """1. Batches of two tasks fail between two outputs. 2. One task has a batch that it has not committed: a rescale
+    ends it, and three tasks go on. 3. What a reader has that goes by Spark's logs is exact, and so are the others."""
+    job = make_job(places, events, task_count=2, args={"folder": str(tmp_path), "breaks": True})
+    output = FilesOutput(path=str(tmp_path / "files"))
+    job.config = job.config.model_copy(update={"output": output})
+    given = rows(events, 0, 200)
+    assert all(run_through_failures(job, index) > 0 for index in range(2))
+    forget_last_commit(job.checkpoint(0))
+    assert job.rescale(task_count=3).settled == 1
+    given += rows(events, 200, 400)
+    close_all(events)
+    for index in range(3):
+        run_through_failures(job, index)
+    whole = expected(windows_of(given))
+    found = read_all(places.runtime.spark, output.path).select("k", "c").collect()
+    assert Counter(map(tuple, found)) == whole["main"]
+    assert (places.few(), places.late(), places.topic(places.part)) == (whole["few"], whole["late"], whole["part"])
 
 
 @pytest.mark.long

@@ -31,6 +31,7 @@ from tests.support.kafka.registry import PASSWORD, USERNAME, SmallRegistry, smal
 from tests.support.kafka.secured import SecuredKafka, settings_of
 from tests.support.s3.jars import s3_jars
 from tests.support.s3.server import LOGIN, CutOff, Store, s3_server_and_login
+from tests.support.spark.environments import in_environment
 from tests.support.spark.hosts import Supervisor, run_host_task, running_host, settings_for, task_spec
 from tests.support.spark.wheels import wheel
 
@@ -180,6 +181,7 @@ def test_it_runs_exactly_through_kills_a_rescale_and_a_savepoint(
     orders, config = Orders(broker, (first, second)), config_of(package, "totals")
     layout = Layout(generation=1, config=config, ranges=key_group_ranges(config))
     orders.add(200)
+    settings = in_environment(settings, config.package.model_dump(), tmp_path)
     with running_host("one", settings, tmp_path) as host:
         held = _hold_commits(store, "totals", first=3)
         _start(host, "sales", layout, 1)

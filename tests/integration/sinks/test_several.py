@@ -14,13 +14,14 @@ from pydantic import TypeAdapter
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from penstock.config.model import DeltaOutput, KafkaOutput, Output, PostgresOutput, SideOutput
+from penstock.config.model import DeltaOutput, FilesOutput, KafkaOutput, Output, PostgresOutput, SideOutput
 from penstock.control.errors import BrokenTask
 from penstock.local.kafka import EmbeddedKafka
 from penstock.spark.analysis.problem_of import problem_of
 from penstock.spark.settings import SparkSettings
 from penstock.spark.sinks import check, writer
 from penstock.spark.sinks.context import kept
+from penstock.spark.sinks.files import read_all
 from penstock.spark.sinks.foreach_batch import Batches
 from penstock.spark.sinks.postgres_connections import pool_of
 from tests.support.kafka.sink import committed
@@ -115,13 +116,14 @@ def test_what_a_sink_finds_names_the_output(spark: SparkSession, tmp_path: Path)
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("kind", ["postgres", "delta", "kafka"])
+@pytest.mark.parametrize("kind", ["postgres", "delta", "kafka", "files"])
 def test_an_output_gets_company_and_loses_it_again(
     spark: SparkSession, settings: SparkSettings, tmp_path: Path, kind: str
 ) -> None:
     """The same checkpoint, each time after a batch that was not committed: alone, beside another one, alone."""
     place = {
         "delta": {"path": str(tmp_path / "all")},
+        "files": {"path": str(tmp_path / "all"), "format": "json"},
         "postgres": {"table": "all_of_them"},
         "kafka": {"topic": make_topic(settings.kafka_bootstrap, 1)},
     }[kind]
@@ -183,6 +185,9 @@ def found_in(spark: SparkSession, settings: SparkSettings, output: Output) -> Co
     match output:
         case DeltaOutput():
             return Counter(row.dest for row in spark.read.format("delta").load(output.path).collect())
+        case FilesOutput():
+            rows = read_all(spark, output.path, output.format, "dest STRING").collect()
+            return Counter(row.dest for row in rows)
         case PostgresOutput():
             with psycopg.connect(settings.connections["default"]) as connection:
                 return Counter(row[0] for row in connection.execute("SELECT dest FROM all_of_them"))

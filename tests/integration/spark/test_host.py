@@ -360,7 +360,7 @@ def package(folder: Path) -> dict[str, str]:
 def test_a_python_query_runs_from_its_package_also_in_its_workers(
     host: Supervisor, kafka: EmbeddedKafka, topic: str, folder: Path, package: dict[str, str]
 ) -> None:
-    """With its wheels: a UDF calls one of Python, and one with machine code for this platform."""
+    """With wheels: `test_environments`."""
     produce(kafka.bootstrap, topic, numbers(0, 20), KEY_GROUPS)
     query = {"python": "words:loud"}
     spec = task_spec("loud", files_job(topic, folder, "loud", query=query, package=package, args={"limit": 10}))

@@ -16,7 +16,8 @@ from penstock.control.process import wait_until
 from penstock.local.kafka import EmbeddedKafka
 from penstock.spark.settings import SparkSettings
 from tests.support.s3.jars import s3_jars
-from tests.support.s3.server import LOGIN, CutOff, Store, s3_server_and_login
+from tests.support.s3.server import LOGIN, CutOff, Store
+from tests.support.s3.servers import SERVERS, Server, server_and_login
 from tests.support.spark.hosts import (
     Supervisor,
     job_config,
@@ -33,12 +34,13 @@ PATIENCE_S = 300.0
 
 
 @pytest.fixture
-def store(monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
-    with s3_server_and_login(monkeypatch, "data") as server:
+def store(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Server]:
+    """The small server of the tests unless the test asks for another one."""
+    with server_and_login(monkeypatch, getattr(request, "param", "small"), tmp_path / "s3", "data") as server:
         yield server
 
 
-def on_s3(folder: Path, bootstrap: str, store: Store, root: str = "s3a://data/checkpoints") -> SparkSettings:
+def on_s3(folder: Path, bootstrap: str, store: Server, root: str = "s3a://data/checkpoints") -> SparkSettings:
     """Settings of a host whose checkpoints and outputs are in the bucket `data`."""
     s3_jars()
     conf = store.spark_conf()
@@ -53,19 +55,20 @@ def on_s3(folder: Path, bootstrap: str, store: Store, root: str = "s3a://data/ch
     return settings.model_copy(update={"checkpoint_root": root})
 
 
-def rows_of_delta(store: Store, table: str) -> Counter[int]:
+def rows_of_delta(store: Server, table: str) -> Counter[int]:
     """How often each `n` is in a Delta table, by its log."""
     added: dict[str, None] = {}
-    for name in store.names("data", f"{table}/_delta_log/"):
-        if name.endswith(".json"):
-            for line in store.buckets["data"][f"{table}/_delta_log/{name}"].decode().splitlines():
+    objects = store.objects("data")
+    for name, content in objects.items():
+        if name.startswith(f"{table}/_delta_log/") and name.endswith(".json"):
+            for line in content.decode().splitlines():
                 if "add" in (action := json.loads(line)):
                     added[action["add"]["path"]] = None
-    frames = [pd.read_parquet(io.BytesIO(store.buckets["data"][f"{table}/{path}"])) for path in added]
+    frames = [pd.read_parquet(io.BytesIO(objects[f"{table}/{path}"])) for path in added]
     return Counter(n for frame in frames for n in frame["n"].tolist())
 
 
-def commits(store: Store, job: str) -> list[str]:
+def commits(store: Server, job: str) -> list[str]:
     return [name for name in store.names("data", f"checkpoints/{job}/g1/task-0/commits/") if name]
 
 
@@ -84,8 +87,9 @@ def start(supervisor: Supervisor, spec: Any, epoch: int) -> str:
     return str(reply.result["token"])
 
 
+@pytest.mark.parametrize("store", SERVERS, indirect=True)
 def test_a_task_is_killed_in_a_batch_and_every_row_counts_once(
-    kafka: EmbeddedKafka, tmp_path: Path, store: Store
+    kafka: EmbeddedKafka, tmp_path: Path, store: Server
 ) -> None:
     """1. A host is killed in mid-batch. 2. Another one repeats the batch. 3. A third host claims the checkpoint while
     the second one's commit is on its way: the commit is refused, and the second ends as fenced. 4. The third one reads
@@ -125,7 +129,7 @@ def test_a_task_is_killed_in_a_batch_and_every_row_counts_once(
     assert all(value not in json.dumps(settings.spark_conf) for value in LOGIN.values())
 
 
-def held(store: Store, key: str) -> bool:
+def held(store: Server, key: str) -> bool:
     """Whether the next slot is for a commit: a plan has one more entry than there are commits."""
     folder = key.partition("FENCE.log")[0]
     plans, done = (store.names("data", f"{folder}{log}/") for log in ("offsets", "commits"))
@@ -147,7 +151,7 @@ def test_what_is_wrong_with_a_store_is_told(kafka: EmbeddedKafka, tmp_path: Path
         assert "any" in str(answer_to_start(supervisor, spec, 1).error)
 
 
-def test_a_request_that_is_cut_off_is_tried_again(kafka: EmbeddedKafka, tmp_path: Path, store: Store) -> None:
+def test_a_request_that_is_cut_off_is_tried_again(kafka: EmbeddedKafka, tmp_path: Path, store: Server) -> None:
     """A task of files: the answer to every fifth request is lost, and every row is there once."""
     topic = make_topic(kafka.bootstrap, 2)
     spec = task_spec("cut", job_config(topic, 2, {"type": "delta", "path": "s3a://data/out/cut"}))

@@ -1,6 +1,7 @@
 """The fence of a checkpoint on S3, by Java's file manager: who may publish, and what a late owner leaves behind.
 
-The server is small and in this process, so that a request can be held up or its answer lost.
+On the small server of the tests, and on versitygw: a real one, with a relay before it. So a request can be held up or
+its answer lost.
 """
 
 from __future__ import annotations
@@ -20,11 +21,12 @@ from penstock.local.jars import share_dir
 from penstock.spark.gateway import start_jvm
 from penstock.spark.settings import QUICK_JVM, driver_classpath
 from tests.support.s3.jars import s3_jars
-from tests.support.s3.server import CutOff, Store, s3_server
+from tests.support.s3.server import CutOff, Store
+from tests.support.s3.servers import SERVERS, Server, server_and_login
 from tests.support.spark.session import unique
 
 pytestmark = pytest.mark.long
-BUCKET = "ck"
+BUCKET = "checkpoints"
 
 
 @dataclass
@@ -32,7 +34,7 @@ class Java:
     """A JVM with S3A, and the server that it uses."""
 
     jvm: Any
-    store: Store
+    store: Server
 
     def settings(self, **more: str) -> Any:
         settings = self.jvm.org.apache.hadoop.conf.Configuration()
@@ -47,11 +49,13 @@ class Java:
         return self.path("").getFileSystem(self.settings())
 
 
-@pytest.fixture(scope="module")
-def java() -> Iterator[Java]:
-    with pytest.MonkeyPatch.context() as patch, s3_server(BUCKET, "blind") as store:
-        patch.setenv("AWS_ACCESS_KEY_ID", "id")
-        patch.setenv("AWS_SECRET_ACCESS_KEY", "key")
+@pytest.fixture(scope="module", params=SERVERS)
+def java(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Java]:
+    folder = tmp_path_factory.mktemp("s3")
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        server_and_login(patch, request.param, folder, BUCKET, "blind") as store,
+    ):
         classpath = f"{driver_classpath(share_dir() / 'jars')}:{s3_jars()}/*"
         options = {"spark.driver.memory": "300m", "spark.driver.extraJavaOptions": " ".join(QUICK_JVM)}
         started = start_jvm({"spark.driver.extraClassPath": classpath, **options})
@@ -101,7 +105,7 @@ class Checkpoint:
     @property
     def files(self) -> dict[str, str]:
         """All but the fence."""
-        objects = self._java.store.buckets[BUCKET]
+        objects = self._java.store.objects(BUCKET)
         below = {key.removeprefix(f"{self.name}/"): value for key, value in objects.items() if self.name in key}
         return {key: value.decode() for key, value in below.items() if not key.startswith("FENCE") and key}
 
@@ -207,8 +211,10 @@ def test_a_cancelled_file_never_appears(java: Java, checkpoint: Checkpoint) -> N
     assert checkpoint.files == {}
 
 
+@pytest.mark.parametrize("java", ["small"], indirect=True)
 def test_a_server_that_ignores_the_condition_is_refused(java: Java) -> None:
     """Of a bucket that was never tried: the first claim there tries it."""
+    assert isinstance(java.store, Store)
     java.store.conditional = False
     try:
         folder = java.jvm.org.apache.hadoop.fs.Path("s3a://blind/x")
@@ -230,3 +236,13 @@ def test_of_two_writers_of_a_version_of_a_delta_table_one_wins(java: Java) -> No
         logs[1].write(version, actions[1].iterator(), False, settings)
     assert error.value.java_exception.getClass().getName() == "java.nio.file.FileAlreadyExistsException"
     assert bytes(java.jvm.io.penstock.checkpoint.NewFiles.read(java.files(), version)) == b'{"commitInfo":0}\n'
+
+
+def test_of_several_writers_of_a_section_all_have_what_the_first_one_wrote(java: Java) -> None:
+    """As tasks do that read a stream together: each has a content of its own, and all go on with one of them."""
+    section = java.path(f"{unique('job')}/streams/g1/events/1")
+    writer = java.jvm.io.penstock.checkpoint.FirstWriter(java.files())
+    with ThreadPoolExecutor(6) as pool:
+        told = set(pool.map(lambda number: bytes(writer.write(section, f"writer {number}".encode())), range(12)))
+    assert told == {bytes(writer.read(section))}
+    assert bytes(writer.write(section, b"late")) in told

@@ -186,6 +186,22 @@ def test_a_delta_log_names_no_file_outside_the_roots(spark: SparkSession, tmp_pa
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("table_schema", [None, "k BIGINT, name STRING"])
+@pytest.mark.parametrize("name", ["parquet", "delta", "json", "csv"])
+def test_a_table_of_each_format_has_its_rows(
+    spark: SparkSession, tmp_path: Path, name: str, table_schema: str | None
+) -> None:
+    """With the columns that its files have, and with those that the job declares. Of CSV Spark guesses the types."""
+    rows = [(1, "a, b"), (2, 'say "c"'), (3, None)]
+    frame = spark.createDataFrame(rows, "k BIGINT, name STRING").repartition(2)
+    frame.write.format(name).options(**({"header": "true"} if name == "csv" else {})).save(str(tmp_path / "names"))
+    found = _frame(spark, tmp_path, "names", format=name, **({"table_schema": table_schema} if table_schema else {}))
+    assert sorted(map(tuple, found.collect())) == rows
+    guessed = "int" if name == "csv" and table_schema is None else "bigint"
+    assert found.dtypes == [("k", guessed), ("name", "string")]
+
+
+@pytest.mark.long
 def test_what_a_running_task_sees_of_changed_tables(spark: SparkSession, tmp_path: Path) -> None:
     """1. A query joins a Delta table and a folder of CSV. 2. Both get a row. 3. The next batch has that of Delta only:
     the files of a folder are listed at the start."""

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.streaming.readwriter import DataStreamReader
 
 from penstock.control.errors import BrokenTask
 from penstock.spark.analysis.analyse import analyse
@@ -28,6 +31,7 @@ WINDOWS = (
 )
 BY_KEY = {"key_groups": 8, "key_columns": ["k"]}
 BY_FILE = {"key_groups": 8}
+MOMENT, NOON = "2026-01-01T12:00:00Z", 1_767_268_800
 EVENT_TIME = {**BY_KEY, "event_time_column": "at", "watermark_delay": "10 minutes"}
 KINDS = ["json", pytest.param("delta", marks=pytest.mark.long)]
 
@@ -247,7 +251,7 @@ def test_files_may_be_deleted_once_they_are_read_and_not_before(runtime: Runtime
 @pytest.mark.long
 def test_a_table_is_begun_once_for_all_tasks(runtime: Runtime, tmp_path: Path) -> None:
     """`latest` is after the rows that are there when the first task begins, also for one that begins later. A version
-    is the same for all."""
+    is the same for all, and so is the first one of a moment or later."""
     append(runtime, "delta", tmp_path / "in", range(2))
     job = make_job(runtime, "delta", tmp_path, SUMS, {**BY_KEY, "starting_position": "latest"}, task_count=2)
     job.begin(0)
@@ -256,6 +260,11 @@ def test_a_table_is_begun_once_for_all_tasks(runtime: Runtime, tmp_path: Path) -
     job.read_to(2, 0)
     assert job.rows() == sums([2])
     job = make_job(runtime, "delta", tmp_path, SUMS, {**BY_KEY, "starting_version": 1}, task_count=2)
+    job.read_to(3)
+    assert job.rows() == sums([1, 2])
+    for version, at in enumerate((NOON - 60, NOON, NOON + 60)):
+        os.utime(tmp_path / "in" / "_delta_log" / f"{version:020}.json", (at, at))
+    job = make_job(runtime, "delta", tmp_path, SUMS, {**BY_KEY, "starting_position": MOMENT}, task_count=2)
     job.read_to(3)
     assert job.rows() == sums([1, 2])
 
@@ -274,6 +283,28 @@ def test_rows_of_others_count_for_the_watermark(runtime: Runtime, tmp_path: Path
         F.pmod(F.hash("id"), F.lit(8)).between(spec.key_groups.lo, spec.key_groups.hi - 1)
     )
     assert {row[0] for row in job.rows()} == {row.id for row in hashed.collect()} != set()
+
+
+@pytest.mark.parametrize("kind", ["json", "delta"])
+def test_a_start_loads_a_stream_once(
+    runtime: Runtime, tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its columns are those of the folder or table, in the order of the schema, also where partitions have some."""
+    loads: list[DataStreamReader] = []
+    load = DataStreamReader.load
+
+    def counted(reader: DataStreamReader, *given: Any, **options: Any) -> DataFrame:
+        loads.append(reader)
+        return load(reader, *given, **options)
+
+    monkeypatch.setattr(DataStreamReader, "load", counted)
+    append(runtime, kind, tmp_path / "in", [0])
+    job = make_job(runtime, kind, tmp_path, "SELECT * FROM events", BY_KEY, task_count=2)
+    if kind == "json":
+        (tmp_path / "in" / "k=3").mkdir()
+        (tmp_path / "in" / "0.json").rename(tmp_path / "in" / "k=3" / "0.json")
+    frame = make_frame(runtime, task_specs(job.name, job.layout)[0], "", "").frame
+    assert (len(loads), frame.columns) == (1, ["k", "v", "at"])
 
 
 def test_an_analysis_names_key_columns_and_states_that_cannot_be(runtime: Runtime, tmp_path: Path) -> None:

@@ -132,6 +132,17 @@ def test_a_malformed_line_names_its_file(runtime: Runtime, tmp_path: Path) -> No
 
 
 @pytest.mark.long
+def test_files_of_another_encoding_with_rows_of_several_lines(runtime: Runtime, tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "1.csv").write_bytes('k,v\n"é\nand more",1\nü,2\n'.encode("utf-16"))
+    csv = {"encoding": "UTF-16", "multi_line": True}
+    source = {"format": "csv", "path": str(tmp_path / "in"), "value_schema": "k STRING, v INT", "csv": csv}
+    job = StreamJob(runtime, stream_config(source, "SELECT k, v FROM events", {"path": str(tmp_path / "out")}))
+    job.run(until_batch=0)
+    assert job.rows() == [("é\nand more", 1), ("ü", 2)]
+
+
+@pytest.mark.long
 def test_rows_are_made_for_trying_things_out(runtime: Runtime, tmp_path: Path) -> None:
     """And a task whose table is gone says so."""
     rate = {"format": "rate", "rows_per_second": 5}

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 _FENCE = "```"
+_COMMAND = re.compile(r"`(penstock [^`]+)`")
 
 
 def blocks(readme: Path) -> list[list[str]]:
@@ -19,3 +21,9 @@ def blocks(readme: Path) -> list[list[str]]:
         elif fence == _FENCE:
             found[-1].append(line)
     return found
+
+
+def commands(readme: Path, heading: str) -> list[str]:
+    """The commands in the sentences of a section."""
+    _, _, begun = readme.read_text().partition(f"\n## {heading}\n")
+    return _COMMAND.findall(begun.partition("\n## ")[0])

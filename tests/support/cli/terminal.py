@@ -38,3 +38,10 @@ class Terminal:
             with capture_logs():
                 return self._shell(*words[1:]).ok()
         return subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=True).stdout
+
+    def failing(self, line: str) -> str:
+        """What a line of `penstock` prints that fails. Raises AssertionError when it does not."""
+        with capture_logs():
+            ended = self._shell(*shlex.split(line)[1:])
+        assert ended.code != 0, ended
+        return ended.out + ended.err

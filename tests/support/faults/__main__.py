@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import runpy
 import sys
 from importlib import import_module
@@ -21,9 +22,12 @@ def main() -> None:
     folder, module, *arguments = sys.argv[1:]
     victim = WRAPPED[module]
     ports = import_module(f"tests.support.faults.{victim}")
-    install(victim, ports.PORTS, Orders(Path(folder)))
+    orders = Orders(Path(folder))
+    install(victim, ports.PORTS, orders)
     if victim == "manager":
         ports.launch_hosts(folder)
+    if victim == "host":
+        os.environ.update(orders.environment())
     sys.argv = [module, *arguments]
     runpy.run_module(module, run_name="__main__", alter_sys=True)
 

@@ -57,7 +57,7 @@ def launch_hosts(folder: str) -> None:
     start_child = client.start_child
 
     def start(command: Sequence[str], **options: Any) -> Any:
-        python, _, module, *arguments = command
-        return start_child([python, "-m", "tests.support.faults", folder, module, *arguments], **options)
+        at = command.index("-m") + 1
+        return start_child([*command[:at], "tests.support.faults", folder, *command[at:]], **options)
 
     vars(client)["start_child"] = start

@@ -4,9 +4,11 @@ life lives."""
 from __future__ import annotations
 
 import functools
+import json
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -36,6 +38,24 @@ class Orders:
         fresh = self.folder / ".order"
         fresh.write_text(str(point))
         fresh.rename(self.folder / "order")
+
+    @contextmanager
+    def hosts_find(self, **variables: str) -> Iterator[None]:
+        """Spark hosts that start while this is open find these variables in their environment."""
+        file = self.folder / "environment"
+        file.write_text(json.dumps(variables))
+        try:
+            yield
+        finally:
+            file.unlink()
+
+    def environment(self) -> dict[str, str]:
+        """What a host that starts now is to find."""
+        try:
+            found: dict[str, str] = json.loads((self.folder / "environment").read_text())
+        except FileNotFoundError:
+            return {}
+        return found
 
     def is_obeyed(self) -> bool:
         """Whether somebody has died of the newest order, or is about to."""

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from penstock.model.alerts import AlertKind
 from penstock.model.health import JobFacts, Moment, TaskFacts, verdict
 from penstock.model.jobs import JobState
 from penstock.tasks.lag import MEASURED
@@ -140,6 +141,7 @@ def _judged(task: ReportedTask, crashes: Crashes | None) -> TaskFacts:
         job="etl",
         **{name: getattr(task, name) for name in same},
         **{name: progress.get(name) for name in names},
+        unreadable_input=progress.get("input_problems", {}).get(AlertKind.INPUT_UNREADABLE.value),
         crashed_at=None if crashes is None else crashes.crashed_at,
         crash_revision=7,
     )

@@ -17,6 +17,7 @@ from typing import Any
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import (
     AclBinding,
+    AclBindingFilter,
     AclOperation,
     AclPermissionType,
     AdminClient,
@@ -112,6 +113,12 @@ class SecuredKafka(EmbeddedKafka):
         acls = [AclBinding(*whole, each, AclPermissionType.ALLOW) for each in operations]
         for future in self.admin.create_acls(acls).values():
             future.result(10)
+
+    def revoke(self, name: str, kind: ResourceType, resource: str, operation: AclOperation) -> None:
+        """What `allow` gave. Raises AssertionError where it gave no such right."""
+        whole = (kind, resource, ResourcePatternType.PREFIXED, f"User:{name}", "*")
+        (future,) = self.admin.delete_acls([AclBindingFilter(*whole, operation, AclPermissionType.ALLOW)]).values()
+        assert future.result(10)
 
     @cached_property
     def by_administrator(self) -> Kafka:

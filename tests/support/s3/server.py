@@ -7,6 +7,7 @@ hold one up or cut it off. A put is atomic: of several with the condition one is
 from __future__ import annotations
 
 import hashlib
+import re
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -20,7 +21,20 @@ from xml.sax.saxutils import escape
 
 import pytest
 
+_BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 LOGIN = {"AWS_ACCESS_KEY_ID": "id-of-the-store", "AWS_SECRET_ACCESS_KEY": "key-of-the-store"}
+
+
+def conf_of(port: int) -> dict[str, str]:
+    """Settings of a host that uses a server on a port of this machine."""
+    return {
+        "spark.hadoop.fs.s3a.endpoint": f"http://127.0.0.1:{port}",
+        "spark.hadoop.fs.s3a.endpoint.region": "us-east-1",
+        "spark.hadoop.fs.s3a.path.style.access": "true",
+        "spark.hadoop.fs.s3a.connection.ssl.enabled": "false",
+        "spark.hadoop.fs.s3a.attempts.maximum": "2",
+        "spark.hadoop.fs.s3a.retry.limit": "1",
+    }
 
 
 class CutOff(Exception):
@@ -42,25 +56,22 @@ class Store:
 
     def spark_conf(self) -> dict[str, str]:
         """Settings of a host that uses this server."""
-        return {
-            "spark.hadoop.fs.s3a.endpoint": f"http://127.0.0.1:{self.port}",
-            "spark.hadoop.fs.s3a.endpoint.region": "us-east-1",
-            "spark.hadoop.fs.s3a.path.style.access": "true",
-            "spark.hadoop.fs.s3a.connection.ssl.enabled": "false",
-            "spark.hadoop.fs.s3a.attempts.maximum": "2",
-            "spark.hadoop.fs.s3a.retry.limit": "1",
-        }
+        return conf_of(self.port)
+
+    def objects(self, bucket: str) -> dict[str, bytes]:
+        """The objects of a bucket by key."""
+        with self.lock:
+            return dict(self.buckets[bucket])
 
     def names(self, bucket: str, prefix: str) -> list[str]:
         """The keys below a prefix, without it, in order."""
-        with self.lock:
-            keys = sorted(self.buckets[bucket])
-        return [key.removeprefix(prefix) for key in keys if key.startswith(prefix)]
+        return [key.removeprefix(prefix) for key in sorted(self.objects(bucket)) if key.startswith(prefix)]
 
 
 @contextmanager
 def s3_server(*buckets: str, **more: Any) -> Iterator[Store]:
     """A server on a free port of this machine, until the block ends."""
+    assert all(map(_BUCKET.fullmatch, buckets)), f"S3 takes no bucket of such a name: {buckets}"
     store = Store({name: {} for name in buckets}, **more)
     handler = type("Handler", (_Handler,), {"store": store})
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)

@@ -120,6 +120,14 @@ def warm_up(stack: LocalStack) -> None:
     job.delete()
 
 
+class LimitedJob(SlowJob):
+    """May have one task only."""
+
+    def config(self, task_count: int, trigger_interval_seconds: float) -> dict[str, Any]:
+        """The job's base layer."""
+        return super().config(task_count, trigger_interval_seconds) | {"max_task_count": 1}
+
+
 class HotJob(SlowJob):
     """Nine of ten rows are in the first two key groups of four, which one of two tasks reads: half of all in the first.
 

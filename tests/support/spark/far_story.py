@@ -1,7 +1,9 @@
 """A job with state whose checkpoints are on S3 or HDFS: rescaled, saved while it runs, and restored. A process of its
 own, since the Spark session of the tests has no jars for S3.
 
-    python -m tests.support.spark.far_story FOLDER KAFKA ROOT SPARK_CONF [JARS...]
+    python -m tests.support.spark.far_story FOLDER KAFKA ROOT SPARK_CONF DIGESTS [JARS...]
+
+With DIGESTS the state of each key has so many digests, of 64 bytes each, which no compression makes smaller.
 """
 
 from __future__ import annotations
@@ -22,17 +24,19 @@ from tests.support.spark.hosts import make_topic
 from tests.support.spark.redistribution import KEY_GROUPS, Events, Job, Keys, job_config, output_topic, runtime_in
 from tests.support.spark.session import local_session
 
-SUM = {"sql": "SELECT k, count(*) AS c, sum(v) AS s FROM events GROUP BY k"}
+_BYTES = "unhex(array_join(transform(sequence(1, {digests}), n -> sha2(concat_ws('-', k, v, n), 512)), ''))"
+_SUM = "SELECT k, count(*) AS c, sum(v) AS s, length(max({bytes})) AS b FROM events GROUP BY k"
 
 
-def main(folder: str, bootstrap: str, root: str, spark_conf: str, *more_jars: str) -> None:
+def main(folder: str, bootstrap: str, root: str, spark_conf: str, digests: str, *more_jars: str) -> None:
     """The story. Raises AssertionError when a result is not the one of the same job run in one piece."""
     jars = {"spark.driver.extraClassPath": ":".join([driver_classpath(share_dir() / "jars"), *more_jars])}
     with local_session(Path(folder), {**json.loads(spark_conf), **jars}) as spark:
         runtime = runtime_in(spark, SparkSettings(checkpoint_root=root, kafka_bootstrap=bootstrap, path_roots=("/",)))
         events = Events(bootstrap, make_topic(bootstrap, KEY_GROUPS), Keys(spark, "spark"))
+        query = {"sql": _SUM.format(bytes=_BYTES.format(digests=digests))}
         config = job_config(
-            {"events": events.topic}, "spark", output_topic(bootstrap), query=SUM, output_mode="update", task_count=2
+            {"events": events.topic}, "spark", output_topic(bootstrap), query=query, output_mode="update", task_count=2
         )
         for backend in ("rocksdb", "heap"):
             _run(Job(runtime, config.model_copy(update={"state_backend": backend})), events)

@@ -59,7 +59,7 @@ SPARK = [
         sql("SELECT window(n, '1 hour') FROM flights"),
         "query.sql",
         "datatype_mismatch",
-        "",
+        'however "n" has the type "INT"',
     ),
     WrongJob(
         "an aggregation that never ends",
@@ -75,9 +75,19 @@ SPARK = [
         "streaming_output_mode",
         "append",
     ),
-    WrongJob("DISTINCT for ever", sql("SELECT DISTINCT dest FROM flights"), "output_mode", "streaming_output_mode", ""),
     WrongJob(
-        "complete without an aggregation", {"output_mode": "complete"}, "output_mode", "streaming_output_mode", ""
+        "DISTINCT for ever",
+        sql("SELECT DISTINCT dest FROM flights"),
+        "output_mode",
+        "streaming_output_mode",
+        "for streaming aggregations without watermark",
+    ),
+    WrongJob(
+        "complete without an aggregation",
+        {"output_mode": "complete"},
+        "output_mode",
+        "streaming_output_mode",
+        "not supported for no streaming aggregations",
     ),
     WrongJob(
         "a sorted stream",
@@ -105,7 +115,7 @@ SPARK = [
         sql("SELECT row_number() OVER (PARTITION BY dest ORDER BY n) FROM flights"),
         "output_mode",
         "non_time_window_not_supported_in_streaming",
-        "",
+        "Window function is not supported in ROW_NUMBER()",
     ),
     WrongJob(
         "a subquery over a stream",
@@ -214,7 +224,13 @@ SPARK = [
         "stateful_needs_keys",
         "GROUP BY in query.python brings rows with equal (carrier) together",
     ),
-    WrongJob("Python by lower(key)", python("by_lower", **SEVERAL, **UPDATE), "task_count", "stateful_needs_keys", ""),
+    WrongJob(
+        "Python by lower(key)",
+        python("by_lower", **SEVERAL, **UPDATE),
+        "task_count",
+        "stateful_needs_keys",
+        "GROUP BY in query.python brings rows with equal (dest)",
+    ),
     WrongJob(
         "Python by a cast of the key",
         python("by_cast", inputs={"flights": BY_INT}, **SEVERAL, **UPDATE),
@@ -241,7 +257,7 @@ SPARK = [
         python("after_pandas", **SEVERAL, **UPDATE),
         "task_count",
         "stateful_needs_keys",
-        "",
+        "GROUP BY in query.python brings rows with equal (dest)",
     ),
     WrongJob(
         "Python state by another key",

@@ -56,10 +56,14 @@ class CountJob:
 
     def create(self, task_count: int, trigger_interval_seconds: float = 0.2) -> None:
         """Topics and job; waits until it runs."""
-        create_topics(self._bootstrap, {self.name: KEY_GROUPS, f"{self.name}-out": KEY_GROUPS})
+        create_topics(self._bootstrap, dict.fromkeys(self.topics(), KEY_GROUPS))
         with self._stack.client() as client:
             client.put_job(self.name, self.config(task_count, trigger_interval_seconds))
         self.wait_runs(task_count)
+
+    def topics(self) -> list[str]:
+        """The topics of the job."""
+        return [self.name, f"{self.name}-out"]
 
     def config(self, task_count: int, trigger_interval_seconds: float) -> dict[str, Any]:
         """The job's base layer."""

@@ -23,6 +23,7 @@ READMES = (
 
 # What operators read. Words in capitals, and those in angle brackets, stand for what they put in.
 PAGES = (
+    "README.md",
     "services/ALERTS.md",
     "services/CELL.md",
     "services/POSTGRES.md",
@@ -41,7 +42,7 @@ _CHANGED = re.compile(r"\$\{(\w+)[^}]*\}")
 
 def _shown() -> Iterator[tuple[str, str]]:
     """The commands of the pages that are more than a name."""
-    names = {*GROUPS, "--version", *(row.path for row in COMMANDS)}
+    names = {*GROUPS, "--version", "--help", *(row.path for row in COMMANDS)}
     for page in PAGES:
         for inline, line in _COMMAND.findall((REPOSITORY / page).read_text().replace("\\\n", " ")):
             words = _CHANGED.sub(r"$\1", " ".join((inline or line).split()))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from pathlib import Path
 
@@ -24,6 +25,25 @@ from penstock.control.errors import (
 )
 from tests.support.cli.shell import Shell
 from tests.tidy.source import REPOSITORY
+
+_RULE = re.compile(r'(?:sql_problem\(|\brule=)"([a-z_]+)"')
+
+
+def _rules() -> set[str]:
+    """All rules that are named where something is refused."""
+    files = [file for folder in ("libs", "services") for file in (REPOSITORY / folder).rglob("*.py")]
+    found = {rule for file in files for rule in _RULE.findall(file.read_text(encoding="utf-8"))}
+    assert {"sql_syntax", "one_select", "unknown_relation", "immutable"} <= found
+    return found
+
+
+def _is_command(words: list[str]) -> bool:
+    """Whether `penstock` takes these words."""
+    row = next((row for row in COMMANDS if words[: len(row.path.split())] == row.path.split()), None)
+    if row is None or words[-1] == "--help":
+        return row is not None or words == ["--help"]
+    path = row.path.split()
+    return LazyCommand(row).make_context(row.path, words[len(path) :]).command.name == path[-1]
 
 
 @pytest.mark.parametrize(
@@ -61,6 +81,26 @@ from tests.tidy.source import REPOSITORY
             "jobs apply etl a.json",
             "penstock fields query.sql",
         ),
+        (
+            InvalidConfig("x", field="query.sql", rule="sql_syntax"),
+            "plan etl base a.json",
+            "penstock fields query.sql",
+        ),
+        (
+            InvalidConfig("x", field="query.sql", rule="one_select"),
+            "plan etl base a.json",
+            "penstock fields query.sql",
+        ),
+        (
+            InvalidConfig("x", field="query.sql", rule="unknown_relation"),
+            "plan etl base a.json",
+            "penstock fields inputs",
+        ),
+        (
+            InvalidConfig("x", field="query.sql", rule="unresolved_column"),
+            "plan etl base a.json",
+            "penstock fields value_schema",
+        ),
         (InvalidConfig("x", field="slq", rule="unknown_field"), "jobs apply etl a.json", "penstock fields"),
         (InvalidConfig("x", field="body.seconds"), "jobs profile etl", "penstock jobs profile --help"),
         (InvalidConfig("x", field="checkpoint"), "import etl /x", "penstock import --help"),
@@ -74,6 +114,7 @@ from tests.tidy.source import REPOSITORY
         (NotFound("x"), "drain c1", "penstock containers"),
         (NotFound("x", field="alert"), "acknowledge 7", "penstock alerts"),
         (Conflict("x"), "rescale etl 4", "penstock jobs show etl"),
+        (Conflict("x", field="expires_in_seconds"), "override etl priority=1 --for 1h", "penstock explain etl"),
         (Conflict("x"), "topics delete bids", "penstock topics list"),
         (Conflict("x"), "forget c1", "penstock containers"),
         (TimeoutError("x"), "drain c1", "penstock status"),
@@ -85,18 +126,19 @@ from tests.tidy.source import REPOSITORY
 )
 def test_each_error_has_a_next_command(error: Exception, typed: str, command: str) -> None:
     assert next_command(error, shlex.split(typed)) == command
-    words = shlex.split(command)[1:]
-    row = next((row for row in COMMANDS if words[: len(row.path.split())] == row.path.split()), None)
-    assert words == ["--help"] or row is not None
-    if row is not None and words[-1] != "--help":
-        assert (
-            LazyCommand(row).make_context(row.path, words[len(row.path.split()) :]).command.name == row.path.split()[-1]
-        )
+    assert _is_command(shlex.split(command)[1:])
 
 
-@pytest.mark.parametrize("rule", ["sql_syntax", "one_select", "unknown_relation", "unresolved_column"])
-def test_what_is_wrong_with_a_text_of_sql_is_in_no_table_of_fields(rule: str) -> None:
-    assert next_command(InvalidConfig("x", field="query.sql", rule=rule), ["plan", "etl", "base", "a.json"]) is None
+def test_no_rule_is_without_a_command_that_exists() -> None:
+    """Of whatever field, and after whatever command."""
+    fields = ("query.sql", "query.python", "inputs.a.topic", "body.seconds", None)
+    typed = (["plan", "etl", "base", "a.json"], ["drain", "c1"], [])
+    errors_seen = [InvalidConfig("x", field=field, rule=rule) for field in fields for rule in _rules()]
+    commands = {next_command(error, words) for error in errors_seen for words in typed}
+    assert len(commands) > len(typed)
+    for command in commands:
+        name, *words = shlex.split(command)
+        assert (name, _is_command(words)) == ("penstock", True), command
 
 
 def test_a_fault_of_the_cli_shows_no_traceback_and_keeps_it_in_a_file(

@@ -180,4 +180,4 @@ def _text(value: Any) -> str:
 def test_a_folder_takes_files_of_one_form(output: dict[str, Any], refused: list[str]) -> None:
     files = {"output": {"type": "files", "path": "file:/out", "format": "csv"}}
     changed = {"output": {**files["output"], **output}}
-    assert [each.field for each in form_changes(classify(job(files), job(changed)))] == refused
+    assert [each.field for each in form_changes(classify(job(files), job(changed)), "files")] == refused

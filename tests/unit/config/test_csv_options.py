@@ -16,6 +16,7 @@ from tests.support.config.jobs import job
 INPUT = {"format": "csv", "value_schema": "dest STRING, time TIMESTAMP"}
 OPTIONS = {"delimiter": ";", "quote": "'", "escape": "'", "null_value": "NULL"}
 OWNERS = ("inputs.flights", "tables.fees", "streams.fees", "output")
+TOPIC = {"type": "kafka", "topic": "clean", "value_format": "csv"}
 
 
 def owner(name: str, file_format: str, csv: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
@@ -137,6 +138,32 @@ def test_a_change_costs_what_one_of_the_format_costs(name: str, change: dict[str
     found = classify(check_merged(before), check_merged(after))
     (leaf,) = (key if isinstance(value, bool) else f"{key}.{next(iter(value))}" for key, value in change.items())
     assert (found.kind, found.names) == (kind, (f"{name}.{leaf}",))
+
+
+@pytest.mark.parametrize(
+    ("changes", "field", "rule"),
+    [
+        ({"csv": OPTIONS, "value_format": "json"}, "output.csv", "csv_options_of_csv"),
+        ({"csv": OPTIONS, "value_format": "avro"}, "output.csv", "csv_options_of_csv"),
+        ({"csv": {"delimiter": "||"}}, "output.csv.delimiter", "csv_delimiter_overlaps"),
+        ({"csv": {"quote": ""}}, "output.csv.quote", "string_too_short"),
+        ({"csv": {"compression": "gzip"}}, "output.csv.compression", "unknown_field"),
+        ({"csv": {"header": True}}, "output.csv.header", "unknown_field"),
+        ({"header": True}, "output.header", "unknown_field"),
+        ({"header": False}, "output.header", "unknown_field"),
+        ({"schema_registry": True}, "output.schema_registry", "schema_registry_format"),
+    ],
+)
+def test_a_record_has_no_header_and_is_not_compressed(changes: dict[str, Any], field: str, rule: str) -> None:
+    """Nor has it what lines of files cannot have."""
+    assert refusal({**job(), "output": {**TOPIC, **changes}})[:2] == (field, rule)
+
+
+def test_a_change_of_the_options_of_a_record_ends_the_batch_before_in_the_old_form() -> None:
+    before, after = ({**job(), "output": {**TOPIC, "csv": csv}} for csv in ({}, OPTIONS))
+    found = classify(check_merged(before), check_merged(after))
+    assert (found.kind, found.names) == (ChangeKind.RESCALE, tuple(f"output.csv.{name}" for name in sorted(OPTIONS)))
+    assert "csv" not in check_merged(before).model_dump(mode="json")["output"]
 
 
 def test_a_layer_sets_one_of_them() -> None:

@@ -102,7 +102,16 @@ _A = "side_outputs.a.output"
     ("config", "field", "rule"),
     [
         (with_sides({"output": {"type": "files", "path": "/out"}}), f"{_A}.type", "union_tag_invalid"),
-        (with_sides(side(), output={"type": "files", "path": "/out"}), "side_outputs", "files_alone"),
+        (
+            with_sides(side(), output={"type": "files", "path": "/out"}, output_mode="update"),
+            "output_mode",
+            "append_only",
+        ),
+        (
+            with_sides({"output": {**DELTA, "path": "/out/side"}}, output={"type": "files", "path": "/out"}),
+            f"{_A}.path",
+            "place_taken",
+        ),
         (with_sides({"output": {"type": "kafka", "topic": "clean"}}), f"{_A}.topic", "place_taken"),
         (
             with_sides({"output": DELTA}, {"output": {**DELTA, "path": "file:/side/"}}),

@@ -30,10 +30,10 @@ def job(name: str, **known: Any) -> JobSummary:
 
 def test_shares_are_of_the_jobs_that_should_run() -> None:
     found = fleet.figures(counted(healthy=70, lagging=10, crashing=4, held=1, unknown=15, stopped=100).health)
-    assert [(each.title, each.jobs, each.share) for each in found] == [
-        ("not running", 5, 0.05),
-        ("lagging", 10, 0.1),
-        ("unhealthy", 30, 0.3),
+    assert [(each.title, each.jobs, each.of, each.share) for each in found] == [
+        ("not running", 5, 100, 0.05),
+        ("lagging", 10, 100, 0.1),
+        ("unhealthy", 30, 100, 0.3),
     ]
 
 

@@ -14,7 +14,7 @@ from penstock.wire.jobs import ExplainedLeafView, Explanation, LayerVersion, Pla
 from services.console.views.containers import dimensions, regions
 from services.console.views.diffs import Difference, differences
 from services.console.views.layers import layers_table
-from services.console.views.plans import shown
+from services.console.views.plans import set_now, shown
 from services.console.views.runbooks import as_html, runbooks
 from services.console.views.subjects import subject_path
 
@@ -112,6 +112,8 @@ def test_a_plan_shows_what_spark_finds() -> None:
     found = shown(plan(analysis={"verified": False, "problems": [login], "why": "no warm host"}))
     assert found.problems == ("inputs (kafka_login): inputs: kafka refuses the user bob",)
     assert found.notes == ("not verified by Spark: no warm host",)
+    assert set_now({"slo": {"max_lag_seconds": 5}, "priority": 1}) == "slo.max_lag_seconds, priority"
+    assert set_now(None) == ""
     assert shown(plan(analysis={"verified": False, "why": "no warm host"})).notes == (
         "not verified by Spark: no warm host",
     )

@@ -55,3 +55,7 @@ def test_times(passed: float, text: str) -> None:
 
 def test_a_field_breaks_between_words_only() -> None:
     assert words.breakable("slo.max_<b>") == "slo.<wbr>max_<wbr>&lt;b&gt;"
+
+
+def test_a_value_that_is_an_empty_text_is_seen() -> None:
+    assert [words.value(each) for each in ("", "a", 3.0, None)] == ['""', "a", "3", words.UNKNOWN]

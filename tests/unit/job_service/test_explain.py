@@ -6,6 +6,7 @@ import json
 from datetime import UTC, datetime
 
 from penstock.config.classify import classify
+from penstock.config.csv_options import CsvValue
 from penstock.config.merge import LayerConfig, leaves, merge
 from penstock.config.validate import check_merged
 from services.job_service.explain import explain
@@ -57,7 +58,8 @@ def test_defaults_of_other_outputs_are_not_listed() -> None:
     fields = {field for field in EXPLAINED if field.startswith("output.")}
     own = (
         "type", "topic", "cluster", "key_groups", "key_columns", "value_format", "value_schema", "protobuf.message",
-        "headers", "schema_registry", "delivery", "allow_loop",
+        "headers", "schema_registry", "delivery", "allow_loop", "timestamp_format",
+        *(f"csv.{name}" for name in CsvValue.model_fields),
     )  # fmt: skip
     assert fields == {f"output.{name}" for name in own}
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from penstock.config.csv_options import CsvFiles, CsvOutput, CsvRecords
+from penstock.config.csv_options import CsvFiles, CsvOutput, CsvRecords, CsvValue
 from penstock.config.model import Table
 from penstock.spark.csv_options import lines_of, options_of, record_options
 from penstock.spark.inputs.misread import Parser
@@ -39,8 +39,8 @@ def test_every_option_has_its_name_in_spark() -> None:
     assert {*ALL} == {*CsvRecords.model_fields}
 
 
-@pytest.mark.parametrize("csv", [CsvRecords(), CsvFiles(), CsvOutput()])
-def test_what_nobody_asked_for_is_left_to_spark(csv: CsvRecords | CsvOutput) -> None:
+@pytest.mark.parametrize("csv", [CsvRecords(), CsvFiles(), CsvOutput(), CsvValue()])
+def test_what_nobody_asked_for_is_left_to_spark(csv: CsvRecords | CsvOutput | CsvValue) -> None:
     assert options_of(csv) == {}
 
 
@@ -55,6 +55,8 @@ def test_what_nobody_asked_for_is_left_to_spark(csv: CsvRecords | CsvOutput) -> 
 )
 def test_an_output(csv: dict[str, Any], options: dict[str, str]) -> None:
     assert options_of(CsvOutput.model_validate(csv)) == options
+    if "compression" not in csv:
+        assert options_of(CsvValue.model_validate(csv)) == options
 
 
 def test_a_backslash_is_what_it_is() -> None:

@@ -107,7 +107,7 @@ def test_a_folder_of_csv_takes_one_form(cell: Cell) -> None:
     cell.claim("j", format="csv")
     assert '"format": "csv"' in (Path(cell.out) / "_owner" / "record").read_text()
     cell.claim("j", format="csv", csv=CsvOutput(compression="gzip"))
-    for change in ({"csv": CsvOutput(delimiter=";")}, {"header": False}):
+    for change in ({"csv": CsvOutput(delimiter=";")}, {"header": False}, {"timestamp_format": "epoch_millis"}):
         with pytest.raises(BrokenTask, match=r'^output\.format: .* has csv files, .* for csv \{"'):
             cell.claim("j", format="csv", **change)
 

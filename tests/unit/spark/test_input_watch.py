@@ -45,6 +45,46 @@ def test_a_cluster_that_does_not_answer_hides_nothing_of_the_others(monkeypatch:
     assert "the topic orders@eu has 6 partitions" in found["of-eu/0"]["partitions_not_read"]
 
 
+GONE = Topic(None, instead="there is order")
+DENIED = Topic(None, may_read=False)
+OWN = Topic(4, id="1")
+
+
+@pytest.mark.parametrize(
+    ("now", "told"),
+    [
+        (OWN, None),
+        (GONE, "inputs.events: there is no topic orders"),
+        (DENIED, "inputs.events: the hosts' account may not read the topic orders: grant it READ"),
+        (OWN._replace(may_read=False), "inputs.events: the hosts' account may not read the topic orders"),
+        (OWN._replace(id="2"), "inputs.events: the topic orders was deleted and made again. The job's offsets"),
+        (OWN._replace(id=None), None),
+    ],
+    ids=["there", "deleted", "not described", "not read", "made again", "an unknown id"],
+)
+def test_a_topic_that_a_running_task_cannot_read_on_is_told_until_it_is_back(
+    monkeypatch: pytest.MonkeyPatch, now: Topic, told: str | None
+) -> None:
+    """1. The topic is as `now`. 2. Kafka does not answer: nothing is said of the task. 3. It is as it was."""
+    answers: list[Topic | None] = [now, None, OWN]
+
+    def described(_: Kafka, topics: Collection[str], **__: object) -> dict[str, Topic]:
+        answer = answers.pop(0)
+        if answer is None:
+            raise Unavailable("kafka does not answer")
+        return dict.fromkeys(topics, answer)
+
+    monkeypatch.setattr("penstock.spark.topics.described", described)
+    monkeypatch.setattr("penstock.spark.inputs.topic_checks.listed", lambda *_, **__: frozenset({"order"}))
+    watch = InputWatch(cast(Any, None), clusters, SystemClock())
+    task, begun = on(None), {"of-own/0": {"orders": OWN}}
+    found = watch.check([task], begun)["of-own/0"]
+    assert list(found) == ([] if told is None else ["input_unreadable"])
+    assert found.get("input_unreadable", "").startswith(told or "")
+    assert watch.check([task], begun) == {}
+    assert watch.check([task], begun) == {"of-own/0": {}}
+
+
 def test_topics_of_a_pattern_that_jobs_write_are_told_of_a_running_task(monkeypatch: pytest.MonkeyPatch) -> None:
     timed = {"topic": None, "topic_pattern": "orders|pays", "event_time_column": "at", "watermark_delay": "1 minute"}
     config = job_config("x", 4, {"type": "files", "path": "/out"}, source=timed)

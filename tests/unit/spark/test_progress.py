@@ -11,7 +11,13 @@ import pytest
 
 from penstock.model.alerts import INPUT_ALERTS, AlertKind
 from penstock.model.reports import TaskProgress
-from penstock.spark.measure.progress import not_awaited, rows_per_offset, task_progress, with_open_batch
+from penstock.spark.measure.progress import (
+    not_awaited,
+    rows_per_offset,
+    task_progress,
+    with_open_batch,
+    with_unreadable,
+)
 
 RECORDED: dict[str, Any] = json.loads(Path(__file__).with_name("recorded_progress.json").read_text())
 
@@ -80,6 +86,21 @@ def test_producers_that_are_not_waited_for_are_named_as_what_is_wrong_with_the_i
     (kind,) = found = not_awaited(record)
     assert (AlertKind(kind), kind in INPUT_ALERTS) == (AlertKind.NOT_AWAITED, True)
     assert "a/0/1, a/1/1, b/1/2 said nothing" in found[kind]
+
+
+def test_an_input_that_cannot_be_read_is_told_though_no_batch_ends() -> None:
+    """1. All is well. 2. A topic is gone, before the first batch and after. 3. It is back."""
+    known = task_progress(RECORDED["stateless, behind"])
+    known = known.model_copy(update={"input_problems": {"malformed_records": "3"}})
+    assert with_unreadable(None, {}) is None
+    assert with_unreadable(known, {"partitions_not_read": "4 of 8"}) is known
+    gone = {"input_unreadable": "no topic", "partitions_not_read": "4 of 8"}
+    first = with_unreadable(None, gone)
+    assert (first and first.input_problems, first and first.batch_id) == ({"input_unreadable": "no topic"}, None)
+    told = with_unreadable(known, gone)
+    assert told is not None
+    assert told.input_problems == {"malformed_records": "3", "input_unreadable": "no topic"}
+    assert with_unreadable(told, {}) == known
 
 
 @pytest.mark.parametrize(

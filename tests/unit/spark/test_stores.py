@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from penstock.spark.session import host_settings
 from penstock.spark.settings import SparkSettings
-from penstock.spark.stores import jar_folders, missing_jars, store_problem
+from penstock.spark.stores import STORE_LOGIN, jar_folders, missing_jars, store_problem
 
 NOT_FOUND = "java.lang.ClassNotFoundException: Class org.apache.hadoop.fs.s3a.S3AFileSystem not found"
 
@@ -35,21 +35,42 @@ def test_a_host_has_the_jars_of_its_roots_alone() -> None:
 
 
 @pytest.mark.parametrize(
-    ("error", "told"),
+    ("error", "rule", "told"),
     [
-        (NOT_FOUND, "run `python -m penstock.local.jars s3`"),
-        ('org.apache.hadoop.fs.UnsupportedFileSystemException: No FileSystem for scheme "s3a"', "there are no jars"),
-        ("org.apache.hadoop.fs.s3a.UnknownStoreException: `s3a://b/': The bucket does not exist", "no bucket s3a://b"),
-        ("java.nio.file.AccessDeniedException: b: NoAuthWithAWSException: No AWS Credentials", "has no login"),
-        ("java.nio.file.AccessDeniedException: b: (Status Code: 403): InvalidAccessKeyId", "does not know the host's"),
-        ("java.nio.file.AccessDeniedException: b: getFileStatus: (Status Code: 403)", "list, read, write and delete"),
-        ("java.net.ConnectException: Call From x to y: Connection refused", "s3a://b does not answer"),
+        (NOT_FOUND, "store_jars", "run `python -m penstock.local.jars s3`"),
+        (
+            'org.apache.hadoop.fs.UnsupportedFileSystemException: No FileSystem for scheme "s3a"',
+            "store_jars",
+            "there are no jars",
+        ),
+        (
+            "org.apache.hadoop.fs.s3a.UnknownStoreException: `s3a://b/': The bucket does not exist",
+            "path_exists",
+            "no bucket s3a://b",
+        ),
+        (
+            "java.nio.file.AccessDeniedException: b: NoAuthWithAWSException: No AWS Credentials",
+            STORE_LOGIN,
+            "has no login",
+        ),
+        (
+            "java.nio.file.AccessDeniedException: b: (Status Code: 403): InvalidAccessKeyId",
+            STORE_LOGIN,
+            "does not know the host's",
+        ),
+        (
+            "java.nio.file.AccessDeniedException: b: getFileStatus: (Status Code: 403)",
+            "path_readable",
+            "list, read, write and delete",
+        ),
+        ("java.net.ConnectException: Call From x to y: Connection refused", None, "s3a://b does not answer"),
     ],
 )
-def test_an_error_of_a_store_says_what_to_do(error: str, told: str) -> None:
+def test_an_error_of_a_store_says_what_to_do(error: str, rule: str | None, told: str) -> None:
     problem = store_problem("s3a://b/ck", Exception(error))
     assert problem is not None
     assert told in problem.detail
+    assert problem.extra.get("rule") == rule
     assert problem.detail.startswith("s3a://b/ck: ")
 
 

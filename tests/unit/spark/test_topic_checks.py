@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
 from pathlib import Path
 from typing import Any
@@ -12,9 +13,10 @@ from confluent_kafka import Uuid
 from penstock.config.model import JobConfig
 from penstock.control.errors import BrokenTask, Unavailable
 from penstock.kafka.access import Kafka
+from penstock.model.alerts import UNREADABLE_INPUT
 from penstock.spark.checkpoint import topics_in_offsets
 from penstock.spark.files import LOCAL_FILES
-from penstock.spark.inputs.identity import note_topics, notes_in
+from penstock.spark.inputs.identity import note_topics, notes_in, require_same_topics
 from penstock.spark.inputs.task_topics import take_topics, task_topics
 from penstock.spark.inputs.topic_checks import input_topics, late_producer_problems, some_of, topic_problems
 from penstock.spark.topics import Topic, id_text
@@ -48,6 +50,32 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.setattr("penstock.spark.inputs.topic_checks.listed", listed)
     monkeypatch.setattr("penstock.spark.topics.described", described)
     return told
+
+
+@pytest.mark.parametrize(
+    ("now", "matches"),
+    [
+        (Topic(None), True),
+        (Topic(None, instead="there are: order"), True),
+        (Topic(None, may_read=False), True),
+        (Topic(4, may_read=False), True),
+        (Topic(5), False),
+    ],
+)
+def test_errors_about_a_topic_that_cannot_be_read_are_known_by_their_beginning(now: Topic, matches: bool) -> None:
+    config = job_config("orders", 4, {"type": "files", "path": "/out"})
+    (problem,) = topic_problems(config, {"orders": now})
+    assert (re.match(UNREADABLE_INPUT, problem.detail) is not None) is matches
+
+
+def test_so_are_errors_about_a_topic_that_was_made_again_or_that_no_pattern_finds(tmp_path: Path) -> None:
+    note_topics(LOCAL_FILES, str(tmp_path), {"orders": Topic(4, id="1")})
+    with pytest.raises(BrokenTask) as refused:
+        require_same_topics(LOCAL_FILES, str(tmp_path), {"orders": Topic(4, id="2")})
+    assert re.match(UNREADABLE_INPUT, refused.value.detail)
+    (problem,) = topic_problems(reading(), {})
+    assert re.match(UNREADABLE_INPUT, problem.detail)
+    assert not re.match(UNREADABLE_INPUT, "query: there is no topic x")
 
 
 def test_a_pattern_over_topics_of_jobs_needs_a_word_where_rows_can_be_late(asked: list[str]) -> None:

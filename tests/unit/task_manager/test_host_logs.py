@@ -18,7 +18,7 @@ from penstock.spark.channel import Start
 from penstock.spark.settings import SparkSettings
 from services.task_manager.decide.host_choice import DEFAULT_KEY
 from services.task_manager.decide.model import Place
-from services.task_manager.hosts import spark_hosts
+from services.task_manager.hosts import spark_host, spark_hosts
 from services.task_manager.hosts.host_logs import HostLogs, whole_lines
 from tests.support.task_manager.world import World, spec, template
 
@@ -84,7 +84,7 @@ def test_a_value_that_a_host_got_is_hidden_though_nobody_asked_before_its_rotati
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """1. A task starts with a value. 2. The value is rotated. 3. The log, asked for the first time, hides both."""
-    monkeypatch.setattr(spark_hosts, "HostProcess", Mock())
+    monkeypatch.setattr(spark_host, "HostProcess", Mock())
     (tmp_path / "secrets").mkdir()
     (tmp_path / "secrets" / "api-key").write_text("before-123")
     settings, masks = SparkSettings(checkpoint_root="/c", secrets_root=tmp_path / "secrets"), Masks()

@@ -21,6 +21,7 @@ from penstock.control.errors import Unavailable
 from penstock.kafka.settings import KNOWN_CLUSTER
 from penstock.spark.analysis.placement import placement
 from penstock.spark.analysis.problem_of import problem_of
+from penstock.spark.analysis.readable import require_readable_stream, require_readable_table
 from penstock.spark.balance import limit_options
 from penstock.spark.inputs.checks import check_inputs
 from penstock.spark.inputs.subjects import schemas_as_the_registry_has_them
@@ -129,8 +130,10 @@ def _inputs(session: SparkSession, config: JobConfig, settings: SparkSettings, f
         with found.catching(f"inputs.{name}.value_schema"):
             frames[name] = read_input(session, name, source, _ANY_PART, settings, limits)
     for name, stream in config.streams.items():
-        with found.catching(f"streams.{name}"):
-            frames[name] = read_stream(session, name, stream, config.max_bytes_per_trigger, settings.path_roots)
+        with found.catching(f"streams.{name}.path"):
+            require_readable_stream(session, name, config, settings)
+            with found.catching(f"streams.{name}"):
+                frames[name] = read_stream(session, name, stream, config.max_bytes_per_trigger, settings.path_roots)
     return frames
 
 
@@ -139,6 +142,7 @@ def _tables(session: SparkSession, config: JobConfig, settings: SparkSettings, f
     frames = {}
     for name, table in config.tables.items():
         with found.catching(f"tables.{name}.path"):
+            require_readable_table(session, name, config, settings)
             frames[name] = read_table(session, name, table, config.args, settings.path_roots)
     return frames
 

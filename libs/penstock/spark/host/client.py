@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +14,7 @@ from penstock.control.process import kill_group, signal_group, start_child
 from penstock.spark.channel import EVENTS, Command, Event, Ready
 from penstock.spark.host.exits import ExitReason, exit_reason
 from penstock.spark.host.pipes import MessageWriter, whole_lines
+from penstock.spark.interpreter import command_of
 from penstock.spark.settings import SparkSettings
 
 log = logger(__name__)
@@ -99,7 +99,7 @@ def _start(name: str, settings: SparkSettings, log_path: Path) -> tuple[subproce
     options = ["--commands", str(command_reader), "--events", str(event_writer), "--name", name]
     try:
         process = start_child(
-            [sys.executable, "-m", "penstock.spark.host", *options],
+            [*command_of(settings.package_environment), "-m", "penstock.spark.host", *options],
             log_path=log_path,
             env=settings.to_environment(),
             pass_fds=(command_reader, event_writer),

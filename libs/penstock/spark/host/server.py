@@ -252,7 +252,9 @@ class Host:
         while not self._ending.wait(self._settings.inputs_interval_seconds):
             tasks = self._tasks.running()
             try:
-                found = watch.check(task.spec for task in tasks.values())
+                found = watch.check(
+                    (task.spec for task in tasks.values()), {each: tasks[each].topics for each in tasks}
+                )
             except Exception:
                 log.exception("inputs not looked at")
                 continue

@@ -17,7 +17,13 @@ from penstock.spark.host.levels import TaskLevels
 from penstock.spark.measure import traffic, unread
 from penstock.spark.measure.malformed import Count, reason, with_count
 from penstock.spark.measure.own_rows import Record, with_own_rows
-from penstock.spark.measure.progress import not_awaited, rows_per_offset, task_progress, with_open_batch
+from penstock.spark.measure.progress import (
+    not_awaited,
+    rows_per_offset,
+    task_progress,
+    with_open_batch,
+    with_unreadable,
+)
 from penstock.spark.measure.quiet import with_quiet
 from penstock.spark.measure.rates import rates, warm_from, with_batch, work
 from penstock.spark.prepared import PreparedTasks
@@ -135,6 +141,7 @@ class TaskTable:
                 _take_in(task, record["progress"], record.get("malformed"), self._warm_from)
             if "open" in record:
                 _take_in_open(task, record["open"])
+            task.progress = with_unreadable(task.progress, task.input_problems)
             if task.progress is not None:
                 task.progress = unread.oldest_at_most(task.progress, task.newest, task.unread_since, time())
             can_be_cut = self._levels.can_be_cut(task)

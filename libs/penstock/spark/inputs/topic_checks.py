@@ -18,6 +18,7 @@ from penstock.spark.topics import Topic, described_on, listed
 TOPIC_EXISTS = "topic_exists"
 LATE_PRODUCERS = "late_producers"
 PARTITIONS = "key_groups_of_topic"
+READABLE = "topic_readable"
 # To sample a topic, or to ask for its schema, takes a fraction of a second.
 _MOST_TOPICS = 4
 _ANY = ".*"
@@ -120,7 +121,7 @@ def _one(field: str, source: Input, topic: Topic) -> Iterator[Problem]:
         yield Problem(f"{field}.topic", TOPIC_EXISTS, f"{field}: there is no topic {told}{instead}")
     elif found is None or not topic.may_read:
         detail = f"{field}: the hosts' account may not read the topic {told}: grant it READ"
-        yield Problem(f"{field}.topic", "topic_readable", detail)
+        yield Problem(f"{field}.topic", READABLE, detail)
     elif found != source.key_groups:
         field = f"{field}.key_groups"
         what = f"{field} is {source.key_groups}, but the topic {told} has {found} partitions"
@@ -137,7 +138,7 @@ def _one_of_several(source: Input, name: str, topic: Topic) -> tuple[str, str] |
     if topic.is_missing:
         return "topic_is_there", f"{name}, which the pattern matched, was deleted: restore it, {exclude}"
     if topic.partitions is None or not topic.may_read:
-        return "topic_readable", f"{name} may not be read by the hosts' account: grant it READ, {exclude}"
+        return READABLE, f"{name} may not be read by the hosts' account: grant it READ, {exclude}"
     if topic.partitions != source.key_groups:
         what = f"{name} has {topic.partitions} partitions, and key_groups is {source.key_groups}"
         return PARTITIONS, f"{what}: all topics of an input have as many. Make it anew, {exclude}"

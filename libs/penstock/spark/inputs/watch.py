@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 from pyspark.sql import SparkSession
@@ -14,9 +15,11 @@ from penstock.control.errors import BrokenTask, Unavailable
 from penstock.control.logs import logger
 from penstock.kafka.access import Clusters
 from penstock.model.alerts import AlertKind
+from penstock.spark.inputs.identity import CREATE_AGAIN
 from penstock.spark.inputs.key_sample import key_function_problem
 from penstock.spark.inputs.topic_checks import (
     PARTITIONS,
+    READABLE,
     TOPIC_EXISTS,
     Topics,
     late_producer_problems,
@@ -59,14 +62,18 @@ class InputWatch:
         # What the last look saw, of the clusters that answered.
         self._topics: Topics = {}
 
-    def check(self, specs: Iterable[TaskSpec]) -> dict[str, dict[str, str]]:
+    def check(
+        self, specs: Iterable[TaskSpec], begun: Mapping[str, Topics] = MappingProxyType({})
+    ) -> dict[str, dict[str, str]]:
         """By task the kinds of alerts with their reasons; tasks without any are there, too. Left out are tasks with an
-        input of a cluster that does not answer."""
+        input of a cluster that does not answer.
+
+        `begun`: by task, its input topics when it started."""
         given = list(specs)
         answering = self._look([source for spec in given for source in spec.config.inputs.values()])
         tasks = [spec for spec in given if all(each.cluster in answering for each in spec.config.inputs.values())]
         self._sample(tasks)
-        return {spec.task_id: self._problems(spec) for spec in tasks}
+        return {spec.task_id: self._problems(spec, begun.get(spec.task_id, {})) for spec in tasks}
 
     def _look(self, sources: Collection[Input]) -> set[str | None]:
         """Looks at the topics; the clusters that answer."""
@@ -81,10 +88,14 @@ class InputWatch:
         self._topics = known
         return answering
 
-    def _problems(self, spec: TaskSpec) -> dict[str, str]:
+    def _problems(self, spec: TaskSpec, begun: Topics) -> dict[str, str]:
         found: dict[str, str] = {}
+        for made_again in _made_again(spec, begun, self._topics):
+            found.setdefault(AlertKind.INPUT_UNREADABLE, made_again)
         for problem in topic_problems(spec.config, self._topics):
-            if problem.rule == PARTITIONS or _is_topic_left_out(problem):
+            if _is_unreadable(problem):
+                found.setdefault(AlertKind.INPUT_UNREADABLE, problem.detail)
+            elif problem.rule == PARTITIONS or _is_topic_left_out(problem):
                 found.setdefault(AlertKind.PARTITIONS_NOT_READ, problem.detail)
         for problem in late_producer_problems(spec.config, self._topics):
             found.setdefault(AlertKind.NOT_AWAITED, problem.detail)
@@ -119,6 +130,23 @@ class InputWatch:
                 self._sampled[keys] = (now, problem)
             except Unavailable as error:
                 log.warning("keys not sampled", topic=keys.full_topic, error=error.detail)
+
+
+def _made_again(spec: TaskSpec, begun: Topics, now: Topics) -> Iterator[str]:
+    """Topics with another id than when the task started. Of an id that is unknown nothing is said."""
+    for name, source in spec.config.inputs.items():
+        for topic in topics_read(source, begun):
+            ids = {each[topic].id for each in (begun, now) if topic in each}
+            if len(ids - {None}) > 1:
+                yield (
+                    f"inputs.{name}: the topic {topic} was deleted and made again. The job's offsets are those of the "
+                    f"old topic, so it skips records, and its next start is refused. {CREATE_AGAIN}"
+                )
+
+
+def _is_unreadable(problem: Problem) -> bool:
+    """Whether a task can read nothing of an input: of a pattern other topics may go on."""
+    return problem.rule == TOPIC_EXISTS or (problem.rule == READABLE and not _is_topic_left_out(problem))
 
 
 def _is_topic_left_out(problem: Problem) -> bool:

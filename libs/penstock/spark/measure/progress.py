@@ -64,6 +64,18 @@ def late_rows(record: Record) -> int | None:
     return _total(_integer(operator.get("numRowsDroppedByWatermark")) for operator in operators)
 
 
+def with_unreadable(progress: TaskProgress | None, problems: Mapping[str, str]) -> TaskProgress | None:
+    """With the input that cannot be read, or without: a task that waits for its topic finishes no batch that would tell
+    it. Pure."""
+    kind = AlertKind.INPUT_UNREADABLE.value
+    known = {} if progress is None else progress.input_problems
+    if known.get(kind) == problems.get(kind):
+        return progress
+    others = {name: why for name, why in known.items() if name != kind}
+    now = others | {name: why for name, why in problems.items() if name == kind}
+    return (progress or TaskProgress()).model_copy(update={"input_problems": now})
+
+
 def not_awaited(record: Record) -> dict[str, str]:
     """The reason by its kind of alert, when an input does not wait for all producers of its topic any more."""
     sources = record.get("sources") or []

@@ -8,6 +8,7 @@ each generation has a folder of its own: `<path>/g<generation>/task-<index>`. `r
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from functools import reduce
 from typing import Any
 
@@ -22,11 +23,11 @@ from penstock.spark.checkpoint import METADATA, last_offset, new_id, parsed, tas
 from penstock.spark.csv_options import options_of
 from penstock.spark.files import Files, files_of
 from penstock.spark.hadoop import CheckpointWriter
-from penstock.spark.sinks.context import JSON_OPTIONS, TIMESTAMP_OPTIONS, require_output_mode, require_writable
+from penstock.spark.sinks.context import JSON_OPTIONS, require_output_mode, require_writable
 from penstock.spark.sinks.folder_owner import QUERY, bind, claim, lost, require_own
+from penstock.spark.sinks.written_times import require_writable_times, timestamp_options, with_times
 from penstock.tasks.spec import TaskSpec
 
-_WRITE_OPTIONS = {"parquet": {}, "json": JSON_OPTIONS, "csv": TIMESTAMP_OPTIONS}
 BOUND = "BOUND-"
 """In a checkpoint: begins the name of a file which says that the checkpoint has a folder of files. The id of the query
 follows, which no other checkpoint has."""
@@ -34,23 +35,64 @@ _READ_OPTIONS = {"parquet": {}, "json": {}, "csv": {"header": "true"}}
 
 
 def writer(frame: DataFrame, spec: TaskSpec, output: FilesOutput) -> DataStreamWriter:
-    """Writes `frame` below the task's own folder. Raises BrokenTask unless the output mode is append."""
+    """Writes `frame` below the task's own folder.
+
+    Raises BrokenTask unless the output mode is append, and for times that `timestamp_format` cannot write.
+    """
     require_output_mode(spec.config, ("append",))
+    require_writable_times(frame, output.timestamp_format)
     return (
-        frame.writeStream.outputMode("append")
+        with_times(frame, output.timestamp_format)
+        .writeStream.outputMode("append")
         .format(output.format)
         .options(**write_options(output))
         .option("path", task_folder(output.path, spec.generation, spec.index))
     )
 
 
+def batch_writer(frame: DataFrame, spec: TaskSpec, output: FilesOutput) -> Callable[[DataFrame, int], None]:
+    """Writes batches of `frame` in `foreachBatch`, as `writer` does its stream: by the sink of Spark, which skips a
+    batch that its log has. Raises as it does."""
+    require_output_mode(spec.config, ("append",))
+    require_writable_times(frame, output.timestamp_format)
+    folder = task_folder(output.path, spec.generation, spec.index)
+
+    def write(rows: DataFrame, batch_id: int) -> None:
+        _sink(rows.sparkSession, folder, output).addBatch(batch_id, with_times(rows, output.timestamp_format)._jdf)
+
+    return write
+
+
+def _sink(session: SparkSession, folder: str, output: FilesOutput) -> Any:
+    jvm: Any = session._jvm
+    to_scala = jvm.org.apache.spark.api.python.PythonUtils
+    options = to_scala.toScalaMap({**write_options(output), "path": folder})
+    sinks = jvm.org.apache.spark.sql.execution.streaming.sinks
+    no_partitions = to_scala.toSeq([])
+    return sinks.FileStreamSink(session._jsparkSession, folder, _format(jvm, output), no_partitions, options)
+
+
+def _format(jvm: Any, output: FilesOutput) -> Any:
+    """Spark's own object for the format of files."""
+    sources = jvm.org.apache.spark.sql.execution.datasources
+    formats = {
+        "parquet": sources.parquet.ParquetFileFormat,
+        "json": sources.json.JsonFileFormat,
+        "csv": sources.csv.CSVFileFormat,
+    }
+    return formats[output.format]()
+
+
 def write_options(output: FilesOutput) -> dict[str, str]:
     """How Spark writes the files."""
-    return {**_WRITE_OPTIONS[output.format], **_csv_options(output)}
+    if output.format == "parquet":
+        return {}
+    times = timestamp_options(output.timestamp_format)
+    return {**JSON_OPTIONS, **times} if output.format == "json" else {**times, **_csv_options(output)}
 
 
 def _csv_options(output: FilesOutput) -> dict[str, str]:
-    return {"header": str(output.header).lower(), **options_of(output.csv)} if output.format == "csv" else {}
+    return {"header": str(output.header).lower(), **options_of(output.csv)}
 
 
 def claim_output(session: SparkSession, root: str, job: str, output: FilesOutput, first_generation: int) -> None:
@@ -91,15 +133,11 @@ def check(frame: DataFrame, config: JobConfig, output: FilesOutput) -> None:
     Raises BrokenTask, and Spark's error for a type.
     """
     require_output_mode(config, ("append",))
+    require_writable_times(frame, output.timestamp_format)
     require_writable(frame.sparkSession, output.path)
     jvm: Any = frame.sparkSession._jvm
     sources = jvm.org.apache.spark.sql.execution.datasources
-    formats = {
-        "parquet": sources.parquet.ParquetFileFormat,
-        "json": sources.json.JsonFileFormat,
-        "csv": sources.csv.CSVFileFormat,
-    }
-    sources.DataSourceUtils.verifySchema(formats[output.format](), frame._jdf.schema(), False)
+    sources.DataSourceUtils.verifySchema(_format(jvm, output), frame._jdf.schema(), False)
 
 
 def task_folder(path: str, generation: int, index: int) -> str:

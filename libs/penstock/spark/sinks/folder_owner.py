@@ -116,10 +116,13 @@ def _require(found: Owner, asked: Owner, output: FilesOutput) -> None:
 
 
 def _form(output: FilesOutput) -> str:
-    """The format, and what of the options of CSV is not Spark's default. Each file says how it is compressed."""
+    """The format, how times are written, and the options of CSV that are not Spark's defaults. Each file says how it is
+    compressed."""
     options = output.csv.model_dump(exclude_defaults=True, exclude={"compression"})
     if not output.header:
         options["header"] = False
+    if output.timestamp_format is not None:
+        options["timestamp_format"] = output.timestamp_format
     return f"{output.format} {json.dumps(options, sort_keys=True)}" if options else output.format
 
 

@@ -1,8 +1,8 @@
-"""Rows to a Kafka topic as JSON, Avro or Protobuf: exactly once by the sink `penstock-kafka` (its README:
+"""Rows to a Kafka topic as JSON, CSV, Avro or Protobuf: exactly once by the sink `penstock-kafka` (its README:
 `spark/jvm/.../kafka`), or at least once by Spark's own, which writes the rows of a replayed batch again.
 
-value      the row as a JSON object, nulls kept, as an Avro record (`avro_value.py`), or as a message of Protobuf
-           (`protobuf_value.py`)
+value      the row as a JSON object, nulls kept, or as a line of CSV (`text_value.py`), as an Avro record
+           (`avro_value.py`), or as a message of Protobuf (`protobuf_value.py`)
 key        of one string column its text as it is (what other producers write); of any other key columns a JSON
            object; none without key columns
 headers    those of one column, which is then no part of the value (`headers.py`)
@@ -35,6 +35,7 @@ from penstock.spark.sinks.context import column, json_text, query_id_of, require
 from penstock.spark.sinks.headers import headers_of, require_headers, without_headers
 from penstock.spark.sinks.kafka_rights import may_not_create, require_may_commit, require_may_create
 from penstock.spark.sinks.protobuf_value import keys_as_read, protobuf_value
+from penstock.spark.sinks.text_value import csv_value, json_value, keys_of_csv
 from penstock.spark.topics import DENIED, admin, described
 from penstock.tasks.spec import TaskSpec
 
@@ -73,7 +74,7 @@ def batch_writer(
 
 
 class _Prepared(NamedTuple):
-    """What a topic gets: the value of its records, None for JSON, and how Spark writes them."""
+    """What a topic gets: the value of its records, None for JSON as it is by default, and how Spark writes them."""
 
     value: Column | None
     format: str
@@ -112,7 +113,7 @@ def seal_series(session: SparkSession, bootstrap: Brokers, prefix: str) -> list[
 
 
 def value_of(frame: DataFrame, output: KafkaOutput, brokers: Brokers, *, registers: bool) -> Column | None:
-    """The value of a record in the output's format; None for JSON.
+    """The value of a record in the output's format; None for JSON as it is by default.
 
     `registers`: its schema is registered; otherwise the registry is only asked whether it would take it. Raises
     BrokenTask when a column does not fit the format, the registry takes no such schema, or the cell has no registry;
@@ -123,7 +124,9 @@ def value_of(frame: DataFrame, output: KafkaOutput, brokers: Brokers, *, registe
         return avro_value(valued, output, brokers, registers=registers)
     if output.value_format == "protobuf":
         return protobuf_value(valued, output, brokers, registers=registers)
-    return None
+    if output.value_format == "csv":
+        return csv_value(valued, output)
+    return None if output.timestamp_format is None else json_value(valued, output)
 
 
 def records(frame: DataFrame, output: KafkaOutput, value: Column | None = None) -> DataFrame:
@@ -228,6 +231,8 @@ def _require_columns(frame: DataFrame, output: KafkaOutput) -> None:
 def _keys(frame: DataFrame, output: KafkaOutput) -> list[Column]:
     if output.key_columns and output.value_format == "protobuf":
         return keys_as_read(without_headers(frame, output), output)
+    if output.value_format == "csv":
+        return keys_of_csv(frame, output)
     return [column(name) for name in output.key_columns]
 
 

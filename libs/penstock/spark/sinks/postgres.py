@@ -71,7 +71,11 @@ def check(
     frame: DataFrame, job: str, config: JobConfig, output: PostgresOutput, connections: Mapping[str, str]
 ) -> None:
     """Has Postgres check all that `writer` does, in a transaction that is rolled back. Raises as it does."""
-    pool, target = _pool_and_target(frame, config, output, connections)
+    check_target(*_pool_and_target(frame, config, output, connections), job, output)
+
+
+def check_target(pool: ConnectionPool, target: Target, job: str, output: PostgresOutput) -> None:
+    """What `check` asks of Postgres. Raises BrokenTask, and Unavailable."""
     with pool.link() as link, link.transaction(force_rollback=True):
         target.ensure(link, job)
         target.make_stage(link)

@@ -128,6 +128,13 @@ def translated_errors() -> Iterator[None]:
             f"a text of a row has a character that the table cannot hold, such as NUL: {_words(error)}; replace it in "
             "the query, for example by replace(name, chr(0), '')"
         ) from error
+    except errors.InsufficientPrivilege as error:
+        raise BrokenTask(
+            f"postgres refuses: {error.diag.message_primary or _words(error)}. The account of the connection needs "
+            "INSERT on the table, with upsert_columns also SELECT and UPDATE; TEMPORARY on the database; to make a "
+            "table, CREATE on its schema",
+            rule="table_writable",
+        ) from error
     except (psycopg.DataError, psycopg.IntegrityError, psycopg.ProgrammingError, psycopg.NotSupportedError) as error:
         raise BrokenTask(f"postgres refuses: {_words(error)}") from error
     except psycopg.Error as error:

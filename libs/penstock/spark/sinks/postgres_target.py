@@ -18,7 +18,7 @@ from penstock.spark.sinks.postgres_writers import note_maker, series_of
 _DDL_LOCK = 0x70656E73746F636B
 _NO_BATCH = -1
 
-_CREATE_MARKERS = """
+CREATE_MARKERS = """
 CREATE TABLE IF NOT EXISTS penstock_batches (
     job text, task_index integer, generation bigint,
     batch_id bigint NOT NULL, query_id text NOT NULL, rows bigint NOT NULL,
@@ -106,7 +106,7 @@ class Target:
         if not all(self._exist(connection)):
             with connection.transaction():
                 connection.execute("SELECT pg_advisory_xact_lock(%s)", (_DDL_LOCK,))
-                connection.execute(_CREATE_MARKERS)
+                connection.execute(CREATE_MARKERS)
                 self._ensure_table(connection, job)
         self._require_columns(connection)
 

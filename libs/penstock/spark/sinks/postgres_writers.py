@@ -23,7 +23,7 @@ from penstock.control.texts import first_few
 
 # Any constant will do, as long as all sinks use the same one.
 _LOCK = 0x70656E7374777274
-_CREATE = """
+CREATE_WRITERS = """
 CREATE TABLE IF NOT EXISTS penstock_writers (
     table_oid oid, job text, shared boolean NOT NULL, noted_at timestamptz NOT NULL DEFAULT now(),
     PRIMARY KEY (table_oid, job))
@@ -95,7 +95,8 @@ def take_table(connection: psycopg.Connection, table: str, job: str, *, shared: 
         return
     with connection.transaction():
         connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
-        connection.execute(_CREATE)
+        if not _is_there(connection):  # an account that may not create tables may use the one that is there
+            connection.execute(CREATE_WRITERS)
         others = [name for (name,) in connection.execute(_OTHERS, (table, job, shared))]
         if others:
             raise BrokenTask(_taken(table, others), rule="table_taken")
@@ -104,10 +105,13 @@ def take_table(connection: psycopg.Connection, table: str, job: str, *, shared: 
 
 
 def _is_noted(connection: psycopg.Connection, table: str, job: str, *, shared: bool) -> bool:
-    row = connection.execute("SELECT to_regclass('penstock_writers')").fetchone()
-    if row in (None, (None,)):
+    if not _is_there(connection):
         return False
     return connection.execute(_IS_NOTED, (table, job, shared, job, table)).fetchone() == (True,)
+
+
+def _is_there(connection: psycopg.Connection) -> bool:
+    return connection.execute("SELECT to_regclass('penstock_writers') IS NOT NULL").fetchone() == (True,)
 
 
 def _taken(table: str, others: list[str]) -> str:

@@ -30,7 +30,7 @@ from penstock.config.model import (
 from penstock.config.outputs import about_output, each_output
 from penstock.control.errors import BrokenTask, Unavailable
 from penstock.spark.settings import SparkSettings
-from penstock.spark.sinks import delta, foreach_batch, kafka, postgres
+from penstock.spark.sinks import delta, files, foreach_batch, kafka, postgres
 from penstock.spark.sinks.context import kept, require_distinct_columns
 from penstock.spark.sinks.parts import checked_part, part_of, side_of
 from penstock.tasks.spec import TaskSpec
@@ -106,5 +106,5 @@ def _batch_writer(frame: DataFrame, spec: TaskSpec, settings: SparkSettings, sid
             return postgres.batch_writer(frame, spec, output, settings.connections, side)
         case FunctionOutput() as output:
             return foreach_batch.batch_writer(frame, spec, output, settings, side)
-        case FilesOutput():
-            raise BrokenTask("side_outputs: a job with an output of files has no others", rule="files_alone")
+        case FilesOutput() as output:
+            return files.batch_writer(frame, spec, output)

@@ -31,6 +31,8 @@ ERRORS = [
     ("its host was killed: out of memory", CauseKind.OUT_OF_MEMORY),
     ("host h7 ended: jvm died", CauseKind.HOST_ENDED),
     ("its Spark host did not start: not started", CauseKind.HOST_ENDED),
+    ("its Spark host did not start: not started: Error: Could not create the Java VM", CauseKind.HOST_ENDED),
+    ("its Spark host did not start: package: rules 3 is missing: there is no file rules-3.zip", CauseKind.BAD_CODE),
     ("ValueError: the host x ended: late\n  at m.py:3 in boom", CauseKind.BAD_CODE),
     ("postgres cannot serve the sink now: connection refused", CauseKind.OUTPUT_ERROR),
     ("postgres refuses: null value in column a", CauseKind.OUTPUT_ERROR),

@@ -62,6 +62,7 @@ FIRST = [
         "bad_container",
     ),
     ("the end of a host", facts([failed("host h1 ended: jvm died")]), "host_ended"),
+    ("no host", facts([failed("its Spark host did not start: not started: no Java")]), "host_ended"),
     ("a frozen host", facts([task(progress=WELL | {"silent_seconds": 40.0})], containers=[C1]), "bad_container"),
     (
         "stopped by oncall",
@@ -117,6 +118,11 @@ FIRST = [
     ("the output", facts([failed("postgres cannot serve the sink now: refused")]), "output_error"),
     ("a batch that does not finish", facts([task(progress=BUSY | {"oldest_unread_seconds": 2e3})]), "output_error"),
     ("the input", facts([failed("kafka did not describe the topics a: timed out")]), "input_error"),
+    (
+        "a topic that is gone, of a job that lags, too",
+        facts([task(progress=BUSY | {"input_problems": {"input_unreadable": "there is no topic t"}})]),
+        "input_error",
+    ),
     ("little is read", facts([task(progress=BUSY | {"busy_share": 0.01})]), "input_error"),
     (
         "a hot key group",
@@ -241,6 +247,13 @@ def test_the_end_of_one_host_accuses_no_container_for_sure() -> None:
     found = [(each.kind, each.certainty) for each in causes_of(ended)]
     assert found[0][0] is CauseKind.HOST_ENDED
     assert (CauseKind.BAD_CONTAINER, Certainty.POSSIBLE) in found
+
+
+def test_a_host_that_cannot_start_is_told_with_its_last_words() -> None:
+    (cause, *_) = causes_of(facts([failed("its Spark host did not start: not started: Unrecognized VM option")]))
+    assert cause.summary == "no Spark host can be started for the tasks"
+    assert cause.evidence == ("task 0: its Spark host did not start: not started: Unrecognized VM option",)
+    assert "its last words name" in cause.advice
 
 
 @pytest.mark.parametrize("known", [row[1] for row in NONE], ids=[row[0] for row in NONE])

@@ -1,9 +1,10 @@
 package io.penstock.sources;
 
 import io.penstock.spark42.DirectCall;
-import java.io.ByteArrayOutputStream;
 import java.io.IOException;
+import java.io.OutputStream;
 import java.io.Serializable;
+import java.util.Arrays;
 import org.apache.avro.Schema;
 import org.apache.avro.SchemaCompatibility;
 import org.apache.avro.generic.GenericDatumWriter;
@@ -21,8 +22,8 @@ public final class AvroEncoder implements Serializable {
   private final DataType type;
   private final String schemaText;
   private final byte[] frame;
-  // Not serializable and not safe for use by several threads.
-  private transient ThreadLocal<Writer> writers;
+  // Not serializable, and of one thread: each of Spark's tasks has an encoder of its own.
+  private transient Writer writer;
 
   /** {@code id} is that of the schema in a registry; null without one. */
   public AvroEncoder(DataType type, String schemaText, Integer id) {
@@ -59,33 +60,75 @@ public final class AvroEncoder implements Serializable {
     return "avro";
   }
 
-  private synchronized Writer writer() {
-    if (writers == null) {
-      writers = ThreadLocal.withInitial(() -> new Writer(type, new Schema.Parser().parse(schemaText), frame));
+  private Writer writer() {
+    Writer known = writer;
+    if (known == null || known.owner != Thread.currentThread()) {
+      known = new Writer(type, new Schema.Parser().parse(schemaText), frame);
+      writer = known;
     }
-    return writers.get();
+    return known;
   }
 
   private static final class Writer {
+    private final Thread owner = Thread.currentThread();
     private final AvroSerializer serializer;
     private final GenericDatumWriter<Object> datums;
-    private final byte[] frame;
-    private final ByteArrayOutputStream bytes = new ByteArrayOutputStream();
-    private BinaryEncoder reused;
+    private final Bytes bytes;
+    private final BinaryEncoder encoder;
 
     Writer(DataType type, Schema schema, byte[] frame) {
       serializer = new AvroSerializer(type, schema, false);
       datums = new GenericDatumWriter<>(schema);
-      this.frame = frame;
+      bytes = new Bytes(frame);
+      encoder = EncoderFactory.get().directBinaryEncoder(bytes, null);
     }
 
     byte[] write(InternalRow row) throws IOException {
       bytes.reset();
-      bytes.write(frame);
-      reused = EncoderFactory.get().directBinaryEncoder(bytes, reused);
-      datums.write(serializer.serialize(row), reused);
-      reused.flush();
-      return bytes.toByteArray();
+      datums.write(serializer.serialize(row), encoder);
+      encoder.flush();
+      return bytes.copy();
+    }
+  }
+
+  /** The bytes of a value behind its frame. Unlike {@code ByteArrayOutputStream} it takes no lock for each of them. */
+  private static final class Bytes extends OutputStream {
+    private static final int FIRST = 128;
+
+    private final int begin;
+    private byte[] buffer;
+    private int length;
+
+    Bytes(byte[] frame) {
+      begin = frame.length;
+      buffer = Arrays.copyOf(frame, begin + FIRST);
+    }
+
+    void reset() {
+      length = begin;
+    }
+
+    byte[] copy() {
+      return Arrays.copyOf(buffer, length);
+    }
+
+    @Override
+    public void write(int value) {
+      makeRoom(1);
+      buffer[length++] = (byte) value;
+    }
+
+    @Override
+    public void write(byte[] from, int offset, int count) {
+      makeRoom(count);
+      System.arraycopy(from, offset, buffer, length, count);
+      length += count;
+    }
+
+    private void makeRoom(int count) {
+      if (count > buffer.length - length) {
+        buffer = Arrays.copyOf(buffer, Math.addExact(length, Math.max(length, count)));
+      }
     }
   }
 }

@@ -21,13 +21,13 @@ final class RefreshedTable implements Table, SupportsRead {
   private volatile TableVersion current;
   private long lookedAtNanos;
 
-  /** {@code refreshNanos}: least time between two looks. {@code now}: when {@code first} was found; 0 if it was noted. */
+  /** {@code refreshNanos}: least time between two looks. {@code lookedAtNanos}: when {@code first} was found. */
   RefreshedTable(String name, TableHistory history, long refreshNanos, TableVersion first, long lookedAtNanos) {
     this.name = name;
     this.history = history;
     this.refreshNanos = refreshNanos;
     this.lookedAtNanos = lookedAtNanos;
-    schema = first.rows().schema().toNullable();
+    schema = first.schema().toNullable();
     current = first;
   }
 
@@ -41,7 +41,7 @@ final class RefreshedTable implements Table, SupportsRead {
     if (newest == current) {
       return false;
     }
-    requireColumns(newest.rows().schema());
+    requireColumns(newest.schema());
     current = newest;
     return true;
   }

@@ -21,11 +21,13 @@ import scala.Option;
 
 /**
  * The versions of a task's tables. Before a batch is planned, newer versions are looked for, and what the batch is going
- * to read is noted in {@code <checkpoint>/tables/<batch>}; it counts until the next note. So a batch that is repeated
- * after a crash reads what it read at first.
+ * to read is noted in {@code <checkpoint>/tables} ({@link NoteName}); it counts until the owner's next note. So a batch
+ * that is repeated after a crash reads what it read at first, and a note that an earlier owner writes late changes
+ * nothing: an owner notes before its first plan, so the notes of the newest owner are those of the newest plan.
  */
 public final class TableVersions implements BatchHook {
   private static final long NANOS_PER_MILLI = 1_000_000;
+  private static final String TOKEN = "penstock.fence.token";
 
   private final List<RefreshedTable> tables = new CopyOnWriteArrayList<>();
   private final SparkSession session;
@@ -93,10 +95,11 @@ public final class TableVersions implements BatchHook {
   private void write(long batch) {
     Map<String, String> notes = new TreeMap<>();
     tables.forEach(table -> notes.put(table.name(), table.current().note()));
+    NoteName own = NoteName.of(batch, settings.get(TOKEN, ""));
     try {
       FencedCheckpointFileManager files = new FencedCheckpointFileManager(folder, settings);
       files.mkdirs(folder);
-      CancellableFSDataOutputStream file = files.createAtomic(new Path(folder, Long.toString(batch)), true);
+      CancellableFSDataOutputStream file = files.createAtomic(new Path(folder, own.text()), true);
       try {
         file.write(Notes.text(notes).getBytes(StandardCharsets.UTF_8));
         file.close();
@@ -104,15 +107,15 @@ public final class TableVersions implements BatchHook {
         file.cancel();
         throw error;
       }
-      // The batches before are committed. Another owner of the checkpoint may have noted later ones.
-      Arrays.stream(files.list(folder)).map(each -> each.getPath()).filter(each -> isBefore(each.getName(), batch))
+      // The batches before are committed. A newer owner of the checkpoint may have noted later ones.
+      Arrays.stream(files.list(folder)).map(each -> each.getPath()).filter(each -> isReplaced(each.getName(), own))
           .forEach(files::delete);
     } catch (IOException error) {
       throw new UncheckedIOException(error);
     }
   }
 
-  private static boolean isBefore(String name, long batch) {
-    return !name.isEmpty() && name.chars().allMatch(Character::isDigit) && Long.parseLong(name) < batch;
+  private static boolean isReplaced(String name, NoteName own) {
+    return NoteName.parse(name).filter(other -> other.isReplacedBy(own)).isPresent();
   }
 }

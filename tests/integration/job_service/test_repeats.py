@@ -1,0 +1,169 @@
+"""Jobs that are deleted and made again, or take the output of a deleted one over: what would be there twice is told."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.control.errors import Conflict
+from penstock.wire.job_client import JobClient
+from penstock.wire.jobs import BatchAction, BatchWrite
+from tests.support.cli.shell import Shell
+from tests.support.job_service.service import CONFIG
+from tests.support.state_syncer.cell import Cell
+
+TOPIC = CONFIG["output"]["topic"]
+SOURCE = CONFIG["inputs"]["flights"]
+
+
+def job(source: dict[str, Any] | None = None, **output: Any) -> dict[str, Any]:
+    given = {name: value for name, value in {**SOURCE, **(source or {})}.items() if value is not None}
+    late = {"completeness": "drop_late"} if "topic_pattern" in given else {}
+    return {**CONFIG, **late, "inputs": {"flights": given}, "output": {**CONFIG["output"], **output}}
+
+
+READER = job({"topic": TOPIC}, topic="counts")
+
+
+def gone(client: JobClient, cell: Cell, name: str = "etl", config: dict[str, Any] | None = None) -> None:
+    """The job has run, was deleted, and is forgotten."""
+    client.put_job(name, config or job(), allow_repeats=True)
+    cell.rounds(2)
+    client.delete_job(name)
+    cell.rounds(3)
+    assert name not in {each.job for each in client.list_jobs()}
+
+
+def test_a_producer_that_is_made_again_is_refused_while_others_read_its_output(client: JobClient, cell: Cell) -> None:
+    """1. It ran, and is gone; others read its topic, one by a pattern. 2. The same job, a job of another name, and one
+    that reads the same topic by a pattern are refused, by writes, batches and plans, which name the readers. 3. With
+    the word it is accepted; its next writes need none."""
+    gone(client, cell)
+    client.put_job("reads", READER)
+    client.put_job("matches", job({"topic": None, "topic_pattern": f"{TOPIC}|others"}, topic="counts"))
+    for name, config in (
+        ("etl", job()),
+        ("heir", job()),
+        ("heir", job({"topic": None, "topic_pattern": "fl.*"})),
+        ("heir", job({"starting_position": "2026-01-01T00:00:00Z"})),
+        ("heir", job({"starting_position": ",".join(f"{group}:120" for group in range(8))})),
+    ):
+        for ask in (client.put_job, client.plan):
+            with pytest.raises(
+                Conflict, match=rf"{TOPIC} has rows .*twice.* matches, reads\. .*--allow-repeats"
+            ) as told:
+                ask(name, config)
+            assert (told.value.field, told.value.rule) == ("allow_repeats", "read_by_others")
+    put = BatchWrite(action=BatchAction.PUT_JOB, job="etl", config=job())
+    assert [each.status for each in client.batch([put])] == [409]
+    assert {each.job for each in client.list_jobs()} == {"reads", "matches"}
+    assert [each.status for each in client.batch([put.model_copy(update={"allow_repeats": True})])] == [200]
+    assert client.put_job("etl", {**job(), "priority": 2}).notes == []
+    cell.rounds(2)
+    client.put_job("etl", {**job(), "priority": 3})
+
+
+def test_what_cannot_repeat_a_row_needs_no_word(client: JobClient, cell: Cell) -> None:
+    """Other sources, new rows only, another output; a job that is to be restored first; a job that never ran."""
+    gone(client, cell)
+    client.put_job("reads", READER)
+    client.put_job("others", job({"topic": "trains"}))
+    client.put_job("new-rows", job({"starting_position": "latest"}))
+    client.put_job("elsewhere", job(topic="elsewhere"))
+    client.put_job("waits", {**job(), "desired_state": "stopped"})
+    with pytest.raises(Conflict, match="desired_state stopped, restore a savepoint"):
+        client.patch_layer("waits", "base", {"desired_state": "running"}, if_match=1)
+    with pytest.raises(Conflict, match="etl has written"):
+        client.patch_layer("new-rows", "base", {"inputs": {"flights": {"starting_position": None}}}, if_match=1)
+    never = job({"topic": "boats"}, topic="never")
+    client.put_job("mistake", never)
+    client.delete_job("mistake")
+    cell.rounds(3)
+    client.put_job("reads-never", job({"topic": "never"}, topic="more"))
+    client.put_job("mistake", never)
+
+
+def test_an_output_that_nobody_reads_is_noted(client: JobClient, cell: Cell, shell: Shell, tmp_path: Path) -> None:
+    """By plans and writes, of the API and of the command. One with readers is refused, and written with the option."""
+    gone(client, cell)
+    assert client.plan("fresh", job(topic="fresh"), verify=False).notes == []
+    (note,) = client.plan("etl", job(), verify=False).notes
+    assert "an earlier job of this name has written, and etl reads flights as that did" in note
+    (tmp_path / "etl.json").write_text(json.dumps(job()))
+    planned = shell("plan", "etl", "base", str(tmp_path / "etl.json"), "--no-verify")
+    assert "NOTE clean has rows" in " ".join(planned.out.split())
+    compared = shell("apply", "-f", str(tmp_path), "--no-verify", "--dry-run")
+    assert (compared.code, "etl: clean has rows" in " ".join(compared.err.split())) == (4, True)
+    assert "NOTE clean has rows" in " ".join(shell("apply", "-f", str(tmp_path), "--no-verify").ok().split())
+    cell.rounds(2)
+    client.delete_job("etl")
+    cell.rounds(3)
+    client.put_job("reads", READER)
+    refused = shell("apply", "-f", str(tmp_path), "--no-verify")
+    assert (refused.code, "--allow-repeats" in refused.err) == (1, True)
+    assert "--allow-repeats" in shell("jobs", "apply", "etl", str(tmp_path / "etl.json"), "--no-verify").refusal()
+    assert "1 create" in shell("apply", "-f", str(tmp_path), "--no-verify", "--allow-repeats").ok()
+
+
+def test_a_reader_that_comes_after_the_repeats_is_told(client: JobClient, cell: Cell) -> None:
+    """1. The producer was made again, and nobody read its output. 2. A reader of all that is there, also by a pattern,
+    is told by its plan and its write; one of new rows, and one that runs already, are not."""
+    gone(client, cell)
+    assert client.put_job("early", READER).notes == []
+    cell.rounds(2)
+    assert len(client.put_job("etl", job(), allow_repeats=True).notes) == 1
+    pattern = job({"topic": None, "topic_pattern": f"{TOPIC}|others"}, topic="counts")
+    for name, config in (("reads", READER), ("matches", pattern)):
+        (note,) = client.plan(name, config, verify=False).notes
+        assert note.startswith("clean may have rows twice: etl was accepted although it may write rows again")
+        assert client.put_job(name, config).notes == [note]
+    assert client.put_job("new-rows", job({"topic": TOPIC, "starting_position": "latest"}, topic="counts")).notes == []
+    assert client.put_job("early", {**READER, "priority": 2}).notes == []
+
+
+def test_a_job_that_moves_leaves_its_rows_behind(client: JobClient, cell: Cell) -> None:
+    """1. A job that runs gets another output, and another job the one that it leaves: refused. 2. Itself may go back,
+    since it goes on where it is. 3. A job that runs and takes a deleted one's output over may lag behind that: refused,
+    wherever it began."""
+    client.put_job("etl", job())
+    cell.rounds(2)
+    client.put_job("reads", READER)
+    client.put_job("etl", job(topic="moved"))
+    cell.rounds(2)
+    with pytest.raises(Conflict, match="rows that etl has written"):
+        client.put_job("heir", job())
+    client.put_job("etl", job())
+    cell.rounds(2)
+    client.put_job("late", job({"starting_position": "latest"}, topic="late"))
+    cell.rounds(2)
+    client.delete_job("etl")
+    cell.rounds(3)
+    late = job({"starting_position": "latest"})
+    with pytest.raises(Conflict, match="late reads flights as that did"):
+        client.put_job("late", late)
+    client.put_job("late", late, allow_repeats=True)
+
+
+def test_a_job_goes_on_from_a_savepoint_of_a_deleted_one(client: JobClient, cell: Cell) -> None:
+    """As the refusal says: made stopped, restored, started."""
+    client.put_job("etl", job())
+    cell.rounds(1)
+    client.create_savepoint("etl", "last")
+    cell.do(
+        """
+        UPDATE savepoints SET state = 'ready', generation = r.generation, revision = r.revision, config = r.config
+        FROM running r WHERE r.job = savepoints.job
+        """
+    )
+    client.put_job("reads", READER)
+    client.delete_job("etl")
+    cell.rounds(3)
+    client.put_job("heir", {**job(), "desired_state": "stopped"})
+    client.restore("heir", "last", of="etl", allow_repeats=True)
+    client.patch_layer("heir", "base", {"desired_state": "running"}, if_match=1)
+    cell.rounds(7)
+    client.patch_layer("heir", "base", {"priority": 2}, if_match=2)
+    assert cell.running("heir")["config"]["desired_state"] == "running"
