@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from penstock.control.logs import logger
 from penstock.model.reports import TaskProgress, TaskState
-from penstock.spark.channel import Event, Exit, Lease, Live, Prepare, Progress, Ready, Reply, Start, Stop, TaskEnded
+from penstock.spark.channel import Event, Exit, Lease, Live, Progress, Ready, Reply, Start, Stop, TaskEnded
 from penstock.spark.channel import HostTaskProgress as HostTaskEvent
 from penstock.spark.channel import Loads as LoadsEvent
 from penstock.spark.measure.quiet import without_quiet
@@ -28,6 +28,7 @@ from services.task_manager.decide.actions import (
     CancelHostTask,
     EndHost,
     EvacuateHost,
+    GiveUpTask,
     KeepHost,
     KeepTask,
     KillHost,
@@ -41,6 +42,7 @@ from services.task_manager.decide.actions import (
 from services.task_manager.decide.effects import Effect, Send, Spawn
 from services.task_manager.decide.model import HostExit, HostKey, HostPhase, HostView, Limits, Observed, Place, TaskView
 from services.task_manager.hosts.host_tasks import AcceptedHostTasks
+from services.task_manager.hosts.preparing import command_of
 from services.task_manager.observed.failures import Failure, Failures, error_kind
 from services.task_manager.observed.loads import Loads
 from services.task_manager.observed.silence import known_progress
@@ -173,8 +175,8 @@ class State:
                 return action
             case StartTask():
                 return self._start_task(action, now)
-            case PrepareTask():
-                return Send(action.host, Prepare(id=self._next_id(), spec=action.spec))
+            case PrepareTask() | GiveUpTask():
+                return Send(action.host, command_of(action, self._next_id()))
             case StopTask():
                 return self._stop_task(action, now)
             case KeepTask():

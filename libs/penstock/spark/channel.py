@@ -58,6 +58,15 @@ class Prepare(Model):
     access: Access = Access()
 
 
+class GiveUp(Model):
+    """Give up what was made ahead for a task of this generation: its rescale was taken back. Safe to repeat."""
+
+    type: Literal["give_up"] = "give_up"
+    id: int
+    task_id: str
+    generation: int
+
+
 class Stop(Model):
     """Stop a task at a batch boundary. With `finish_pending`, a batch that is planned but not committed is finished."""
 
@@ -114,7 +123,7 @@ class Exit(Model):
 
 
 Command = Annotated[
-    Start | Prepare | Stop | Live | Lease | RunHostTask | CancelHostTask | Exit, Field(discriminator="type")
+    Start | Prepare | GiveUp | Stop | Live | Lease | RunHostTask | CancelHostTask | Exit, Field(discriminator="type")
 ]
 
 

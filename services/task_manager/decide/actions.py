@@ -79,6 +79,15 @@ class PrepareTask:
 
 
 @dataclass(frozen=True, slots=True)
+class GiveUpTask:
+    """Have a host give up what it made ahead for a task of this generation."""
+
+    task_id: str
+    generation: int
+    host: str
+
+
+@dataclass(frozen=True, slots=True)
 class StopTask:
     """Stop a task. Unless it has stopped by `kill_at`, its host ends (`evacuation`)."""
 
@@ -134,6 +143,7 @@ Action = (
     | KillHost
     | StartTask
     | PrepareTask
+    | GiveUpTask
     | StopTask
     | KeepTask
     | ApplyLive

@@ -1,4 +1,5 @@
-"""Tasks that a rescale will start here: hosts are told once to make ahead what they need, while the job is stopped.
+"""Tasks that a rescale will start here: hosts are told once to make ahead what they need, while the job is stopped, and
+to give it up when the rescale is taken back, or another host starts the task.
 
 It only saves time. The tasks are not desired, and not reported; a host that ends takes what it made with it. An
 isolated task is not prepared, since its host ends with the task that runs now.
@@ -6,11 +7,21 @@ isolated task is not prepared, since its host ends with the task that runs now.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 
+from penstock.config.model import DesiredState
+from penstock.spark.channel import GiveUp, Prepare
 from penstock.tasks.spec import TaskSpec
 from penstock.wire.cluster import Identity
-from services.task_manager.decide.actions import Action, EndHost, EvacuateHost, KillHost, PrepareTask, StartHost
+from services.task_manager.decide.actions import (
+    Action,
+    EndHost,
+    EvacuateHost,
+    GiveUpTask,
+    KillHost,
+    PrepareTask,
+    StartHost,
+)
 from services.task_manager.decide.host_choice import host_key, may_start
 from services.task_manager.decide.model import HostKey, HostPhase, Observed
 from services.task_manager.specs.spec_cache import SpecCache
@@ -22,7 +33,7 @@ class Preparing:
     """What was told to hosts. Pure but for what it remembers; not thread-safe."""
 
     def __init__(self) -> None:
-        self._told: frozenset[Told] = frozenset()
+        self._told: dict[Told, TaskSpec] = {}
         self._started: frozenset[HostKey] = frozenset()
         self._found: tuple[SpecCache | None, Collection[int], list[TaskSpec]] = (None, (), [])
 
@@ -37,9 +48,17 @@ class Preparing:
     ) -> list[Action]:
         """What hosts are to be told now. `decided`: the other actions of this tick."""
         coming = self._coming(cache, owned, here)
-        actions = prepared(coming, observed, decided, now, self._told, self._started)
-        self._remember(coming, actions)
-        return actions
+        made = prepared(coming, observed, decided, now, self._told, self._started)
+        self._told |= {
+            _told(action.spec, action.host): action.spec for action in made if isinstance(action, PrepareTask)
+        }
+        self._started &= {host_key(spec) for spec in coming}
+        self._started |= {action.key for action in made if isinstance(action, StartHost)}
+        if cache is None:
+            return made
+        gone = over(self._told, coming, cache, owned, observed)
+        self._told = {told: spec for told, spec in self._told.items() if told not in gone}
+        return [*made, *(GiveUpTask(*told) for told, is_unused in gone.items() if is_unused)]
 
     def _coming(self, cache: SpecCache | None, owned: Collection[int], here: Identity) -> list[TaskSpec]:
         known, of, found = self._found
@@ -47,15 +66,6 @@ class Preparing:
             found = [] if cache is None else cache.coming(owned, here)
             self._found = (cache, owned, found)
         return found
-
-    def _remember(self, coming: Iterable[TaskSpec], actions: Iterable[Action]) -> None:
-        """Only of tasks that are still to come."""
-        specs = list(coming)
-        wanted, keys = {(spec.task_id, spec.generation) for spec in specs}, {host_key(spec) for spec in specs}
-        told = {_told(action.spec, action.host) for action in actions if isinstance(action, PrepareTask)}
-        self._told = frozenset(each for each in self._told | told if each[:2] in wanted)
-        started = {action.key for action in actions if isinstance(action, StartHost)}
-        self._started = (self._started | started) & keys
 
 
 def prepared(
@@ -84,6 +94,44 @@ def prepared(
             starting.add(key)
             actions.append(StartHost(key))
     return actions
+
+
+def over(
+    told: Mapping[Told, TaskSpec],
+    coming: Iterable[TaskSpec],
+    cache: SpecCache,
+    owned: Collection[int],
+    observed: Observed,
+) -> dict[Told, bool]:
+    """What needs no preparing any more: whether a host still has it, and nobody will use it. Pure.
+
+    Between the end of a rescale and the start of its tasks they are to come, too.
+    """
+    wanted = {(spec.task_id, spec.generation) for spec in coming}
+    gone = dict[Told, bool]()
+    for each, spec in told.items():
+        task = observed.tasks.get(spec.task_id)
+        has_begun = task is not None and task.spec.generation >= spec.generation
+        if each[:2] in wanted or (not has_begun and _is_due(spec, cache, owned)):
+            continue
+        is_taken = has_begun and task is not None and task.host == each[2]
+        gone[each] = each[2] in observed.hosts and not is_taken
+    return gone
+
+
+def command_of(action: PrepareTask | GiveUpTask, command_id: int) -> Prepare | GiveUp:
+    """What the host is told."""
+    if isinstance(action, PrepareTask):
+        return Prepare(id=command_id, spec=action.spec)
+    return GiveUp(id=command_id, task_id=action.task_id, generation=action.generation)
+
+
+def _is_due(spec: TaskSpec, cache: SpecCache, owned: Collection[int]) -> bool:
+    job = cache.jobs.get(spec.job)
+    if job is None or cache.shard_of(spec) not in owned:
+        return False
+    now = job.template
+    return now.generation == spec.generation and now.config.desired_state is DesiredState.RUNNING
 
 
 def _told(spec: TaskSpec, host: str) -> Told:

@@ -10,11 +10,13 @@ from typing import Any
 
 import pytest
 
+from penstock.spark.channel import Prepare
 from penstock.spark.prepared import MOST_SECONDS, PreparedTasks
 from penstock.spark.redistribute.manifest import MANIFEST
 from penstock.spark.redistribute.old import OldGeneration
 from penstock.spark.redistribute.positions import task_specs
 from penstock.spark.task import RunningTask, Runtime
+from tests.support.spark.hosts import REPLY_SECONDS, quick_start, running_host
 from tests.support.spark.redistribution import Events, Job, job_config, output_topic
 
 SUM = {"sql": "SELECT k, count(*) AS c, sum(v) AS s FROM events GROUP BY k"}
@@ -126,3 +128,25 @@ def test_a_query_that_is_not_the_prepared_one_gives_up_what_was_made(
     ]
     assert [prepared.take(spec, runtime.settings, monotonic()) for spec in changed] == [None, None]
     assert loaded(runtime) == 0
+
+
+@pytest.mark.long
+def test_a_host_that_is_killed_after_it_prepared_changes_nothing(
+    runtime: Runtime, events: Events, summing: Job, tmp_path: Path
+) -> None:
+    """1. Copied; a host prepares both new tasks. 2. The old task reads on, and its state moves. 3. The host is killed
+    before it starts them. 4. They run where nothing was prepared."""
+    own = {"spark_local_dir": tmp_path / "spark", "heap_bytes": 600 * 2**20, "spark_conf": quick_start()}
+    summing.copy(task_count=2)
+    specs = task_specs(summing.name, summing.target(task_count=2).target)
+    with running_host("prepares", runtime.settings.model_copy(update=own), tmp_path) as host:
+        replies = [host.host.send(Prepare(id=0, spec=spec)).result(REPLY_SECONDS) for spec in specs]
+        assert [reply.result for reply in replies] == [{"prepared": True}] * 2
+        events.add_range(300, 450)
+        summing.run()
+        assert summing.rescale(task_count=2).changed_rows
+        host.host.kill()
+        host.exit.result(REPLY_SECONDS)
+    events.add_range(450, 600)
+    summing.run()
+    assert summing.last_rows("k") == summing.unsplit().last_rows("k")

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from penstock.control.process import wait_until
 from penstock.spark import prepared
 from penstock.spark.channel import Access
 from penstock.spark.host import tasks as host_tasks
 from penstock.spark.host.tasks import TaskTable
 from penstock.spark.prepared import MOST, MOST_SECONDS, PreparedTasks
+from penstock.spark.redistribute import preload as ahead
+from penstock.spark.redistribute.stores import StateStoreInfo
 from penstock.spark.settings import SparkSettings
 from penstock.tasks.spec import TaskSpec
 from tests.support.task_manager import world
@@ -29,10 +34,13 @@ class Stores:
     """What was loaded for a task."""
 
     def __init__(self) -> None:
-        self.dropped = False
+        self.dropped = self.heap_is_short = False
 
     def drop(self, runtime: Any) -> None:
         self.dropped = True
+
+    def drop_if_short(self, runtime: Any) -> bool:
+        return self.heap_is_short
 
 
 class Task:
@@ -178,9 +186,101 @@ def test_a_task_of_an_earlier_generation_may_run_meanwhile_and_none_of_this_one(
     assert len(host.made) == 1
 
 
-def test_what_is_made_while_the_task_starts_is_given_up(host: Host, table: TaskTable) -> None:
-    """The start does not wait for it."""
+def test_a_start_takes_over_what_is_being_made_for_it(host: Host, table: TaskTable) -> None:
+    """It is made once."""
+    with ThreadPoolExecutor(1) as pool:
+        starts: list[Future[Any]] = []
+        host.meanwhile = lambda: starts.append(started(pool, table))
+        assert table.prepare(spec()) == {"prepared": True}
+        starts[0].result(10)
+    assert running(table).prepared is not None
+    assert not host.stores[0].dropped
+    assert table._prepared.take(spec(), SETTINGS, 1.0) is None
+
+
+def test_a_start_does_not_wait_for_what_is_made_for_another_query(host: Host, table: TaskTable) -> None:
+    host.meanwhile = lambda: table.start(spec(priority=7), 1) and None
+    assert table.prepare(spec()) == {"prepared": False}
+    assert running(table).prepared is None
+    assert host.stores[0].dropped
+
+
+def test_a_start_waits_for_so_long_and_then_makes_it_itself(
+    host: Host, table: TaskTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(prepared, "WAIT_SECONDS", 0.0)
     host.meanwhile = lambda: table.start(spec(), 1) and None
     assert table.prepare(spec()) == {"prepared": False}
     assert running(table).prepared is None
     assert host.stores[0].dropped
+
+
+def test_what_cannot_be_made_leaves_the_start_to_itself(host: Host, table: TaskTable) -> None:
+    def fail() -> None:
+        starts.append(started(pool, table))
+        raise OSError("disk")
+
+    with ThreadPoolExecutor(1) as pool:
+        starts: list[Future[Any]] = []
+        host.meanwhile = fail
+        with pytest.raises(OSError, match="disk"):
+            table.prepare(spec())
+        starts[0].result(10)
+    assert running(table).prepared is None
+
+
+def test_what_is_given_up_while_it_is_made_is_not_kept(host: Host, table: TaskTable) -> None:
+    """Only that of the generation that is named."""
+    host.meanwhile = lambda: table.give_up("flights/0", 2) and None
+    assert table.prepare(spec(generation=3)) == {"prepared": True}
+    host.meanwhile = lambda: table.give_up("flights/0", 4) and None
+    assert table.prepare(spec(generation=4)) == {"prepared": False}
+    assert [each.dropped for each in host.stores] == [True, True]
+
+
+def test_that_stores_were_given_up_for_room_is_told(host: Host) -> None:
+    tasks = PreparedTasks()
+    make(tasks, host, spec())
+    assert not tasks.forget_old(1.0)
+    host.stores[0].heap_is_short = True
+    assert tasks.forget_old(1.0)
+
+
+def started(pool: ThreadPoolExecutor, table: TaskTable) -> Future[Any]:
+    """A start in another thread, that has looked for what is being made."""
+    start = pool.submit(table.start, spec(), 1)
+    wait_until(lambda: table._prepared._making["flights/0"].is_awaited, 10, "the start to wait")
+    return start
+
+
+class _Calls:
+    """The JVM's side of a preload, whose second store cannot be read."""
+
+    def __init__(self) -> None:
+        self.dropped: list[str] = []
+        self.io = self.penstock = self.spark42 = self.state = self.PreloadedStores = self
+
+    def Preload(self, session: Any, folder: str, *more: Any) -> _Calls:
+        return self
+
+    def load(self, operator: int, *more: Any) -> int:
+        if operator:
+            raise OSError("no such file")
+        return 2
+
+    def drop(self, folder: str) -> None:
+        self.dropped.append(folder)
+
+
+def test_a_preload_that_fails_leaves_nothing(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    stores = [StateStoreInfo(operator, "", "default", 0) for operator in (0, 1)]
+    copied = SimpleNamespace(id="c1", version=1, stores=stores)
+    monkeypatch.setattr(ahead, "_copied", lambda *_: copied)
+    monkeypatch.setattr(ahead, "_join_format_version", lambda *_: 1)
+    monkeypatch.setattr(ahead, "CheckpointWriter", lambda _, path: SimpleNamespace(qualified_folder=f"file:{path}"))
+    calls = _Calls()
+    runtime: Any = SimpleNamespace(spark=SimpleNamespace(_jvm=calls), checkpoint=host.checkpoint)
+    session: Any = SimpleNamespace(_jsparkSession=None)
+    with pytest.raises(OSError, match="no such file"):
+        ahead.preload(runtime, spec(), session)
+    assert calls.dropped == ["file:/c/flights/g1/0"]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from penstock.spark.channel import Prepare
+from penstock.spark.channel import GiveUp, Prepare
 from penstock.tasks.spec import Coming, TaskTemplate
 from tests.support.task_manager.world import World, running_world, shards_of, template
 
@@ -27,6 +27,12 @@ def prepared(world: World) -> list[tuple[str, int]]:
     return [(each.spec.task_id, each.spec.generation) for each in sent if isinstance(each, Prepare)]
 
 
+def given_up(world: World) -> list[tuple[str, int]]:
+    """The tasks that any host was told to give up, with their generations, in order."""
+    sent = [each for host in world.hosts.all.values() for each in host.sent]
+    return sorted((each.task_id, each.generation) for each in sent if isinstance(each, GiveUp))
+
+
 def test_the_tasks_to_come_are_prepared_once_while_the_present_ones_stop_and_are_not_counted() -> None:
     """1. The job is held, and it is known what comes. 2. It is stopped. 3. The next generation starts."""
     world = running_world(template())
@@ -42,6 +48,27 @@ def test_the_tasks_to_come_are_prepared_once_while_the_present_ones_stop_and_are
     assert len(prepared(world)) == 3
     assert world.hosts.running().keys() == {f"flights/{index}" for index in range(3)}
     assert world.container.summary().totals["task_starts"] == 5
+    assert given_up(world) == []
+
+
+def test_what_was_prepared_is_given_up_once_when_the_rescale_is_taken_back() -> None:
+    world = running_world(template())
+    world.jobs(with_coming(held()))
+    world.settle()
+    world.jobs(template(revision=2))
+    world.settle()
+    world.settle()
+    assert given_up(world) == [(f"flights/{index}", 2) for index in range(3)]
+    assert world.hosts.running().keys() == {f"flights/{index}" for index in range(2)}
+
+
+def test_what_was_prepared_for_a_job_that_is_to_be_stopped_then_is_given_up() -> None:
+    world = running_world(template())
+    world.jobs(with_coming(held()))
+    world.settle()
+    world.jobs(template(revision=3, generation=2, task_count=3, desired_state="stopped"))
+    world.settle()
+    assert given_up(world) == [(f"flights/{index}", 2) for index in range(3)]
 
 
 def test_only_tasks_of_owned_shards_are_prepared() -> None:
@@ -81,3 +108,4 @@ def test_another_attempt_is_prepared_again() -> None:
     world.jobs(with_coming(held(revision=2), generation=3))
     world.settle()
     assert prepared(world) == [(f"flights/{index}", generation) for generation in (2, 3) for index in range(3)]
+    assert given_up(world) == [(f"flights/{index}", 2) for index in range(3)]

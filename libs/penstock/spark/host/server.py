@@ -27,6 +27,7 @@ from penstock.spark.channel import (
     CancelHostTask,
     Command,
     Exit,
+    GiveUp,
     HostTaskProgress,
     Lease,
     Live,
@@ -120,6 +121,11 @@ class Host:
                 # One at a time: the job's tasks run meanwhile. Not behind commands of the task, nor before them.
                 work = partial(self._tasks.prepare, command.spec, command.access)
                 self._preparing.submit(command.spec.task_id, work, partial(self._answer, command.id))
+            case GiveUp():
+                give_up = partial(self._tasks.give_up, command.task_id, command.generation)
+                # What is being made, and once more what waits to be made.
+                self._queues.submit(f"give up {command.task_id}", give_up, _log_error, urgent=True)
+                self._preparing.submit(command.task_id, give_up, partial(self._answer, command.id))
             case Stop():
                 self._enqueue_stop(command)
             case Live():

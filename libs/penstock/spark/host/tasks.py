@@ -64,7 +64,7 @@ class TaskTable:
         task = RunningTask(runtime, spec, epoch, Mark(commit_number))
         with self._lock:
             self._tasks[spec.task_id] = task
-        # What is prepared from here on is late, and given up (`prepare`).
+        # What is being prepared is awaited; from here on nothing is (`prepare`).
         task.prepared = self._prepared.take(spec, runtime.settings, monotonic())
         try:
             task.start()
@@ -83,9 +83,14 @@ class TaskTable:
             return {"prepared": False}
         made = self._prepared.make(self._runtime.for_job(access), spec, monotonic())
         if self._has_begun(spec):
+            # The start came just before it was noted that something is being made.
             self._prepared.give_up(spec.task_id)
-            return {"prepared": False}
         return {"prepared": made}
+
+    def give_up(self, task_id: str, generation: int) -> dict[str, Any]:
+        """What was made ahead for the task of this generation, or is being made, is not wanted any more."""
+        self._prepared.give_up(task_id, generation)
+        return {}
 
     def _has_begun(self, spec: TaskSpec) -> bool:
         """Whether the task of this generation, or of a later one, starts or runs."""

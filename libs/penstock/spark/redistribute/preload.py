@@ -36,7 +36,7 @@ class Preloaded(NamedTuple):
         """Lets the query take the rows that is about to start, whose claim gave it `token`; if they are still right."""
         finished = last_commit(self.checkpoint, runtime.files)
         if finished is not None and mark_of(self.copy_id) in runtime.files.names(self.checkpoint):
-            _java(runtime).allow(self.folder, token, finished + 1)
+            _java(runtime).allow(self.folder, self.copy_id, token, finished + 1)
         else:
             self.drop(runtime)
 
@@ -44,27 +44,41 @@ class Preloaded(NamedTuple):
         """Gives up what no query has taken."""
         _java(runtime).drop(self.folder)
 
+    def drop_if_short(self, runtime: Runtime) -> bool:
+        """Gives up what no query of any task has taken, if the heap is short; whether it is."""
+        return bool(_java(runtime).dropIfShort())
+
 
 def preload(runtime: Runtime, spec: TaskSpec, session: SparkSession) -> Preloaded | None:
     """Loads the stores of a task that was not started, as far as the heap has room; None when there is nothing to load.
 
-    `session`: of the task. Raises Spark's errors for files that cannot be read.
+    `session`: of the task. Raises Spark's errors for files that cannot be read; nothing is kept then.
     """
     manifest = _copied(runtime, spec)
     if manifest is None:
         return None
     checkpoint = runtime.checkpoint(spec.job, spec.generation, spec.index)
-    folder = CheckpointWriter(session, checkpoint).qualified_folder
+    made = Preloaded(checkpoint, manifest.id, CheckpointWriter(session, checkpoint).qualified_folder)
+    try:
+        loaded = _load(runtime, spec, session, manifest, made)
+    except BaseException:
+        made.drop(runtime)
+        raise
+    log.info("state loaded ahead", task=spec.task_id, generation=spec.generation, stores=loaded)
+    return made
+
+
+def _load(runtime: Runtime, spec: TaskSpec, session: SparkSession, manifest: CopyManifest, made: Preloaded) -> int:
+    """How many partitions of stores were loaded."""
     jvm: Any = runtime.spark._jvm
-    threads = spec.config.threads_per_task
-    loading = jvm.io.penstock.state.Preload(session._jsparkSession, folder, threads, manifest.version)
-    form = _join_format_version(runtime, manifest, spec.job)
-    loaded = sum(
+    threads, form = spec.config.threads_per_task, _join_format_version(runtime, manifest, spec.job)
+    loading = jvm.io.penstock.state.Preload(
+        session._jsparkSession, made.folder, made.copy_id, threads, manifest.version
+    )
+    return sum(
         loading.load(store.operator, store.operator_name, store.name, store.prefix_columns, form)
         for store in manifest.stores
     )
-    log.info("state loaded ahead", task=spec.task_id, generation=spec.generation, stores=loaded)
-    return Preloaded(checkpoint, manifest.id, folder)
 
 
 def _copied(runtime: Runtime, spec: TaskSpec) -> CopyManifest | None:

@@ -18,11 +18,17 @@ public final class Preload {
   private static final double FIRST_GUESS = 30;
 
   private final TaskState task;
-  private double bytesPerByte = FIRST_GUESS;
+  private final String checkpoint;
+  private double mostSeen;
 
-  /** {@code checkpoint} is a qualified path whose stores have the version {@code version}. */
-  public Preload(SparkSession session, String checkpoint, int partitions, long version) {
+  /**
+   * {@code checkpoint} is a qualified path whose stores have the version {@code version}, written by this copy. What was
+   * loaded for it before is given up.
+   */
+  public Preload(SparkSession session, String checkpoint, String copy, int partitions, long version) {
+    this.checkpoint = checkpoint;
     task = TaskState.of(session, checkpoint, partitions, version, 0, 1);
+    PreloadedStores.begin(checkpoint, copy);
   }
 
   /** Loads the partitions of a store of a built-in operator. Returns how many; fewer when the heap has no room. */
@@ -42,10 +48,10 @@ public final class Preload {
     Path folder = task.storeId(layout.store(), partition).storeId().storeCheckpointLocation();
     FileSystem files = folder.getFileSystem(task.files());
     long written = Math.max(1, Arrays.stream(files.listStatus(folder)).mapToLong(FileStatus::getLen).sum());
-    long bytes = PreloadedStores.load(folder.toString(), (long) (written * bytesPerByte), () -> rows(layout, partition));
-    if (bytes > 0) {
-      bytesPerByte = Math.max(1, (double) bytes / written);
-    }
+    long expected = (long) (written * (mostSeen == 0 ? FIRST_GUESS : mostSeen));
+    long bytes = PreloadedStores.load(checkpoint, folder.toString(), expected, () -> rows(layout, partition));
+    // The greatest of all partitions: another may be filled quite differently.
+    mostSeen = Math.max(mostSeen, (double) bytes / written);
     return bytes > 0;
   }
 

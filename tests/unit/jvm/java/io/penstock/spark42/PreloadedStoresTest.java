@@ -1,7 +1,9 @@
 package io.penstock.spark42;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
 import static org.junit.jupiter.api.Assertions.fail;
 
 import java.nio.file.Files;
@@ -33,6 +35,7 @@ class PreloadedStoresTest {
   private static final StructType KEY = new StructType().add("k", "long");
   private static final StructType VALUE = new StructType().add("v", "long");
   private static final String OWN = "1.2";
+  private static final String COPY = "c1";
   private static final Map<Long, Long> SECOND = Map.of(1L, 10L, 2L, 21L, 3L, 30L);
 
   @TempDir
@@ -45,7 +48,8 @@ class PreloadedStoresTest {
     HDFSBackedStateStoreProvider writer = open(id(), "0.1");
     write(writer, 0, Map.of(1L, 10L, 2L, 20L));
     write(writer, 1, Map.of(2L, 21L, 3L, 30L));
-    PreloadedStores.load(folder(), 1, () -> HeapRows.load(open(id(), "0.1"), 1));
+    PreloadedStores.begin(root(), COPY);
+    PreloadedStores.load(root(), folder(), 1, () -> HeapRows.load(open(id(), "0.1"), 1));
     assertEquals(1, PreloadedStores.size());
   }
 
@@ -60,7 +64,7 @@ class PreloadedStoresTest {
 
   @Test
   void theQueryOfTheOwnerBeginsWithItAndAddsTheLastChanges() throws Exception {
-    PreloadedStores.allow(root(), OWN, 2);
+    PreloadedStores.allow(root(), COPY, OWN, 2);
     Files.delete(file("1.delta"));
     assertEquals(SECOND, read(queryOwning(OWN), 2));
     assertEquals(0, PreloadedStores.size());
@@ -68,7 +72,7 @@ class PreloadedStoresTest {
 
   @Test
   void nobodyElseDoes() {
-    PreloadedStores.allow(root(), OWN, 2);
+    PreloadedStores.allow(root(), COPY, OWN, 2);
     assertEquals(SECOND, read(queryOwning("1.1"), 2));
     assertEquals(1, PreloadedStores.size());
   }
@@ -81,7 +85,7 @@ class PreloadedStoresTest {
 
   @Test
   void theFilesCountWhereTheChangesCannotBeRead() throws Exception {
-    PreloadedStores.allow(root(), OWN, 2);
+    PreloadedStores.allow(root(), COPY, OWN, 2);
     byte[] changes = Files.readAllBytes(file("2.delta"));
     Files.delete(file("2.delta"));
     HDFSBackedStateStoreProvider store = queryOwning(OWN);
@@ -92,14 +96,55 @@ class PreloadedStoresTest {
 
   @Test
   void aLaterVersionThanTheQueryBeginsWithIsOfNoUse() {
-    PreloadedStores.allow(root(), OWN, 0);
+    PreloadedStores.allow(root(), COPY, OWN, 0);
     assertEquals(Map.of(1L, 10L, 2L, 20L), read(queryOwning(OWN), 1));
   }
 
   @Test
+  void rowsOfAnotherCopyAreNotUsed() {
+    PreloadedStores.allow(root(), "c2", OWN, 2);
+    assertEquals(SECOND, read(queryOwning(OWN), 2));
+    assertEquals(0, PreloadedStores.size());
+  }
+
+  @Test
+  void anotherLoadGivesUpWhatTheFormerLeft() {
+    PreloadedStores.begin(root(), "c2");
+    assertEquals(0, PreloadedStores.size());
+  }
+
+  @Test
+  void whatIsGivenUpWhileItIsLoadedIsNotKept() {
+    assertEquals(0, PreloadedStores.load(root(), folder(), 1, () -> {
+      PreloadedStores.drop(root());
+      return HeapRows.load(open(id(), "0.1"), 1);
+    }));
+    assertEquals(0, PreloadedStores.size());
+    assertEquals(0, PreloadedStores.load(root(), folder(), 1, () -> fail("it is loaded")));
+  }
+
+  @Test
   void noStoreIsLoadedForWhichTheHeapHasNoRoom() {
-    assertEquals(0, PreloadedStores.load("/other", Runtime.getRuntime().maxMemory(), () -> fail("it is loaded")));
+    long most = Runtime.getRuntime().maxMemory();
+    assertEquals(0, PreloadedStores.load(root(), "/other", most / 2, () -> fail("it is loaded")));
     assertEquals(1, PreloadedStores.size());
+  }
+
+  @Test
+  void rowsTakeAtMostHalfOfWhatIsFreeAndNoneOfAHeapThatIsMostlyUsed() {
+    assertTrue(PreloadedStores.fits(45, 10, 100));
+    assertFalse(PreloadedStores.fits(46, 10, 100));
+    assertTrue(PreloadedStores.fits(20, 40, 100));
+    assertFalse(PreloadedStores.fits(21, 40, 100));
+    assertFalse(PreloadedStores.fits(1, 60, 100));
+  }
+
+  @Test
+  void allIsGivenUpWhenTheHeapGetsShort() {
+    assertFalse(PreloadedStores.dropIfShort(75, 100));
+    assertEquals(1, PreloadedStores.size());
+    assertTrue(PreloadedStores.dropIfShort(76, 100));
+    assertEquals(0, PreloadedStores.size());
   }
 
   private String root() {
