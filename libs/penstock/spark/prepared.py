@@ -159,15 +159,16 @@ class PreparedTasks:
             making.is_wanted = making.over.is_set()
             return making.made if making.over.is_set() else None
 
-    def give_up(self, task_id: str, generation: int | None = None) -> None:
-        """Gives up what was made, or is being made, for a task, if anything. With a generation only if it is for that
-        one. What the start of the task has taken is left alone."""
+    def give_up(self, task_id: str, generation: int | None = None) -> bool:
+        """Gives up what was made, or is being made, for a task; whether anything was made. With a generation only if it
+        is for that one. What the start of the task has taken is left alone."""
         with self._lock:
             making, known = self._making.get(task_id), self._by_task.get(task_id)
             if making is not None and not making.is_awaited and generation in (None, making.query.generation):
                 making.is_wanted = False
-            if known is not None and generation in (None, known.query.generation):
-                self._forget([task_id])
+            is_known = known is not None and generation in (None, known.query.generation)
+            self._forget([task_id] if is_known else [])
+        return is_known
 
     def forget_old(self, now: float) -> bool:
         """Gives up what was made too long ago, stores that a query did not take soon, and all stores when the heap is

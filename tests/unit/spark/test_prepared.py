@@ -238,6 +238,13 @@ def test_what_is_given_up_while_it_is_made_is_not_kept(host: Host, table: TaskTa
     assert [each.dropped for each in host.stores] == [True, True]
 
 
+def test_what_is_made_after_its_task_has_looked_is_given_up(host: Host, table: TaskTable) -> None:
+    task: Any = Task(host, spec(), 1, None)
+    host.meanwhile = lambda: table._tasks.update({"flights/0": task})
+    assert table.prepare(spec()) == {"prepared": False}
+    assert host.stores[0].dropped
+
+
 def test_that_stores_were_given_up_for_room_is_told(host: Host) -> None:
     tasks = PreparedTasks()
     make(tasks, host, spec())

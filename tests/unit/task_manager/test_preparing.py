@@ -6,9 +6,13 @@ from typing import Any
 
 import pytest
 
+from penstock.model.reports import TaskState
 from penstock.spark.channel import GiveUp, Prepare
 from penstock.tasks.spec import Coming, TaskTemplate
-from tests.support.task_manager.world import World, running_world, shards_of, template
+from services.task_manager.decide.host_choice import host_key
+from services.task_manager.decide.model import HostPhase, HostView, Observed, TaskView
+from services.task_manager.hosts.preparing import over
+from tests.support.task_manager.world import World, running_world, shards_of, spec, template
 
 
 def with_coming(now: TaskTemplate, generation: int = 2, **changes: Any) -> TaskTemplate:
@@ -109,3 +113,16 @@ def test_another_attempt_is_prepared_again() -> None:
     world.settle()
     assert prepared(world) == [(f"flights/{index}", generation) for generation in (2, 3) for index in range(3)]
     assert given_up(world) == [(f"flights/{index}", 2) for index in range(3)]
+
+
+@pytest.mark.parametrize(("host", "is_unused"), [("h1", False), ("h2", True)])
+def test_what_another_host_has_started_is_given_up(host: str, is_unused: bool) -> None:
+    """The one that starts the task takes what it made."""
+    coming = spec(generation=2)
+    hosts = {name: HostView(name, host_key(coming), HostPhase.READY, 0.0, None) for name in ("h1", "h2")}
+    observed = Observed({"flights/0": TaskView(coming, 3, 1, TaskState.STARTING, host, 0.0)}, hosts)
+    told = {("flights/0", 2, "h1"): coming, ("flights/0", 2, "ended"): coming}
+    assert over(told, [], running_world(template()).container._specs, [], observed) == {
+        ("flights/0", 2, "h1"): is_unused,
+        ("flights/0", 2, "ended"): False,
+    }

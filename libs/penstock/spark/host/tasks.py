@@ -82,10 +82,9 @@ class TaskTable:
         if self._has_begun(spec):
             return {"prepared": False}
         made = self._prepared.make(self._runtime.for_job(access), spec, monotonic())
-        if self._has_begun(spec):
-            # The start came just before it was noted that something is being made.
-            self._prepared.give_up(spec.task_id)
-        return {"prepared": made}
+        # The start may have come just before it was noted that something is being made.
+        is_late = self._has_begun(spec) and self._prepared.give_up(spec.task_id)
+        return {"prepared": made and not is_late}
 
     def give_up(self, task_id: str, generation: int) -> dict[str, Any]:
         """What was made ahead for the task of this generation, or is being made, is not wanted any more."""
