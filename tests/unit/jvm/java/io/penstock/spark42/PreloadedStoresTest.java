@@ -101,9 +101,11 @@ class PreloadedStoresTest {
   }
 
   @Test
-  void rowsOfAnotherCopyAreNotUsed() {
+  void rowsOfAnotherCopyAreNotUsed() throws Exception {
     PreloadedStores.allow(root(), "c2", OWN, 2);
-    assertEquals(SECOND, read(queryOwning(OWN), 2));
+    Files.delete(file("1.delta"));
+    HDFSBackedStateStoreProvider store = queryOwning(OWN);
+    assertThrows(Exception.class, () -> store.getReadStore(2, Option.empty()));
     assertEquals(0, PreloadedStores.size());
   }
 
