@@ -35,7 +35,7 @@ from services.console.requests import Parts, SignInNeeded, is_own_host, page, pa
 from services.console.routes import alerts, containers, fleet, job, job_forms, live, sign_in
 from services.console.sealed import Seal
 from services.console.settings import ConsoleSettings
-from services.console.views.runbooks import runbooks
+from services.console.views.runbooks import runbooks, sections
 
 log = logger(__name__)
 _ROUTES = (sign_in, live, fleet, job, job_forms, containers, alerts)
@@ -78,6 +78,7 @@ def create_console(settings: ConsoleSettings, clock: Clock, identity: ProcessIde
         live=_live(settings, clock),
         is_secure=settings.is_secure(),
         runbooks=runbooks(_ALERTS.read_text()),
+        runbook_sections=sections(_ALERTS.read_text()),
         templates=templates(loaded),
         files=frozenset(loaded.values()),
         session_seconds=settings.console_session_seconds,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Callable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -54,6 +54,7 @@ class Parts:
     live: Live
     is_secure: bool
     runbooks: Mapping[str, Any]
+    runbook_sections: Sequence[Any]
     templates: Environment
     files: Set[str]
     session_seconds: int

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from penstock.cli.arguments import AsJson
-from penstock.cli.output import cell, figure, say, show_json, table
+from penstock.cli.output import figure, measured, say, show_json, table
 from penstock.cli.reach import Explaining, connected
 from penstock.model.states import Health, JobState
 from penstock.wire.job_lists import JobLists
@@ -44,4 +44,4 @@ def _row(job: JobSummary) -> tuple[Any, ...]:
 
 def backlog_and_lag(job: JobSummary) -> tuple[str, str]:
     """Two cells: unread records, and the seconds of work that they are."""
-    return figure(job.backlog_records), cell(job.lag_seconds)
+    return figure(job.backlog_records), measured(job.lag_seconds)

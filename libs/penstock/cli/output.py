@@ -159,6 +159,11 @@ def figure(value: float | None) -> str:
     return "unknown" if value is None else f"{value:,.0f}"
 
 
+def measured(value: float | None) -> str:
+    """As `figure`, with the digits that small values need."""
+    return "unknown" if value is None else cell(value)
+
+
 def age(then: datetime, now: datetime) -> str:
     """`12s ago`, `in 3m20s`, `4h ago`, `15d ago`: never more than it is."""
     seconds = (now - then).total_seconds()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from penstock.cli.output import cell, figure
+from penstock.cli.output import cell, figure, measured
 from penstock.model.reports import TaskState
 from penstock.wire.overview import TaskView
 
@@ -30,7 +30,7 @@ def by_error(tasks: Iterable[TaskView]) -> dict[str, list[str]]:
 
 
 def figures_of(task: TaskView) -> tuple[str, str, str]:
-    """What it measured: of what is not known, `unknown` or a dash."""
+    """What it measured: of what is not known, `unknown`."""
     progress = task.progress or {}
     backlog, rate = progress.get("backlog_records"), progress.get("input_rows_per_second")
-    return figure(backlog), cell(task.lag_seconds), cell(rate)
+    return figure(backlog), measured(task.lag_seconds), measured(rate)

@@ -17,7 +17,7 @@ from rich.text import Text
 from penstock.cli.connection import client
 from penstock.cli.job_list import backlog_and_lag
 from penstock.cli.keys import Wait, keys
-from penstock.cli.output import cell, out, rich_table, say
+from penstock.cli.output import measured, out, rich_table, say
 from penstock.cli.top_view import HELP, Order, View, matching, pressed, shown, title
 from penstock.control.errors import NotFound, RetryableError
 from penstock.wire.job_client import JobClient
@@ -117,7 +117,7 @@ class _Screen:
     def _rows(self, page: Iterable[JobSummary]) -> Iterator[tuple[str, ...]]:
         for job in page:
             with suppress(NotFound):  # deleted since it was listed
-                figures = (*backlog_and_lag(job), cell(job.rows_per_second))
+                figures = (*backlog_and_lag(job), measured(job.rows_per_second))
                 yield job.job, job.health, job.state, str(job.revision), self._running(job), *figures
 
     def _running(self, job: JobSummary) -> str:

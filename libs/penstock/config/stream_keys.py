@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from penstock.config.value_schema import SchemaError, ddl_columns
+
 _OF_CSV = ("header", "csv")
 
 
@@ -31,9 +33,6 @@ def _reading(stream: Mapping[str, Any], field: str) -> Any:
 
 def _key_types(stream: Mapping[str, Any]) -> Any:
     """The types of the key columns, of csv with their places. The whole text where its columns are unknown."""
-    # Few processes need sqlglot, which this imports.
-    from penstock.config.value_schema import SchemaError, ddl_columns  # noqa: PLC0415
-
     text = stream.get("value_schema") or ""
     try:
         columns = ddl_columns(text)

@@ -85,6 +85,8 @@ class SparkSettings(KafkaSettings, BaseSettings):
     )
     host_environment: tuple[str, ...] = Field((), description="further variables that hosts get of the container's")
     host_user: str | None = Field(None, description="account that hosts run as; only root may choose")
+    log_format: Literal["json", "console"] = Field("console", description="of the log of a host, as of its container's")
+    log_level: str = Field("INFO", description="the least level that a host logs")
     container_folder: Path | None = Field(None, description="set by the Task Manager: marks the processes of its hosts")
     package_environment: Path | None = Field(
         None, description="set by the Task Manager: the Python of a host's package"

@@ -47,6 +47,7 @@ def _alerts(request: Request, client: JobClient, filled: Mapping[str, Filled], s
         cleared=cleared,
         silenced=silenced,
         runbooks=parts_of(request).runbooks,
+        runbook_sections=parts_of(request).runbook_sections,
         filled=filled,
         empty=Filled(),
     )

@@ -22,6 +22,10 @@ _MOST_TASKS = 10_000
 _LONGEST_TIME = 20
 _KEY = re.compile(r"^[!-~]{1,200}$")
 _PATH = re.compile(r"^[A-Za-z_][\w-]*(\.[\w-]+)*$")
+_FOR_OTHERS = re.compile(r" \((?:no )?`--[^)]*\)")
+"""How the command line and the API name what a refusal proposes; a page has neither."""
+_HERE = {"whole_layer": "the page of the plan has a box for that"}
+"""By rule, where a page has what the refusal proposes."""
 Expiry = int | Literal["default"] | None
 
 
@@ -194,5 +198,7 @@ def refused(error: PenstockError, fields: Mapping[str, str], default: str = WHOL
     form's. What is about something else stands beside `default`."""
     named = getattr(error, "field", None)
     rule = getattr(error, "rule", None)
-    text = "; ".join(_told(error)) + (f" (rule {rule})" if rule else "")
+    told = _FOR_OTHERS.sub("", "; ".join(_told(error)))
+    here = f": {_HERE[rule]}" if rule in _HERE else ""
+    text = told + here + (f" (rule {rule})" if rule else "")
     return {fields.get(str(named).removeprefix("body."), default) if named else WHOLE: text}

@@ -7,7 +7,7 @@ was written at most half an hour before the first crash, or before the first min
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from datetime import datetime, timedelta
 from math import inf
 from typing import TYPE_CHECKING, Any
@@ -26,6 +26,7 @@ from services.job_service.causes.facts import (
     Cause,
     Crashes,
     Facts,
+    Minute,
     coming_in,
     is_lagging,
     said_by,
@@ -292,14 +293,22 @@ def _forgot_crashes(facts: Facts) -> bool:
 
 
 def _crashed_before(facts: Facts, at: datetime) -> bool | None:
-    """Whether tasks crashed in the half hour before; None: nothing is known of it. A restart begins a new series of
-    crashes, so the series itself does not say."""
-    known = [
-        minute.crashes
-        for minute in facts.minutes
-        if minute.crashes is not None and at - SOON <= minute.at + _MINUTE <= at
-    ]
+    """Whether tasks crashed for the same kind of reason in the half hour before; None: nothing is known of it. A
+    restart begins a new series of crashes, so the series itself does not say. A host that was killed meanwhile says
+    nothing about an error of the query, nor the other way round."""
+    kinds = {each.kind for each in failed_tasks(facts)}
+    before = (minute for minute in facts.minutes if at - SOON <= minute.at + _MINUTE <= at)
+    known = [found for minute in before if (found := _crashed_by(minute, kinds)) is not None]
     return any(known) if known else None
+
+
+def _crashed_by(minute: Minute, kinds: Collection[CauseKind]) -> bool | None:
+    """Whether tasks crashed in a minute by one of these kinds; of any kind, where the kind is not known."""
+    all_of_them, by_host, by_memory = minute.restarts, minute.restarts_by_host, minute.restarts_by_memory
+    if all_of_them is None or by_host is None or by_memory is None:
+        return None if minute.crashes is None else minute.crashes > 0
+    named = {CauseKind.HOST_ENDED: by_host, CauseKind.OUT_OF_MEMORY: by_memory}
+    return any(named.get(kind, all_of_them - by_host - by_memory) > 0 for kind in kinds)
 
 
 def _can_be(facts: Facts, changed: Changed) -> bool:

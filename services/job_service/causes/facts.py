@@ -105,13 +105,18 @@ class UnderWay(NamedTuple):
 
 
 class Minute(NamedTuple):
-    """What the job measured in a minute. `crashes`: of tasks that were not healthy again."""
+    """What the job measured in a minute. `crashes`: of tasks that were not healthy again. `restarts`: the crashes in
+    this minute, of which `restarts_by_host` with a Spark host and `restarts_by_memory` for lack of memory.
+    """
 
     at: datetime
     lag_seconds: float | None = None
     input_rows_per_second: float | None = None
     busy_share: float | None = None
     crashes: float | None = None
+    restarts: float | None = None
+    restarts_by_host: float | None = None
+    restarts_by_memory: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from penstock.model.alerts import AlertKind
 from penstock.model.health import SILENT, Moment
 from penstock.model.job_metrics import METRICS_BY_NAME, MINUTE
 from penstock.model.jobs import JobState, StoredJob, layer_configs
+from penstock.model.reports import ErrorClass
 from penstock.model.traffic import measured
 from penstock.store import cluster
 from penstock.store.health import read_moment, read_named
@@ -49,7 +50,16 @@ _MIN_MEASURED_SECONDS = 30.0
 _OF_CELL = (AlertKind.UNPLACEABLE.value, AlertKind.SCALING_FROZEN.value)
 _ALIVE_SECONDS = 3 * SILENT.total_seconds()
 _FAILED = (JobState.FAILED.value, JobState.QUARANTINED.value)
-_METRICS = ("lag_seconds", "input_rows_per_second", "busy_share", "crashes")
+# In the order of the fields of Minute.
+_METRICS = (
+    "lag_seconds",
+    "input_rows_per_second",
+    "busy_share",
+    "crashes",
+    "restarts",
+    f"errors_{ErrorClass.HOST}",
+    f"errors_{ErrorClass.OUT_OF_MEMORY}",
+)
 
 _CRASHES = text(f"SELECT {columns(Crashes)} FROM task_crashes WHERE job = :job ORDER BY index")
 # A task that crashed and has finished no batch since, or whose host says nothing.

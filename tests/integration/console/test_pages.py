@@ -183,6 +183,7 @@ def test_a_container_has_its_tasks_the_worst_first(reader: User) -> None:
 
 def test_alerts_have_their_runbooks(reader: User) -> None:
     page = reader.get("/alerts")
+    assert page.count('<h2 id="give-a-package-that-works">') == 1, "what rows of runbooks lead to"
     assert "<code>penstock rescale JOB 8</code> to more" in page
     assert "page, raised 12 min ago" in text_of(page)
     assert "ticket, raised 40 min ago" in text_of(page)

@@ -216,8 +216,12 @@ def first_batches(world: World) -> None:
 
 
 def worse_query(world: World) -> None:
-    """It ran well. Then the provisioner wrote another query, which divides by zero."""
+    """It ran well, but for a killed host. Then the provisioner wrote another query, which divides by zero."""
     world.begin()
+    classes = {"out_of_memory": 0, "configuration": 0, "fenced": 0, "host": 2, "other": 0}
+    columns, values = ", ".join(f"errors_{name}" for name in classes), ", ".join(map(str, classes.values()))
+    sample = f"'etl', 0, date_trunc('minute', now()) - interval '3 minutes', 2, {values}"
+    world.do(f"INSERT INTO task_metrics (job, index, minute, crashes, {columns}) VALUES ({sample})")
     world.report("c1", world.task())
     world.patch("provisioner", {"query": {"sql": "SELECT 1 / 0 AS origin FROM flights"}}, reason="a ratio")
     world.report("c1", world.crashed("[DIVIDE_BY_ZERO] Division by zero"))

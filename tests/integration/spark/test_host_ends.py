@@ -7,6 +7,7 @@ its lease runs out (`test_host_access`), stopped (`test_slow_tasks`), without me
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -112,7 +113,12 @@ def test_after_a_stop_the_lease_comes_before_waiting_commands(kafka: EmbeddedKaf
     ids=["a jvm that does not start", "a session that does not start"],
 )
 def test_a_host_that_cannot_start_says_so(tmp_path: Path, conf: dict[str, str]) -> None:
-    supervisor = Supervisor("broken", settings_for(tmp_path, "127.0.0.1:9", spark_conf=conf), tmp_path / "broken.log")
+    """In the form of its container's log, too."""
+    log = tmp_path / "broken.log"
+    settings = settings_for(tmp_path, "127.0.0.1:9", spark_conf=conf, log_format="json")
+    supervisor = Supervisor("broken", settings, log)
     with pytest.raises(Unavailable, match="not_started"):
         supervisor.host.ready.result(READY_SECONDS)
     assert supervisor.exit.result(REPLY_SECONDS) is ExitReason.NOT_STARTED
+    own = [json.loads(line) for line in log.read_text().splitlines() if line.startswith("{")]
+    assert [each["service"] for each in own if each["event"] == "host cannot start"] == ["host broken"]

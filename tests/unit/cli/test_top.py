@@ -107,3 +107,5 @@ def test_without_a_terminal_the_table_is_printed_and_the_command_ends(
     assert service.reads == tables
     assert said.count("5 jobs, 4 not well, only those; by health") == tables
     assert [said.count(f"│ {name} ") for name in "bcde"] == [tables] * 4
+    (crashing, *_) = (line for line in said.splitlines() if "│ c " in line)
+    assert crashing.count("unknown") == 3, "backlog, lag and rows/s"

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from penstock.config.problems import Problem, refusal
-from penstock.control.errors import Forbidden, InvalidConfig, PenstockError, Unavailable, UserError
+from penstock.control.errors import Conflict, Forbidden, InvalidConfig, PenstockError, Unavailable, UserError
 from services.console.views import forms
 from services.console.views.forms import Errors
 
@@ -111,6 +111,18 @@ def test_a_number_that_the_page_made_must_be_one(text: str) -> None:
         (InvalidConfig("too many", field="task_count", rule="max"), {"changes": "too many (rule max)"}),
         (Forbidden("not you", rule="role"), {"form": "not you (rule role)"}),
         (Unavailable("nobody answers"), {"form": "nobody answers"}),
+        (
+            Conflict(
+                "also ends b. Give no expiry (no `--for`; expires_in_seconds absent), or give the whole layer the "
+                "expiry (`--whole-layer`; whole_layer true)",
+                field="body.reason",
+                rule="whole_layer",
+            ),
+            {
+                "reason": "also ends b. Give no expiry, or give the whole layer the expiry: the page of the plan has a "
+                "box for that (rule whole_layer)"
+            },
+        ),
         (
             refusal([Problem("a", "max", "a is too large"), Problem("b", "min", "b is too small")]),
             {"changes": "a is too large; b is too small (rule max)"},

@@ -15,7 +15,7 @@ from services.console.views.containers import dimensions, regions
 from services.console.views.diffs import Difference, differences
 from services.console.views.layers import layers_table
 from services.console.views.plans import set_now, shown
-from services.console.views.runbooks import as_html, runbooks
+from services.console.views.runbooks import as_html, runbooks, sections
 from services.console.views.subjects import subject_path
 
 NOW = datetime(2026, 11, 25, tzinfo=UTC)
@@ -159,11 +159,25 @@ def test_each_kind_of_alert_has_a_runbook() -> None:
         ("run `penstock tasks`", "run <code>penstock tasks</code>"),
         ("rows are **lost**", "rows are <strong>lost</strong>"),
         ("[the page](README.md#x) says", "the page says"),
+        ("[`x`](#known), [y](#other), [z](/known)", '<a href="/alerts#known"><code>x</code></a>, y, z'),
+        ("[<b>](#known)", '<a href="/alerts#known">&lt;b&gt;</a>'),
+        ('[x](#known"onclick="y)', "x"),
         ("a < b & `<script>`", "a &lt; b &amp; <code>&lt;script&gt;</code>"),
     ],
 )
 def test_cells_of_the_page_of_alerts_become_html(text: str, html: str) -> None:
-    assert as_html(text) == html
+    assert as_html(text, {"known"}) == html
+
+
+def test_a_row_leads_to_the_section_that_it_names() -> None:
+    """The page of alerts has what its rows have links to, with the commands as they are."""
+    text = ALERTS.read_text()
+    (section,) = sections(text)
+    assert (section.anchor, section.title) == ("give-a-package-that-works", "Give a package that works")
+    assert section.parts[0].startswith("<pre>penstock explain JOB")
+    assert all(part.startswith("<p>") for part in section.parts[1:])
+    link = f'<a href="/alerts#{section.anchor}">a package that works</a>'
+    assert link in runbooks(text)[AlertKind.TASK_CRASHING][0].action
 
 
 @pytest.mark.parametrize(

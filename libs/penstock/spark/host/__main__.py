@@ -28,10 +28,10 @@ def main() -> NoReturn:
     # Ctrl-C in a terminal is for the supervisor, which then ends its hosts.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     masks = Masks()
-    configure(f"host {arguments.name}", mask=masks.apply)
+    settings = SparkSettings()
+    configure(f"host {arguments.name}", log_format=settings.log_format, level=settings.log_level, mask=masks.apply)
     # pyspark logs each bad query with its plan and stacks; the reply to the command says what is wrong.
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
-    settings = SparkSettings()
     masks.add(secrets_of_kafka(settings))
     events = MessageWriter(arguments.events, "events", lost=_end, mask=masks.apply)
     try:

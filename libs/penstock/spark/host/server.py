@@ -255,7 +255,7 @@ class Host:
     def _look_at_inputs(self) -> None:
         """On a thread of its own, as Kafka may be slow to answer."""
         watch = InputWatch(self._spark, self._settings.cluster, SystemClock())
-        while not self._ending.wait(self._settings.inputs_interval_seconds):
+        while not self._ending.wait(watch.wait_seconds(self._settings.inputs_interval_seconds)):
             tasks = self._tasks.running()
             try:
                 found = watch.check(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Set
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -35,6 +35,9 @@ log = logger(__name__)
 # A sample opens a consumer, so a look takes only some, and each topic's turn comes seldom.
 SAMPLE_SECONDS = 1800.0
 _SAMPLES_A_LOOK = 4
+AGAIN_SECONDS = 10.0
+"""So soon comes the second look at an input that cannot be read: more than a broker that just started needs to know its
+topics."""
 
 
 class _Keys(NamedTuple):
@@ -61,6 +64,13 @@ class InputWatch:
         self._sampled: dict[_Keys, tuple[float, Problem | None]] = {}
         # What the last look saw, of the clusters that answered.
         self._topics: Topics = {}
+        # By task, the inputs that could not be read in the last look at them.
+        self._unread: dict[str, Set[str]] = {}
+        self._is_unsure = False
+
+    def wait_seconds(self, usual: float) -> float:
+        """Until the next look: less than usual where one is to show that an input can still not be read."""
+        return min(usual, AGAIN_SECONDS) if self._is_unsure else usual
 
     def check(
         self, specs: Iterable[TaskSpec], begun: Mapping[str, Topics] = MappingProxyType({})
@@ -68,12 +78,26 @@ class InputWatch:
         """By task the kinds of alerts with their reasons; tasks without any are there, too. Left out are tasks with an
         input of a cluster that does not answer.
 
-        `begun`: by task, its input topics when it started."""
+        An input that cannot be read is told after two looks in a row that saw it; one in which the cluster does not
+        answer does not count. `begun`: by task, its input topics when it started."""
         given = list(specs)
         answering = self._look([source for spec in given for source in spec.config.inputs.values()])
         tasks = [spec for spec in given if all(each.cluster in answering for each in spec.config.inputs.values())]
         self._sample(tasks)
-        return {spec.task_id: self._problems(spec, begun.get(spec.task_id, {})) for spec in tasks}
+        found = {spec.task_id: _unreadable(spec, begun.get(spec.task_id, {}), self._topics) for spec in tasks}
+        sure = self._sure_of(found, {spec.task_id for spec in given})
+        return {spec.task_id: self._problems(spec, sure[spec.task_id]) for spec in tasks}
+
+    def _sure_of(self, found: Mapping[str, Mapping[str, str]], asked: Set[str]) -> dict[str, dict[str, str]]:
+        """What the look before saw, too. Of a task whose cluster did not answer that look still counts."""
+        before = {task_id: self._unread.get(task_id, frozenset()) for task_id in found}
+        kept = {task_id: inputs for task_id, inputs in self._unread.items() if task_id in asked}
+        self._unread = kept | {task_id: frozenset(inputs) for task_id, inputs in found.items()}
+        self._is_unsure = any(inputs.keys() - before[task_id] for task_id, inputs in found.items())
+        return {
+            task_id: {name: why for name, why in inputs.items() if name in before[task_id]}
+            for task_id, inputs in found.items()
+        }
 
     def _look(self, sources: Collection[Input]) -> set[str | None]:
         """Looks at the topics; the clusters that answer."""
@@ -88,14 +112,13 @@ class InputWatch:
         self._topics = known
         return answering
 
-    def _problems(self, spec: TaskSpec, begun: Topics) -> dict[str, str]:
+    def _problems(self, spec: TaskSpec, unreadable: Mapping[str, str]) -> dict[str, str]:
+        """`unreadable`: by input, why it cannot be read."""
         found: dict[str, str] = {}
-        for made_again in _made_again(spec, begun, self._topics):
-            found.setdefault(AlertKind.INPUT_UNREADABLE, made_again)
+        for why in unreadable.values():
+            found.setdefault(AlertKind.INPUT_UNREADABLE, why)
         for problem in topic_problems(spec.config, self._topics):
-            if _is_unreadable(problem):
-                found.setdefault(AlertKind.INPUT_UNREADABLE, problem.detail)
-            elif problem.rule == PARTITIONS or _is_topic_left_out(problem):
+            if problem.rule == PARTITIONS or _is_topic_left_out(problem):
                 found.setdefault(AlertKind.PARTITIONS_NOT_READ, problem.detail)
         for problem in late_producer_problems(spec.config, self._topics):
             found.setdefault(AlertKind.NOT_AWAITED, problem.detail)
@@ -132,15 +155,27 @@ class InputWatch:
                 log.warning("keys not sampled", topic=keys.full_topic, error=error.detail)
 
 
-def _made_again(spec: TaskSpec, begun: Topics, now: Topics) -> Iterator[str]:
-    """Topics with another id than when the task started. Of an id that is unknown nothing is said."""
+def _unreadable(spec: TaskSpec, begun: Topics, now: Topics) -> dict[str, str]:
+    """By input, why a task cannot read on."""
+    found: dict[str, str] = {}
+    for name, why in _made_again(spec, begun, now):
+        found.setdefault(name, why)
+    for problem in topic_problems(spec.config, now):
+        if _is_unreadable(problem):
+            found.setdefault(problem.field.split(".")[1], problem.detail)
+    return found
+
+
+def _made_again(spec: TaskSpec, begun: Topics, now: Topics) -> Iterator[tuple[str, str]]:
+    """Inputs with why: topics with another id than when the task started. Of an id that is unknown nothing is said."""
     for name, source in spec.config.inputs.items():
         for topic in topics_read(source, begun):
             ids = {each[topic].id for each in (begun, now) if topic in each}
             if len(ids - {None}) > 1:
                 yield (
+                    name,
                     f"inputs.{name}: the topic {topic} was deleted and made again. The job's offsets are those of the "
-                    f"old topic, so it skips records, and its next start is refused. {CREATE_AGAIN}"
+                    f"old topic, so it skips records, and its next start is refused. {CREATE_AGAIN}",
                 )
 
 

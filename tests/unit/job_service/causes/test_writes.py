@@ -65,3 +65,32 @@ def test_a_text_is_not_cut_in_the_middle_of_a_number() -> None:
     assert evidence.endswith("to SELECT delay FROM flights WHERE origin = 'SFO' AND delay > ...")
     (error, *_) = causes_of(facts([failed("query: " + "x" * 285 + " of 1234567890 rows")]))[0].evidence
     assert error.endswith("x of ...")
+
+
+def crashes_of_a_minute(of: str | None) -> Minute:
+    """Two crashes of one kind, shortly before the change; None: none."""
+    names = {"host": "restarts_by_host", "memory": "restarts_by_memory"}
+    counts: dict[str, float] = {"restarts_by_host": 0.0, "restarts_by_memory": 0.0}
+    counts |= {names[of]: 2.0} if of in names else {}
+    return Minute(ago(180), crashes=0.0 if of is None else 2.0, restarts=0.0 if of is None else 2.0, **counts)
+
+
+@pytest.mark.parametrize(
+    ("error", "before", "is_accused"),
+    [
+        ("[DIVIDE_BY_ZERO] x", None, True),
+        ("[DIVIDE_BY_ZERO] x", "host", True),
+        ("[DIVIDE_BY_ZERO] x", "memory", True),
+        ("[DIVIDE_BY_ZERO] x", "query", False),
+        ("host h-1 ended: killed", "host", False),
+        ("host h-1 ended: killed", "query", True),
+        ("Java heap space", "memory", False),
+        ("Java heap space", "host", True),
+    ],
+)
+def test_only_crashes_of_the_same_kind_before_a_change_clear_it(
+    error: str, before: str | None, is_accused: bool
+) -> None:
+    """1. Tasks crash, are well again, and somebody changes the query. 2. They crash again."""
+    known = facts([failed(error)], crashes=CRASHED_NOW, changes=[OVERRIDE], minutes=[crashes_of_a_minute(before)])
+    assert any(each.kind is CauseKind.RECENT_CHANGE for each in causes_of(known)) is is_accused
