@@ -30,6 +30,7 @@ from services.task_manager.decide.model import DesiredTask, HostPhase, Limits
 from services.task_manager.decide.reconcile import Desired, reconcile
 from services.task_manager.hosts.host_pool import HostPool
 from services.task_manager.hosts.host_tasks import place, refusal
+from services.task_manager.hosts.preparing import Preparing
 from services.task_manager.hosts.spark_hosts import SparkHosts
 from services.task_manager.membership.heard_leader import refusing
 from services.task_manager.membership.membership import Membership
@@ -59,11 +60,10 @@ class Container:
         self._owned_tasks: Mapping[str, DesiredTask] = {}
         self._owned_of: tuple[SpecCache | None, Mapping[int, int]] = (None, {})
         self._announced: object = None
+        self._preparing = Preparing(limits.prepare_starts)
         self.place_of = self._state.place_of  # asked without the lock
         self._shutting_down = False
-        self.wake = threading.Event()
-        self.heartbeat_due = threading.Event()
-        self.report_due = threading.Event()
+        self.wake, self.heartbeat_due, self.report_due = (threading.Event() for _ in range(3))
 
     @contextmanager
     def _locked(self) -> Iterator[float]:
@@ -268,10 +268,8 @@ class Container:
             self._state.forget_old_crashes(desired.tasks.keys(), now)
             actions = reconcile(desired, self._state.observed, self._limits, now)
             actions = (*actions, *self._host_task_actions(desired, actions, now))
-            effects = [
-                *self._state.relay_lease(self._membership.lease_until, now),
-                *(self._state.act(action, now) for action in actions),
-            ]
+            leases = self._state.relay_lease(self._membership.lease_until, now)
+            effects = [*leases, *(self._state.act(action, now) for action in actions)]
             self._announce()
             self._changed.notify_all()
         for effect in effects:
@@ -386,7 +384,9 @@ class Container:
         if not desired.lease_is_good:
             return cancelled
         host_tasks.fail_without_host(observed)
-        return cancelled + place(host_tasks, observed, self._limits, decided, now)
+        tasks = place(host_tasks, observed, self._limits, decided, now)
+        known = (None if self._shutting_down else self._specs, self._membership.ownership.shards, self._identity)
+        return cancelled + tasks + self._preparing.actions(*known, observed, (*decided, *tasks), now)
 
     def _take_exits(self, now: float) -> None:
         """Takes in the ends of hosts, and measures how long their tasks ran past the lease."""

@@ -28,9 +28,11 @@ from services.task_manager.decide.actions import (
     CancelHostTask,
     EndHost,
     EvacuateHost,
+    GiveUpTask,
     KeepHost,
     KeepTask,
     KillHost,
+    PrepareTask,
     RunHostTask,
     StartHost,
     StartTask,
@@ -40,6 +42,7 @@ from services.task_manager.decide.actions import (
 from services.task_manager.decide.effects import Effect, Send, Spawn
 from services.task_manager.decide.model import HostExit, HostKey, HostPhase, HostView, Limits, Observed, Place, TaskView
 from services.task_manager.hosts.host_tasks import AcceptedHostTasks
+from services.task_manager.hosts.preparing import command_of
 from services.task_manager.observed.failures import Failure, Failures, error_kind
 from services.task_manager.observed.loads import Loads
 from services.task_manager.observed.silence import known_progress
@@ -172,6 +175,8 @@ class State:
                 return action
             case StartTask():
                 return self._start_task(action, now)
+            case PrepareTask() | GiveUpTask():
+                return Send(action.host, command_of(action, self._next_id()))
             case StopTask():
                 return self._stop_task(action, now)
             case KeepTask():
@@ -347,16 +352,9 @@ class State:
         if task.state is not TaskState.STOPPING:
             crash = self._failures.task_failed(task, failure, now)
             self.totals["task_crashes"] += 1
-            log.warning(
-                "task crashed",
-                task=task.task_id,
-                revision=task.spec.revision,
-                host=task.host,
-                kind=failure.kind,
-                error=failure.error,
-                in_a_row=crash.count,
-                retry_in_seconds=round(crash.retry_at - now, 3),
-            )
+            facts = {"task": task.task_id, "revision": task.spec.revision, "host": task.host, "kind": failure.kind}
+            seconds = round(crash.retry_at - now, 3)
+            log.warning("task crashed", **facts, error=failure.error, in_a_row=crash.count, retry_in_seconds=seconds)
         return task if failure.kind == "fenced" else None
 
     # ---- details

@@ -9,10 +9,13 @@ from itertools import takewhile
 from typing import NamedTuple
 
 from penstock.config.model import DesiredState, JobConfig
+from penstock.control.logs import logger
 from penstock.tasks.rollout import RunningRollout
-from penstock.tasks.spec import Before, TaskTemplate, expand
+from penstock.tasks.spec import Before, Coming, TaskTemplate, expand
 from penstock.wire.cluster import DIGESTS
 from services.task_service.store.rows import Changes, StoredTemplate
+
+log = logger(__name__)
 
 DIGEST_BYTES = 16
 
@@ -118,13 +121,15 @@ def _row_of(job: str, template: TaskTemplate, known: Templates | None) -> Row:
 def encoded(template: TaskTemplate, *, levels: bool) -> Row:
     """A template as it is sent. `levels`: whether to those who know `level_ms`; others are told to take no more rows.
 
-    A Task Manager of the release before refuses fields that it does not know.
+    A Task Manager of an old release refuses fields that it does not know. The digest is without `coming`: of two Task
+    Services one may have read the row when the plan of its rescale had changed.
     """
     absent = {name for name in ("before", "quiescing") if not getattr(template, name)}
     if not levels or template.level_ms is None:
         absent.add("level_ms")
-    text = template.model_dump_json(exclude=absent).encode()
-    return Row(text, int.from_bytes(hashlib.blake2b(text, digest_size=DIGEST_BYTES).digest(), "big"))
+    plain = template.model_dump_json(exclude=absent | {"coming"}).encode()
+    text = plain if template.coming is None else template.model_dump_json(exclude=absent).encode()
+    return Row(text, int.from_bytes(hashlib.blake2b(plain, digest_size=DIGEST_BYTES).digest(), "big"))
 
 
 def _read(known: Templates | None, changes: Changes) -> tuple[dict[str, TaskTemplate], dict[str, Broken]]:
@@ -175,9 +180,20 @@ def template_of(stored: StoredTemplate) -> TaskTemplate:
         before=_before(stored),
         quiescing=stored.quiescing,
         level_ms=stored.level_ms,
+        coming=_coming(stored),
     )
     expand(template)
     return template
+
+
+def _coming(stored: StoredTemplate) -> Coming | None:
+    """What cannot be read is not told: it only saves time."""
+    try:
+        coming = None if stored.coming is None else Coming.model_validate_json(stored.coming)
+        return None if coming is None or coming.config.desired_state is DesiredState.STOPPED else coming
+    except ValueError as error:
+        log.warning("the plan of a rescale cannot be read", job=stored.job, error=str(error))
+        return None
 
 
 def _before(stored: StoredTemplate) -> Before | None:

@@ -6,8 +6,9 @@ With `--concurrent 20` instead twenty small jobs at once, through the whole stac
 A job of `--keys` keys runs as 4 tasks on one host (`local[2]`), is redistributed to 8 and then to 3 (`--sizes`); rows
 keep coming.
 `copy_s`: the copy of the state while the tasks ran. With `--no-copy` all state moves after the stop.
+`prepare_s`: what the new tasks need was made ahead while the old ones ran. With `--no-prepare` the starts do all of it.
 `downtime_s`: from the command to stop the old tasks until each new task has committed its first batch, without the
-time in which the bench itself writes rows for that.
+time in which the bench itself writes rows for that. `cpu_s`: what the host's JVM used of the processor meanwhile.
 `redistribute_s`: the host's part of it, from command to report. `rows_per_s`: rows of state moved and verified in that
 time. `spark_own`: Spark's offline repartition inside one checkpoint (RocksDB, 1 -> 4 partitions), and beside it what
 a redistribution takes for the same. Figures of the worst of the two changes.
@@ -23,6 +24,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import psutil
 from confluent_kafka import Consumer, Producer, TopicPartition
 from pyspark.sql import SparkSession
 
@@ -31,7 +33,7 @@ from penstock.config.model import JobConfig
 from penstock.control import logs
 from penstock.control.process import wait_until
 from penstock.local.kafka import EmbeddedKafka
-from penstock.spark.channel import Stop
+from penstock.spark.channel import Prepare, Stop
 from penstock.spark.checkpoint import last_commit, task_checkpoint
 from penstock.spark.redistribute.positions import task_specs
 from penstock.spark.settings import SparkSettings
@@ -84,6 +86,7 @@ def main() -> None:
     parser.add_argument("--concurrent", type=int, metavar="JOBS")
     parser.add_argument("--busy", action="store_true")
     parser.add_argument("--no-copy", action="store_true")
+    parser.add_argument("--no-prepare", action="store_true")
     parser.add_argument("--heap-gib", type=int, default=3, help="of the host's JVM; 5,000,000 keys on heap want 8")
     arguments = parser.parse_args()
     if arguments.concurrent:
@@ -97,7 +100,8 @@ def main() -> None:
     figures: dict[str, Any] = {}
     try:
         with EmbeddedKafka(folder / "kafka") as kafka:
-            bench = Bench(_settings(folder, kafka.bootstrap, arguments.heap_gib), copies=not arguments.no_copy)
+            ahead = {"copies": not arguments.no_copy, "prepares": not arguments.no_prepare}
+            bench = Bench(_settings(folder, kafka.bootstrap, arguments.heap_gib), **ahead)
             cases, sizes = arguments.cases.split(","), [int(size) for size in arguments.sizes.split(",")]
             for name in [case for case in cases if case != SPARK_OWN]:
                 keys = arguments.small if name in ("small", "stateless") else int(arguments.keys * CASES[name].share)
@@ -117,9 +121,10 @@ def main() -> None:
 class Bench:
     """One broker; each case runs on a host with these settings."""
 
-    def __init__(self, settings: SparkSettings, *, copies: bool = True) -> None:
+    def __init__(self, settings: SparkSettings, *, copies: bool = True, prepares: bool = True) -> None:
         self.settings = settings
         self._copies = copies
+        self._prepares = prepares
         self._bootstrap = settings.kafka_bootstrap
 
     def measure(self, host: Supervisor, name: str, keys: int, sizes: Sequence[int] = SIZES) -> dict[str, float]:
@@ -138,7 +143,9 @@ class Bench:
             "rows": max(change["rows"] for change in changes),
             "keys": keys,
             "copy_s": max(change["copy_s"] for change in changes),
+            "prepare_s": max(change["prepare_s"] for change in changes),
             "downtime_s": max(change["downtime_s"] for change in changes),
+            "cpu_s": max(change["cpu_s"] for change in changes),
             "redistribute_s": max(change["redistribute_s"] for change in changes),
             "rows_per_s": min(change["rows_per_s"] for change in changes),
         }
@@ -203,9 +210,10 @@ class Bench:
         """A change of size while rows come: the new tasks have something to commit."""
         topic = request.source.config.inputs["events"].topic
         copied = _copy(host, request) if self._copies else 0.0
+        prepared = _prepare(host, request) if self._prepares else 0.0
         _fill(self._bootstrap, topic, KEY_GROUPS * 20)
         wait_until(lambda: _read(host, request.job) >= self._records(topic), WAIT_S, "the tasks to read on")
-        begun = time.perf_counter()
+        begun, cpu = time.perf_counter(), _cpu_seconds(host)
         _stop(host, request.job, request.source)
         stopped = time.perf_counter()
         _fill(self._bootstrap, topic, KEY_GROUPS * 20)
@@ -225,7 +233,7 @@ class Bench:
             "commits",
             poll_s=0.02,
         )
-        committed = time.perf_counter()
+        committed, cpu = time.perf_counter(), _cpu_seconds(host) - cpu
         downtime = committed - begun - (filled - stopped)
         parts = {
             "stop": stopped - begun,
@@ -236,13 +244,16 @@ class Bench:
         told = ", ".join(f"{name} {part:.2f}" for name, part in parts.items())
         changed = "all" if report.changed_rows is None else report.changed_rows
         say(
-            f"{request.job} to {len(specs)}: downtime {downtime:.2f} s ({told}), {report.state_rows} rows, "
-            f"{changed} of them after the stop; the copy took {copied:.2f} s"
+            f"{request.job} to {len(specs)}: downtime {downtime:.2f} s, {cpu:.2f} s of CPU ({told}), "
+            f"{report.state_rows} rows, "
+            f"{changed} of them after the stop; the copy took {copied:.2f} s, preparing {prepared:.2f} s"
         )
         return {
             "rows": report.state_rows,
             "copy_s": copied,
+            "prepare_s": prepared,
             "downtime_s": downtime,
+            "cpu_s": cpu,
             "redistribute_s": seconds,
             "rows_per_s": report.state_rows / seconds,
         }
@@ -291,6 +302,12 @@ def _stop(host: Supervisor, job: str, layout: Layout) -> None:
             raise RuntimeError(reply.error)
 
 
+def _cpu_seconds(host: Supervisor) -> float:
+    """What the host's JVM has used of the processor since its start."""
+    used = psutil.Process(host.host.ready.result(WAIT_S).jvm_pid).cpu_times()
+    return float(used.user + used.system)
+
+
 def _copy(host: Supervisor, request: RedistributionRequest) -> float:
     """Seconds that the copy of the state took, while the tasks ran."""
     begun = time.perf_counter()
@@ -298,6 +315,15 @@ def _copy(host: Supervisor, request: RedistributionRequest) -> float:
     reply = host.host.send(run(copy)).result(WAIT_S)
     if not reply.ok:
         raise RuntimeError(reply.error)
+    return time.perf_counter() - begun
+
+
+def _prepare(host: Supervisor, request: RedistributionRequest) -> float:
+    """Seconds until the host had prepared the new tasks, one after the other."""
+    begun = time.perf_counter()
+    for answer in [host.host.send(Prepare(id=0, spec=spec)) for spec in task_specs(request.job, request.target)]:
+        if not (reply := answer.result(WAIT_S)).ok:
+            raise RuntimeError(reply.error)
     return time.perf_counter() - begun
 
 

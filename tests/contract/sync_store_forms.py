@@ -23,6 +23,8 @@ from services.state_syncer.decide.progress import Restore
 from services.state_syncer.decide.view import JobView, SyncRecord
 from services.state_syncer.store.port import Batch, SyncStore
 from services.state_syncer.store.states import SyncWrite
+from services.task_service.store.port import TemplateStore
+from tests.support.memory.specs import MemoryTemplateStore
 from tests.support.memory.store import BEGIN, LeaseEntry, MemoryStore, ReportEntry
 from tests.support.memory.sync import MemorySyncStore
 from tests.support.state_syncer.cell import Cell
@@ -39,6 +41,10 @@ class PostgresForm:
         self.away: SyncStore = SyncStore(unreachable_engine())
         cell = Cell(engine)
         self.epoch, self.container, self.report = cell.epoch, cell.container, cell.report
+
+    def templates(self) -> TemplateStore:
+        """As the Task Service reads the same store."""
+        return TemplateStore(self.engine)
 
     def depose(self) -> None:
         self._do("UPDATE leases SET epoch = epoch + 1")
@@ -182,6 +188,10 @@ class MemoryForm:
             TaskReport(job=job, index=0, state=TaskState.RUNNING, revision=1, generation=1, restarts=0, epoch=1)
             for job in jobs
         )
+
+    def templates(self) -> TemplateStore:
+        templates: TemplateStore = MemoryTemplateStore(self.memory)
+        return templates
 
     def depose(self) -> None:
         self.memory.leases[STATE_SYNCER].epoch += 1

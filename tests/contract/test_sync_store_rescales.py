@@ -8,6 +8,7 @@ import pytest
 
 from penstock.model.jobs import JobState
 from penstock.model.reports import TaskProgress, TaskReport, TaskState
+from penstock.tasks.spec import Coming
 from services.state_syncer.decide.effects import PlanWrite
 from services.state_syncer.decide.progress import Plan, Step
 from services.state_syncer.decide.quiet import Behind, Quiet, Unread
@@ -25,6 +26,33 @@ PLAN = Plan(
     revision=1, restarts=0, config=make_config(), fields=("task_count",), begun_at="2026-01-01T00:00:00Z",
     step_at="2026-01-01T00:00:00Z",
 )  # fmt: skip
+
+
+def coming(form: Any) -> list[int | None]:
+    """The generations that Task Managers are told of."""
+    rows = form.templates().read().stored
+    return [None if row.coming is None else Coming.model_validate_json(row.coming).generation for row in rows]
+
+
+def test_task_managers_are_told_what_a_rescale_ends_in_while_the_job_is_held_or_stopped(form: Any) -> None:
+    """1. State is copied into generation 2: nothing is told. 2. The job is held. 3. Stopped. 4. Another number is not
+    known yet. 5. The plan is over."""
+    form.layer("j", "base", make_layer())
+    found = []
+    for step, order, generation in (
+        (Step.COPY, {}, 2),
+        (Step.QUIESCE, {"quiescing": True}, 2),
+        (Step.AWAIT_STOPPED, {"stopping": True}, 2),
+        (Step.AWAIT_STOPPED, {"stopping": True}, None),
+    ):
+        plan = PLAN.model_copy(update={"step": step, "generation": generation, "container": "a"})
+        commits, states = [commit()._replace(**order)], [state(JobState.RESCALING)]
+        write(form, commits=commits, states=states, plans=[PlanWrite("j", plan)])
+        found += coming(form)
+    write(
+        form, commits=[commit()._replace(stopping=True)], states=[state(JobState.SYNCED)], plans=[PlanWrite("j", None)]
+    )
+    assert [*found, *coming(form)] == [None, 2, 2, None, None]
 
 
 def told(index: int, task: TaskState, *, is_quiet: bool = False) -> TaskReport:

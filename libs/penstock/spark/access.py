@@ -16,7 +16,7 @@ from psycopg.conninfo import conninfo_to_dict
 from penstock.config.declare import NAME
 from penstock.config.model import JobConfig, PostgresOutput
 from penstock.control.logs import logger
-from penstock.spark.channel import Access, Command, RunHostTask, Start
+from penstock.spark.channel import Access, Command, Prepare, RunHostTask, Start
 from penstock.spark.settings import SparkSettings
 
 log = logger(__name__)
@@ -32,7 +32,7 @@ def with_access(command: Command, settings: SparkSettings) -> Command:
     What the container does not have is left out; the host then refuses the job, and says what is missing.
     """
     match command:
-        case Start():
+        case Start() | Prepare():
             configs: tuple[JobConfig, ...] = (command.spec.config,)
         case RunHostTask():
             configs = command.task.request.configs

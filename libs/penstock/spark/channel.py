@@ -46,6 +46,27 @@ class Start(Model):
     access: Access = Access()
 
 
+class Prepare(Model):
+    """Make ahead what a later `Start` with this spec needs, as far as that is possible before the task may run.
+
+    Nothing is claimed or published, no task runs then or counts as running, and the start does not rely on it.
+    """
+
+    type: Literal["prepare"] = "prepare"
+    id: int
+    spec: TaskSpec
+    access: Access = Access()
+
+
+class GiveUp(Model):
+    """Give up what was made ahead for a task of this generation: its rescale was taken back. Safe to repeat."""
+
+    type: Literal["give_up"] = "give_up"
+    id: int
+    task_id: str
+    generation: int
+
+
 class Stop(Model):
     """Stop a task at a batch boundary. With `finish_pending`, a batch that is planned but not committed is finished."""
 
@@ -101,7 +122,9 @@ class Exit(Model):
     id: int
 
 
-Command = Annotated[Start | Stop | Live | Lease | RunHostTask | CancelHostTask | Exit, Field(discriminator="type")]
+Command = Annotated[
+    Start | Prepare | GiveUp | Stop | Live | Lease | RunHostTask | CancelHostTask | Exit, Field(discriminator="type")
+]
 
 
 class Ready(Model):

@@ -39,6 +39,7 @@ ONE_LOGGER_CONTEXT = "-Dlog4j2.contextSelector=org.apache.logging.log4j.core.sel
 # For these masters Spark makes the secret itself, 256 random bits a session. Others need one in `spark_conf`.
 _SPARK_MAKES_SECRET = re.compile(r"local|local\[.*\]|yarn|k8s://.*")
 
+_TOKEN = "penstock.fence.token"
 _FENCE_MANAGER = {
     "spark.sql.streaming.checkpointFileManagerClass": "io.penstock.checkpoint.FencedCheckpointFileManager"
 }
@@ -144,13 +145,19 @@ def task_session(host: SparkSession, config: JobConfig, checkpoint: str, token: 
         "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
         "spark.sql.streaming.pollingDelay": f"{polling_delay_ms(config.trigger_interval_seconds)}ms",
         "penstock.fence.path": f"{checkpoint}/{FENCE}",
-        "penstock.fence.token": token,
+        _TOKEN: token,
         "penstock.fence.allow_not_atomic": str(unlocked).lower(),
         **_FENCE_MANAGER,
     }
     for name, value in {**config.spark_settings, **own}.items():
         session.conf.set(name, value)
     return session
+
+
+def set_token(session: SparkSession, token: str) -> None:
+    """A query that is started in the session from now on publishes as long as `token` is the newest. One that was
+    started before keeps its own."""
+    session.conf.set(_TOKEN, token)
 
 
 def polling_delay_ms(trigger_interval_seconds: float) -> int:

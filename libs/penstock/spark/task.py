@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -50,13 +49,10 @@ from penstock.spark.sources import connection_options, read_inputs
 from penstock.spark.streams import read_streams
 from penstock.spark.table_versions import TableVersions, read_tables
 from penstock.spark.topics import Topic
+from penstock.spark.triggers import FINISH_TRIGGER, trigger_interval
 from penstock.tasks.spec import TaskSpec
 
 log = logger(__name__)
-
-# The first trigger finishes the batch that is pending; the next one never comes.
-FINISH_TRIGGER = "3650 days"
-_JITTER = 0.05
 
 
 @dataclass(frozen=True)
@@ -136,7 +132,8 @@ class RunningTask:
     """A task from its start to its end. Its methods are called by one thread at a time.
 
     Without an epoch it goes on in the epoch that its checkpoint is in (`penstock.spark.files.LocalFiles.claim`).
-    `mark`: the commit that asks for this. `topics`: its inputs at the start. What follows is what the host last saw.
+    `mark`: the commit that asks for this. `topics`: its inputs at the start. `prepared` gives, for the token,
+    the frame of this query that was made ahead. What follows is what the host last saw.
     """
 
     def __init__(self, runtime: Runtime, spec: TaskSpec, epoch: int | None, mark: Mark | None = None) -> None:
@@ -156,6 +153,7 @@ class RunningTask:
         self.rows_per_offset: tuple[float, ...] = ()
         self.malformed: Counts = ()
         self.input_problems: Mapping[str, str] = {}
+        self.prepared: Callable[[str], TaskFrame] | None = None
         self._frame: TaskFrame | None = None
         self._query: StreamingQuery | None = None
         self._pool: str | None = None
@@ -176,14 +174,18 @@ class RunningTask:
         Raises Fenced when a newer owner has the checkpoint, BrokenTask or Spark's errors when the query cannot run or
         an input is not as declared, Unavailable when Kafka does not answer.
         """
+        is_prepared = self.prepared is not None
         self.claim()
         interval = trigger_interval(self.spec.config.trigger_interval_seconds, self.spec.task_id)
         self._run(interval, starting=True)
-        log.info("task started", task=self.spec.task_id, revision=self.spec.revision, token=self.token)
+        facts = {"revision": self.spec.revision, "token": self.token, "prepared": is_prepared}
+        log.info("task started", task=self.spec.task_id, **facts)
 
     def claim(self) -> None:
         """Takes the checkpoint: no earlier owner publishes anything from now on. Raises Fenced for a newer owner."""
         self.token = self.runtime.claim(self.checkpoint, self.epoch, self._mark)
+        if self.prepared is not None:
+            self._frame, self.prepared = self.prepared(self.token), None
         note_marks(self.runtime, self.spec, self.checkpoint)
 
     def _require_inputs(self) -> None:
@@ -384,17 +386,13 @@ def make_frame(runtime: Runtime, spec: TaskSpec, checkpoint: str, token: str, st
     inputs = read_inputs(session, config, spec.key_groups, settings, stop_at, malformed)
     part = stream_part(runtime.files, settings.checkpoint_root, spec, checkpoint, stop_at)
     inputs |= read_streams(session, config, settings.path_roots, part)
-    versions = TableVersions(session, checkpoint, runtime.files, settings.path_roots) if checkpoint else None
+    versions = versions_of(runtime, session, checkpoint) if checkpoint else None
     result = result_of(session, inputs, config, settings, read_tables(session, config, settings.path_roots, versions))
     runtime.placements.require(result, inputs, config)
     malformed.refuse_null_keys(result, partial(runtime.placements.may_split, result, inputs, config))
     return TaskFrame(result, malformed, versions)
 
 
-def trigger_interval(seconds: float, task_id: str) -> str:
-    """Spark's text for a task's own interval: up to 5 % shorter than asked, always the same for the same task.
-
-    Spark fires equal intervals at the same moment of the clock, all tasks at once.
-    """
-    share = int.from_bytes(hashlib.md5(task_id.encode(), usedforsecurity=False).digest()[:4], "big") / 2**32
-    return f"{round(seconds * (1 - _JITTER * share) * 1000)} milliseconds"
+def versions_of(runtime: Runtime, session: SparkSession, checkpoint: str) -> TableVersions:
+    """The versions of a task's tables, which are noted in the checkpoint by the present token of the session."""
+    return TableVersions(session, checkpoint, runtime.files, runtime.settings.path_roots)

@@ -6,6 +6,8 @@ What travels between the Task Service and Task Managers is one `TaskTemplate` a 
 
 from __future__ import annotations
 
+from pydantic import Field
+
 from penstock.config.declare import Name
 from penstock.config.keygroups import KeyGroupRange, ranges
 from penstock.config.keygroups import key_group_count as key_group_count
@@ -21,6 +23,16 @@ class Before(Carried):
     config: JobConfig
 
 
+class Coming(Carried):
+    """What a rescale that has stopped the tasks, or is about to, will end in: another generation of the job, unless the
+    rescale is taken back. Its tasks must not run; what they need may be made ahead."""
+
+    revision: int
+    generation: int
+    restarts: int
+    config: JobConfig
+
+
 class TaskTemplate(Carried):
     """A row of the running table, as Task Managers see it.
 
@@ -28,7 +40,8 @@ class TaskTemplate(Carried):
     templates above number n". `restarts` counts restarts that were asked for. `before` is there in a rollout only.
     `quiescing`: before a rescale the tasks finish the batch in hand and take no more rows. `level_ms`, milliseconds
     since 1970, only with `quiescing`. None: nothing more. 0: the tasks also say their watermark. Above 0, the goal:
-    those whose watermark is below it first read up to it, or to the end of their inputs.
+    those whose watermark is below it first read up to it, or to the end of their inputs. `coming`: during a rescale
+    only, once it is known.
     """
 
     job: Name
@@ -40,6 +53,7 @@ class TaskTemplate(Carried):
     before: Before | None = None
     quiescing: bool = False
     level_ms: int | None = None
+    coming: Coming | None = Field(None, exclude_if=lambda coming: coming is None)
 
     def of(self, index: int) -> TaskTemplate | Before:
         return self if self.before is None or index < self.before.upgraded else self.before
@@ -93,3 +107,9 @@ def expand(template: TaskTemplate) -> tuple[TaskSpec, ...]:
         )
         for index, key_groups in enumerate(key_group_ranges(config))
     )
+
+
+def coming_specs(template: TaskTemplate) -> tuple[TaskSpec, ...]:
+    """The specs of the tasks that a rescale will start, in order of index; they must not run yet."""
+    coming = template.coming
+    return () if coming is None else expand(TaskTemplate(job=template.job, commit_number=0, **dict(coming)))

@@ -71,6 +71,23 @@ class StartTask:
 
 
 @dataclass(frozen=True, slots=True)
+class PrepareTask:
+    """Have a ready host make ahead what a task needs that must not run yet. No task is counted for it."""
+
+    spec: TaskSpec
+    host: str
+
+
+@dataclass(frozen=True, slots=True)
+class GiveUpTask:
+    """Have a host give up what it made ahead for a task of this generation."""
+
+    task_id: str
+    generation: int
+    host: str
+
+
+@dataclass(frozen=True, slots=True)
 class StopTask:
     """Stop a task. Unless it has stopped by `kill_at`, its host ends (`evacuation`)."""
 
@@ -125,6 +142,8 @@ Action = (
     | KeepHost
     | KillHost
     | StartTask
+    | PrepareTask
+    | GiveUpTask
     | StopTask
     | KeepTask
     | ApplyLive

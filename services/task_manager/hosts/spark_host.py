@@ -10,7 +10,7 @@ from typing import BinaryIO
 
 from penstock.control.masks import Masks
 from penstock.spark.access import kept_values, values_in, with_access
-from penstock.spark.channel import Command, Event, RunHostTask, Start
+from penstock.spark.channel import Command, Event, Prepare, RunHostTask, Start
 from penstock.spark.host.client import HostProcess
 from penstock.spark.host.exits import ExitReason
 from penstock.spark.settings import SparkSettings
@@ -46,7 +46,7 @@ class SparkHost:
     def send(self, command: Command) -> None:
         """Sends a command, with what its job may use; ignored when the host has ended."""
         whole = with_access(command, self._settings)
-        if isinstance(whole, Start | RunHostTask):
+        if isinstance(whole, Start | Prepare | RunHostTask):
             self._masks.add(values_in(whole.access))
         self._process.send(whole)
 

@@ -10,7 +10,7 @@ from itertools import chain, repeat
 from penstock.config.model import DesiredState
 from penstock.tasks.selectors import in_words, meets, offered, selector
 from penstock.tasks.shards import Sharding
-from penstock.tasks.spec import TaskSpec, TaskTemplate, expand, task_id
+from penstock.tasks.spec import TaskSpec, TaskTemplate, coming_specs, expand, task_id
 from penstock.wire.cluster import DIGESTS, Identity, Snapshot
 from services.task_manager.decide.model import DesiredTask
 
@@ -72,6 +72,22 @@ class SpecCache:
             for shard, epoch in owned.items()
             for spec in self._of_shard(shard)
         }
+
+    def coming(self, owned: Collection[int], here: Identity) -> list[TaskSpec]:
+        """The tasks that rescales will start in owned shards, in order of job and index; they must not run yet."""
+        offers = offered(here.region, here.labels)
+        return [
+            spec
+            for _, job in sorted(self.jobs.items())
+            if job.template.coming is not None
+            for spec in coming_specs(job.template)
+            if self.shard_of(spec) in owned and _refusal(spec, here, offers) is None
+        ]
+
+    def shard_of(self, spec: TaskSpec) -> int | None:
+        """The shard of a task; None when no shard contains it."""
+        config = spec.config
+        return self.sharding.shard_of(spec.task_id, selector(config.region, config.container_labels))
 
     def tasks_of(self, shard: int) -> tuple[str, ...]:
         """The ids of a shard's tasks, in order of job and index."""

@@ -14,17 +14,24 @@ from services.task_service.store.rows import Changes, StoredTemplate
 
 # One statement reads one moment, so no commit up to the counter's value is missed. `forgotten` is never purged (it also
 # keeps the generations that were used), so a delta can name every removal.
+# A rescale commits that tasks take no more rows, and that they stop, together with its plan.
 _CHANGES = text(
     """
-    SELECT job, config::text AS config, revision, generation, restarts, stopping, commit_number,
-        rollout::text AS rollout, coalesce(quiescing_commit = commit_number, false) AS quiescing,
-        CASE WHEN level_commit = commit_number THEN level_ms END AS level_ms
-    FROM running WHERE commit_number > :after
+    SELECT r.job, r.config::text AS config, r.revision, r.generation, r.restarts, r.stopping, r.commit_number,
+        r.rollout::text AS rollout, coalesce(r.quiescing_commit = r.commit_number, false) AS quiescing,
+        CASE WHEN r.level_commit = r.commit_number THEN r.level_ms END AS level_ms,
+        CASE WHEN (r.stopping OR r.quiescing_commit = r.commit_number) AND s.plan->>'kind' IS DISTINCT FROM 'rollout'
+            AND (s.plan->>'generation')::bigint > r.generation
+            THEN jsonb_build_object('revision', s.plan->'revision', 'generation', s.plan->'generation',
+                'restarts', s.plan->'restarts', 'config', s.plan->'config')::text END AS coming
+    FROM running r LEFT JOIN sync_state s ON s.job = r.job AND s.plan IS NOT NULL
+    WHERE r.commit_number > :after
     UNION ALL
-    SELECT job, NULL, NULL, NULL, NULL, NULL, commit_number, NULL, NULL, NULL
+    SELECT job, NULL, NULL, NULL, NULL, NULL, commit_number, NULL, NULL, NULL, NULL
     FROM forgotten WHERE commit_number > :after
     UNION ALL
-    SELECT NULL, NULL, NULL, NULL, NULL, NULL, value, NULL, NULL, NULL FROM counters WHERE name = 'running_commit'
+    SELECT NULL, NULL, NULL, NULL, NULL, NULL, value, NULL, NULL, NULL, NULL
+    FROM counters WHERE name = 'running_commit'
     """
 )
 

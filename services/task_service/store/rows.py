@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 class StoredTemplate(NamedTuple):
     """A running row, not validated. `config` and `rollout` are JSON texts. `stopping`: no task may run. `quiescing`: no
-    task takes more rows (`TaskTemplate.level_ms`)."""
+    task takes more rows (`TaskTemplate.level_ms`). `coming`: a `penstock.tasks.spec.Coming` as JSON, with more."""
 
     job: str
     config: str
@@ -22,6 +22,7 @@ class StoredTemplate(NamedTuple):
     rollout: str | None = None
     quiescing: bool = False
     level_ms: int | None = None
+    coming: str | None = None
 
 
 class Changes(NamedTuple):

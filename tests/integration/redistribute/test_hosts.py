@@ -15,14 +15,15 @@ from confluent_kafka.cimpl import NewPartitions
 from penstock.control.errors import Unavailable
 from penstock.control.process import wait_until
 from penstock.local.kafka import EmbeddedKafka
-from penstock.spark.channel import CancelHostTask, Exit
+from penstock.spark.channel import CancelHostTask, Exit, Prepare
 from penstock.spark.host.exits import ExitReason
 from penstock.spark.redistribute.engine import redistribute
 from penstock.spark.redistribute.positions import task_specs
 from penstock.spark.settings import SparkSettings
 from penstock.spark.task import Runtime
-from penstock.tasks.redistribution import GenerationRemoval, RedistributionReport, SealRequest
+from penstock.tasks.redistribution import CopyRequest, GenerationRemoval, RedistributionReport, SealRequest
 from penstock.tasks.savepoint import SavepointRemoval, SavepointReport, SavepointRequest
+from penstock.tasks.spec import TaskSpec
 from tests.support.spark.hosts import (
     REPLY_SECONDS,
     Supervisor,
@@ -96,6 +97,38 @@ def test_partitions_that_are_added_are_told_and_refused_at_the_next_start(
     reply = host.start(spec, 2)
     assert (reply.ok, reply.error_kind) == (False, "broken_task")
     assert "so 2 would not be read" in str(reply.error)
+
+
+def prepare(host: Supervisor, spec: TaskSpec) -> bool:
+    reply = host.host.send(Prepare(id=0, spec=spec)).result(REPLY_SECONDS)
+    assert reply.ok, reply.error
+    return bool(reply.result["prepared"])
+
+
+@pytest.mark.long
+def test_the_next_tasks_are_prepared_while_the_present_one_runs(
+    host: Supervisor, runtime: Runtime, kafka: EmbeddedKafka
+) -> None:
+    """1. A task runs. 2. Its state is copied, and two tasks are prepared, of which one has the same id. 3. It stops;
+    the two start with what was prepared, and read on. 4. For tasks that run nothing is prepared."""
+    job, events = make_job(runtime, kafka, SUM, task_count=1)
+    (before,) = task_specs(job.name, job.layout)
+    assert host.start(before).ok
+    request = job.target(task_count=2)
+    specs = task_specs(job.name, request.target)
+    copy = CopyRequest(job=job.name, source=request.source, target=request.target)
+    assert host.host.send(run(copy)).result(REPLY_SECONDS).ok
+    assert [prepare(host, spec) for spec in specs] == [True, True]
+    assert host.stop(before.task_id).ok
+    assert host.host.send(run(request)).result(REPLY_SECONDS).ok
+    assert [host.start(spec).error for spec in specs] == [None, None]
+    told = [line for line in host.log_path.read_text().splitlines() if "task started" in line and job.name in line]
+    assert ["prepared=True" in line for line in told] == [False, True, True], told
+    assert [prepare(host, spec) for spec in specs] == [False, False]
+    events.add_range(60, 120)
+    for spec in specs:
+        wait_until(lambda spec=spec: spec.task_id in host.progress, REPLY_SECONDS, f"{spec.task_id} to run")
+        assert host.stop(spec.task_id).ok
 
 
 @pytest.mark.long

@@ -9,6 +9,7 @@ import orjson
 from penstock.control.errors import Unavailable
 from penstock.model.reports import TaskReport, TaskReportBatch, TaskReportChanges
 from penstock.tasks.loads import TaskLoad
+from penstock.tasks.spec import Coming
 from penstock.wire.cluster import Snapshot
 from services.task_service.encoding import Asked, encode
 from services.task_service.store.rows import Changes, StoredTemplate
@@ -115,7 +116,8 @@ class MemoryTemplateStore(MemoryPort):
 
 def changes(store: MemoryStore, after: int = -1) -> Changes:
     """As `services.task_service.store.port.TemplateStore.read`."""
-    stored = tuple(stored_template(entry) for entry in store.running.values() if entry.commit_number > after)
+    entries = [entry for entry in store.running.values() if entry.commit_number > after]
+    stored = tuple(stored_template(entry)._replace(coming=_coming(store, entry)) for entry in entries)
     removed = {job: number for job, (number, _) in store.forgotten.items() if number > after}
     shard_count = store.facts.sharding.count
     return Changes(store.counters["running_commit"], shard_count, stored, removed, store.incarnation)
@@ -136,6 +138,16 @@ def stored_template(entry: RunningEntry) -> StoredTemplate:
         row.quiescing,
         row.level_ms,
     )
+
+
+def _coming(store: MemoryStore, entry: RunningEntry) -> str | None:
+    """What the plan of a rescale ends in, once its generation is known."""
+    plan, row = store.plans.get(entry.row.job), entry.row
+    if plan is None or plan.get("kind") == "rollout" or not (row.stopping or row.quiescing):
+        return None
+    if (plan["generation"] or 0) <= row.generation:
+        return None
+    return orjson.dumps({name: plan[name] for name in Coming.model_fields}).decode()
 
 
 def snapshot_of(templates: Templates, after: int | None) -> Snapshot:

@@ -32,7 +32,7 @@ from penstock.tasks.redistribution import (
 from penstock.tasks.rollout import LeafChange, RanBefore, Rejected, RunningRollout
 from penstock.tasks.savepoint import SavedTask, SavepointRemoval, SavepointReport, SavepointRequest
 from penstock.tasks.sinks import SinkRequest
-from penstock.tasks.spec import Before, TaskTemplate
+from penstock.tasks.spec import Before, Coming, TaskTemplate
 from penstock.wire.cluster import (
     Capacity,
     HeartbeatAnswer,
@@ -90,8 +90,17 @@ _REPORT = TaskReport(
     load={"c": 1.0},
 )
 _BEFORE = Before(upgraded=1, revision=1, restarts=0, config=_CONFIG)
+_COMING = Coming(revision=3, generation=2, restarts=0, config=_CONFIG)
 _TEMPLATE = TaskTemplate(
-    job="a", commit_number=5, revision=2, generation=1, restarts=0, config=_CONFIG, before=_BEFORE, level_ms=4
+    job="a",
+    commit_number=5,
+    revision=2,
+    generation=1,
+    restarts=0,
+    config=_CONFIG,
+    before=_BEFORE,
+    level_ms=4,
+    coming=_COMING,
 )
 _CAPACITY = Capacity(cpu_cores=2.0, memory_bytes=2**31, disk_bytes=2**34, further={"network": 1.0})
 _RESTORE = Restore(number=1, savepoint=_SAVEPOINT, generation=1, config=make_config())

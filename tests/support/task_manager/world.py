@@ -134,9 +134,9 @@ class World:
         return next(host for host in self.hosts.alive() if name in host.tasks)
 
 
-def running_world(*templates: TaskTemplate) -> World:
+def running_world(*templates: TaskTemplate, limits: Limits | None = None) -> World:
     """A container that owns every shard under epoch 1 and runs these jobs."""
-    world = World().jobs(*templates)
+    world = World(limits).jobs(*templates)
     world.heartbeat(all_shards())
     world.settle()
     return world

@@ -12,7 +12,7 @@ from penstock.config.keygroups import KeyGroupRange
 from penstock.config.model import JobConfig
 from penstock.control.errors import BrokenTask
 from penstock.spark.access import with_access
-from penstock.spark.channel import COMMANDS, Access, RunHostTask, Start, Stop
+from penstock.spark.channel import COMMANDS, Access, Prepare, RunHostTask, Start, Stop
 from penstock.spark.paths import require_allowed
 from penstock.spark.query import secrets_of
 from penstock.spark.settings import SparkSettings
@@ -58,6 +58,9 @@ def test_a_command_brings_what_its_job_names_and_nothing_else(settings: SparkSet
     start = with_access(Start(id=1, spec=spec_of(python), epoch=1), settings)
     assert isinstance(start, Start)
     assert start.access == Access(secrets={"api-key": "k-123456"})
+    ahead = with_access(Prepare(id=1, spec=spec_of(python)), settings)
+    assert isinstance(ahead, Prepare)
+    assert ahead.access == start.access
     assert with_access(Start(id=1, spec=spec_of(config_of()), epoch=1), settings) == Start(
         id=1, spec=spec_of(config_of()), epoch=1
     )

@@ -16,7 +16,7 @@ from penstock.spark.balance import balance_options, bounded, limit_options
 from penstock.spark.settings import SparkSettings
 from penstock.spark.sources import kafka_options
 from penstock.spark.tables import substitute
-from penstock.spark.task import trigger_interval
+from penstock.spark.triggers import trigger_interval
 from tests.support.spark.hosts import job_config
 
 SETTINGS = SparkSettings(checkpoint_root="/ck", kafka_bootstrap="broker:9092")

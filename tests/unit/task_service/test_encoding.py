@@ -7,11 +7,12 @@ import json
 
 import pytest
 
-from penstock.tasks.spec import expand
+from penstock.tasks.spec import coming_specs, expand
 from penstock.wire.cluster import Snapshot
 from services.task_service.encoding import Asked, encode
 from services.task_service.store.rows import Changes
 from services.task_service.templates import Templates, everything
+from tests.support.store.jobs import make_config
 from tests.unit.task_service.test_templates import BAD, changes, mixed, row
 
 
@@ -52,6 +53,26 @@ def test_an_order_to_take_no_more_rows_travels_only_while_it_stands_and_its_leve
             order.get("quiescing", False),
             order.get("level_ms") if levels else None,
         )
+
+
+def test_what_a_rescale_ends_in_travels_and_is_not_in_the_digest():
+    """A plan may change without a commit, so that two Task Services may have read another one with the same row."""
+    coming = {"revision": 2, "generation": 5, "restarts": 0, "config": make_config(task_count=3)}
+    plain = row("a", 1, stopping=True)
+    templates = everything(None, changes(1, plain._replace(coming=json.dumps(coming))))
+    assert templates.digest == everything(None, changes(1, plain)).digest
+    (template,) = Snapshot.model_validate_json(encode(templates, Asked()).body).templates
+    assert expand(template) == ()
+    assert [(spec.generation, spec.revision) for spec in coming_specs(template)] == [(5, 2)] * 3
+    without = encode(everything(None, changes(1, plain)), Asked()).body
+    assert b'"coming"' not in without
+
+
+@pytest.mark.parametrize("plan", ["{}", '{"generation": "none"}'])
+def test_a_plan_that_cannot_be_read_is_not_told(plan: str):
+    templates = everything(None, changes(1, row("a", 1)._replace(coming=plan)))
+    assert templates.by_job["a"].coming is None
+    assert not templates.broken
 
 
 def test_a_delta_has_what_came_after():

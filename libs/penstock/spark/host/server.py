@@ -27,10 +27,12 @@ from penstock.spark.channel import (
     CancelHostTask,
     Command,
     Exit,
+    GiveUp,
     HostTaskProgress,
     Lease,
     Live,
     Loads,
+    Prepare,
     Progress,
     Reply,
     RunHostTask,
@@ -78,6 +80,7 @@ class Host:
         self._host_tasks = RunningHostTasks(runtime, self._require_lease, SystemClock(), settings.max_concurrent_starts)
         self._meter = LoadMeter(runtime.watch, SystemClock(), settings.disk_interval_seconds)
         self._queues = TaskQueues(settings.max_concurrent_starts)
+        self._preparing = TaskQueues(1)
         classes: Any = spark._jvm
         self._jvm_lease = classes.io.penstock.host.LeaseWatch
         self._jvm_calls = TaskQueues(1)
@@ -113,6 +116,16 @@ class Host:
             case Start():
                 self._keep_secret(command.access)
                 self._enqueue(command.id, command.spec.task_id, partial(self._start, command))
+            case Prepare():
+                self._keep_secret(command.access)
+                # One at a time: the job's tasks run meanwhile. Not behind commands of the task, nor before them.
+                work = partial(self._tasks.prepare, command.spec, command.access)
+                self._preparing.submit(command.spec.task_id, work, partial(self._answer, command.id))
+            case GiveUp():
+                give_up = partial(self._tasks.give_up, command.task_id, command.generation)
+                # What is being made, and once more what waits to be made.
+                self._queues.submit(f"give up {command.task_id}", give_up, _log_error, urgent=True)
+                self._preparing.submit(command.task_id, give_up, partial(self._answer, command.id))
             case Stop():
                 self._enqueue_stop(command)
             case Live():

@@ -26,6 +26,7 @@ from penstock.spark.measure.progress import (
 )
 from penstock.spark.measure.quiet import with_quiet
 from penstock.spark.measure.rates import rates, warm_from, with_batch, work
+from penstock.spark.prepared import PreparedTasks
 from penstock.spark.session import release_frames
 from penstock.spark.task import RunningTask, Runtime
 from penstock.tasks.spec import TaskSpec
@@ -47,6 +48,7 @@ class TaskTable:
         self._has_garbage = False
         self._levels = TaskLevels(runtime.settings.max_concurrent_starts)
         self._warm_from: float | None = None
+        self._prepared = PreparedTasks()
 
     def start(self, spec: TaskSpec, epoch: int, commit_number: int = 0, access: Access = NO_ACCESS) -> dict[str, Any]:
         """Starts a task, which may use what `access` has; one that runs already with this spec and epoch is left alone.
@@ -58,9 +60,12 @@ class TaskTable:
             if task.spec != spec or task.epoch != epoch:
                 raise Unavailable(f"{spec.task_id} runs with another spec or epoch: stop it first")
             return _describe(task)
-        task = RunningTask(self._runtime.for_job(access), spec, epoch, Mark(commit_number))
+        runtime = self._runtime.for_job(access)
+        task = RunningTask(runtime, spec, epoch, Mark(commit_number))
         with self._lock:
             self._tasks[spec.task_id] = task
+        # What is being prepared is awaited; from here on nothing is (`prepare`).
+        task.prepared = self._prepared.take(spec, runtime.settings, monotonic())
         try:
             task.start()
         except BaseException:
@@ -68,6 +73,28 @@ class TaskTable:
             raise
         task.state = TaskState.RUNNING
         return _describe(task)
+
+    def prepare(self, spec: TaskSpec, access: Access = NO_ACCESS) -> dict[str, Any]:
+        """Makes what a start of the task with this spec needs and that can be made before it. Safe to repeat.
+
+        Raises what `make_frame` raises; nothing has changed then.
+        """
+        if self._has_begun(spec):
+            return {"prepared": False}
+        made = self._prepared.make(self._runtime.for_job(access), spec, monotonic())
+        # The start may have come just before it was noted that something is being made.
+        is_late = self._has_begun(spec) and self._prepared.give_up(spec.task_id)
+        return {"prepared": made and not is_late}
+
+    def give_up(self, task_id: str, generation: int) -> dict[str, Any]:
+        """What was made ahead for the task of this generation, or is being made, is not wanted any more."""
+        self._prepared.give_up(task_id, generation)
+        return {}
+
+    def _has_begun(self, spec: TaskSpec) -> bool:
+        """Whether the task of this generation, or of a later one, starts or runs."""
+        task = self._tasks.get(spec.task_id)
+        return task is not None and task.spec.generation >= spec.generation
 
     def stop(self, task_id: str, *, finish_pending: bool, patient: bool = True) -> dict[str, Any]:
         """Stops a task; one that does not run is stopped already. Raises what `RunningTask.stop` raises."""
@@ -136,7 +163,7 @@ class TaskTable:
 
         The host freezes all that it has imported, or such a collection would take a good part of a second.
         """
-        if self._has_garbage:
+        if self._prepared.forget_old(monotonic()) or self._has_garbage:
             self._has_garbage = False
             release_frames()
 

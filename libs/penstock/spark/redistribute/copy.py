@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from time import monotonic
+from uuid import uuid4
 
 from py4j.protocol import Py4JJavaError
 
@@ -121,6 +122,7 @@ class _Copy:
             stores=stores,
             keys=keys,
             rows=rounds.rows,
+            id=uuid4().hex,
         )
 
     def _states(self) -> list[OldState]:

@@ -17,11 +17,13 @@ from penstock.tasks.redistribution import Layout
 log = logger(__name__)
 
 MANIFEST = "COPIED"
+_MARK = "COPY."
 
 
 class CopyManifest(Carried):
     """A finished, verified copy. The stores of `target`, at their version `version`, hold the state that each source
-    task had after the versions `copied` (by index; 0: no finished batch). `rows`: number of rows copied.
+    task had after the versions `copied` (by index; 0: no finished batch). `rows`: number of rows copied. `id`: of
+    this attempt; `mark_of` it is in each checkpoint that has its stores.
     """
 
     source: Layout
@@ -31,6 +33,7 @@ class CopyManifest(Carried):
     stores: tuple[StateStoreInfo, ...]
     keys: dict[int, KeyFunction]
     rows: int
+    id: str = ""
 
     def misfit(
         self, source: Layout, target: Layout, versions: tuple[int, ...], stores: tuple[StateStoreInfo, ...]
@@ -45,6 +48,12 @@ class CopyManifest(Carried):
         ):
             return "an old task is not as far as it was"
         return None
+
+
+def mark_of(copy_id: str) -> str:
+    """The name of an empty file in the checkpoints whose stores are this copy, up to its version. Whoever does not use
+    the copy clears the checkpoints, and the file goes with the stores."""
+    return f"{_MARK}{copy_id}"
 
 
 def parse_manifest(content: bytes) -> CopyManifest | None:

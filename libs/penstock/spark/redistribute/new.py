@@ -27,7 +27,7 @@ from penstock.spark.fence import Mark, parse_fence
 from penstock.spark.files import Files, files_of
 from penstock.spark.hadoop import CheckpointWriter
 from penstock.spark.paths import require_allowed_paths
-from penstock.spark.redistribute.manifest import MANIFEST, CopyManifest, parse_manifest
+from penstock.spark.redistribute.manifest import MANIFEST, CopyManifest, mark_of, parse_manifest
 from penstock.spark.redistribute.offsets import SourceOffsets, initial_offsets, line_of
 from penstock.spark.redistribute.pins import remove_pins
 from penstock.spark.redistribute.stores import Operator
@@ -78,7 +78,9 @@ class NewGeneration:
         return parse_manifest(files.read(f"{self.folder}/{MANIFEST}")) if MANIFEST in files.names(self.folder) else None
 
     def note_copy(self, manifest: CopyManifest) -> None:
-        """Records for the redistribution that the copy is whole."""
+        """Records for the redistribution that the copy is whole, and in each checkpoint whose it is."""
+        for task in self.tasks:
+            task.writer.write(mark_of(manifest.id), b"")
         CheckpointWriter(self.tasks[0].session, self.folder).write(MANIFEST, manifest.model_dump_json().encode())
 
     def forget_copy(self) -> None:

@@ -62,8 +62,11 @@ interface Fence {
     };
   }
 
-  /** Throws unless the first line of the FENCE file is the token. */
+  /** Throws unless the first line of the FENCE file is the token. Whoever has no token yet owns nothing. */
   static void require(String token, String content, Object file) throws FencedException {
+    if (token.isEmpty()) {
+      throw new FencedException("without a token for " + file);
+    }
     String newest = content.lines().findFirst().orElse("").trim();
     if (!newest.equals(token)) {
       throw new FencedException("token " + token + " was replaced by " + newest + " in " + file);

@@ -1,5 +1,6 @@
 package io.penstock.checkpoint;
 
+import io.penstock.spark42.PreloadedStores;
 import java.io.ByteArrayOutputStream;
 import java.io.IOException;
 import java.io.InterruptedIOException;
@@ -11,8 +12,10 @@ import org.apache.commons.lang3.exception.ExceptionUtils;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FSDataOutputStream;
 import org.apache.hadoop.fs.FileAlreadyExistsException;
+import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.Options;
 import org.apache.hadoop.fs.Path;
+import org.apache.hadoop.fs.PathFilter;
 import org.apache.hadoop.hdfs.DistributedFileSystem;
 import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager;
 import org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager;
@@ -133,6 +136,13 @@ public class FencedCheckpointFileManager extends FileSystemBasedCheckpointFileMa
         throw new IOException("cannot be renamed to " + target);
       }
     }
+  }
+
+  /** A store looks for its files first, and then for what it has loaded. */
+  @Override
+  public FileStatus[] list(Path path, PathFilter filter) {
+    PreloadedStores.begins(path, settings);
+    return super.list(path, filter);
   }
 
   @Override

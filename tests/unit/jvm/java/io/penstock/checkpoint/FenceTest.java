@@ -15,6 +15,12 @@ class FenceTest {
   }
 
   @ParameterizedTest
+  @ValueSource(strings = {"", "\n", "3.1\n"})
+  void withoutATokenNothingPasses(String content) {
+    assertThrows(FencedException.class, () -> Fence.require("", content, "FENCE"));
+  }
+
+  @ParameterizedTest
   @ValueSource(strings = {"", "\n3.1\n", "3.2\n", "13.1\n", "3.10\n"})
   void anyOtherFirstLineFences(String content) {
     FencedException fenced = assertThrows(FencedException.class, () -> Fence.require("3.1", content, "FENCE"));

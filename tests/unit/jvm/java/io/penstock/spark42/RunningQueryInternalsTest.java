@@ -5,6 +5,7 @@ import static org.junit.jupiter.api.Assertions.fail;
 
 import java.util.Arrays;
 import java.util.List;
+import org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreMap;
 import org.apache.spark.sql.internal.SQLConf;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -83,6 +84,13 @@ class RunningQueryInternalsTest {
     String stores = "org.apache.spark.sql.execution.streaming.state.StateStore$";
     requireMethod(stores, "removeFromLoadedProvidersAndClose", "void", "LoadedStores");
     assertEquals(scala.collection.mutable.HashMap.class, LoadedStores.LOADED.type());
+  }
+
+  @Test
+  void theStoresOnTheHeapCanBeGivenRows() {
+    assertEquals(java.util.TreeMap.class, HeapRows.method(HeapRows.LOADED).getReturnType());
+    assertEquals(HDFSBackedStateStoreMap.class, HeapRows.method(HeapRows.NEW_MAP).getReturnType());
+    HeapRows.method(HeapRows.CHANGES, long.class, HDFSBackedStateStoreMap.class);
   }
 
   /** Spark takes any name of a setting: one that it has renamed would have no effect. */

@@ -1,0 +1,215 @@
+package io.penstock.spark42;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+import static org.junit.jupiter.api.Assertions.fail;
+
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.Map;
+import java.util.TreeMap;
+import java.util.UUID;
+import org.apache.hadoop.conf.Configuration;
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
+import org.apache.spark.sql.catalyst.expressions.codegen.UnsafeRowWriter;
+import org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider;
+import org.apache.spark.sql.execution.streaming.state.NoPrefixKeyStateEncoderSpec;
+import org.apache.spark.sql.execution.streaming.state.StateStore;
+import org.apache.spark.sql.execution.streaming.state.StateStore$;
+import org.apache.spark.sql.execution.streaming.state.StateStoreConf;
+import org.apache.spark.sql.execution.streaming.state.StateStoreId;
+import org.apache.spark.sql.execution.streaming.state.StateStoreProvider;
+import org.apache.spark.sql.execution.streaming.state.StateStoreProviderId;
+import org.apache.spark.sql.types.StructType;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+import scala.Option;
+import scala.collection.mutable.HashMap;
+
+/** A store with two versions, whose first one was loaded ahead. The files of that version are gone where it must serve. */
+class PreloadedStoresTest {
+  private static final StructType KEY = new StructType().add("k", "long");
+  private static final StructType VALUE = new StructType().add("v", "long");
+  private static final String OWN = "1.2";
+  private static final String COPY = "c1";
+  private static final Map<Long, Long> SECOND = Map.of(1L, 10L, 2L, 21L, 3L, 30L);
+
+  @TempDir
+  private Path checkpoint;
+
+  private StateStoreProviderId query;
+
+  @BeforeEach
+  void writeTwoVersionsAndLoadTheFirst() {
+    HDFSBackedStateStoreProvider writer = open(id(), "0.1");
+    write(writer, 0, Map.of(1L, 10L, 2L, 20L));
+    write(writer, 1, Map.of(2L, 21L, 3L, 30L));
+    PreloadedStores.begin(root(), COPY);
+    PreloadedStores.load(root(), folder(), 1, () -> HeapRows.load(open(id(), "0.1"), 1));
+    assertEquals(1, PreloadedStores.size());
+  }
+
+  @AfterEach
+  void forget() {
+    PreloadedStores.drop(root());
+    assertEquals(0, PreloadedStores.size());
+    if (query != null) {
+      loaded().remove(query);
+    }
+  }
+
+  @Test
+  void theQueryOfTheOwnerBeginsWithItAndAddsTheLastChanges() throws Exception {
+    PreloadedStores.allow(root(), COPY, OWN, 2);
+    Files.delete(file("1.delta"));
+    assertEquals(SECOND, read(queryOwning(OWN), 2));
+    assertEquals(0, PreloadedStores.size());
+  }
+
+  @Test
+  void nobodyElseDoes() {
+    PreloadedStores.allow(root(), COPY, OWN, 2);
+    assertEquals(SECOND, read(queryOwning("1.1"), 2));
+    assertEquals(1, PreloadedStores.size());
+  }
+
+  @Test
+  void noneDoesBeforeItIsAllowed() {
+    assertEquals(SECOND, read(queryOwning(OWN), 2));
+    assertEquals(1, PreloadedStores.size());
+  }
+
+  @Test
+  void theFilesCountWhereTheChangesCannotBeRead() throws Exception {
+    PreloadedStores.allow(root(), COPY, OWN, 2);
+    byte[] changes = Files.readAllBytes(file("2.delta"));
+    Files.delete(file("2.delta"));
+    HDFSBackedStateStoreProvider store = queryOwning(OWN);
+    assertThrows(Exception.class, () -> store.getReadStore(2, Option.empty()));
+    Files.write(file("2.delta"), changes);
+    assertEquals(SECOND, read(store, 2));
+  }
+
+  @Test
+  void aLaterVersionThanTheQueryBeginsWithIsOfNoUse() {
+    PreloadedStores.allow(root(), COPY, OWN, 0);
+    assertEquals(Map.of(1L, 10L, 2L, 20L), read(queryOwning(OWN), 1));
+  }
+
+  @Test
+  void rowsOfAnotherCopyAreNotUsed() throws Exception {
+    PreloadedStores.allow(root(), "c2", OWN, 2);
+    Files.delete(file("1.delta"));
+    HDFSBackedStateStoreProvider store = queryOwning(OWN);
+    assertThrows(Exception.class, () -> store.getReadStore(2, Option.empty()));
+    assertEquals(0, PreloadedStores.size());
+  }
+
+  @Test
+  void anotherLoadGivesUpWhatTheFormerLeft() {
+    PreloadedStores.begin(root(), "c2");
+    assertEquals(0, PreloadedStores.size());
+  }
+
+  @Test
+  void whatIsGivenUpWhileItIsLoadedIsNotKept() {
+    assertEquals(0, PreloadedStores.load(root(), folder(), 1, () -> {
+      PreloadedStores.drop(root());
+      return HeapRows.load(open(id(), "0.1"), 1);
+    }));
+    assertEquals(0, PreloadedStores.size());
+    assertEquals(0, PreloadedStores.load(root(), folder(), 1, () -> fail("it is loaded")));
+  }
+
+  @Test
+  void noStoreIsLoadedForWhichTheHeapHasNoRoom() {
+    long most = Runtime.getRuntime().maxMemory();
+    assertEquals(0, PreloadedStores.load(root(), "/other", most / 2, () -> fail("it is loaded")));
+    assertEquals(1, PreloadedStores.size());
+  }
+
+  @Test
+  void rowsTakeAtMostHalfOfWhatIsFreeAndNoneOfAHeapThatIsMostlyUsed() {
+    assertTrue(PreloadedStores.fits(45, 10, 100));
+    assertFalse(PreloadedStores.fits(46, 10, 100));
+    assertTrue(PreloadedStores.fits(20, 40, 100));
+    assertFalse(PreloadedStores.fits(21, 40, 100));
+    assertFalse(PreloadedStores.fits(1, 60, 100));
+  }
+
+  @Test
+  void allIsGivenUpWhenTheHeapGetsShort() {
+    assertFalse(PreloadedStores.dropIfShort(75, 100));
+    assertEquals(1, PreloadedStores.size());
+    assertTrue(PreloadedStores.dropIfShort(76, 100));
+    assertEquals(0, PreloadedStores.size());
+  }
+
+  private String root() {
+    return "file:" + checkpoint;
+  }
+
+  private StateStoreProviderId id() {
+    return new StateStoreProviderId(new StateStoreId(root() + "/state", 0, 0, "default"), UUID.randomUUID());
+  }
+
+  private String folder() {
+    return id().storeId().storeCheckpointLocation().toString();
+  }
+
+  private Path file(String name) {
+    return checkpoint.resolve("state/0/0").resolve(name);
+  }
+
+  /** A store as Spark has it for a running query. */
+  private HDFSBackedStateStoreProvider queryOwning(String token) {
+    query = id();
+    HDFSBackedStateStoreProvider store = open(query, token);
+    loaded().put(query, store);
+    return store;
+  }
+
+  @SuppressWarnings("unchecked")
+  private static HashMap<StateStoreProviderId, StateStoreProvider> loaded() {
+    return (HashMap<StateStoreProviderId, StateStoreProvider>) LoadedStores.LOADED.get(StateStore$.MODULE$);
+  }
+
+  private static HDFSBackedStateStoreProvider open(StateStoreProviderId id, String token) {
+    Configuration settings = new Configuration();
+    settings.set("spark.sql.streaming.checkpointFileManagerClass",
+        "io.penstock.checkpoint.FencedCheckpointFileManager");
+    settings.set("sql.streaming.runId", id.queryRunId().toString());
+    settings.set("penstock.fence.token", token);
+    HDFSBackedStateStoreProvider provider = new HDFSBackedStateStoreProvider();
+    provider.init(id.storeId(), KEY, VALUE, new NoPrefixKeyStateEncoderSpec(KEY), false, new StateStoreConf(), settings,
+        false, Option.empty());
+    return provider;
+  }
+
+  private static void write(HDFSBackedStateStoreProvider provider, long version, Map<Long, Long> rows) {
+    StateStore store = provider.getStore(version, Option.empty(), false, false);
+    new TreeMap<>(rows).forEach((key, value) -> store.put(row(key), row(value), "default"));
+    store.commit();
+  }
+
+  private static Map<Long, Long> read(HDFSBackedStateStoreProvider provider, long version) {
+    Map<Long, Long> rows = new TreeMap<>();
+    var found = provider.getReadStore(version, Option.empty()).iterator("default");
+    while (found.hasNext()) {
+      var pair = found.next();
+      rows.put(pair.key().getLong(0), pair.value().getLong(0));
+    }
+    return rows;
+  }
+
+  private static UnsafeRow row(long value) {
+    UnsafeRowWriter writer = new UnsafeRowWriter(1);
+    writer.resetRowWriter();
+    writer.write(0, value);
+    return writer.getRow().copy();
+  }
+}
