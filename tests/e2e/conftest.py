@@ -12,6 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from penstock.control.process import wait_until
 from tests.support.chaos.stack import ChaosStack
 from tests.support.cli.shell import Shell
 from tests.support.cli.terminal import Terminal
@@ -74,7 +75,8 @@ def stack(servers_dir: Path, collector: Webhook) -> Iterator[ChaosStack]:
     environment = {name: str(value) for name, value in PERIODS.items()} | {"PENSTOCK_TRACES_URL": collector.url}
     with ChaosStack(folder, task_managers=2, free_ports=True, environment=environment) as running:
         yield running
-    assert not [process.cmdline() for process in psutil.process_iter() if str(folder) in _environment(process)]
+    # Python workers of Spark end by themselves when their JVM has ended.
+    wait_until(lambda: not _left(folder), 10, "the processes of the stack to end")
 
 
 @pytest.hookimpl(wrapper=True)
@@ -85,6 +87,11 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     if report.failed and running is not None:
         report.sections.append(("The stack's own account", account(running)))
     return report
+
+
+def _left(folder: Path) -> list[int]:
+    """The ids of the processes whose environment names the folder."""
+    return [process.pid for process in psutil.process_iter() if str(folder) in _environment(process)]
 
 
 def _environment(process: psutil.Process) -> str:
