@@ -197,8 +197,8 @@ def _ways_out(found: Sequence[Repeat]) -> str:
     )
     return (
         f"{first} create the job with desired_state stopped, restore a savepoint (`penstock savepoint "
-        f"restore JOB NAME --of {others[0]}`), and start it. Set allow_repeats (`--allow-repeats`) if rows may come "
-        "twice, or if these topics were made anew"
+        f"restore JOB NAME --of {others[0]} --allow-repeats`: only what came after it is written again), and start it. "
+        "Set allow_repeats (`--allow-repeats`) if rows may come twice, or if these topics were made anew"
     )
 
 
