@@ -1,5 +1,6 @@
 """Jobs without a checkpoint that read what a job before them has read, and write where it has written: its rows are
-there twice then, and who reads them counts them twice. Pure.
+there twice then, and who reads them counts them twice. Pure. For users: "Rows that may come twice" in
+`libs/penstock/spark/SEMANTICS.md`.
 
 What is certain: without a common source, or where all of them begin at `latest`, no row comes again. All else is
 possible: how far the other job had come is forgotten with it, so offsets and moments do not settle it.
@@ -78,8 +79,8 @@ def by_place(found: Iterable[Left]) -> Known:
 
 
 def left_by(job: str, configs: Iterable[Config], kept: Config | None = None) -> list[Left]:
-    """What a job leaves that ran or was to run these complete configurations, and writes as `kept` from now on (None:
-    no more)."""
+    """Places that a job wrote to under `configs`, complete configurations that it ran or was to run, and no longer
+    writes to under `kept` (None: it writes nothing any more)."""
     still = frozenset() if kept is None else places_of_repeats(kept)
     reads: set[str] = set()
     places: set[str] = set()
@@ -90,7 +91,7 @@ def left_by(job: str, configs: Iterable[Config], kept: Config | None = None) -> 
 
 
 def lives_of(job: str, config: Config) -> list[Left]:
-    """What a job leaves nothing of, since it writes there still: of a complete configuration that is stored."""
+    """Places of a stored, complete configuration that the job still writes to, so they are not left behind."""
     reads = tuple(sorted(set(sources(config))))
     return [Left(place, job, reads, makes=made(config, place)) for place in sorted(_places(config))]
 
@@ -106,7 +107,8 @@ def made(config: Config, place: str) -> str:
 
 
 def places_begun(job: Job, after: Config) -> frozenset[str]:
-    """Where a job begins to write by this write, or may do so from other rows on: none of one that is to be stopped."""
+    """Places that a job begins to write to by this write: all of a job without a checkpoint, the new ones of another,
+    none of a job that is to be stopped."""
     if _is_stopped(after):
         return frozenset()
     places = places_of_repeats(after)
@@ -114,7 +116,8 @@ def places_begun(job: Job, after: Config) -> frozenset[str]:
 
 
 def repeats(job: Job, after: Config, known: Known) -> list[Repeat]:
-    """The rows that may come again by this write, and did not before it. `known`: what was left at its places."""
+    """The rows that may be written again because of this write, and not already because of `job.before`. `known`: what
+    other jobs have written, or still write, at the places of the job."""
     found = _repeats(job, after, known)
     if not found or job.before is None:
         return found
@@ -194,8 +197,8 @@ def _ways_out(found: Sequence[Repeat]) -> str:
     )
     return (
         f"{first} create the job with desired_state stopped, restore a savepoint (`penstock savepoint "
-        f"restore JOB NAME --of {others[0]}`), and start it. Set allow_repeats (`--allow-repeats`) if rows may come "
-        "twice, or if these topics were made anew"
+        f"restore JOB NAME --of {others[0]} --allow-repeats`: only what came after it is written again), and start it. "
+        "Set allow_repeats (`--allow-repeats`) if rows may come twice, or if these topics were made anew"
     )
 
 

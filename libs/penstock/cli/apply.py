@@ -184,7 +184,8 @@ def _require_allowed(connection: JobClient, plan: Sequence[Step], chosen: Chosen
 
 
 def _require_step(connection: JobClient, step: Step, chosen: Chosen) -> list[str]:
-    """What its write would say. Raises UserError when it would be refused, and for a job that is being deleted."""
+    """The notes that the write of this step would have. Raises UserError when the write would be refused, and for a job
+    that is being deleted."""
     if step.kind is Kind.GOING:
         raise Conflict(f"the job {step.job} is being deleted: wait until it is gone", field="job", rule="deleting")
     if step.content is None or step.kind is Kind.SAME:

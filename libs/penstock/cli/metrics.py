@@ -51,7 +51,7 @@ def is_known(series: MetricSeries) -> bool:
 
 
 def without_figures(found: Sequence[MetricSeries]) -> str:
-    """Of which metrics nothing is known."""
+    """A sentence that names the metrics without any value."""
     unknown = [series.metric for series in found if not is_known(series)]
     if len(unknown) == len(found):
         return "nothing was measured in this time: running tasks are measured each minute"

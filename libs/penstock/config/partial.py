@@ -25,11 +25,11 @@ _STAND_INS = {"query": {"sql": "SELECT 1"}, "output": {"type": "kafka", "topic":
 
 
 class UnknownPart(Exception):
-    """A part was read of which nothing is known."""
+    """A rule read a part of the configuration that was taken out as invalid."""
 
 
 class _KnownParts(JobConfig):
-    """A configuration of which some parts were taken out."""
+    """A configuration from which the invalid parts were taken out."""
 
     def __getattr__(self, name: str) -> Any:
         """Called for what is not there. Raises UnknownPart for a part, AttributeError for what is none."""
@@ -40,8 +40,8 @@ class _KnownParts(JobConfig):
 
 @dataclass(frozen=True, slots=True)
 class Partial:
-    """What is right. `config`: to read a part of it that is not known raises UnknownPart. `names`: by such parts,
-    what they name."""
+    """The valid parts of a configuration. `config`: raises UnknownPart when another part is read. `names`: the names
+    that other parts declare (inputs, streams, tables), by part."""
 
     config: JobConfig
     names: Mapping[str, Mapping[str, None]]

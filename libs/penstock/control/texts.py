@@ -21,7 +21,7 @@ LONGEST_COMPARED = 100
 MOST_COMPARED = 200
 """An unknown name is compared with no more names than these."""
 MOST_GUESSES = 5
-"""So many unknown names of one check are compared with what there is."""
+"""At most so many unknown names of one check are compared with what there is."""
 
 
 def clean(text: str) -> str:

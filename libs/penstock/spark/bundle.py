@@ -79,7 +79,7 @@ def content_of(package: Path) -> str | None:
 
 @lru_cache(256)
 def _content(package: Path, version: tuple[int, ...]) -> str | None:
-    """`version`: another file of the same name is read again."""
+    """`version`: part of the key of the cache, so a file that was replaced is read again."""
     with opened(package) as archive:
         names = sorted(names_in(archive))
         return _digest_of((name, archive.open(name)) for name in names) if names else None

@@ -34,7 +34,8 @@ class Live:
         self.watches.end()
 
     def open(self, session: Session, job: str | None) -> Watch:
-        """A page about this job, None: about any, which has its place until `close`. Raises TooManyCalls."""
+        """Registers an open page, which counts as open until `close`. `job`: the job that it shows; None: all jobs.
+        Raises TooManyCalls."""
         return self.watches.join(session, job)
 
     def close(self, watch: Watch) -> None:
