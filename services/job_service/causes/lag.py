@@ -233,12 +233,15 @@ def _too_small(facts: Facts) -> Iterator[Cause]:
         yield Cause(CauseKind.AT_LIMIT, Certainty.LIKELY, summary, (*told, *own), advice)
     elif any(leaf.field == "task_count" and not facts.runs(leaf) for leaf in sizes):
         told += [f"{said_by(leaf)}; the job does not run that yet" for leaf in sizes if not facts.runs(leaf)]
-        summary = f"{count} tasks are too few"
-        yield Cause(CauseKind.TOO_SMALL, Certainty.LIKELY, summary, tuple(told), "wait: `penstock watch JOB`")
+        yield Cause(CauseKind.TOO_SMALL, Certainty.LIKELY, _too_few(count), tuple(told), "wait: `penstock watch JOB`")
     else:
         asks = "does the Auto Scaler run (`penstock decisions JOB --why`)?"
         advice = f"`penstock rescale JOB {min(limit, 2 * count)}`; {asks}"
-        yield Cause(CauseKind.TOO_SMALL, Certainty.LIKELY, f"{count} tasks are too few", tuple(told), advice)
+        yield Cause(CauseKind.TOO_SMALL, Certainty.LIKELY, _too_few(count), tuple(told), advice)
+
+
+def _too_few(count: int) -> str:
+    return "one task is too few" if count == 1 else f"{count} tasks are too few"
 
 
 def _decided(facts: Facts) -> list[str]:
@@ -273,9 +276,10 @@ def _catching_up(facts: Facts, load: _Load) -> Iterator[Cause]:
 
 
 def _limit(facts: Facts) -> int:
-    if facts.config.get("streams"):
-        return 1
-    groups = [int(source.get("key_groups") or 0) for source in dict(facts.config.get("inputs") or {}).values()]
+    streams = dict(facts.config.get("streams") or {}).values()
+    inputs = dict(facts.config.get("inputs") or {}).values()
+    groups = [int(stream.get("key_groups") or 1) for stream in streams]
+    groups += [int(source.get("key_groups") or 0) for source in inputs]
     most = int(facts.config.get("max_task_count", _MOST_TASKS))
     return min(most, min((number for number in groups if number), default=most))
 
