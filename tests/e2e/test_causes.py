@@ -244,8 +244,7 @@ def test_an_injected_cause_is_the_first(stack: ChaosStack, rows: RowJob, shell: 
     """1. Something is made wrong. 2. `penstock why` names it first, with evidence. 3. It is mended, or its job goes.
     Rows of another job flow, and each is there once."""
     with injected.wrong(stack, rows) as job:
-        first = _first(shell, job, injected.kind, injected.seconds)
-        assert any(injected.says in told for told in first.evidence), first
+        _first(shell, job, injected.kind, injected.seconds, injected.says)
     rows.send_and_wait()
     rows.assert_exact()
 
@@ -288,8 +287,8 @@ def test_why_a_job_crashes(stack: ChaosStack, shell: Shell) -> None:
         job.assert_exact()
 
 
-def _first(shell: Shell, job: Named, kind: CauseKind, seconds: float = FOUND_S) -> CauseView:
-    """The first cause, once there is one of the kind."""
+def _first(shell: Shell, job: Named, kind: CauseKind, seconds: float = FOUND_S, says: str = "") -> CauseView:
+    """The first cause, once it is one of the kind, with evidence that says this."""
     seen: list[Causes] = []
 
     def is_first() -> bool:
@@ -297,7 +296,8 @@ def _first(shell: Shell, job: Named, kind: CauseKind, seconds: float = FOUND_S) 
             said = shell("why", job.name, "--json").ok()
         # The stack tells of processes that end on the same stream.
         seen.append(Causes.model_validate_json(said[said.index("{\n") :]))
-        return bool(seen[-1].causes) and seen[-1].causes[0].kind == kind
+        first = next(iter(seen[-1].causes), None)
+        return first is not None and first.kind == kind and any(says in told for told in first.evidence)
 
     try:
         wait_until(is_first, seconds, f"{kind} to be the first cause")

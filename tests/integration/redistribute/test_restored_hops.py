@@ -98,3 +98,21 @@ def test_rows_that_a_producer_writes_again_count_twice_in_open_windows_and_are_l
     exact, twice = batch_answer(WINDOWS, rows), batch_answer(WINDOWS, [*rows, *repeated])
     expected = Counter({window: written.get(window, count) for window, count in twice.items()})
     assert counts(reader) == expected != exact
+
+
+def test_a_producer_that_is_made_again_writes_all_rows_twice(runtime: Runtime, events: Events) -> None:
+    """1. It is deleted: its next life has no checkpoint. 2. It writes what its first life has written once more, and
+    its reader counts that in all windows that are open. So a write of such a job is refused
+    (`services.job_service.repeats`)."""
+    dice, rows = random.Random(5), list[Row]()
+    shuffle, reader = chain_of(runtime, events, 2, WINDOWS)
+    add(events, rows, dice)
+    run(shuffle, reader)
+    written = counts(reader)
+    shuffle.generation += 1
+    run(shuffle)
+    events.add(closing(events))
+    run(shuffle, reader)
+    exact, twice = batch_answer(WINDOWS, rows), batch_answer(WINDOWS, [*rows, *rows])
+    expected = Counter({window: written.get(window, count) for window, count in twice.items()})
+    assert counts(reader) == expected != exact
