@@ -33,10 +33,11 @@ def test_a_stateful_job_is_rescaled_exactly(counts: CountJob):
 
 
 @pytest.mark.long
-def test_a_job_goes_back_to_a_savepoint_at_another_size(stack: LocalStack):
+@pytest.mark.parametrize(("job", "name"), [(CountJob, "saved"), (FolderCountJob, "folder")])
+def test_a_job_goes_back_to_a_savepoint_at_another_size(stack: LocalStack, job: type[CountJob], name: str):
     """1. A savepoint after 400 rows. 2. More rows. 3. Back to it, with three tasks: what came after is counted again,
     on top of what the savepoint had, and every row is counted once."""
-    counts = CountJob(stack, unique("saved"))
+    counts = job(stack, unique(name))
     counts.create(task_count=2)
     counts.send(400)
     counts.save("before")
@@ -60,20 +61,4 @@ def test_a_job_over_a_folder_of_files_is_rescaled_exactly(stack: LocalStack):
         counts.rescale_and_wait(1)
     counts.wait_counted()
     counts.assert_exact()
-    counts.delete()
-
-
-@pytest.mark.long
-def test_a_job_over_a_folder_of_files_goes_back_to_a_savepoint(stack: LocalStack):
-    """1. A savepoint after 400 rows. 2. More rows. 3. Back to it, with three tasks: what came after is counted again,
-    on top of what the savepoint had."""
-    counts = FolderCountJob(stack, unique("folder"))
-    counts.create(task_count=2)
-    counts.send(400)
-    counts.save("before")
-    counts.send(200)
-    counts.restore("before", task_count=3)
-    counts.wait_counted_again()
-    counts.send(80)
-    counts.assert_counted_again_from(400)
     counts.delete()

@@ -264,16 +264,7 @@ def test_each_write_of_a_batch_is_told_its_own_readers(client: JobClient, cell: 
 
 def test_a_job_goes_on_from_a_savepoint_of_a_deleted_one(client: JobClient, cell: Cell) -> None:
     """As the refusal says: made stopped, restored, started."""
-    client.put_job("etl", job())
-    cell.rounds(1)
-    client.create_savepoint("etl", "last")
-    cell.do(READY)
-    client.put_job("reads", READER)
-    client.delete_job("etl")
-    cell.rounds(3)
-    client.put_job("heir", {**job(), "desired_state": "stopped"})
-    client.restore("heir", "last", of="etl", allow_repeats=True)
-    client.patch_layer("heir", "base", {"desired_state": "running"}, if_match=1)
+    _start_restored(client, cell)
     cell.rounds(7)
     client.patch_layer("heir", "base", {"priority": 2}, if_match=2)
     assert cell.running("heir")["config"]["desired_state"] == "running"
@@ -282,6 +273,19 @@ def test_a_job_goes_on_from_a_savepoint_of_a_deleted_one(client: JobClient, cell
 def test_who_cancels_the_restore_of_a_job_that_never_ran_is_asked(client: JobClient, cell: Cell, shell: Shell) -> None:
     """1. It was to go on from a savepoint, and was started for that. 2. Without the restore it begins at its inputs'
     beginning: refused, and the restore stays. It may be stopped first, or cancelled with the word."""
+    _start_restored(client, cell)
+    with pytest.raises(Conflict, match="clean has rows that etl has written, and heir reads flights"):
+        client.cancel_restore("heir")
+    assert "--allow-repeats" in shell("savepoint", "cancel-restore", "heir").refusal()
+    assert len(cell.rows("SELECT FROM restores WHERE job = 'heir'")) == 1
+    shell("savepoint", "cancel-restore", "heir", "--allow-repeats").ok()
+    client.patch_layer("heir", "base", {"desired_state": "stopped"}, if_match=2)
+    client.restore("heir", "last", of="etl", allow_repeats=True)
+    client.cancel_restore("heir")
+
+
+def _start_restored(client: JobClient, cell: Cell) -> None:
+    """`heir`, made stopped, goes on from a savepoint of `etl`, which is deleted and has a reader. It is started."""
     client.put_job("etl", job())
     cell.rounds(1)
     client.create_savepoint("etl", "last")
@@ -292,11 +296,3 @@ def test_who_cancels_the_restore_of_a_job_that_never_ran_is_asked(client: JobCli
     client.put_job("heir", {**job(), "desired_state": "stopped"})
     client.restore("heir", "last", of="etl", allow_repeats=True)
     client.patch_layer("heir", "base", {"desired_state": "running"}, if_match=1)
-    with pytest.raises(Conflict, match="clean has rows that etl has written, and heir reads flights"):
-        client.cancel_restore("heir")
-    assert "--allow-repeats" in shell("savepoint", "cancel-restore", "heir").refusal()
-    assert len(cell.rows("SELECT FROM restores WHERE job = 'heir'")) == 1
-    shell("savepoint", "cancel-restore", "heir", "--allow-repeats").ok()
-    client.patch_layer("heir", "base", {"desired_state": "stopped"}, if_match=2)
-    client.restore("heir", "last", of="etl", allow_repeats=True)
-    client.cancel_restore("heir")

@@ -5,17 +5,16 @@ Signatures stay right, since the host that a client has signed is sent on.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from http.client import HTTPConnection, HTTPResponse
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from penstock.local.ports import LOOPBACK
-from tests.support.s3.server import CutOff, conf_of
+from tests.support.s3.server import CutOff, conf_of, served
 from tests.support.s3.versitygw import Gateway
 
 _OF_ONE_CONNECTION = {"connection", "expect", "keep-alive", "transfer-encoding"}
@@ -51,17 +50,8 @@ def relay(gateway: Gateway) -> Iterator[Relay]:
     """A relay on a free port of this machine, until the block ends."""
     told = Relay(gateway)
     handler = type("Handler", (_Handler,), {"relay": told})
-    server = ThreadingHTTPServer((LOOPBACK, 0), handler)
-    server.daemon_threads = True
-    told.port = server.server_address[1]
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
-    thread.start()
-    try:
+    with served(handler) as told.port:
         yield told
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
 
 
 class _Handler(BaseHTTPRequestHandler):

@@ -21,6 +21,8 @@ from xml.sax.saxutils import escape
 
 import pytest
 
+from penstock.local.ports import LOOPBACK
+
 _BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 LOGIN = {"AWS_ACCESS_KEY_ID": "id-of-the-store", "AWS_SECRET_ACCESS_KEY": "key-of-the-store"}
 
@@ -74,13 +76,19 @@ def s3_server(*buckets: str, **more: Any) -> Iterator[Store]:
     assert all(map(_BUCKET.fullmatch, buckets)), f"S3 takes no bucket of such a name: {buckets}"
     store = Store({name: {} for name in buckets}, **more)
     handler = type("Handler", (_Handler,), {"store": store})
-    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    with served(handler) as store.port:
+        yield store
+
+
+@contextmanager
+def served(handler: type[BaseHTTPRequestHandler]) -> Iterator[int]:
+    """The port of this machine at which requests are handled, until the block ends."""
+    server = ThreadingHTTPServer((LOOPBACK, 0), handler)
     server.daemon_threads = True
-    store.port = server.server_address[1]
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
     thread.start()
     try:
-        yield store
+        yield server.server_address[1]
     finally:
         server.shutdown()
         thread.join()
