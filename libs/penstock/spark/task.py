@@ -24,6 +24,7 @@ from penstock.spark.balance import Ends
 from penstock.spark.channel import Access
 from penstock.spark.checkpoint import COLLECTED, is_clean, last_commit, last_offset, task_checkpoint
 from penstock.spark.fence import FENCE, Mark
+from penstock.spark.consumers import share_consumers
 from penstock.spark.files import Files, files_of
 from penstock.spark.inputs.checks import check_inputs, require_no_problem
 from penstock.spark.inputs.identity import require_noted_topics
@@ -294,9 +295,10 @@ class RunningTask:
     def _started(self, interval: str, starting: bool) -> StreamingQuery:
         frame, malformed, tables = self._built()
         # After what needs no Kafka: a query that cannot run is told also while Kafka is away.
+        session, kept = frame.sparkSession, None
         if starting:
             self._require_inputs()
-        session, kept = frame.sparkSession, None
+            share_consumers(session, self.spec.job, self.topics)
         if isinstance(self.spec.config.output, FilesOutput):
             root = self.runtime.settings.checkpoint_root
             kept = bind_output(session, root, self.spec, self.spec.config.output, starting=starting)

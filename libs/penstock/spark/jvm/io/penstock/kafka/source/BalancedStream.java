@@ -3,6 +3,7 @@ package io.penstock.kafka.source;
 import io.penstock.host.QueryUse;
 import io.penstock.kafka.marks.InputProgress;
 import io.penstock.kafka.source.broker.KafkaLogs;
+import io.penstock.kafka.source.broker.SharedConsumers;
 import io.penstock.kafka.source.hold.ProducerHold;
 import io.penstock.kafka.source.idle.IdleInput;
 import io.penstock.kafka.source.limits.ReadLimits;
@@ -15,6 +16,7 @@ import io.penstock.kafka.source.plan.BalanceMode;
 import io.penstock.kafka.source.plan.BatchHorizon;
 import io.penstock.kafka.source.plan.BatchPlanner;
 import io.penstock.kafka.source.plan.OtherSources;
+import io.penstock.kafka.source.plan.PartitionGroups;
 import io.penstock.kafka.source.plan.PartitionOrder;
 import io.penstock.kafka.source.skew.SkewGauge;
 import io.penstock.kafka.source.topics.MatchingTopics;
@@ -42,6 +44,7 @@ import org.apache.spark.sql.connector.read.streaming.ReadLimit;
 import org.apache.spark.sql.connector.read.streaming.ReportsSourceMetrics;
 import org.apache.spark.sql.connector.read.streaming.SparkDataStream;
 import org.apache.spark.sql.connector.read.streaming.SupportsTriggerAvailableNow;
+import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.kafka010.KafkaMicroBatchStream;
 
 /**
@@ -63,6 +66,7 @@ final class BalancedStream
   private final Optional<LeaderOffsetLog> leader;
   private final Optional<SourcePace> pace;
   private final Optional<ProducerHold> producers;
+  private final SharedConsumers consumers = new SharedConsumers();
   private final ReadState readState = new ReadState();
   private volatile OptionalLong readAllNanos = OptionalLong.empty();
   private volatile Optional<Offset> batchStart = Optional.empty();
@@ -181,7 +185,22 @@ final class BalancedStream
     producers.ifPresent(hold -> hold.batchEndsAt(parse(end)));
     boundWatermark();
     Offset ends = intake.isOn() ? ofMap(intake.endsOfRead(parse(start), parse(end))) : toSparks(end);
-    return PartitionOrder.of(spark.planInputPartitions(toSparks(start), ends));
+    return grouped(PartitionOrder.of(spark.planInputPartitions(toSparks(start), ends)));
+  }
+
+  /**
+   * Where executors are inside the driver: elsewhere each has its own Kafka consumers, and the sink's scope {@code
+   * partition} wants the same Spark partitions in a repeated batch.
+   */
+  private InputPartition[] grouped(InputPartition... all) {
+    if (!SparkSession.active().sparkContext().isLocal()) {
+      return all;
+    }
+    InputPartition[] planned = consumers.use(SQLConf.get(), all);
+    double rowMillis = pace.map(SourcePace::rowMillis).orElse(Double.POSITIVE_INFINITY);
+    int threads = SQLConf.get().numShufflePartitions();
+    long rows = PartitionGroups.rows(planned);
+    return PartitionGroups.of(planned, PartitionGroups.number(planned.length, threads, rows, rowMillis));
   }
 
   @Override
@@ -191,7 +210,7 @@ final class BalancedStream
 
   @Override
   public PartitionReaderFactory createReaderFactory() {
-    PartitionReaderFactory readers = spark.createReaderFactory();
+    PartitionReaderFactory readers = new GroupedReaderFactory(spark.createReaderFactory());
     return QueryUse.sourceBytes().<PartitionReaderFactory>map(bytes -> new ByteCountingReaderFactory(readers,
         bytes)).orElse(readers);
   }

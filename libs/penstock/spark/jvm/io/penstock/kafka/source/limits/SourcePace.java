@@ -22,6 +22,9 @@ public final class SourcePace {
         }
       });
 
+  /** What a row is taken to cost before any batch has told. */
+  private static final double FIRST_ROW_MILLIS = 1;
+
   private final long targetMillis;
   private BatchPace pace;
   private long batchId = NO_BATCH;
@@ -49,6 +52,11 @@ public final class SourcePace {
   public void planned(RunningQuery query, long rows) {
     this.batchId = query.batchId();
     this.rows = rows;
+  }
+
+  /** The most that a row of the query costs, by its last batches. */
+  public double rowMillis() {
+    return pace == null ? FIRST_ROW_MILLIS : pace.rowMillis().orElse(FIRST_ROW_MILLIS);
   }
 
   /** The rows of a batch with these starts and ends. */
