@@ -7,8 +7,8 @@ A job of `--keys` keys runs as 4 tasks on one host (`local[2]`), is redistribute
 keep coming.
 `copy_s`: the copy of the state while the tasks ran. With `--no-copy` all state moves after the stop.
 `prepare_s`: what the new tasks need was made ahead while the old ones ran. With `--no-prepare` the starts do all of it.
-`downtime_s`: from the command to stop the old tasks until each new task has committed its first batch, without the
-time in which the bench itself writes rows for that. `cpu_s`: what the host's JVM used of the processor meanwhile.
+`downtime_s`: from the command to stop the old tasks, which have ended the batch in hand before as in every rescale,
+until each new task has committed its first batch, without the time in which the bench itself writes rows for that. `cpu_s`: what the host's JVM used of the processor meanwhile.
 `redistribute_s`: the host's part of it, from command to report. `rows_per_s`: rows of state moved and verified in that
 time. `spark_own`: Spark's offline repartition inside one checkpoint (RocksDB, 1 -> 4 partitions), and beside it what
 a redistribution takes for the same. Figures of the worst of the two changes.
@@ -33,7 +33,7 @@ from penstock.config.model import JobConfig
 from penstock.control import logs
 from penstock.control.process import wait_until
 from penstock.local.kafka import EmbeddedKafka
-from penstock.spark.channel import Prepare, Stop
+from penstock.spark.channel import Live, Prepare, Stop
 from penstock.spark.checkpoint import last_commit, task_checkpoint
 from penstock.spark.redistribute.positions import task_specs
 from penstock.spark.settings import SparkSettings
@@ -131,12 +131,7 @@ class Bench:
         """The figures of one case: a job of `sizes[0]` tasks takes the other sizes in turn."""
         topic, job, case = self._filled_topic(keys), unique(name), CASES[name]
         before = self._layout(case, topic, 1, sizes[0])
-        import sys, os; sys.path.insert(0,"/tmp/w"); import prof2
-        prof2.boost()
-        if os.environ.get("NICE"): prof2.renice(host.host.ready.result(WAIT_S).jvm_pid, int(os.environ["NICE"]))
-        b0=time.perf_counter()
         self._start(host, job, before, keys)
-        say(f"loaded in {time.perf_counter()-b0:.2f}")
         changes = []
         for generation, tasks in enumerate(sizes[1:], 2):
             after = self._layout(case, topic, generation, tasks)
@@ -218,6 +213,7 @@ class Bench:
         prepared = _prepare(host, request) if self._prepares else 0.0
         _fill(self._bootstrap, topic, KEY_GROUPS * 20)
         wait_until(lambda: _read(host, request.job) >= self._records(topic), WAIT_S, "the tasks to read on")
+        _quiesce(host, request)
         begun, cpu = time.perf_counter(), _cpu_seconds(host)
         _stop(host, request.job, request.source)
         stopped = time.perf_counter()
@@ -232,8 +228,6 @@ class Bench:
             if not (reply := answer.result(WAIT_S)).ok:
                 raise RuntimeError(reply.error)
         started = time.perf_counter()
-        import sys, os; sys.path.insert(0,"/tmp/w"); import prof3
-        if os.environ.get("SAMPLE"): smp = prof3.run(host.host.ready.result(WAIT_S).jvm_pid)
         wait_until(
             lambda: all((last_commit(path) or 0) > done for path, done in of_redistribution.items()),
             WAIT_S,
@@ -241,7 +235,6 @@ class Bench:
             poll_s=0.02,
         )
         committed, cpu = time.perf_counter(), _cpu_seconds(host) - cpu
-        if os.environ.get("SAMPLE"): smp[1].set(); smp[2].join(); prof3.show(smp[0], str(len(specs)))
         downtime = committed - begun - (filled - stopped)
         parts = {
             "stop": stopped - begun,
@@ -295,12 +288,24 @@ def _fill(bootstrap: str, topic: str, keys: int) -> None:
 
 def _settings(folder: Path, bootstrap: str, heap_gib: int) -> SparkSettings:
     settings = settings_for(folder, bootstrap, heap_bytes=heap_gib * 2**30, progress_interval_seconds=0.5)
-    return settings.model_copy(update={"spark_conf": {"spark.driver.extraJavaOptions": __import__("os").environ.get("JOPT", "")}})
+    return settings.model_copy(update={"spark_conf": {}})
 
 
 def _read(host: Supervisor, job: str) -> int:
     tasks = [progress for task_id, progress in host.progress.items() if task_id.startswith(f"{job}/")]
     return sum(offset for task in tasks for offsets in task.offsets.values() for offset in offsets.values())
+
+
+def _quiesce(host: Supervisor, request: RedistributionRequest) -> None:
+    """The old tasks end the batch in hand and take no more rows."""
+    for spec in task_specs(request.job, request.source):
+        host.host.send(Live(id=0, spec=spec.model_copy(update={"quiescing": True}))).result(WAIT_S)
+    indexes = range(len(request.source.ranges))
+    wait_until(
+        lambda: all(host.progress[f"{request.job}/{index}"].quiesced for index in indexes),
+        WAIT_S,
+        "the tasks to be quiet",
+    )
 
 
 def _stop(host: Supervisor, job: str, layout: Layout) -> None:

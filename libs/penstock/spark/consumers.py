@@ -1,8 +1,11 @@
-"""The Kafka consumers of a host, which outlive the queries that read with them (`SharedConsumers.java`)."""
+"""The Kafka consumers of a host, which outlive the queries that read with them (`SharedConsumers.java`).
+
+The tasks that a rescale starts read with those of the tasks before them, and make none for their first batch.
+"""
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 
 from pyspark.sql import SparkSession
@@ -13,19 +16,31 @@ from penstock.spark.topics import Topic
 _SETTING = "penstock.kafka.consumers."
 
 
-def share_consumers(session: SparkSession, job: str, topics: Mapping[str, Topic]) -> None:
-    """The query that starts in the session reads `topics` with the consumers of the job's former queries on this host.
+class Consumers:
+    """Which consumers the queries of a host read with. From any thread."""
 
-    A task that a rescale starts then makes none for its first batch.
-    """
-    for topic, name in consumer_names(job, topics).items():
-        session.conf.set(f"{_SETTING}{topic}", name)
+    def __init__(self) -> None:
+        self._failures = Counter[str]()
+
+    def share(self, session: SparkSession, job: str, topics: Mapping[str, Topic]) -> None:
+        """The query that starts in the session reads `topics` with the consumers of the job's former queries."""
+        for topic, name in consumer_names(job, self._failures[job], topics).items():
+            session.conf.set(f"{_SETTING}{topic}", name)
+
+    def failed(self, job: str) -> None:
+        """A query of the job has failed: the next ones read with consumers of their own, since it may be due to a
+        consumer, e.g. one whose certificate has expired."""
+        self._failures[job] += 1
 
 
-def consumer_names(job: str, topics: Mapping[str, Topic]) -> dict[str, str]:
-    """What consumers of each topic are named after: the job and Kafka's id, since a topic that was made again has
-    other records. Not of a topic without an id, and of no two topics of one name. Pure."""
+def consumer_names(job: str, failures: int, topics: Mapping[str, Topic]) -> dict[str, str]:
+    """What consumers of each topic are named after: the job, its failures, and Kafka's id of the topic, since one that
+    was made again has other records. Not of a topic without an id, and of no two topics of one name. Pure."""
     ids = defaultdict[str, list[str | None]](list)
     for full_name, topic in topics.items():
         ids[topic_and_cluster(full_name)[0]].append(topic.id)
-    return {name: f"{job}/{found[0]}" for name, found in ids.items() if len(found) == 1 and found[0] is not None}
+    return {
+        name: f"{job}/{failures}/{found[0]}"
+        for name, found in ids.items()
+        if len(found) == 1 and found[0] is not None
+    }

@@ -24,7 +24,7 @@ from penstock.spark.balance import Ends
 from penstock.spark.channel import Access
 from penstock.spark.checkpoint import COLLECTED, is_clean, last_commit, last_offset, task_checkpoint
 from penstock.spark.fence import FENCE, Mark
-from penstock.spark.consumers import share_consumers
+from penstock.spark.consumers import Consumers
 from penstock.spark.files import Files, files_of
 from penstock.spark.inputs.checks import check_inputs, require_no_problem
 from penstock.spark.inputs.identity import require_noted_topics
@@ -71,6 +71,7 @@ class Runtime:
     report: Callable[[str], None] = lambda text: None
     pools: SchedulerPools = field(default_factory=SchedulerPools)
     placements: Placements = field(default_factory=Placements)
+    consumers: Consumers = field(default_factory=Consumers)
 
     @cached_property
     def watch(self) -> Any:
@@ -298,7 +299,7 @@ class RunningTask:
         session, kept = frame.sparkSession, None
         if starting:
             self._require_inputs()
-            share_consumers(session, self.spec.job, self.topics)
+            self.runtime.consumers.share(session, self.spec.job, self.topics)
         if isinstance(self.spec.config.output, FilesOutput):
             root = self.runtime.settings.checkpoint_root
             kept = bind_output(session, root, self.spec, self.spec.config.output, starting=starting)

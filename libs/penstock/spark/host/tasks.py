@@ -170,6 +170,7 @@ class TaskTable:
     def _end(self, task: RunningTask, causes: list[dict[str, str]]) -> TaskEnded:
         task.forget()
         self._remove(task)
+        self._runtime.consumers.failed(task.spec.job)
         failure = classify([Cause(**cause) for cause in causes] or [_NO_CAUSE])
         log.warning("task ended", task=task.spec.task_id, revision=task.spec.revision, kind=failure.error_kind)
         return TaskEnded(task_id=task.spec.task_id, **vars(failure))

@@ -200,7 +200,10 @@ final class BalancedStream
     double rowMillis = pace.map(SourcePace::rowMillis).orElse(Double.POSITIVE_INFINITY);
     int threads = SQLConf.get().numShufflePartitions();
     long rows = PartitionGroups.rows(planned);
-    return PartitionGroups.of(planned, PartitionGroups.number(planned.length, threads, rows, rowMillis));
+    InputPartition[] grouped =
+        PartitionGroups.of(planned, PartitionGroups.number(planned.length, threads, rows, rowMillis));
+    pace.ifPresent(own -> own.readBy(grouped.length));
+    return grouped;
   }
 
   @Override

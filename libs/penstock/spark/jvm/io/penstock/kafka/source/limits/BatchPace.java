@@ -43,12 +43,6 @@ public final class BatchPace {
     return Math.max(1, (long) limit);
   }
 
-  /** The most that a row costs. Empty while no batch had rows. */
-  OptionalDouble rowMillis() {
-    double millis = cost.rowMillis();
-    return Double.isInfinite(millis) ? OptionalDouble.empty() : OptionalDouble.of(millis);
-  }
-
   /**
    * A batch has ended.
    *

@@ -24,11 +24,14 @@ public final class SourcePace {
 
   /** What a row is taken to cost before any batch has told. */
   private static final double FIRST_ROW_MILLIS = 1;
+  private static final int CORES = Runtime.getRuntime().availableProcessors();
 
   private final long targetMillis;
   private BatchPace pace;
   private long batchId = NO_BATCH;
   private long rows;
+  private int readers = 1;
+  private double rowMillis = FIRST_ROW_MILLIS;
 
   public SourcePace(long targetMillis) {
     this.targetMillis = targetMillis;
@@ -42,6 +45,7 @@ public final class SourcePace {
     }
     query.lastBatch().filter(last -> last.id() == batchId).ifPresent(last -> {
       pace.finished(rows, last.rows(), last.millis());
+      rowMillis = last.rows() == 0 ? rowMillis : (double) last.millis() * Math.min(readers, CORES) / last.rows();
       batchId = NO_BATCH;
     });
     long most = Math.min(pace.limit(), limits.maxRows().orElse(Long.MAX_VALUE));
@@ -54,9 +58,14 @@ public final class SourcePace {
     this.rows = rows;
   }
 
-  /** The most that a row of the query costs, by its last batches. */
+  /** The most that a row of the query costs one Spark task, by its last batch that had rows. */
   public double rowMillis() {
-    return pace == null ? FIRST_ROW_MILLIS : pace.rowMillis().orElse(FIRST_ROW_MILLIS);
+    return rowMillis;
+  }
+
+  /** So many Spark tasks read the source's rows of the batch. */
+  public void readBy(int sparkTasks) {
+    readers = Math.max(1, sparkTasks);
   }
 
   /** The rows of a batch with these starts and ends. */

@@ -13,8 +13,8 @@ import org.apache.spark.sql.kafka010.KafkaBatchInputPartition;
  * processor time (Kafka's and Spark's set-up, code of projections), which is most of the cost of a batch of few rows.
  */
 public final class PartitionGroups {
-  /** A Spark task of its own is worth it for so much of the batch. */
-  private static final double WORTH_MILLIS = 250;
+  /** A Spark task of its own is worth it for so much of the batch, of which even a small one takes about this long. */
+  private static final double WORTH_MILLIS = 150;
 
   private PartitionGroups() {}
 
@@ -22,10 +22,10 @@ public final class PartitionGroups {
    * The number of groups: no more than there are partitions, no fewer than {@code threads}, and otherwise one for each
    * {@code WORTH_MILLIS} of the batch. Pure.
    *
-   * @param rowMillis the most that a row costs; infinite where that is not known, then there are as many as partitions
+   * @param rowMillis what a row costs one Spark task; infinite where that is not known, then there are as many as partitions
    */
   public static int number(int partitions, int threads, long rows, double rowMillis) {
-    double wanted = rows == 0 ? 0 : Math.ceil(rows * rowMillis / WORTH_MILLIS);
+    double wanted = rows == 0 ? 0 : Math.floor(rows * rowMillis / WORTH_MILLIS);
     return (int) Math.max(1, Math.min(partitions, Math.max(threads, wanted)));
   }
 

@@ -20,8 +20,8 @@ class PartitionGroupsTest {
 
   @Test
   void rowsThatTakeLongAreSharedByMoreOfThemUpToOneForEachPartition() {
-    assertEquals(4, PartitionGroups.number(PARTITIONS, 1, 1000, 1));
-    assertEquals(3, PartitionGroups.number(PARTITIONS, 1, 10, 75));
+    assertEquals(6, PartitionGroups.number(PARTITIONS, 1, 1000, 1));
+    assertEquals(5, PartitionGroups.number(PARTITIONS, 1, 10, 75));
     assertEquals(PARTITIONS, PartitionGroups.number(PARTITIONS, 1, 1_000_000, 1));
   }
 
