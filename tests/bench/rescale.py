@@ -8,7 +8,8 @@ keep coming.
 `copy_s`: the copy of the state while the tasks ran. With `--no-copy` all state moves after the stop.
 `prepare_s`: what the new tasks need was made ahead while the old ones ran. With `--no-prepare` the starts do all of it.
 `downtime_s`: from the command to stop the old tasks, which have ended the batch in hand before as in every rescale,
-until each new task has committed its first batch, without the time in which the bench itself writes rows for that. `cpu_s`: what the host's JVM used of the processor meanwhile.
+until each new task has committed its first batch, without the time in which the bench itself writes rows for that.
+`cpu_s`: what the host's JVM used of the processor meanwhile.
 `redistribute_s`: the host's part of it, from command to report. `rows_per_s`: rows of state moved and verified in that
 time. `spark_own`: Spark's offline repartition inside one checkpoint (RocksDB, 1 -> 4 partitions), and beside it what
 a redistribution takes for the same. Figures of the worst of the two changes.

@@ -40,7 +40,5 @@ def consumer_names(job: str, failures: int, topics: Mapping[str, Topic]) -> dict
     for full_name, topic in topics.items():
         ids[topic_and_cluster(full_name)[0]].append(topic.id)
     return {
-        name: f"{job}/{failures}/{found[0]}"
-        for name, found in ids.items()
-        if len(found) == 1 and found[0] is not None
+        name: f"{job}/{failures}/{found[0]}" for name, found in ids.items() if len(found) == 1 and found[0] is not None
     }

@@ -23,8 +23,8 @@ from penstock.spark.analysis.placement import Placements
 from penstock.spark.balance import Ends
 from penstock.spark.channel import Access
 from penstock.spark.checkpoint import COLLECTED, is_clean, last_commit, last_offset, task_checkpoint
-from penstock.spark.fence import FENCE, Mark
 from penstock.spark.consumers import Consumers
+from penstock.spark.fence import FENCE, Mark
 from penstock.spark.files import Files, files_of
 from penstock.spark.inputs.checks import check_inputs, require_no_problem
 from penstock.spark.inputs.identity import require_noted_topics
@@ -334,13 +334,11 @@ class RunningTask:
         begun = monotonic()
         while True:
             seconds = round(monotonic() - begun, 1)
-            log.warning("query does not end", task=self.spec.task_id, seconds=seconds, at=self._where(query))
+            where = str(self.runtime.watch.stackOf(query._jsq))
+            log.warning("query does not end", task=self.spec.task_id, seconds=seconds, at=where)
             interrupt_sink(self.spec.task_id)
             if self.runtime.watch.end(query._jsq):
                 return
-
-    def _where(self, query: StreamingQuery) -> str:
-        return str(self.runtime.watch.stackOf(query._jsq))
 
     def _has_finished(self, pending: int | None) -> bool:
         """Raises the query's error when it has failed."""

@@ -3,7 +3,6 @@ package io.penstock.kafka.source;
 import io.penstock.host.QueryUse;
 import io.penstock.kafka.marks.InputProgress;
 import io.penstock.kafka.source.broker.KafkaLogs;
-import io.penstock.kafka.source.broker.SharedConsumers;
 import io.penstock.kafka.source.hold.ProducerHold;
 import io.penstock.kafka.source.idle.IdleInput;
 import io.penstock.kafka.source.limits.ReadLimits;
@@ -16,8 +15,6 @@ import io.penstock.kafka.source.plan.BalanceMode;
 import io.penstock.kafka.source.plan.BatchHorizon;
 import io.penstock.kafka.source.plan.BatchPlanner;
 import io.penstock.kafka.source.plan.OtherSources;
-import io.penstock.kafka.source.plan.PartitionGroups;
-import io.penstock.kafka.source.plan.PartitionOrder;
 import io.penstock.kafka.source.skew.SkewGauge;
 import io.penstock.kafka.source.topics.MatchingTopics;
 import io.penstock.kafka.source.topics.TopicIntake;
@@ -44,7 +41,6 @@ import org.apache.spark.sql.connector.read.streaming.ReadLimit;
 import org.apache.spark.sql.connector.read.streaming.ReportsSourceMetrics;
 import org.apache.spark.sql.connector.read.streaming.SparkDataStream;
 import org.apache.spark.sql.connector.read.streaming.SupportsTriggerAvailableNow;
-import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.kafka010.KafkaMicroBatchStream;
 
 /**
@@ -66,7 +62,7 @@ final class BalancedStream
   private final Optional<LeaderOffsetLog> leader;
   private final Optional<SourcePace> pace;
   private final Optional<ProducerHold> producers;
-  private final SharedConsumers consumers = new SharedConsumers();
+  private final BatchReads reads = new BatchReads();
   private final ReadState readState = new ReadState();
   private volatile OptionalLong readAllNanos = OptionalLong.empty();
   private volatile Optional<Offset> batchStart = Optional.empty();
@@ -185,25 +181,7 @@ final class BalancedStream
     producers.ifPresent(hold -> hold.batchEndsAt(parse(end)));
     boundWatermark();
     Offset ends = intake.isOn() ? ofMap(intake.endsOfRead(parse(start), parse(end))) : toSparks(end);
-    return grouped(PartitionOrder.of(spark.planInputPartitions(toSparks(start), ends)));
-  }
-
-  /**
-   * Where executors are inside the driver: elsewhere each has its own Kafka consumers, and the sink's scope {@code
-   * partition} wants the same Spark partitions in a repeated batch.
-   */
-  private InputPartition[] grouped(InputPartition... all) {
-    if (!SparkSession.active().sparkContext().isLocal()) {
-      return all;
-    }
-    InputPartition[] planned = consumers.use(SQLConf.get(), all);
-    double rowMillis = pace.map(SourcePace::rowMillis).orElse(Double.POSITIVE_INFINITY);
-    int threads = SQLConf.get().numShufflePartitions();
-    long rows = PartitionGroups.rows(planned);
-    InputPartition[] grouped =
-        PartitionGroups.of(planned, PartitionGroups.number(planned.length, threads, rows, rowMillis));
-    pace.ifPresent(own -> own.readBy(grouped.length));
-    return grouped;
+    return reads.of(pace, spark.planInputPartitions(toSparks(start), ends));
   }
 
   @Override
