@@ -299,7 +299,7 @@ class RunningTask:
         session, kept = frame.sparkSession, None
         if starting:
             self._require_inputs()
-            self.runtime.consumers.share(session, self.spec.job, self.topics)
+        self.runtime.consumers.share(session, self.spec, self.topics, alone=not starting)
         if isinstance(self.spec.config.output, FilesOutput):
             root = self.runtime.settings.checkpoint_root
             kept = bind_output(session, root, self.spec, self.spec.config.output, starting=starting)
@@ -332,6 +332,7 @@ class RunningTask:
         survives all that ends the host, if the supervisor says so.
         """
         begun = monotonic()
+        self.runtime.consumers.failed(self.spec.job)
         while True:
             seconds = round(monotonic() - begun, 1)
             where = str(self.runtime.watch.stackOf(query._jsq))

@@ -104,6 +104,9 @@ class TaskTable:
         task.state = TaskState.STOPPING
         try:
             return {"was_running": True, **task.stop(finish_pending=finish_pending, patient=patient)._asdict()}
+        except BaseException:
+            self._runtime.consumers.failed(task.spec.job)
+            raise
         finally:
             self._remove_unless_active(task)
 

@@ -39,9 +39,14 @@ public final class SharedConsumers {
         .toArray(InputPartition[]::new);
   }
 
+  /** What the session's consumers of the topic are named after; empty if they are Spark's own. */
+  public static String nameOf(SQLConf session, String topic) {
+    return session.getConfString(SETTING + topic, "");
+  }
+
   private KafkaBatchInputPartition shared(SQLConf session, KafkaBatchInputPartition part) {
     String topic = part.offsetRange().topicPartition().topic();
-    String name = session.getConfString(SETTING + topic, "");
+    String name = nameOf(session, topic);
     if (name.isEmpty()) {
       return part;
     }

@@ -13,7 +13,7 @@ import org.apache.spark.sql.kafka010.KafkaBatchInputPartition;
  * processor time (Kafka's and Spark's set-up, code of projections), which is most of the cost of a batch of few rows.
  */
 public final class PartitionGroups {
-  /** A Spark task of its own is worth it for so much of the batch, of which even a small one takes about this long. */
+  /** A Spark task of its own is worth it for so much work. */
   private static final double WORTH_MILLIS = 150;
 
   private PartitionGroups() {}
@@ -41,6 +41,11 @@ public final class PartitionGroups {
     }
     return evenly(Arrays.asList(planned), groups, PartitionGroups::rowsOf).stream()
         .map(PartitionGroup::new).toArray(InputPartition[]::new);
+  }
+
+  /** The topic of a partition of Spark's Kafka source. */
+  public static String topicOf(InputPartition partition) {
+    return ((KafkaBatchInputPartition) partition).offsetRange().topicPartition().topic();
   }
 
   private static long rowsOf(InputPartition partition) {
