@@ -29,7 +29,7 @@ from penstock.tasks.rollout import PACKAGE
 from penstock.tasks.sinks import prepared_part
 
 FIRST, CHANGED = "first", "changed"
-RULES = 3
+RULES = 4
 """Raise this number when digests come to another result for the same configuration: a change of `prepared_part`, of
 `_plain` or of what a digest covers. Digests of other rules are never equal to these."""
 ChangedLeaf = tuple[Path, ChangeKind, Any]
