@@ -253,4 +253,5 @@ def _await_all(connection: JobClient, done: Sequence[Written], seconds: float) -
             failed += 1
             note(f"{written.job}: {line(error)}")
     if failed:
-        raise Conflict(f"{failed} of {len(done)} jobs cannot run; the others do: `penstock why JOB` says why", rule="runs")
+        told = f"{failed} of {len(done)} jobs cannot run; the others do: `penstock why JOB` says why"
+        raise Conflict(told, rule="runs")
