@@ -52,7 +52,7 @@ def prepared_part(config: Mapping[str, Any], *, started: bool) -> dict[str, Any]
     is_python = (config.get("query") or {}).get("python") is not None
     streams = config.get("streams") or {}
     missed_much = is_python or len(config.get("inputs") or {}) + len(streams) > 1
-    if started or (_has_several_tasks(config) and missed_much):
+    if started or (has_several_tasks(config) and missed_much):
         names = _DECIDES_PLACEMENT + (_DECIDES_IN_PYTHON if is_python else ())
         part |= {name: config.get(name) for name in names}
         # The part of a job without streams stays as releases before this one have it.
@@ -63,11 +63,12 @@ def prepared_part(config: Mapping[str, Any], *, started: bool) -> dict[str, Any]
 def is_prepared(config: Mapping[str, Any], running: Mapping[str, Any]) -> bool:
     """Whether a host need not make or check anything before a job that runs `running` gets a configuration. Where rows
     are is asked anew when one task becomes several."""
-    becomes_several = _has_several_tasks(config) and not _has_several_tasks(running)
+    becomes_several = has_several_tasks(config) and not has_several_tasks(running)
     return not becomes_several and prepared_part(config, started=True) == prepared_part(running, started=True)
 
 
-def _has_several_tasks(config: Mapping[str, Any]) -> bool:
+def has_several_tasks(config: Mapping[str, Any]) -> bool:
+    """Whether rows with one key may be in different tasks."""
     return bool(config.get("task_count", 1) > 1)
 
 
