@@ -46,14 +46,15 @@ def prepared_part(config: Mapping[str, Any], *, started: bool) -> dict[str, Any]
     accepted without a host, and a query that Spark refuses would replace one that works. Each task asks Spark at its
     start, too. So a job that never started is asked about only if it has several tasks and a write without a host may
     have missed much, since only the analysis tells whether rows that a query brings together are in one task: a Python
-    query, or several inputs, whose keys may differ in type.
+    query, or several inputs, whose keys may differ in type. A package of one task is tried by its rollout.
     """
     part = outputs_of(config) if needs_sink(config) else {}
     is_python = (config.get("query") or {}).get("python") is not None
     streams = config.get("streams") or {}
     missed_much = is_python or len(config.get("inputs") or {}) + len(streams) > 1
-    if started or (has_several_tasks(config) and missed_much):
-        names = _DECIDES_PLACEMENT + (_DECIDES_IN_PYTHON if is_python else ())
+    has_several = has_several_tasks(config)
+    if started or (has_several and missed_much):
+        names = _DECIDES_PLACEMENT + (_DECIDES_IN_PYTHON if is_python and has_several else ())
         part |= {name: config.get(name) for name in names}
         # The part of a job without streams stays as releases before this one have it.
         part |= {"streams": streams} if streams else {}

@@ -28,7 +28,7 @@ CALL = {*QUERY, "package", "args"}
         (SECOND, QUERY, QUERY),
         (SECOND | ALONE, set(), QUERY),
         (PYTHON, CALL, CALL),
-        (PYTHON | ALONE, set(), CALL),
+        (PYTHON | ALONE, set(), QUERY),
         (PYTHON | SIZED, {"output", *CALL}, {"output", *CALL}),
     ],
 )
