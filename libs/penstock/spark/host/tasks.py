@@ -153,7 +153,8 @@ class TaskTable:
                 task.progress = unread.oldest_at_most(task.progress, task.newest, task.unread_since, time())
             can_be_cut = self._levels.can_be_cut(task)
             quiet = None if can_be_cut is None else record.get("quiet")
-            task.progress = with_quiet(task.progress, task.spec, quiet, says_watermark=can_be_cut is True)
+            told, records = can_be_cut is True, self._levels.records(task.spec.task_id)
+            task.progress = with_quiet(task.progress, task.spec, quiet, says_watermark=told, records=records)
             if not record["active"] and task.state is TaskState.RUNNING:
                 ended.append(self._end(task, record.get("causes", [])))
         with self._lock:
