@@ -88,6 +88,12 @@ def left_sentence(job: str, found: Sequence[Doubled]) -> str:
     )
 
 
+def moved_sentence(job: str, places: Collection[str], readers: Readers) -> str:
+    """What the readers of places find that a job leaves though it goes on, in one sentence for people."""
+    names = f"{', '.join(readers.names)}{', ...' if readers.more else ''}"
+    return f"{job} writes no more to {', '.join(sorted(places))}, which these jobs read: {names}."
+
+
 def _ways_out(job: str, found: Sequence[Repeat], savepoints: Mapping[str, str]) -> str:
     there = [each.job for each in found if each.why in (Why.SAME, Why.OTHER)]
     left = [each.job for each in found if each.why is Why.LEFT]

@@ -136,8 +136,8 @@ def repeats(job: Job, after: Config, known: Known) -> list[Repeat]:
     """The rows that may be written again because of this write, and not already because of `job.before`, or of what the
     job runs. `known`: what other jobs have written, or still write, at the places of the job."""
     found = possible(job, after, known)
-    is_so = job.running if job.before is None else job.before
-    accepted = [] if is_so is None or not found else possible(job, is_so, known)
+    is_so = (job.running if job.before is None else job.before) or {}
+    accepted = possible(job, is_so, known) if found and is_so.get("output") else []
     return sorted(each for each in found if not any(_is_among(job, each, other) for other in accepted))
 
 

@@ -37,16 +37,17 @@ def require_compatible(saved: Mapping[str, Any], after: JobConfig) -> None:
 def written_again(
     saved: Mapping[str, Any], after: Mapping[str, Any], since: Iterable[Left], saved_job: str
 ) -> list[Repeat]:
-    """Where the rows since a savepoint of configuration `saved` are, and a job of `after` writes them again. `since`:
-    what the two jobs have written at places of it since then."""
-    places = (places_of_rows(saved) | {left.place for left in since}) & places_of_repeats(after)
+    """Where the rows since a savepoint of configuration `saved` (empty: nobody has written with it) are, and a job of
+    `after` writes them again. `since`: what the two jobs have written at places of it since then."""
+    written = places_of_rows(saved) if saved else frozenset()
+    places = (written | {left.place for left in since}) & places_of_repeats(after)
     read = tuple(sorted(set(sources(after))))
     return [Repeat(place, saved_job, read, Why.SAVED) for place in sorted(places)]
 
 
-def written_since(left: Left, jobs: Collection[str], at: datetime) -> bool:
-    """Whether one of these jobs has written there after `at`, or may have."""
-    return left.job in jobs and (left.makes is not None or left.left_at is None or left.left_at >= at)
+def written_since(left: Left, jobs: Collection[str], at: datetime | None) -> bool:
+    """Whether one of these jobs has written there after `at` (None: ever), or may have."""
+    return left.job in jobs and (left.makes is not None or at is None or left.left_at is None or left.left_at >= at)
 
 
 def require_below(checkpoint: str, roots: Sequence[str]) -> None:

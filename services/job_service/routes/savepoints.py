@@ -26,6 +26,7 @@ from services.job_service.savepoints import (
 )
 from services.job_service.store import flows, overview, packages, restores, savepoints
 from services.job_service.store.layers import all_layers
+from services.job_service.store.meeting import Asked
 from services.job_service.writes import Write
 from services.job_service.writes import expected as merged_of
 
@@ -120,24 +121,16 @@ def restore_job(job: JobName, body: RestoreWrite, call: CallOf) -> Response:
             patch |= code_of(row.config, expected_config(connection, job))
         if patch:
             layer = access.highest_layer(call.principal, all_layers(connection))
-            write_patch(connection, call, job, layer, patch, body.reason)
+            write_patch(connection, call, job, layer, patch, body.reason, allow_repeats=body.allow_repeats)
         done = call.write_in(connection, Write(Action.RESTORE, job, call.author, reason=body.reason))
         after = expected_config(connection, job)
         require_compatible(row.config, after)
-        notes = []
-        if not _continues_an_import(connection, job, row):
-            config, layers = after.model_dump(mode="json"), all_layers(connection)
-            notes = restores.judge(connection, stored, layers, config, row, allowed=body.allow_repeats)
+        asked = Asked(stored, after.model_dump(mode="json"))
+        notes = restores.judge(connection, asked, all_layers(connection), row, allowed=body.allow_repeats)
         savepoints.ask_to_restore(connection, job, row)
         return answer(202, done.model_copy(update={"notes": notes}))
 
     return respond(call.run(work))
-
-
-def _continues_an_import(connection: Connection, job: str, row: SavepointRow) -> bool:
-    """Whether nothing was written since the savepoint: another application had stopped at it, and no task has run."""
-    running = overview.running_job(connection, job)
-    return row.checkpoint is not None and (running is None or not running.started)
 
 
 def _require(connection: Connection, job: str, name: str, *, lock: bool = False) -> SavepointRow:

@@ -11,7 +11,14 @@ from penstock.control.errors import UserError
 from penstock.model.jobs import Action, Change, StoredJob
 from penstock.store.json import as_json
 from services.job_service.flows import places_of_repeats
-from services.job_service.repeat_texts import Doubled, doubled_sentence, left_sentence, require_no_reader, sentence
+from services.job_service.repeat_texts import (
+    Doubled,
+    doubled_sentence,
+    left_sentence,
+    moved_sentence,
+    require_no_reader,
+    sentence,
+)
 from services.job_service.repeats import (
     Job,
     Left,
@@ -68,8 +75,10 @@ def judge(
         if heirs:
             verdict.notes.setdefault(at, []).append(left_sentence(changes[at].job, heirs))
             verdict.doubled.setdefault(at, []).extend(heirs)
-    for at, told in _doubled(connection, asked).items():
-        verdict.notes.setdefault(at, []).append(told)
+    moved = {at: found for at, found in left.items() if found and changes[at].action is not Action.DELETE}
+    for told in (_moved(connection, moved), _doubled(connection, asked)):
+        for at, sentence_told in told.items():
+            verdict.notes.setdefault(at, []).append(sentence_told)
     return verdict
 
 
@@ -87,8 +96,9 @@ def check(
     refused, accepted = _in_order(connection, Meeting(connection, asked, layers), [0] if allowed else [])
     if refused:
         raise refused[0]
+    left = [] if stored.running is None else left_by(stored.name, _lives(stored, stored.running, layers), kept=after)
     notes = [sentence(stored.name, repeated) for repeated in accepted.values()]
-    return [*notes, *_doubled(connection, asked).values()]
+    return [*notes, *_moved(connection, {0: left}).values(), *_doubled(connection, asked).values()]
 
 
 def at_places(changes: Mapping[int, Change], jobs: Jobs, layers: Layers) -> set[int]:
@@ -145,6 +155,19 @@ def _lives(stored: StoredJob, running: Mapping[str, Any], layers: Layers) -> lis
 def _sources_begun(asked: Asked) -> frozenset[str]:
     stored = asked.stored
     return sources_begun(Job(stored.name, stored.created_at, stored.running), asked.after)
+
+
+def _moved(connection: Connection, left: Mapping[int, Collection[Left]]) -> dict[int, str]:
+    """What the readers of places find that jobs leave, which go on elsewhere."""
+    readers = ReadersOf(connection, {each.place for found in left.values() for each in found})
+    told = {}
+    for at, found in left.items():
+        by_place = {each.place: readers.of([each.place], each.job) for each in found}
+        read = [place for place, names in by_place.items() if names.names]
+        if read:
+            job = next(iter(found)).job
+            told[at] = moved_sentence(job, read, readers.of(read, job))
+    return told
 
 
 def _doubled(connection: Connection, asked: Mapping[int, Asked]) -> dict[int, str]:

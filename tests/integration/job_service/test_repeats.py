@@ -115,7 +115,9 @@ def test_a_job_that_moves_leaves_its_rows_behind(client: JobClient, cell: Cell) 
     client.put_job("etl", job())
     cell.rounds(2)
     client.put_job("reads", READER)
-    client.put_job("etl", job(topic="moved"))
+    moves = "etl writes no more to clean, which these jobs read: reads."
+    assert client.plan("etl", job(topic="moved"), layer="base", verify=False).notes == [moves]
+    assert client.put_job("etl", job(topic="moved")).notes == [moves]
     cell.rounds(2)
     with pytest.raises(Conflict, match="rows that etl has written"):
         client.put_job("heir", job())

@@ -13,7 +13,7 @@ from penstock.control.errors import Conflict
 from penstock.wire.job_client import JobClient
 from tests.support.cli.shell import Shell
 from tests.support.control.rounds import rounds_go_on
-from tests.support.job_service.rows_twice import READER, READY, TOPIC, job, with_savepoint
+from tests.support.job_service.rows_twice import CHANGED, READER, READY, TOPIC, job, with_savepoint
 from tests.support.state_syncer.cell import Cell
 
 AGAIN = "writes the rows since the savepoint again to"
@@ -112,7 +112,8 @@ def test_who_reads_the_output_that_a_job_has_now_is_asked_too(client: JobClient,
     cell.rounds(2)
     client.put_job("reads-old", READER)
     client.put_job("reads", job({"topic": "moved"}, topic="counts"))
-    assert client.plan("etl", job(), layer="base", verify=False).notes == []
+    (note,) = client.plan("etl", job(), layer="base", verify=False).notes
+    assert note == "etl writes no more to moved, which these jobs read: reads.", "back at its old place it would go on"
     with pytest.raises(Conflict, match=f"etl {AGAIN} moved, .* late: reads"):
         client.restore("etl", "last")
     client.restore("etl", "last", allow_repeats=True)
@@ -170,3 +171,42 @@ def test_a_restore_meets_what_third_jobs_have_written(client: JobClient, cell: C
     with pytest.raises(Conflict, match="apart has rows that copy has written"):
         client.restore("second", "last", of="etl")
     client.restore("second", "last", of="etl", allow_repeats=True)
+
+
+def test_a_restore_with_the_query_of_then_has_its_word_for_that_too(client: JobClient, cell: Cell) -> None:
+    """By that query it makes the same rows as the saved job, which is there."""
+    with_savepoint(client, cell)
+    client.put_job("reads", READER)
+    client.put_job("copy", CHANGED, allow_repeats=True)
+    with pytest.raises(Conflict, match="etl reads flights too, makes the same rows"):
+        client.restore("copy", "last", of="etl", with_package=True)
+    client.restore("copy", "last", of="etl", with_package=True, allow_repeats=True)
+    assert client.get_job("copy").config["query"]["sql"] == job()["query"]["sql"]
+
+
+def test_an_import_meets_what_is_at_its_place(client: JobClient, cell: Cell) -> None:
+    """1. The application had stopped at its checkpoint: nothing comes again. 2. The job ran, and is imported once more:
+    what it wrote since comes again, also by a new savepoint of that checkpoint. 3. Another job is at the place."""
+    client.put_job("etl", job())
+    cell.rounds(2)
+    for topic in ("apart", TOPIC):
+        client.put_job(f"reads-{topic}", job({"topic": topic}, topic=f"counts-{topic}"))
+    imported(client, cell, "moves-in", "apart", "first")
+    assert client.restore("moves-in", "first").notes == []
+    cell.rounds(8)
+    client.delete_job("moves-in")
+    cell.rounds(3)
+    imported(client, cell, "moves-in", "apart", "second")
+    for name in ("first", "second"):
+        with pytest.raises(Conflict, match=f"moves-in {AGAIN} apart"):
+            client.restore("moves-in", name)
+    imported(client, cell, "beside", TOPIC, "first")
+    with pytest.raises(Conflict, match="etl reads flights too, makes the same rows"):
+        client.restore("beside", "first")
+
+
+def imported(client: JobClient, cell: Cell, name: str, topic: str, savepoint: str) -> None:
+    """A job that has not run, with a checkpoint of another application."""
+    put_stopped(client, name, topic)
+    client.create_savepoint(name, savepoint, checkpoint="/data/app")
+    cell.do("UPDATE savepoints SET state = 'ready' WHERE state = 'asked'")
