@@ -46,7 +46,7 @@ def sentence(job: str, found: Sequence[Repeat]) -> str:
     told = [each for each in found if each.why is surest]
     places = ", ".join(sorted({each.place for each in told}))
     others = first_few(sorted({each.job for each in told}))
-    read = first_few(sorted({name_for_people(name) for each in told for name in each.sources}))
+    read = first_few(sorted(map(name_for_people, {name for each in told for name in each.sources})))
     if surest is Why.SAME:
         return (
             f"{others} reads {read} too, makes the same rows and writes them to {places}: as long as both are there, "

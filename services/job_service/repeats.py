@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from enum import IntEnum
 from typing import Any, NamedTuple
@@ -135,10 +135,19 @@ def places_written(job: Job, after: Config) -> frozenset[str]:
 def repeats(job: Job, after: Config, known: Known) -> list[Repeat]:
     """The rows that may be written again because of this write, and not already because of `job.before`, or of what the
     job runs. `known`: what other jobs have written, or still write, at the places of the job."""
-    found = possible(job, after, known)
+    return new_of(job, possible(job, after, known), known)
+
+
+def new_of(job: Job, found: Sequence[Repeat], known: Known) -> list[Repeat]:
+    """Those of `possible` that are not so already."""
     is_so = (job.running if job.before is None else job.before) or {}
     accepted = possible(job, is_so, known) if found and is_so.get("output") else []
-    return sorted(each for each in found if not any(_is_among(job, each, other) for other in accepted))
+    by_writer: defaultdict[tuple[str, str], list[Repeat]] = defaultdict(list)
+    for each in accepted:
+        by_writer[each.place, each.job].append(each)
+    return sorted(
+        each for each in found if not any(_is_among(job, each, other) for other in by_writer[each.place, each.job])
+    )
 
 
 def possible(job: Job, config: Config, known: Known) -> list[Repeat]:
@@ -147,14 +156,14 @@ def possible(job: Job, config: Config, known: Known) -> list[Repeat]:
 
 
 def _is_among(job: Job, repeat: Repeat, accepted: Repeat) -> bool:
-    """Whether it is no more than what was accepted. The same rows of a job that is there are more than others."""
+    """Whether it is no more than what was accepted of that writer. The same rows of one that is there are more than
+    other rows."""
     is_less = repeat.why is accepted.why or (repeat.why, accepted.why) == (Why.OTHER, Why.SAME)
-    is_there = (repeat.place, repeat.job) == (accepted.place, accepted.job)
     if job.running is None:
-        return is_there and is_less and set(repeat.sources) <= set(accepted.sources)
+        return is_less and set(repeat.sources) <= set(accepted.sources)
     # With a checkpoint only the topics that a pattern leaves out can change: that is `Why.ANEW`.
     read, read_before = ({name_for_people(name) for name in each.sources} for each in (repeat, accepted))
-    return is_there and is_less and read <= read_before
+    return is_less and read <= read_before
 
 
 def may_leave(old: Config, new: Config) -> bool:
@@ -201,14 +210,22 @@ def _repeats(job: Job, config: Config, known: Known) -> list[Repeat]:
     read, read_anew = (sorted(set(sources(config, anew=anew))) for anew in (False, job.begins_anew))
     makes = {place: made(config, place) for place in {left.place for left in at_places if left.makes is not None}}
     found = []
+    meeting: dict[tuple[bool, tuple[str, ...]], tuple[str, ...]] = {}  # many jobs read the same
     for left in at_places:
         # Beside a job that is there each later row comes twice, wherever this one begins.
-        reads = read_anew if left.makes is None else read
-        common = tuple(name for name in reads if any(_may_meet(name, other) for other in left.reads))
+        key = left.makes is None, left.reads
+        if key not in meeting:
+            meeting[key] = _common(read_anew if left.makes is None else read, left.reads)
+        common = meeting[key]
         why = Why.LEFT if left.makes is None else Why.SAME if left.makes == makes[left.place] else Why.OTHER
         if common and not (why is Why.OTHER and is_shared_at(config, left.place)):
             found.append(Repeat(left.place, left.job, common, why))
     return sorted(found)
+
+
+def _common(reads: Iterable[str], others: Collection[str]) -> tuple[str, ...]:
+    """Those of the sources that may have a row in common with others."""
+    return tuple(name for name in reads if any(_may_meet(name, other) for other in others))
 
 
 def _read_again(job: Job, config: Config) -> list[Repeat]:

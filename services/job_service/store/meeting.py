@@ -23,8 +23,8 @@ from services.job_service.repeats import (
     by_place,
     is_heir,
     lives_of,
+    new_of,
     possible,
-    repeats,
     writes_nothing,
 )
 from services.job_service.store import flows
@@ -101,7 +101,7 @@ class Meeting:
         found = possible(job, asked.after, known)
         if not found or asked.goes_anew:
             return sorted(found)
-        return repeats(job._replace(before=complete(asked.stored, self._layers)), asked.after, known)
+        return new_of(job._replace(before=complete(asked.stored, self._layers)), found, known)
 
     def heirs(self, left: Iterable[Left], since: datetime) -> list[Doubled]:
         """The jobs that write where one that was made at `since` leaves, and were made after it."""
@@ -138,7 +138,8 @@ class Meeting:
             if is_alone or each.stored.name in self._writers or writes_nothing(_job_of(each.stored), each.after):
                 continue
             for left in lives_of(each.stored.name, each.after):
-                if writers[left.place] > 1 and len(found[left.place]) < _MOST_COMPARED:
+                compared = len(self._known.get(left.place, ())) + len(found[left.place])
+                if writers[left.place] > 1 and compared < _MOST_COMPARED:
                     found[left.place].append((at, left))
         return found
 

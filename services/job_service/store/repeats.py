@@ -188,7 +188,7 @@ def _in_order(
     refused: dict[int, UserError] = {}
     accepted: dict[int, list[Repeat]] = {}
     for at in sorted(found):
-        job, repeated = meeting.asked[at].stored.name, meeting.repeats(at, refused)
+        job, repeated = meeting.asked[at].stored.name, meeting.repeats(at, refused) if refused else found[at]
         try:
             if at in asked:
                 require_no_reader(job, repeated, readers.of({each.place for each in repeated}, job), others)
