@@ -57,6 +57,11 @@ def sentence(job: str, found: Sequence[Repeat]) -> str:
             f"{others} reads {read} too and writes to {places}, by another query or input: {places} then has what each "
             "of the two makes of the same rows."
         )
+    if surest is Why.LEAVING:
+        return (
+            f"{others} reads {read} too and has yet to leave {places}: until its tasks have ended, what {job} writes "
+            "of the same rows is there twice."
+        )
     if surest is Why.SAVED:
         return f"{job} writes the rows since the savepoint again to {places}, where they stay twice."
     if surest is Why.ANEW:
@@ -97,7 +102,13 @@ def moved_sentence(job: str, places: Collection[str], readers: Readers) -> str:
 def _ways_out(job: str, found: Sequence[Repeat], savepoints: Mapping[str, str]) -> str:
     there = [each.job for each in found if each.why in (Why.SAME, Why.OTHER)]
     left = [each.job for each in found if each.why is Why.LEFT]
-    ways = [*(_in_place_of(job, other) for other in there[:1]), *(_after(job, other, savepoints) for other in left[:1])]
+    leaving = [each.job for each in found if each.why is Why.LEAVING]
+    wait = [f"Wait until {leaving[0]} has left (`penstock sync {leaving[0]}`), and repeat the call."] if leaving else []
+    ways = [
+        *wait,
+        *(_in_place_of(job, other) for other in there[:1]),
+        *(_after(job, other, savepoints) for other in left[:1]),
+    ]
     both = f"If both are to write there, {_ACCEPT}" if {each.why for each in found} == {Why.OTHER} else ""
     anew = f"If rows may come twice, or these topics were made anew, {_ACCEPT}"
     return " ".join((*ways, both or anew))

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from enum import IntEnum
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from penstock.config.model import DesiredState
@@ -43,16 +44,19 @@ class Why(IntEnum):
     """The job itself reads a topic from the beginning again."""
     SAME = 2
     """Another job is there and makes the same rows."""
-    LEFT = 3
+    LEAVING = 3
+    """Another job has yet to leave: until it has, both write."""
+    LEFT = 4
     """Another job has left them, or one of this name before."""
-    OTHER = 4
+    OTHER = 5
     """Another job is there and makes something else of the same rows: it may be the one that this one replaces."""
 
 
 class Left(NamedTuple):
     """A topic, folder or table with rows of a job that writes there no more, and what it read them of.
 
-    `makes`: of one that still writes there, as `made` gives it.
+    `makes`: of one that still writes there, as `made` gives it. `may_write`: of one that is to leave, and may not have
+    yet.
     """
 
     place: str
@@ -60,6 +64,7 @@ class Left(NamedTuple):
     reads: tuple[str, ...]
     left_at: datetime | None = None
     makes: str | None = None
+    may_write: bool = False
 
 
 class Job(NamedTuple):
@@ -108,7 +113,7 @@ def left_by(job: str, configs: Iterable[Config], kept: Config | None = None) -> 
     for config in configs:
         reads.update(sources(config))
         places |= _places(config)
-    return [Left(place, job, tuple(sorted(reads))) for place in sorted(places - still)]
+    return [Left(place, job, tuple(sorted(reads)), may_write=True) for place in sorted(places - still)]
 
 
 def lives_of(job: str, config: Config) -> list[Left]:
@@ -210,20 +215,21 @@ def _repeats(job: Job, config: Config, known: Known) -> list[Repeat]:
     read, read_anew = (sorted(set(sources(config, anew=anew))) for anew in (False, job.begins_anew))
     makes = {place: made(config, place) for place in {left.place for left in at_places if left.makes is not None}}
     found = []
-    meeting: dict[tuple[bool, tuple[str, ...]], tuple[str, ...]] = {}  # many jobs read the same
     for left in at_places:
-        # Beside a job that is there each later row comes twice, wherever this one begins.
-        key = left.makes is None, left.reads
-        if key not in meeting:
-            meeting[key] = _common(read_anew if left.makes is None else read, left.reads)
-        common = meeting[key]
-        why = Why.LEFT if left.makes is None else Why.SAME if left.makes == makes[left.place] else Why.OTHER
+        common, common_anew = _common(tuple(read), left.reads), _common(tuple(read_anew), left.reads)
+        if left.makes is not None:
+            # Beside a job that is there each later row comes twice, wherever this one begins.
+            why = Why.SAME if left.makes == makes[left.place] else Why.OTHER
+        else:
+            why = Why.LEFT if common_anew or not left.may_write else Why.LEAVING
+            common = common_anew if why is Why.LEFT else common
         if common and not (why is Why.OTHER and is_shared_at(config, left.place)):
             found.append(Repeat(left.place, left.job, common, why))
     return sorted(found)
 
 
-def _common(reads: Iterable[str], others: Collection[str]) -> tuple[str, ...]:
+@lru_cache(maxsize=1024)
+def _common(reads: tuple[str, ...], others: tuple[str, ...]) -> tuple[str, ...]:
     """Those of the sources that may have a row in common with others."""
     return tuple(name for name in reads if any(_may_meet(name, other) for other in others))
 

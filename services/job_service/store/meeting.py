@@ -31,7 +31,15 @@ from services.job_service.store import flows
 from services.job_service.writes import Layers
 from services.job_service.writes import expected as merged_of
 
-_LEFT = text("SELECT place, job, reads, left_at FROM left_outputs WHERE place = ANY(:places) AND reads <> '{}'")
+# What is committed of a job is older than what is expected: its tasks may be as before.
+_LEFT = text(
+    """
+    SELECT place, left_outputs.job, reads, left_at,
+        coalesce(deleting OR jobs.revision > running.revision, false) AS pending
+    FROM left_outputs LEFT JOIN jobs ON jobs.name = left_outputs.job LEFT JOIN running ON running.job = jobs.name
+    WHERE place = ANY(:places) AND reads <> '{}'
+    """
+)
 _RESTORED = text("SELECT job FROM restores WHERE job = ANY(:jobs)")
 # Of a batch of thousands that write to one topic only some are compared.
 _MOST_COMPARED = 100
@@ -120,7 +128,7 @@ class Meeting:
         """Of a job that is there, and has left rows there before, only that it is there; not of one that may just come
         back by this transaction."""
         rows = connection.execute(_LEFT, {"places": sorted(begun)}) if begun else ()
-        before = [Left(row.place, row.job, tuple(row.reads), row.left_at) for row in rows]
+        before = [Left(row.place, row.job, tuple(row.reads), row.left_at, may_write=row.pending) for row in rows]
         there = [each for place in begun for each in self._living.get(place, ())]
         written = {each.stored.name for each in self.asked.values()}
         leave = {(each.place, each.job) for each in left}

@@ -217,15 +217,25 @@ def test_only_places_where_the_job_begins_are_looked_at() -> None:
 def test_a_job_leaves_the_places_where_rows_can_be_twice() -> None:
     side = {"sides": {"output": {**TOPIC, "topic": "side"}}}
     assert left_by("etl", [config(side_outputs=side), config(output=DELTA)]) == [
-        Left(place, "etl", ("events",)) for place in ("/data/out", "out", "side")
+        Left(place, "etl", ("events",), may_write=True) for place in ("/data/out", "out", "side")
     ]
-    assert left_by("etl", [config()], kept=config(output=DELTA)) == [Left("out", "etl", ("events",))]
+    assert left_by("etl", [config()], kept=config(output=DELTA)) == [Left("out", "etl", ("events",), may_write=True)]
     assert left_by("etl", [config(priority=2)], kept=config()) == []
     merging = config(output=DELTA)
     merging["output"] = {**merging["output"], "upsert_columns": ["a"]}
     assert left_by("etl", [merging], kept=config(output=DELTA)) == []
-    assert left_by("etl", [merging]) == [Left("/data/out", "etl", ("events",))], "who comes may add rows to these"
+    (left,) = left_by("etl", [merging])
+    assert left.place == "/data/out", "who comes may add rows to these"
     assert places_written(new(), merging) == frozenset(), "each replaces the one that it repeats"
+
+
+def test_beside_a_job_that_has_yet_to_leave_new_rows_come_twice_too() -> None:
+    """Until its tasks have ended both write."""
+    latest = config({"starting_position": "latest"})
+    known = by_place([LEFT._replace(may_write=True)])
+    assert repeats(new("heir"), latest, known) == [Repeat("out", "etl", ("events",), Why.LEAVING)]
+    assert repeats(new("heir"), config(), known) == [Repeat("out", "etl", ("events",))]
+    assert repeats(new("heir"), config({"starting_position": "latest", "topic": "trains"}), known) == []
 
 
 def test_what_is_told_names_places_jobs_and_sources() -> None:
@@ -253,6 +263,7 @@ def test_what_is_told_names_places_jobs_and_sources() -> None:
         ),
         ((Why.SAME, Why.LEFT), "what came since etl ended is left out", "both are to write"),
         ((Why.SAVED,), "writes the rows since the savepoint again to out", "starting_position"),
+        ((Why.LEAVING,), "Wait until etl has left", "latest"),
         ((Why.ANEW,), "reads events from the beginning again", "savepoint"),
     ],
 )
