@@ -20,7 +20,7 @@ def judge(connection: Connection, asked: Asked, layers: Layers, saved: Savepoint
     later. Raises Conflict where others read, unless it is `allowed`."""
     job = asked.stored.name
     found = _found(connection, asked, layers, saved)
-    doubled.forget_own(connection, job, saved.created_at)
+    doubled.forget_own(connection, job, asked.stored.created_at if _is_import(saved) else saved.created_at)
     if not found:
         return []
     if not allowed:
@@ -37,16 +37,19 @@ def _found(connection: Connection, asked: Asked, layers: Layers, saved: Savepoin
         for place, met in Meeting(connection, {0: asked}, layers).known(0).items()
     }
     own = {saved.job, *([stored.name] if stored.running is not None else [])}
-    is_import = saved.checkpoint is not None
-    # The checkpoint of another application is older than its savepoint, nobody knows by how much.
-    at = None if is_import else saved.created_at
+    at = None if _is_import(saved) else saved.created_at
     since = [left for place in known.values() for left in place if written_since(left, own, at)]
     # That application had stopped at its checkpoint: only what jobs have written since is written again.
-    config = {} if is_import and stored.running is None else saved.config or {}
+    config = {} if _is_import(saved) and stored.running is None else saved.config or {}
     others = {place: [left for left in at_place if left.job not in own] for place, at_place in known.items()}
     before = None if stored.running is None else complete(stored, layers)
     job = Job(stored.name, stored.created_at, stored.running, before, goes_on=True)
     return [*written_again(config, after, since, saved.job), *repeats(job, after, others)]
+
+
+def _is_import(saved: SavepointRow) -> bool:
+    """Whether it is the checkpoint of another application: that is older than its savepoint, nobody knows how much."""
+    return saved.checkpoint is not None
 
 
 def _is_yet_to_run(left: Left, asked: Asked) -> bool:
