@@ -48,7 +48,7 @@ DECODED = "decoded"
 _CORRUPT = "_penstock_malformed"
 _KIND = "kind"
 # Kinds of records, as in `io.penstock.sources.RecordFilter`.
-_WHOLE, _MALFORMED, _NULL_KEY = 0, 1, 2
+_WHOLE, _MALFORMED, _NULL_KEY, _NO_TIME = 0, 1, 2, 3
 _MOST_FIELDS_NAMED = 50
 _JSON = Parser("from_json")
 _WHY_NULL_KEY = "the key is null or empty: several tasks could not keep its state; write a key, or set malformed: null"
@@ -131,10 +131,13 @@ def _written_time(source: Input) -> str:
 
 
 def kind_of(session: SparkSession, source: Input) -> Column:
-    """The kind of a record that is decoded: whole, malformed, or with a null key that the producer put anywhere."""
+    """The kind of a record that is decoded: whole, malformed, with a null key that the producer put anywhere, or whole
+    without an event time."""
     found = F.when(F.expr("value IS NULL"), _WHOLE).when(_is_malformed(session, source), _MALFORMED)
     if source.key_function in ("kafka", "crc32") and len(source.key_columns) == 1:
         found = found.when(F.expr(_has_no_key(source)), _NULL_KEY)
+    if source.event_time_column is not None:
+        found = found.when(F.expr(_has_no_time(source)), _NO_TIME)
     return found.otherwise(_WHOLE)
 
 
@@ -198,6 +201,11 @@ def _more(session: SparkSession) -> Column:
 def _has_no_key(source: Input) -> str:
     key = f"{DECODED}.{name_of(source.key_columns[0])}"
     return f"{key} IS NULL OR CAST({key} AS STRING) = ''" if source.key_function == "crc32" else f"{key} IS NULL"
+
+
+def _has_no_time(source: Input) -> str:
+    written = f"{DECODED}.{source.event_time_column}" if source.event_time_format is None else _written_time(source)
+    return f"{written} IS NULL"
 
 
 def names_of(source: Input) -> str:
