@@ -212,7 +212,8 @@ def placed_by_crc32(settings: SparkSettings, keys: int) -> str:
     """A topic of flights, of so many keys, by librdkafka's default partitioner."""
     topic = unique("placed")
     bootstrap = {"bootstrap.servers": settings.kafka_bootstrap}
-    AdminClient(bootstrap).create_topics([NewTopic(topic, 3, 1)])[topic].result(10)
+    admin = AdminClient(bootstrap)
+    admin.create_topics([NewTopic(topic, 3, 1)])[topic].result(10)
     producer = Producer(bootstrap)
     for n in range(keys):
         flight = {"dest": f"D{n}", "carrier": "AA", "time": "2026-01-01T00:00:00Z", "delay": 1.5, "n": n}

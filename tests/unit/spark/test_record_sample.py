@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
+from pyspark.sql.types import DoubleType, StringType, StructField, StructType, TimestampType
 
 from penstock.config.model import Input
-from penstock.spark.inputs.record_sample import EVENT_TIME, FITS, KEYS, Finding, Sampled, fields_of, judge
+from penstock.spark.inputs.record_sample import (
+    EVENT_TIME,
+    FITS,
+    KEYS,
+    Finding,
+    Sampled,
+    fields_of,
+    judge,
+    with_few_types,
+)
 
 SOURCE: dict[str, Any] = {
     "topic": "t",
@@ -71,6 +82,19 @@ def test_the_limit_is_that_of_the_input_and_the_first_reason_is_told() -> None:
         "malformed_limit: the value is not JSON"
     )
     assert found(spoilt, malformed_limit=1) == []
+
+
+def test_the_event_time_the_keys_and_the_first_columns_keep_their_types() -> None:
+    """Of JSON and CSV; all other columns are texts."""
+    names = [*(f"c{number}" for number in range(12)), "At", "userId"]
+    schema = StructType([StructField(name, TimestampType() if name == "At" else DoubleType()) for name in names])
+    few = with_few_types(Input.model_validate(SOURCE | {"value_schema": schema.json()}))
+    kept = StructType.fromJson(json.loads(str(few.value_schema)))
+    assert kept.names == names
+    typed = [field.name for field in kept.fields if field.dataType != StringType()]
+    assert typed == [*(f"c{number}" for number in range(6)), "At", "userId"]
+    avro = Input.model_validate(SOURCE | {"format": "avro", "value_schema": "{}"})
+    assert with_few_types(avro) is avro
 
 
 def test_fields_are_those_at_the_top_the_most_frequent_first() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 
 from py4j.protocol import Py4JJavaError
-from pyspark.errors import PySparkException
+from pyspark.errors import AnalysisException, IllegalArgumentException, PySparkException
 from pyspark.sql import SparkSession
 
 from penstock.config.model import Input, JobConfig
@@ -52,12 +52,12 @@ def check_records(
     for name, source, topic in _sound(config, topics, known):
         try:
             yield from map(as_problem, record_findings(name, source, topic, clusters(source.cluster), session))
-        except Py4JJavaError as error:
-            told = failure_of(error).error.partition("\n")[0]
-            raise Unavailable(f"inputs.{name}: records of the topic {topic} were not decoded: {told}") from error
-        except (BrokenTask, PySparkException):
+        except (BrokenTask, AnalysisException, IllegalArgumentException):
             # A schema that gives no columns. The analysis says so of the input itself.
             continue
+        except (Py4JJavaError, PySparkException) as error:
+            told = failure_of(error).error.partition("\n")[0]
+            raise Unavailable(f"inputs.{name}: records of the topic {topic} were not decoded: {told}") from error
 
 
 def _sound(config: JobConfig, topics: Topics, known: Collection[Problem]) -> Iterator[tuple[str, Input, str]]:

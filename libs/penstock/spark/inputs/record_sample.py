@@ -13,20 +13,22 @@ from collections.abc import Iterable, Iterator, Sequence
 from difflib import get_close_matches
 from typing import NamedTuple
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.types import StringType, StructField, StructType
 
 from penstock.config.model import Input
 from penstock.config.problems import Problem
 from penstock.kafka.access import Brokers
 from penstock.spark.inputs.key_sample import sample
-from penstock.spark.inputs.malformed import DECODED, columns, decoded, decoder_of, kind_of, reason_of
+from penstock.spark.inputs.malformed import DECODED, columns, decoded, decoder_of, kind_of, reason_of, struct_of
 
 FEWEST_RECORDS = 8
 """Of fewer records nothing is said."""
 FITS, EVENT_TIME, KEYS = "records_fit_schema", "event_time_in_records", "keys_in_records"
 _MALFORMED = 1
 _MOST_TOLD = 10
+_MOST_TYPES = 8
 
 
 class Finding(NamedTuple):
@@ -112,18 +114,43 @@ def _instead(column: str, found: Sampled) -> str:
 
 def _sampled(session: SparkSession, source: Input, values: Sequence[bytes], brokers: Brokers) -> Sampled:
     """Spark decodes the values as the query of the job does."""
-    decoder = decoder_of(session, source, brokers)
-    value = decoded(session, source, brokers) if decoder is None else decoder.decoded()
-    frame = session.createDataFrame([(each,) for each in values], "value binary").withColumn(DECODED, value)
-    told = frame.withColumn("kind", kind_of(session, source)).withColumn("why", reason_of(session, source, decoder))
-    wide = columns(told, source, F.col("kind").alias("kind"), F.col("why").alias("why"))
+    source = with_few_types(source)
+    frame = _decoded(session, source, values, brokers)
+    wide = columns(frame, source, F.col("value").alias("value"), F.col("kind").alias("kind"))
     names = wide.columns[2:]
-    rows = wide.select("kind", "why", F.array(*[F.col(f"`{name}`").isNull() for name in names])).collect()
-    malformed = [why for kind, why, _ in rows if kind == _MALFORMED]
-    whole = [nulls for kind, _, nulls in rows if kind != _MALFORMED]
+    rows = wide.select("value", "kind", F.array(*[F.col(f"`{name}`").isNull() for name in names])).collect()
+    malformed = [bytes(value) for value, kind, _ in rows if kind == _MALFORMED]
+    whole = [nulls for _, kind, nulls in rows if kind != _MALFORMED]
     empty = tuple(name for at, name in enumerate(names) if whole and all(nulls[at] for nulls in whole))
     fields = tuple(fields_of(values)) if source.format == "json" else ()
-    return Sampled(len(values), len(malformed), empty, malformed[0] if malformed else "", fields)
+    is_much = len(malformed) > source.malformed_limit * len(values)
+    why = _reason(session, source, malformed[0], brokers) if is_much else ""
+    return Sampled(len(values), len(malformed), empty, why, fields)
+
+
+def _decoded(session: SparkSession, source: Input, values: Sequence[bytes], brokers: Brokers) -> DataFrame:
+    frame = session.createDataFrame([(each,) for each in values], "value binary")
+    value = decoded(session, source, brokers)
+    return frame.withColumn(DECODED, value).withColumn("kind", kind_of(session, source))
+
+
+def _reason(session: SparkSession, source: Input, value: bytes, brokers: Brokers) -> str:
+    """Why a value is malformed. Of one alone: the words cost Spark much more than to see that it is."""
+    told = reason_of(session, source, decoder_of(session, source, brokers))
+    return str(_decoded(session, source, [value], brokers).select(told).collect()[0][0])
+
+
+def with_few_types(source: Input) -> Input:
+    """The same input, of JSON or CSV with all but eight columns as texts: the event time, the keys, and the first ones.
+    Spark takes seconds to plan the checks of many numbers and times, and a write does not wait so long. Pure."""
+    if source.format not in ("json", "csv"):
+        return source
+    schema = struct_of(str(source.value_schema))
+    named = [str(source.event_time_column).strip("`").lower(), *(key.strip("`").lower() for key in source.key_columns)]
+    first = [name for name in (field.name.lower() for field in schema.fields) if name not in named]
+    typed = {*named, *first[: max(0, _MOST_TYPES - len(named))]}
+    fields = [each if each.name.lower() in typed else StructField(each.name, StringType()) for each in schema.fields]
+    return source.model_copy(update={"value_schema": StructType(fields).json()})
 
 
 def fields_of(values: Iterable[bytes]) -> Iterator[str]:
