@@ -45,6 +45,11 @@ class Verdict:
         return self.report is not None and not self.report.unchecked
 
     @property
+    def notes(self) -> tuple[str, ...]:
+        """What was found that refuses nothing."""
+        return () if self.report is None else self.report.notes
+
+    @property
     def unverified_why(self) -> str:
         """What could not be checked; empty where every check was made."""
         return self.why if self.report is None else "; ".join(self.report.unchecked)

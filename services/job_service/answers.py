@@ -23,10 +23,11 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """Whether Spark's analysis found nothing against a write. `why` it is not `done`."""
+    """Whether Spark's analysis found nothing against a write. `why` it is not `done`. `notes`: what else it found."""
 
     done: bool
     why: str = ""
+    notes: tuple[str, ...] = ()
 
 
 def etag(version: int) -> str:
@@ -66,6 +67,8 @@ def answer(status: int, view: View, done: Written | None = None, *, verified: Ve
     made = view if isinstance(view, Written) else done
     if verified is not None:
         view = view.model_copy(update={"verified": verified.done, "why": verified.why})
+        if isinstance(view, Written):
+            view = view.model_copy(update={"notes": [*view.notes, *verified.notes]})
     headers = {} if made is None or made.version is None else {"ETag": etag(made.version)}
     return Answer(status, view.model_dump(mode="json"), headers)
 

@@ -133,7 +133,7 @@ class Call:
         verdict = self.analyses.ask_for_write(job, config)
         if verdict.report is not None and verdict.report.problems:
             raise refusal(verdict.report.problems)
-        return Verified(verdict.verified, verdict.unverified_why)
+        return Verified(verdict.verified, verdict.unverified_why, verdict.notes)
 
     def write_in(self, connection: Connection, write: Write, question: Question | None = None) -> Written:
         """Does one write in the transaction of `run`, or of `run_verified` with its question. Raises the UserError that

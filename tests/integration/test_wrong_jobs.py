@@ -10,6 +10,7 @@ from typing import Any
 
 import psycopg
 import pytest
+from confluent_kafka import Producer
 from confluent_kafka.admin import AclOperation, AdminClient, ResourceType
 from confluent_kafka.cimpl import NewTopic
 from pyspark.sql import SparkSession
@@ -181,6 +182,44 @@ def test_a_topic_that_is_missing_is_told(spark: SparkSession, settings: SparkSet
     assert f"inputs.flights: there is no topic {TOPIC}s" in problem.detail
     assert f"do you mean {TOPIC}?" in problem.detail
     assert found.unchecked == []
+
+
+def test_what_records_say_against_an_input_is_told(spark: SparkSession, settings: SparkSettings) -> None:
+    """1. Keys are where the job says, and all columns have values. 2. Another function, with the one that fits. 3.
+    Seven keys may be where they are by chance: nothing is told. 4. The event time has another name in the records."""
+    many, few = (placed_by_crc32(settings, count) for count in (24, 7))
+
+    def told(topic: str, **source: Any) -> dict[tuple[str, str], str]:
+        change = {"inputs": {"flights": {"topic": topic, "key_groups": 3, "key_function": "crc32", **source}}}
+        found = analyse(spark, settings, "wrong", check_merged(changed(change, settings)))
+        assert (found.unchecked, found.notes) == ([], [])
+        of_inputs = [each for each in found.problems if each.field.startswith("inputs")]
+        return {(each.field, each.rule): each.detail for each in of_inputs}
+
+    assert told(many) == {}
+    ((where, why),) = told(many, key_function="kafka").items()
+    assert where == ("inputs.flights.key_function", "key_function_of_producer")
+    assert why.endswith("so set key_function to crc32")
+    assert told(few, key_function="kafka") == {}
+    schema = "dest STRING, carrier STRING, Time_ TIMESTAMP, delay DOUBLE, n INT"
+    ((where, why),) = told(many, value_schema=schema, event_time_column="Time_").items()
+    assert where == ("inputs.flights.event_time_column", "event_time_in_records")
+    assert "Time_ is null in all 24 sampled records" in why
+    assert why.endswith("they have time)")
+
+
+def placed_by_crc32(settings: SparkSettings, keys: int) -> str:
+    """A topic of flights, of so many keys, by librdkafka's default partitioner."""
+    topic = unique("placed")
+    bootstrap = {"bootstrap.servers": settings.kafka_bootstrap}
+    admin = AdminClient(bootstrap)
+    admin.create_topics([NewTopic(topic, 3, 1)])[topic].result(10)
+    producer = Producer(bootstrap)
+    for n in range(keys):
+        flight = {"dest": f"D{n}", "carrier": "AA", "time": "2026-01-01T00:00:00Z", "delay": 1.5, "n": n}
+        producer.produce(topic, key=flight["dest"], value=json.dumps(flight))
+    assert producer.flush(30) == 0
+    return topic
 
 
 def test_all_outputs_that_are_wrong_are_told(spark: SparkSession, settings: SparkSettings) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from functools import partial
 from typing import Literal
 
 from pydantic import Field
@@ -17,6 +18,7 @@ from penstock.config.topics import full_topic, topic_and_cluster
 NONE, LIVE, RESTART, RESCALE, FORBIDDEN = ChangeKind
 MOST_OF_A_SCHEMA = 100_000
 """Characters."""
+DEFAULT_SHARE, DEFAULT_RECORDS = 0.001, 100
 KafkaColumn = Literal["key", "timestamp", "topic", "partition", "offset", "headers"]
 
 
@@ -68,7 +70,8 @@ class Input(DeclaredModel):
     key_function: Literal["spark", "kafka", "crc32", "none"] = Field("none", **declare(RESCALE, DECLARED_BY_USER))
     """How the writer chose the partition of a key: `spark` by Spark's hash of key_columns (as jobs do), `kafka` by
     murmur2 of the key bytes (as Java producers do), `crc32` as librdkafka does by default (Python, C, Go), `none`
-    unknown. With `none` a job with keyed state can have one task only. A sample of the topic's keys is checked."""
+    unknown. With `none` a job with keyed state can have one task only. A sample of the topic's keys is checked, from 8
+    different ones on."""
     key_columns: tuple[Identifier, ...] = Field((), max_length=32, **declare(RESCALE, DECLARED_BY_USER))
     """Columns from which the partition was computed, in their order."""
     # Left out where it is empty: the release before does not know it.
@@ -126,6 +129,20 @@ class Input(DeclaredModel):
     malformed_limit: float = Field(0.5, ge=0, le=1, **declare(RESTART, DECLARED_BY_USER))
     """The task fails when a larger share of its records is malformed: of 1,000 in a partition of a batch, or of the
     last batches with 100 records together. 1 sets no limit."""
+    # These two are left out where they have their defaults: the release before does not know them.
+    malformed_alert_share: float = Field(
+        DEFAULT_SHARE, ge=0, le=1, exclude_if=partial(operator.eq, DEFAULT_SHARE), **declare(LIVE, DECLARED_BY_USER)
+    )
+    """The alert `malformed_records` is raised when a larger share of the records of five minutes is malformed. 0: by
+    any such record."""
+    malformed_alert_records: int = Field(
+        DEFAULT_RECORDS,
+        ge=1,
+        le=10**9,
+        exclude_if=partial(operator.eq, DEFAULT_RECORDS),
+        **declare(LIVE, DECLARED_BY_USER, unit="records"),
+    )
+    """It is also raised when so many records of five minutes are malformed, whatever their share."""
 
     @property
     def full_topic(self) -> str:

@@ -90,7 +90,17 @@ _OF_JOBS = {
         Limit(setting="completeness_wait_seconds"),
     ),
     AlertKind.MALFORMED_RECORDS: AlertRule(
-        _JOB, _TICKET, "malformed records came in so long a time", Limit(300, "seconds")
+        _JOB,
+        _TICKET,
+        "in so long a time a larger share of an input's records than the field, or so many as "
+        "`malformed_alert_records`, were malformed",
+        Limit(300, "seconds", "inputs.*.malformed_alert_share"),
+    ),
+    AlertKind.NO_EVENT_TIME: AlertRule(
+        _JOB,
+        _PAGE,
+        "no record of an input with `event_time_column` had an event time, in five minutes with so many of them",
+        Limit(8, "records"),
     ),
     AlertKind.INPUT_UNREADABLE: AlertRule(
         _JOB, _PAGE, "the topic of an input is not there, was made again, or may not be read"

@@ -18,6 +18,7 @@ class AlertKind(StrEnum):
     HELD_BACK = "held_back"
     NOT_AWAITED = "not_awaited"
     MALFORMED_RECORDS = "malformed_records"
+    NO_EVENT_TIME = "no_event_time"
     INPUT_UNREADABLE = "input_unreadable"
     PARTITIONS_NOT_READ = "partitions_not_read"
     KEY_FUNCTION_MISMATCH = "key_function_mismatch"
@@ -43,6 +44,7 @@ INPUT_ALERTS = (
     AlertKind.KEY_FUNCTION_MISMATCH,
     AlertKind.MALFORMED_RECORDS,
     AlertKind.NOT_AWAITED,
+    AlertKind.NO_EVENT_TIME,
     AlertKind.INPUT_UNREADABLE,
 )
 """The kinds about the inputs of tasks that run."""

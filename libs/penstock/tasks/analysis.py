@@ -34,6 +34,7 @@ class AnalysisReport(Carried):
 
     `unchecked`: why a check could not be made, as when a server did not answer. `logins`: those of the container that
     a server refuses. They are no fault of the job, so they refuse no write; they are in `unchecked`, too.
+    `notes`: what is found and refuses nothing, such as a column that no sampled record has.
     """
 
     problems: tuple[Problem, ...] = ()
@@ -41,6 +42,7 @@ class AnalysisReport(Carried):
     columns: dict[str, str] | None = None
     operators: tuple[Operator, ...] = ()
     logins: tuple[Problem, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 class AnalysisRequest(HostRequest):

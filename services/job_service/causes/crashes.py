@@ -132,11 +132,14 @@ def causes_of_inputs(facts: Facts) -> Iterator[Cause]:
     if unreadable := _problems_of_tasks(facts, AlertKind.INPUT_UNREADABLE):
         summary = "the topic of an input is gone, or may not be read"
         yield Cause(CauseKind.INPUT_ERROR, Certainty.CERTAIN, summary, tuple(unreadable[:3]), _READ_AGAIN)
-    told = _problems_of_tasks(facts, AlertKind.MALFORMED_RECORDS)
-    told = told or [alert.message for alert in facts.alerts_of(AlertKind.MALFORMED_RECORDS)]
-    if told:
+    if told := [*_told_of(facts, AlertKind.MALFORMED_RECORDS), *_told_of(facts, AlertKind.NO_EVENT_TIME)]:
         summary, advice = _WORDS[CauseKind.MALFORMED_INPUT]
         yield Cause(CauseKind.MALFORMED_INPUT, Certainty.POSSIBLE, summary, tuple(told[:3]), advice)
+
+
+def _told_of(facts: Facts, kind: AlertKind) -> list[str]:
+    """What running tasks report of one kind, or its alerts, which stay for a while."""
+    return _problems_of_tasks(facts, kind) or [alert.message for alert in facts.alerts_of(kind)]
 
 
 def _problems_of_tasks(facts: Facts, kind: AlertKind) -> list[str]:

@@ -105,7 +105,8 @@ def plan_write(job: JobName, body: PlanRequest, parts: PartsOf, principal: Princ
         return found
     verdict = parts.analyses.ask_for_plan(job, after)
     is_refused = verdict.report is not None and bool(verdict.report.problems)
-    return found.model_copy(update={"analysis": _view_of(verdict), "allowed": found.allowed and not is_refused})
+    told = {"analysis": _view_of(verdict), "notes": [*found.notes, *verdict.notes]}
+    return found.model_copy(update=told | {"allowed": found.allowed and not is_refused})
 
 
 def _view_of(verdict: Verdict) -> AnalysisView:

@@ -168,6 +168,15 @@ def test_a_write_is_refused_by_what_spark_says(client: JobClient, container: Con
     assert len(container.asked) == 1
 
 
+def test_what_is_found_and_refuses_nothing_is_a_note(client: JobClient, container: Container) -> None:
+    """Of a plan, and of the write."""
+    container.report = AnalysisReport(notes=("vat is null in all",))
+    planned = client.plan("etl", CONFIG)
+    assert (planned.allowed, planned.notes) == (True, ["vat is null in all"])
+    made = client.put_job("etl", CONFIG)
+    assert (made.verified, made.notes) == (True, ["vat is null in all"])
+
+
 def test_a_write_goes_on_without_a_host(client: JobClient, container: Container) -> None:
     """And says why it is not verified. A plan without a change then asks for the job as it is."""
     container.report = None

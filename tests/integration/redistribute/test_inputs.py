@@ -13,6 +13,7 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions
+from py4j.protocol import Py4JJavaError
 from pyspark.errors.exceptions.captured import StreamingQueryException
 from pyspark.sql import functions as F
 
@@ -350,6 +351,29 @@ def test_null_keys_change_no_result_of_a_rescale(runtime: Runtime, kafka: Embedd
     assert {letter["reason"].partition(":")[0] for letter in found} == {"the key is null or empty"}
     counts = {row["k"]: row["c"] for row in map(dict, job.last_rows("k"))}
     assert counts == {None: 12, **{f"k{number}": 4 for number in range(40)}}
+
+
+@pytest.mark.long
+def test_a_null_key_that_two_tasks_keep_stops_a_rescale(runtime: Runtime, kafka: EmbeddedKafka) -> None:
+    """1. With `malformed: null` each of two tasks counts null keys. 2. Their rows cannot be combined: no rescale, and
+    the error says what to do. 3. The tasks go on as they were."""
+    topic = make_topic(kafka.bootstrap, KEY_GROUPS)
+    nulls = [(None, {"v": 1, "at": AT})] * 2
+    for partition in (0, KEY_GROUPS - 1):
+        produce(kafka, topic, nulls, partition)
+    fields = {"output_mode": "update", "task_count": 2}
+    job = make_job(kafka, runtime, topic, SUM, key_function="crc32", malformed="null", job=fields)
+    job.run()
+    for task_count in (1, 3):
+        with pytest.raises(Py4JJavaError) as refused:
+            job.rescale(task_count=task_count)
+        failure = failure_of(refused.value)
+        assert failure.error_kind == "broken_task"
+        assert "several tasks keep the null key (null) (operator 0), and their rows cannot be combined" in failure.error
+        assert "with malformed: null the query must filter them" in failure.error
+    produce(kafka, topic, nulls, 0)
+    job.run()
+    assert sorted(dict(each)["c"] for each in job.rows().elements()) == [2, 2, 4]
 
 
 def test_a_query_that_only_one_task_may_run_counts_null_keys(runtime: Runtime, kafka: EmbeddedKafka) -> None:

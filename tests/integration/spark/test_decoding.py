@@ -246,7 +246,7 @@ def test_an_absent_event_time_is_null_and_a_bad_pattern_is_named(spark: SparkSes
     source = Input.model_validate({"topic": "t", "key_groups": 1, "event_time_format": "epoch_millis", **TIMED})
     records = spark.createDataFrame([(bytearray(b'{"n": 1}'),), (None,)], "value binary")
     found = records.withColumn(DECODED, decoded(spark, source)).withColumn("kind", kind_of(spark, source))
-    assert [tuple(row) for row in columns(found, source, "kind").collect()] == [(0, 1, None), (0, None, None)]
+    assert [tuple(row) for row in columns(found, source, "kind").collect()] == [(3, 1, None), (0, None, None)]
     with pytest.raises(BrokenTask, match="event_time_format: 'yyyy-bb' is no datetime pattern"):
         decoded(spark, source.model_copy(update={"event_time_format": "yyyy-bb"}))
     with pytest.raises(BrokenTask, match="declare AT as TIMESTAMP"):

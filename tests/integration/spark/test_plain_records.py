@@ -99,6 +99,11 @@ def other_lines(chance: random.Random) -> Iterator[bytes]:
     yield from (line.replace(b",", b";").replace(b'"', b"'") for line in csv_lines(chance))
 
 
+def tab_lines(chance: random.Random) -> Iterator[bytes]:
+    """The same with tabs between the values."""
+    yield from (line.replace(b"\t", b"_").replace(b",", b"\t") for line in csv_lines(chance))
+
+
 def broken(text: bytes, chance: random.Random) -> bytes:
     """One in eight with bytes cut away, put in, or behind it."""
     kind, place = chance.randrange(32), chance.randrange(len(text) + 1)
@@ -127,7 +132,7 @@ def broken(text: bytes, chance: random.Random) -> bytes:
             other_lines,
             marks=pytest.mark.long,
         ),
-        pytest.param("csv", {"delimiter": "\t"}, csv_lines, marks=pytest.mark.long),
+        pytest.param("csv", {"delimiter": "\t"}, tab_lines, marks=pytest.mark.long),
     ],
 )
 def test_plain_records_are_read_as_spark_reads_them(

@@ -59,7 +59,8 @@ ONES = [name for name in COLUMNS if name.startswith(("f_", "o", "present", "ts",
 
 def test_what_proto2_requires_and_gives_by_default(spark: SparkSession) -> None:
     """1. An entry of a map without a value is malformed where the value has required fields: there is no such value.
-    2. Of a oneof the fields without a value are null, whatever their default."""
+    2. Of a oneof the fields without a value are null, whatever their default. 3. What begins with the frame of a
+    registry is no message."""
     whole = Strict(b="x")
     whole.parts[4].n = 5
     wanted = {
@@ -67,6 +68,7 @@ def test_what_proto2_requires_and_gives_by_default(spark: SparkSession) -> None:
         Strict(a=1).SerializeToString(): {"parts": {}, "a": 1, "b": None},
         b"": {"parts": {}, "a": None, "b": None},
         b"\x0a\x02\x08\x04": "required fields are missing: parts[0].value.n",
+        b"\0\0\0\0\x07\0" + whole.SerializeToString(): "the value is no message of t.Strict: ",
     }
     of = source(text(SET), "t.Strict")
     assert different(read(spark, wanted, of), wanted) == {}

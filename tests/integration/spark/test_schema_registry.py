@@ -69,7 +69,10 @@ def test_each_record_is_read_by_the_schema_of_its_writer(spark: SparkSession, re
         b"\0\0\0": "the value has 3 bytes: too few",
         framed(99, number(1)): "the schema registry has no schema 99",
         framed(3, number(1)): "the schema 3 of the registry is of PROTOBUF",
-        framed(1, number(1), number(50)): "EOFException",
+        framed(1, number(1), number(50)): "a string of 50 bytes begins where 0 bytes are left",
+        framed(1, number(1)): "EOFException",
+        framed(1, number(1), text("a"), b"\0"): "the schema takes 8 of the 9 bytes of the value",
+        framed(2, number(1 << 40), number(1), text("a")): "a string of 1099511627776 bytes",
     }
     avro = avro_decoder(spark, source(), brokers(registry.access))
     found = told(spark, [*whole, *malformed], avro)

@@ -23,7 +23,7 @@ from penstock.spark.analysis.placement import placement
 from penstock.spark.analysis.problem_of import problem_of
 from penstock.spark.analysis.readable import require_readable_stream, require_readable_table
 from penstock.spark.balance import limit_options
-from penstock.spark.inputs.checks import check_inputs
+from penstock.spark.inputs.checks import check_inputs, check_records
 from penstock.spark.inputs.subjects import schemas_as_the_registry_has_them
 from penstock.spark.inputs.topic_checks import input_topics, late_producer_problems
 from penstock.spark.parts import login_problems, require_clusters
@@ -39,14 +39,19 @@ from penstock.spark.tables import read_table
 from penstock.spark.task import Runtime
 from penstock.tasks.analysis import AnalysisReport, AnalysisRequest, Operator
 
-Check = Callable[[SparkSession, JobConfig, SparkSettings], Iterable[Problem]]
+Check = Callable[[SparkSession, JobConfig, SparkSettings], Iterable[Problem | str]]
+"""A text is a note, which refuses nothing."""
 
 
-def inputs_as_kafka_has_them(spark: SparkSession, config: JobConfig, settings: SparkSettings) -> Iterable[Problem]:
-    """Topics, their partitions, and a sample of their keys."""
+def inputs_as_kafka_has_them(
+    spark: SparkSession, config: JobConfig, settings: SparkSettings
+) -> Iterable[Problem | str]:
+    """Topics, their partitions, a sample of their keys, and of their records."""
     require_clusters(config, settings)
     topics = input_topics(config, settings.cluster)
-    return *check_inputs(config, settings.cluster, topics, sampling=spark), *late_producer_problems(config, topics)
+    yield from (found := check_inputs(config, settings.cluster, topics, sampling=spark))
+    yield from late_producer_problems(config, topics)
+    yield from check_records(config, settings.cluster, topics, found, spark)
 
 
 CHECKS: tuple[Check, ...] = (inputs_as_kafka_has_them, schemas_as_the_registry_has_them)
@@ -56,13 +61,14 @@ _ANY_PART = KeyGroupRange(0, 1)
 
 @dataclass
 class Analysis:
-    """What was found of a job. `query`: the field of its query. `frame`: the query's result; None when it could not be
-    analysed."""
+    """What was found of a job. `query`: the field of its query. `notes`: what refuses nothing. `frame`: the query's
+    result; None when it could not be analysed."""
 
     query: str
     problems: list[Problem] = field(default_factory=list)
     unchecked: list[str] = field(default_factory=list)
     logins: list[Problem] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
     frame: DataFrame | None = None
     facts: PlanFacts = field(default_factory=PlanFacts)
 
@@ -81,6 +87,7 @@ class Analysis:
             columns=columns,
             operators=tuple(steps),
             logins=tuple(dict.fromkeys(self.logins)),
+            notes=tuple(self.notes),
         )
 
     @contextmanager
@@ -108,7 +115,11 @@ def analyse(spark: SparkSession, settings: SparkSettings, job: str, config: JobC
     found = Analysis("query.sql" if config.query.sql is not None else "query.python")
     for make in CHECKS:
         with found.catching("inputs"):
-            found.problems += make(spark, config, settings)
+            for each in make(spark, config, settings):
+                if isinstance(each, str):
+                    found.notes.append(each)
+                else:
+                    found.problems.append(each)
     if any(problem.rule == KNOWN_CLUSTER for problem in found.problems):
         return found
     with found.catching("spark_settings", "spark_setting"):

@@ -15,7 +15,7 @@ from penstock.spark.failures import Cause, classify
 from penstock.spark.fence import Mark
 from penstock.spark.host.levels import TaskLevels
 from penstock.spark.measure import traffic, unread
-from penstock.spark.measure.malformed import Count, reason, with_count
+from penstock.spark.measure.malformed import Count, Seen, reason, with_count
 from penstock.spark.measure.own_rows import Record, with_own_rows
 from penstock.spark.measure.progress import (
     not_awaited,
@@ -145,7 +145,7 @@ class TaskTable:
                 continue
             if "progress" in record:
                 self._warm_from = warm_from(self._warm_from, record["progress"], time())
-                _take_in(task, record["progress"], record.get("malformed"), self._warm_from)
+                _take_in(task, record, self._warm_from)
             if "open" in record:
                 _take_in_open(task, record["open"])
             task.progress = with_unreadable(task.progress, task.input_problems)
@@ -191,9 +191,9 @@ class TaskTable:
         self._has_garbage = True
 
 
-def _take_in(task: RunningTask, progress: Record, malformed: int | None, warm_from: float | None) -> None:
-    now = time()
-    progress = with_own_rows(progress, task.spec.config)
+def _take_in(task: RunningTask, record: Record, warm_from: float | None) -> None:
+    now, malformed = time(), record.get("malformed")
+    progress = with_own_rows(record["progress"], task.spec.config)
     task.traffic = traffic.with_record(task.traffic, progress)
     task.batches = with_batch(task.batches, progress, now, warm_from=warm_from)
     task.newest = unread.with_newest(task.newest, progress)
@@ -203,7 +203,8 @@ def _take_in(task: RunningTask, progress: Record, malformed: int | None, warm_fr
     task.unread_since = unread.unread_since(task.newest, progress)
     problems = {**task.input_problems, **not_awaited(progress)}
     if malformed is not None:
-        task.malformed = with_count(task.malformed, Count(monotonic(), malformed))
+        inputs = {name: Seen(*counted) for name, counted in record["records"].items()}
+        task.malformed = with_count(task.malformed, Count(monotonic(), inputs))
         problems |= reason(task.malformed, task.spec.job, task.spec.config)
     task.progress = task_progress(progress).model_copy(update={**more, "input_problems": problems})
 

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import AnalysisException, IllegalArgumentException, PySparkException
 from pyspark.sql import SparkSession
 
-from penstock.config.model import JobConfig
+from penstock.config.model import Input, JobConfig
 from penstock.config.problems import Problem
-from penstock.control.errors import BrokenTask
+from penstock.control.errors import BrokenTask, Unavailable
 from penstock.kafka.access import Clusters
+from penstock.spark.failures import failure_of
 from penstock.spark.inputs.key_sample import key_function_problem
+from penstock.spark.inputs.record_sample import as_problem, record_findings
 from penstock.spark.inputs.starts import start_problems
 from penstock.spark.inputs.topic_checks import Topics, some_of, topic_problems, topics_read
 
@@ -29,15 +33,39 @@ def check_inputs(
     problems = tuple(topic_problems(config, topics))
     if sampling is None:
         return problems
-    fields = {problem.field for problem in problems}
-    sound = {name: source for name, source in config.inputs.items() if not _has_problem(name, fields)}
     sampled = (
         key_function_problem(name, source, topic, clusters(source.cluster), sampling)
-        for name, source in sound.items()
-        for topic in some_of(topics_read(source, topics))
+        for name, source, topic in _sound(config, topics, problems)
     )
     found = tuple(problem for problem in sampled if problem is not None)
     return problems + found + tuple(start_problems(config, clusters, topics))
+
+
+def check_records(
+    config: JobConfig, clusters: Clusters, topics: Topics, known: Collection[Problem], session: SparkSession
+) -> Iterator[Problem | str]:
+    """What the newest records of the topics say against `value_schema`: problems, and notes as text. For plans and
+    writes; a start goes by what its batches show. `known`: problems of inputs, which are left out.
+
+    Raises Unavailable when Kafka or the registry does not answer.
+    """
+    for name, source, topic in _sound(config, topics, known):
+        try:
+            yield from map(as_problem, record_findings(name, source, topic, clusters(source.cluster), session))
+        except (BrokenTask, AnalysisException, IllegalArgumentException):
+            # A schema that gives no columns. The analysis says so of the input itself.
+            continue
+        except (Py4JJavaError, PySparkException) as error:
+            told = failure_of(error).error.partition("\n")[0]
+            raise Unavailable(f"inputs.{name}: records of the topic {topic} were not decoded: {told}") from error
+
+
+def _sound(config: JobConfig, topics: Topics, known: Collection[Problem]) -> Iterator[tuple[str, Input, str]]:
+    """The inputs without a problem, each with some of its topics."""
+    fields = {problem.field for problem in known}
+    for name, source in config.inputs.items():
+        if not _has_problem(name, fields):
+            yield from ((name, source, topic) for topic in some_of(topics_read(source, topics)))
 
 
 def require_no_problem(problems: Sequence[Problem], ignored: Collection[str] = ()) -> None:

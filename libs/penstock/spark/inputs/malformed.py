@@ -48,7 +48,7 @@ DECODED = "decoded"
 _CORRUPT = "_penstock_malformed"
 _KIND = "kind"
 # Kinds of records, as in `io.penstock.sources.RecordFilter`.
-_WHOLE, _MALFORMED, _NULL_KEY = 0, 1, 2
+_WHOLE, _MALFORMED, _NULL_KEY, _NO_TIME = 0, 1, 2, 3
 _MOST_FIELDS_NAMED = 50
 _JSON = Parser("from_json")
 _WHY_NULL_KEY = "the key is null or empty: several tasks could not keep its state; write a key, or set malformed: null"
@@ -115,7 +115,7 @@ def input_columns(frame: DataFrame, source: Input) -> DataFrame:
 def _with_event_time(frame: DataFrame, source: Input) -> DataFrame:
     if source.event_time_format is None:
         return frame
-    name = event_time_name(source, _struct(str(source.value_schema)))
+    name = event_time_name(source, struct_of(str(source.value_schema)))
     return frame.withColumn(name, F.expr(event_time(source, name_of(name))))
 
 
@@ -127,14 +127,17 @@ def event_time_of(source: Input) -> Column:
 
 
 def _written_time(source: Input) -> str:
-    return f"{DECODED}.{name_of(event_time_name(source, _struct(str(source.value_schema))))}"
+    return f"{DECODED}.{name_of(event_time_name(source, struct_of(str(source.value_schema))))}"
 
 
 def kind_of(session: SparkSession, source: Input) -> Column:
-    """The kind of a record that is decoded: whole, malformed, or with a null key that the producer put anywhere."""
+    """The kind of a record that is decoded: whole, malformed, with a null key that the producer put anywhere, or whole
+    without an event time."""
     found = F.when(F.expr("value IS NULL"), _WHOLE).when(_is_malformed(session, source), _MALFORMED)
     if source.key_function in ("kafka", "crc32") and len(source.key_columns) == 1:
         found = found.when(F.expr(_has_no_key(source)), _NULL_KEY)
+    if source.event_time_column is not None:
+        found = found.when(F.expr(_has_no_time(source)), _NO_TIME)
     return found.otherwise(_WHOLE)
 
 
@@ -198,6 +201,11 @@ def _more(session: SparkSession) -> Column:
 def _has_no_key(source: Input) -> str:
     key = f"{DECODED}.{name_of(source.key_columns[0])}"
     return f"{key} IS NULL OR CAST({key} AS STRING) = ''" if source.key_function == "crc32" else f"{key} IS NULL"
+
+
+def _has_no_time(source: Input) -> str:
+    written = f"{DECODED}.{source.event_time_column}" if source.event_time_format is None else _written_time(source)
+    return f"{written} IS NULL"
 
 
 def names_of(source: Input) -> str:
@@ -272,9 +280,9 @@ def _once(value: Column) -> Column:
 
 
 @lru_cache(maxsize=256)
-def _struct(schema: str) -> StructType:
-    """`schema` is DDL, which Spark parses, or the JSON of a schema with metadata. All tasks of the host get
-    the same object: do not change it."""
+def struct_of(schema: str) -> StructType:
+    """The columns of a schema: DDL, which Spark parses, or the JSON of a schema with metadata. All tasks of the host
+    get the same object: do not change it. Raises BrokenTask for what is no list of columns."""
     if schema.lstrip().startswith("{"):
         return StructType.fromJson(json.loads(schema))
     found: Any = StructType.fromDDL(schema)
@@ -285,7 +293,7 @@ def _struct(schema: str) -> StructType:
 
 def _fields(source: Input) -> StructType:
     """The fields of the value as Spark's parser is to read them."""
-    return as_written(source, _struct(str(source.value_schema)))
+    return as_written(source, struct_of(str(source.value_schema)))
 
 
 def reason_of(session: SparkSession, source: Input, decoder: Decoder | None = None) -> Column:
@@ -305,7 +313,7 @@ def _reason_of_read(session: SparkSession, source: Input) -> Column:
     words = explanation(found[:_MOST_FIELDS_NAMED], fields, parser) or "''"
     misread_values = f"WHEN {words} != '' THEN {words}"
     if source.event_time_format is not None:
-        misread_values += " " + unread_words(source, _struct(str(source.value_schema)), DECODED)
+        misread_values += " " + unread_words(source, struct_of(str(source.value_schema)), DECODED)
     if source.format == "csv":
         return F.expr(f"CASE {is_utf8} {misread_values} {' '.join(_unfit_cases(source))} END")
     more, size = _more(session), F.octet_length("value")

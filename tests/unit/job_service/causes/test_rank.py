@@ -261,10 +261,11 @@ def test_what_is_no_cause(known: Facts) -> None:
     assert not OTHERS & {each.kind for each in causes_of(known)}
 
 
-def test_causes_come_by_certainty_then_from_far_to_near() -> None:
-    """A task crashes in its query, another job upstream is lagging, records are malformed: the first is certain."""
+@pytest.mark.parametrize("kind", [AlertKind.MALFORMED_RECORDS, AlertKind.NO_EVENT_TIME])
+def test_causes_come_by_certainty_then_from_far_to_near(kind: AlertKind) -> None:
+    """A task crashes in its query, another job upstream is lagging, records lack something: the first is certain."""
     broken = failed("query: no column x")
-    problems: dict[str, Any] = {"input_problems": {AlertKind.MALFORMED_RECORDS.value: "3 malformed records"}}
+    problems: dict[str, Any] = {"input_problems": {kind.value: "3 malformed records"}}
     known = facts(
         [broken, task(1, progress=WELL | problems)], upstream=[Upstream("up", "t", Health.LAGGING, "task 0: is behind")]
     )

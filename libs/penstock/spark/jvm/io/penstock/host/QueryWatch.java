@@ -156,12 +156,20 @@ public final class QueryWatch {
       record.putRawValue("progress", new RawValue(newest.json()));
       if (watched.malformed.counts()) {
         record.put("malformed", watched.malformed.count());
+        describeRecords(record.putObject("records"), watched.malformed);
       }
     }
     describeOpenBatch(record, watched);
     if (watched.query.exception().isDefined()) {
       describe(record.putArray("causes"), watched.query.exception().get());
     }
+  }
+
+  private static void describeRecords(ObjectNode records, MalformedRecords malformed) {
+    malformed.seen().forEach((input, seen) -> records.putArray(input)
+        .add(seen.records())
+        .add(seen.malformed())
+        .add(seen.withoutTime()));
   }
 
   private static void describeOpenBatch(ObjectNode record, Watched watched) {

@@ -61,6 +61,10 @@ final class DeadLetters {
     this.letters = letters;
   }
 
+  String name() {
+    return input;
+  }
+
   RecordFilter filter() {
     return filter;
   }

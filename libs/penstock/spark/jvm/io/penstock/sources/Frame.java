@@ -14,6 +14,11 @@ public final class Frame {
     return ByteBuffer.allocate(BYTES).put((byte) 0).putInt(id).array();
   }
 
+  /** Whether a value may begin with a frame. */
+  static boolean mayBegin(byte[] value) {
+    return value.length >= BYTES && value[0] == 0;
+  }
+
   /** The id in the frame of a value. Throws UnreadableValueException when it has none. */
   public static int idOf(byte[] value) {
     if (value.length < BYTES) {

@@ -2,6 +2,7 @@ package io.penstock.sources;
 
 import io.penstock.checkpoint.BatchHook;
 import io.penstock.spark42.RunningQuery;
+import java.util.LinkedHashMap;
 import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
@@ -43,6 +44,19 @@ public final class MalformedRecords implements BatchHook {
   public long count() {
     return inputs.stream().mapToLong(input -> input.filter().malformed()).sum();
   }
+
+  /** What the query's Spark tasks have seen since its start, by input, as they stand. */
+  public Map<String, Seen> seen() {
+    Map<String, Seen> found = new LinkedHashMap<>();
+    for (DeadLetters input : inputs) {
+      RecordFilter filter = input.filter();
+      found.put(input.name(), new Seen(filter.rows(), filter.malformed(), filter.withoutTime()));
+    }
+    return found;
+  }
+
+  /** Records of an input, those that were malformed, and those that were whole and had no event time. */
+  public record Seen(long records, long malformed, long withoutTime) {}
 
   /** Whether there is an input whose records are decoded. */
   public boolean counts() {

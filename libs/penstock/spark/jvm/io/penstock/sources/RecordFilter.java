@@ -16,6 +16,7 @@ import org.apache.spark.util.LongAccumulator;
 public final class RecordFilter implements UDF3<Integer, Integer, Long, Boolean> {
   static final int MALFORMED = 1;
   static final int NULL_KEY = 2;
+  static final int NO_TIME = 3;
   private static final int WINDOW = 1_000;
 
   private final String input;
@@ -24,6 +25,7 @@ public final class RecordFilter implements UDF3<Integer, Integer, Long, Boolean>
   private final double limit;
   private final LongAccumulator rows = new LongAccumulator();
   private final LongAccumulator malformed = new LongAccumulator();
+  private final LongAccumulator withoutTime = new LongAccumulator();
   private volatile boolean refusesNullKeys;
   private long windowRows;
   private long windowMalformed;
@@ -39,11 +41,12 @@ public final class RecordFilter implements UDF3<Integer, Integer, Long, Boolean>
     this.limit = limit;
     context.register(rows);
     context.register(malformed);
+    context.register(withoutTime);
   }
 
   /**
-   * The filter as a function of Spark SQL over the kind of a record (0: whole), its partition and its offset. Spark
-   * neither repeats nor moves a function that is not deterministic.
+   * The filter as a function of Spark SQL over the kind of a record (0: whole; 3: whole, and its event time is null),
+   * its partition and its offset. Spark neither repeats nor moves a function that is not deterministic.
    */
   public UserDefinedFunction function() {
     return functions.udf(this, DataTypes.BooleanType).asNondeterministic();
@@ -58,6 +61,9 @@ public final class RecordFilter implements UDF3<Integer, Integer, Long, Boolean>
   public Boolean call(Integer kind, Integer partition, Long offset) {
     rows.add(1L);
     boolean whole = !isMalformed(kind);
+    if (kind == NO_TIME) {
+      withoutTime.add(1L);
+    }
     if (!whole) {
       malformed.add(1L);
       windowMalformed++;
@@ -103,6 +109,11 @@ public final class RecordFilter implements UDF3<Integer, Integer, Long, Boolean>
   /** How many of them were malformed. */
   long malformed() {
     return malformed.sum();
+  }
+
+  /** How many of them were whole, and had no event time. */
+  long withoutTime() {
+    return withoutTime.sum();
   }
 
   private String name() {
