@@ -17,7 +17,7 @@ from penstock.local import supervisor
 from penstock.local.stack import READY_S
 from penstock.wire.job_client import JobClient
 from tests.e2e.conftest import LEASE_SECONDS
-from tests.support.chaos.jobs import Chain, Counts, Judged, Rows, Windows, running
+from tests.support.chaos.jobs import Chain, GrowingCounts, Judged, Rows, Windows, running
 from tests.support.chaos.perform import perform
 from tests.support.chaos.settings import ChaosSettings
 from tests.support.chaos.stack import SERVERS, ChaosStack
@@ -37,9 +37,9 @@ def _started_again_soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(supervisor, "pause_seconds", lambda _: 0.25)
 
 
-def test_counts_are_exact_after_a_short_chaos(stack: ChaosStack):
+def test_counts_that_are_rescaled_are_exact_after_a_short_chaos(stack: ChaosStack):
     seed = SETTINGS.short_seed
-    _check_chaos(stack, seed, timetable(seed, stack.targets(), SHORT), (Counts(stack, unique("counts")),))
+    _check_chaos(stack, seed, timetable(seed, stack.targets(), SHORT), (GrowingCounts(stack, unique("counts")),))
 
 
 @pytest.mark.long

@@ -1,6 +1,7 @@
 """A stateful job changes its parallelism while rows keep coming: the result stays exact.
 
-With a crash meanwhile, and so in `make test`: `test_crashes`. Several jobs at once: `test_benches`.
+With faults meanwhile, and so in `make test`: `test_chaos`. With a crash at each step: `test_crashes`. Several jobs at
+once: `test_benches`.
 """
 
 from __future__ import annotations

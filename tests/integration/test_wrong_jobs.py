@@ -30,7 +30,7 @@ from penstock.spark.query import result_of
 from penstock.spark.settings import SparkSettings
 from penstock.spark.sources import read_input
 from penstock.spark.task import Runtime, make_frame
-from penstock.tasks.analysis import MAY_COME_LATER
+from penstock.tasks.analysis import MAY_COME_LATER, Operator
 from penstock.tasks.spec import TaskSpec, key_group_ranges
 from tests.support import spark as support
 from tests.support.config.jobs import FLIGHTS, job
@@ -102,12 +102,16 @@ def test_caught_by_the_analysis(wrong: WrongJob, spark: SparkSession, settings: 
     assert not found.unchecked
 
 
-@pytest.mark.parametrize("change", [change for _, change in RIGHT], ids=[name for name, _ in RIGHT])
-def test_a_right_job_has_no_problem(change: dict[str, Any], spark: SparkSession, settings: SparkSettings) -> None:
+@pytest.mark.parametrize(("change", "operators"), [right[1:] for right in RIGHT], ids=[name for name, _, _ in RIGHT])
+def test_a_right_job_has_no_problem(
+    change: dict[str, Any], operators: list[Operator], spark: SparkSession, settings: SparkSettings
+) -> None:
     found = analyse(spark, settings, "wrong", check_merged(changed(change, settings)))
     # The topics of the table do not exist, which another job may end.
     assert ([p for p in found.problems if p.rule not in MAY_COME_LATER], found.unchecked) == ([], [])
-    assert found.report().columns
+    report = found.report()
+    assert report.columns
+    assert list(report.operators) == operators
 
 
 def test_an_analysis_reads_the_lines_of_a_table_once(

@@ -303,10 +303,10 @@ class JobConfig(DeclaredModel):
     """Most bytes in a micro-batch of a task, by the mean record size before compression. Default: as many as
     max_batch_seconds allows."""
     max_batch_seconds: float | None = Field(None, ge=0.1, le=86_400, **declare(RESTART, unit="seconds"))
-    """How long a micro-batch should take at most: in a catch-up a task takes as many records as it can do in this time.
-    The first batches show how many these are, so they may take longer, and so may a batch of other records. Default: 10
-    seconds or trigger_interval_seconds, the longer one; none if max_records_per_trigger or max_bytes_per_trigger is
-    set."""
+    """How long a micro-batch should take at most: in a catch-up a task takes as many records as it can do in this time,
+    of a stream as many files. The first batches show how many these are, so they may take longer, and so may a batch of
+    other records. Default: 10 seconds or trigger_interval_seconds, the longer one; none if max_records_per_trigger or
+    max_bytes_per_trigger is set."""
     isolation: Literal["shared", "process"] = Field("shared", **declare(RESTART))
     """`process` gives each task a Spark host of its own, with its own memory limit."""
     state_backend: Literal["heap", "rocksdb"] = Field("heap", **declare(FORBIDDEN, DECLARED_BY_USER))

@@ -56,7 +56,7 @@ class Stream(DeclaredModel):
     cannot change. Default: a row is in the key group of its file, and each task reads its own files; a query that keeps
     state can have one task only then."""
     max_files_per_batch: int = Field(1000, ge=1, le=1_000_000, **declare(RESTART, DECLARED_BY_USER, unit="files"))
-    """Most files in a micro-batch."""
+    """Most files in a micro-batch, however quick it is."""
     rows_per_second: int | None = Field(
         None, ge=1, le=1_000_000, **declare(RESTART, DECLARED_BY_USER, unit="rows/second")
     )

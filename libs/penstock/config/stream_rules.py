@@ -31,7 +31,6 @@ _OF_FORMATS = {
 _REQUIRED = ("path", "value_schema", "rows_per_second")
 _RATE_COLUMNS = ("timestamp", "value")
 _OF_PATTERNS = frozenset("*?[]{}\\")
-_OF_TOPICS = ("max_records_per_trigger", "max_batch_seconds")
 
 
 def streams_need_one_task(config: JobConfig) -> Iterator[Problem]:
@@ -54,10 +53,21 @@ def _reads_something(config: JobConfig) -> Iterator[Problem]:
 
 
 def _limits_of_topics(config: JobConfig) -> Iterator[Problem]:
-    for field in _OF_TOPICS:
-        if config.streams and getattr(config, field) is not None:
-            detail = f"{field} is of topics: limit a stream by max_files_per_batch or max_bytes_per_trigger"
-            yield Problem(field, "limit_of_topics", detail)
+    if config.streams and config.max_records_per_trigger is not None:
+        detail = "max_records_per_trigger is of topics: limit a stream by max_files_per_batch or max_bytes_per_trigger"
+        yield Problem("max_records_per_trigger", "limit_of_topics", detail)
+
+
+def _time_of_batches(config: JobConfig) -> Iterator[Problem]:
+    """A stream's source takes a limit of files, which adapts to the time of batches, or one of bytes."""
+    if not config.streams or config.max_batch_seconds is None:
+        return
+    if config.max_bytes_per_trigger is not None:
+        detail = "max_batch_seconds has no effect on a stream with max_bytes_per_trigger: set one of them"
+        yield Problem("max_batch_seconds", "one_limit_of_streams", detail)
+    if any(stream.format == "rate" for stream in config.streams.values()):
+        detail = "max_batch_seconds has no effect on a stream of rate, whose rows are made by the clock"
+        yield Problem("max_batch_seconds", "one_limit_of_streams", detail)
 
 
 def _streams(config: JobConfig) -> Iterator[Problem]:
@@ -135,6 +145,7 @@ STREAM_RULES: tuple[Callable[[JobConfig], Iterator[Problem]], ...] = (
     _reads_something,
     streams_need_one_task,
     _limits_of_topics,
+    _time_of_batches,
     _streams,
     of_each_output(_own_folder),
 )

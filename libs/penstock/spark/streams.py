@@ -1,4 +1,5 @@
-"""The streams of a job: Delta tables, folders of files and made rows, by Spark's and Delta's own sources.
+"""The streams of a job: Delta tables, folders of files and made rows, by Spark's and Delta's own sources. Of tables and
+folders a wrapper around them adapts the number of files of a batch to how long batches take (`PacedSource`).
 
 With one key group one task reads them. Their offsets are then those of the sources, and a new generation takes them
 over as they are. With several, tasks read their key groups of the same sections (`penstock.spark.sections`).
@@ -7,8 +8,10 @@ over as they are. With several, tasks read their key groups of the same sections
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from typing import NamedTuple
 
 from delta.tables import DeltaTable
 from pyspark.errors import AnalysisException
@@ -20,6 +23,7 @@ from penstock.config.model import JobConfig
 from penstock.config.starting import starting_millis
 from penstock.config.stream import Stream
 from penstock.control.errors import BrokenTask
+from penstock.spark.balance import DEFAULT_BATCH_SECONDS
 from penstock.spark.paths import require_allowed, require_files_allowed
 from penstock.spark.sections import StreamPart
 from penstock.spark.stream_keys import keys_note, require_keys, require_same_keys
@@ -31,21 +35,26 @@ _OLDEST_FILE = "36500d"
 _OWN = "_penstock_own"
 
 
+class BatchLimits(NamedTuple):
+    """Of each stream of a job: the most bytes in a batch, or else how many seconds it should take."""
+
+    most_bytes: int | None
+    target_seconds: float | None
+
+
 def read_streams(
     session: SparkSession, config: JobConfig, roots: Sequence[str], part: StreamPart | None = None
 ) -> dict[str, DataFrame]:
     """A streaming frame of each stream by its name. Raises what `read_stream` raises."""
-    return {
-        name: read_stream(session, name, stream, config.max_bytes_per_trigger, roots, part)
-        for name, stream in config.streams.items()
-    }
+    limits = batch_limits(config)
+    return {name: read_stream(session, name, stream, limits, roots, part) for name, stream in config.streams.items()}
 
 
 def read_stream(
     session: SparkSession,
     name: str,
     stream: Stream,
-    most_bytes: int | None,
+    limits: BatchLimits,
     roots: Sequence[str],
     part: StreamPart | None = None,
 ) -> DataFrame:
@@ -57,19 +66,43 @@ def read_stream(
     """
     columns = None if stream.format == "rate" else _readable(session, name, stream, roots)
     grouped = stream.key_groups > 1
-    reader = session.readStream.format("penstock-stream" if grouped else stream.format)
+    reader = session.readStream.format(_source_of(stream, limits))
     if stream.value_schema is not None:
         reader = reader.schema(stream.value_schema)
     if stream.format == "rate":
         frame = reader.option("rowsPerSecond", str(stream.rows_per_second)).load()
     else:
-        reader = reader.options(**stream_options(stream, most_bytes))
+        reader = reader.options(**stream_options(stream, limits.most_bytes), **paced_options(stream, limits))
         if grouped and columns is not None:
             reader = reader.options(**_keyed_options(session, name, stream, columns, part))
         frame = reader.load(stream.path)
     if stream.event_time_column is not None and stream.watermark_delay is not None:
         frame = frame.withWatermark(stream.event_time_column, stream.watermark_delay)
     return _own_rows(stream, frame) if grouped else frame
+
+
+def batch_limits(config: JobConfig) -> BatchLimits:
+    """The limits of a job with streams: of bytes where it says so, else by time. Pure."""
+    if config.max_bytes_per_trigger is not None:
+        return BatchLimits(config.max_bytes_per_trigger, None)
+    seconds = config.max_batch_seconds
+    return BatchLimits(None, seconds or max(DEFAULT_BATCH_SECONDS, config.trigger_interval_seconds))
+
+
+def paced_options(stream: Stream, limits: BatchLimits) -> dict[str, str]:
+    """The options by which the sources of `io.penstock.streams` adapt the files of a batch to its time. Pure."""
+    if limits.target_seconds is None:
+        return {}
+    return {
+        "penstock.format": stream.format,
+        "penstock.targetBatchMillis": str(math.ceil(limits.target_seconds * 1000)),
+    }
+
+
+def _source_of(stream: Stream, limits: BatchLimits) -> str:
+    if stream.key_groups > 1:
+        return "penstock-stream"
+    return stream.format if stream.format == "rate" or limits.target_seconds is None else "penstock-paced-stream"
 
 
 def _keyed_options(

@@ -1,4 +1,4 @@
-"""The host that the tests of `test_host`, loads, owners, slow tasks and topics that are made again share.
+"""The host that several files share: `test_host`, loads, owners, Python errors, slow tasks, remade topics.
 
 The last test of `test_slow_tasks` ends it, so files that come after it by name need other hosts.
 """

@@ -36,7 +36,9 @@ def store(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_p
 def config_of(folder: Path) -> JobConfig:
     source = {"path": str(folder / "events"), "value_schema": "k BIGINT, n BIGINT", "max_files_per_batch": 10}
     stream = {"format": "json", **source, "key_groups": 8, "key_columns": ["k"]}
-    return stream_config(stream, "SELECT k, n FROM events", {"path": "s3a://data/out/table"}, task_count=2)
+    # Sections have ten files each, however long they take.
+    several = {"task_count": 2, "max_bytes_per_trigger": 2**40}
+    return stream_config(stream, "SELECT k, n FROM events", {"path": "s3a://data/out/table"}, **several)
 
 
 def settings_of(folder: Path, store: Server) -> SparkSettings:

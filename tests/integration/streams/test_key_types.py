@@ -42,7 +42,8 @@ def make_job(runtime: Runtime, folder: Path, sql: str, kinds: tuple[str, str], t
 
 def _make_table(runtime: Runtime, path: Path, kind: str) -> None:
     numbers = runtime.spark.range(KEYS).select(F.col("id").cast(kind).alias("k"), (F.col("id") + 100).alias("v"))
-    numbers.coalesce(1).write.format("delta").save(str(path))
+    writer = numbers.coalesce(1).write.format("delta").mode("overwrite").option("overwriteSchema", "true")
+    writer.save(str(path))
 
 
 @pytest.mark.parametrize("kinds", KINDS)
@@ -57,6 +58,20 @@ def test_several_tasks_are_refused(runtime: Runtime, tmp_path: Path, sql: str, k
     for spec in task_specs(job.name, job.layout):
         with pytest.raises(BrokenTask, match="not sure to be in one task"):
             make_frame(runtime, spec, "", "")
+
+
+def test_a_table_that_was_made_again_is_asked_for_its_types(runtime: Runtime, tmp_path: Path) -> None:
+    """1. Two tasks join by keys of INT. 2. The job is deleted, and one table is made again with BIGINT. 3. The same
+    query comes back to the host, without a plan before: its start finds the new type, and then the old one again."""
+    job = make_job(runtime, tmp_path, JOIN, ("INT", "INT"), 2)
+    spec = task_specs(job.name, job.layout)[0]
+    make_frame(runtime, spec, "", "")
+    _make_table(runtime, tmp_path / "more", "BIGINT")
+    again = spec.model_copy(update={"job": unique("job")})
+    with pytest.raises(BrokenTask, match="not sure to be in one task"):
+        make_frame(runtime, again, "", "")
+    _make_table(runtime, tmp_path / "more", "INT")
+    make_frame(runtime, again, "", "")
 
 
 @pytest.mark.long

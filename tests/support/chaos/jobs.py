@@ -77,6 +77,20 @@ class Counts(CountJob):
         return (self.name,)
 
 
+class GrowingCounts(Counts):
+    """The same, and there is one task more from when rows begin to flow: the rescale goes on while faults come."""
+
+    @contextmanager
+    def flow(self) -> Iterator[None]:
+        with super().flow():
+            self.wait_for_a_count()
+            before = self.generation()
+            self.rescale(TASKS + 1)
+            yield
+        self.wait_runs(TASKS + 1)
+        assert self.generation() != before
+
+
 class Chain(Counts):
     """A stateless job that sends to Kafka by `penstock-kafka`, and the counts of what it sent."""
 

@@ -13,6 +13,7 @@ from penstock.control.process import wait_until
 
 began = threading.Event()
 called: list[tuple[str, int]] = []
+sizes: dict[int, int] = {}
 
 
 def to_two_tables(frame: DataFrame, batch_id: int, series: str, args: Mapping[str, Any]) -> None:
@@ -25,6 +26,12 @@ def to_two_tables(frame: DataFrame, batch_id: int, series: str, args: Mapping[st
 
 def forgetful(frame: DataFrame, batch_id: int) -> None:
     """Reads no row."""
+
+
+def slow(frame: DataFrame, batch_id: int) -> None:
+    """Notes the number of rows of the batch, each of which takes a twentieth of a second."""
+    sizes[batch_id] = frame.count()
+    threading.Event().wait(0.05 * sizes[batch_id])
 
 
 def broken(frame: DataFrame, batch_id: int) -> None:

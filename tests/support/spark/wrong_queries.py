@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from google.protobuf.descriptor_pb2 import FileDescriptorProto
 
+from penstock.tasks.analysis import Operator
 from tests.support.kafka.protobuf import field, message, text, with_imports
 from tests.support.spark.wrong_jobs import (
     AGGREGATED,
@@ -22,6 +23,12 @@ from tests.support.spark.wrong_outputs import OUTPUTS
 
 NODE = message("Node", field(1, "id", "int64"), field(2, "next", ".Node"))
 NODES = text(with_imports(FileDescriptorProto(name="nodes.proto", message_type=[NODE])))
+
+
+def step(operation: str, *by: str, inputs: tuple[str, ...] = ("flights",), colocated: bool = True) -> Operator:
+    """An operator that an analysis reports."""
+    return Operator(operation=operation, inputs=inputs, by=by, colocated=colocated)
+
 
 SPARK = [
     WrongJob("an unknown column", sql("SELECT dset FROM flights"), "query.sql", "unresolved_column", "`dset`"),
@@ -313,14 +320,19 @@ SPARK = [
 ]
 
 RIGHT = [
-    ("the job itself", {}),
-    ("grouped by the key, renamed", python("by_its_key", **SEVERAL, **UPDATE)),
-    ("Python state by its key", python("own_state_by_its_key", **SEVERAL)),
-    ("transformWithState by its key", python("transformed_by_its_key", state_backend="rocksdb", **SEVERAL)),
-    ("the other key in one task", python("by_another_key", **UPDATE)),
+    ("the job itself", {}, []),
+    ("grouped by the key, renamed", python("by_its_key", **SEVERAL, **UPDATE), [step("GROUP BY", "to")]),
+    ("Python state by its key", python("own_state_by_its_key", **SEVERAL), [step("applyInPandasWithState", "dest")]),
+    (
+        "transformWithState by its key",
+        python("transformed_by_its_key", state_backend="rocksdb", **SEVERAL),
+        [step("transformWithState", "dest")],
+    ),
+    ("the other key in one task", python("by_another_key", **UPDATE), [step("GROUP BY", "carrier", colocated=False)]),
     (
         "windows that slide",
         sql("SELECT window(time, '1 hour', '5 minutes') w, dest, count(*) c FROM flights GROUP BY 1, 2", **SEVERAL),
+        [step("GROUP BY", "window", "dest")],
     ),
     (
         "a join of equal types",
@@ -329,8 +341,14 @@ RIGHT = [
             **SEVERAL,
             inputs={"ints": BY_INT, "others": BY_INT | {"topic": "others"}},
         ),
+        [step("JOIN", "n", "time", inputs=("ints", "others"))],
     ),
-    ("a total in one task", sql("SELECT count(*) c FROM flights", **UPDATE)),
-    ("a table", {"output": {"type": "postgres", "table": "fresh", "topic": None}}),
-    ("a Delta table", {"output": {"type": "delta", "path": "{folder}/delta", "topic": None}}),
+    (
+        "a total in one task",
+        sql("SELECT count(*) c FROM flights", **UPDATE),
+        [step("an aggregate without GROUP BY", colocated=False)],
+    ),
+    ("a table", {"output": {"type": "postgres", "table": "fresh", "topic": None}}, []),
+    ("a Delta table", {"output": {"type": "delta", "path": "{folder}/delta", "topic": None}}, []),
 ]
+"""Name, change, and the operators that bring rows together."""

@@ -38,6 +38,8 @@ BROKEN = [
     (reading(GROUPED, streams={"orders": GROUPED, "more": DELTA}), "streams.more.key_groups", "equal_key_groups"),
     (reading(DELTA) | {"inputs": job({})["inputs"]}, "streams", "inputs_or_streams"),
     (reading(DELTA, max_records_per_trigger=5), "max_records_per_trigger", "limit_of_topics"),
+    (reading(DELTA, max_batch_seconds=5, max_bytes_per_trigger=9), "max_batch_seconds", "one_limit_of_streams"),
+    (reading(RATE, max_batch_seconds=5), "max_batch_seconds", "one_limit_of_streams"),
     (reading(DELTA, tables={"Orders": {"path": "file:/x"}}), "tables.Orders", "name_taken"),
     (reading({"format": "delta"}), "streams.orders.path", "stream_field_required"),
     (reading(JSON | {"value_schema": None}), "streams.orders.value_schema", "stream_field_required"),

@@ -38,6 +38,7 @@ def test_tasks_that_start_together_and_those_of_another_size_ask_spark_for_the_p
     asked: list[Any] = []
     together = Barrier(4)
     reads_another = PlanFacts(result=Relation(inputs=frozenset({OTHER_STREAM})))
+    monkeypatch.setattr(placement, "_types_read", lambda frame: "")
     monkeypatch.setattr(placement, "_plan", asked.append)
     monkeypatch.setattr(placement, "read_plan", lambda plan, columns: reads_another)
     of_four = job_config("rows", 8, {"type": "delta", "path": "/rows"}, task_count=4)
@@ -58,6 +59,7 @@ def test_tasks_that_start_together_and_those_of_another_size_ask_spark_for_the_p
 def test_a_plan_with_tables_is_read_for_each_number_of_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
     """A table may have got other columns since."""
     asked: list[Any] = []
+    monkeypatch.setattr(placement, "_types_read", lambda frame: "")
     monkeypatch.setattr(placement, "_plan", asked.append)
     monkeypatch.setattr(placement, "read_plan", lambda plan, columns: PlanFacts())
     of_two = job_config(

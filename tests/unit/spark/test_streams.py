@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 
 from penstock.config.keygroups import KeyGroupRange
+from penstock.config.model import JobConfig
 from penstock.config.stream import Stream
 from penstock.control.errors import BrokenCheckpoint
 from penstock.spark.redistribute.offsets import SourceOffsets, line_of, merged, sliced, source_of
-from penstock.spark.streams import stream_options
+from penstock.spark.streams import batch_limits, paced_options, stream_options
 
 LINE = '{"sourceVersion":1,"reservoirId":"a","reservoirVersion":3,"index":-1,"isStartingVersion":false}'
 CSV = {"header": "true", "enforceSchema": "false", "mode": "FAILFAST", "maxFileAge": "36500d"}
@@ -50,6 +51,23 @@ def test_a_limit_of_bytes() -> None:
     assert stream_options(Stream(format="delta", path="/in"), 9).items() >= both.items()
     files = stream_options(Stream(format="json", path="/in"), 9)
     assert (files.get("maxFilesPerTrigger"), files["maxBytesPerTrigger"]) == (None, "9")
+
+
+@pytest.mark.parametrize(
+    ("limits", "millis"),
+    [
+        pytest.param({}, "10000", id="by default"),
+        pytest.param({"trigger_interval_seconds": 60.0}, "60000", id="as long as the trigger"),
+        pytest.param({"max_batch_seconds": 2.5}, "2500", id="as asked"),
+        pytest.param({"max_bytes_per_trigger": 9}, None, id="by bytes"),
+    ],
+)
+def test_how_long_a_batch_should_take(limits: dict[str, Any], millis: str | None) -> None:
+    stream = Stream(format="delta", path="/in")
+    config = JobConfig.model_validate(
+        {"streams": {"in": stream}, "query": {"sql": "SELECT 1"}, "output": {"type": "delta", "path": "/out"}, **limits}
+    )
+    assert paced_options(stream, batch_limits(config)).get("penstock.targetBatchMillis") == millis
 
 
 @pytest.mark.parametrize("line", [LINE, '{"logOffset":3}', "17"])

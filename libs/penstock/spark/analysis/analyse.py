@@ -34,7 +34,7 @@ from penstock.spark.settings import SparkSettings
 from penstock.spark.sinks import check
 from penstock.spark.sinks.parts import part_checks
 from penstock.spark.sources import read_input
-from penstock.spark.streams import read_stream
+from penstock.spark.streams import batch_limits, read_stream
 from penstock.spark.tables import read_table
 from penstock.spark.task import Runtime
 from penstock.tasks.analysis import AnalysisReport, AnalysisRequest, Operator
@@ -144,7 +144,7 @@ def _inputs(session: SparkSession, config: JobConfig, settings: SparkSettings, f
         with found.catching(f"streams.{name}.path"):
             require_readable_stream(session, name, config, settings)
             with found.catching(f"streams.{name}"):
-                frames[name] = read_stream(session, name, stream, config.max_bytes_per_trigger, settings.path_roots)
+                frames[name] = read_stream(session, name, stream, batch_limits(config), settings.path_roots)
     return frames
 
 

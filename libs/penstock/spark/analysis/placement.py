@@ -7,6 +7,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import Any
 
 from pyspark.sql import DataFrame
 
@@ -73,7 +74,7 @@ class Placements:
         return not self._problems(frame, inputs, several)
 
     def _problems(self, frame: DataFrame, inputs: Mapping[str, DataFrame], config: JobConfig) -> tuple[Problem, ...]:
-        plan = self._kept(_key(config))
+        plan = self._kept(_key(frame, config))
         # Tasks of a job that start together wait for the first one's answer, but not for long: nothing interrupts them.
         if not plan.lock.acquire(timeout=_WAIT_SECONDS):
             return placement(frame, inputs, config)[0]
@@ -118,9 +119,15 @@ def _too_deep() -> Problem:
     return Problem("task_count", "plan_too_deep", detail)
 
 
-def _key(config: JobConfig) -> str:
-    """A table, or what a package reads, may have changed since: such a plan is read for each number of tasks."""
-    text = config.model_dump_json(include=set(_DECIDING))
+def _key(frame: DataFrame, config: JobConfig) -> str:
+    """By the types of all that the query reads too: those of a table are not in the configuration. What else a package
+    reads may have changed since: such a plan, and one with tables, is read for each number of tasks."""
+    text = config.model_dump_json(include=set(_DECIDING)) + _types_read(frame)
     if config.tables or config.query.python is not None:
         text += str(config.task_count)
     return hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()
+
+
+def _types_read(frame: DataFrame) -> str:
+    jvm: Any = frame.sparkSession._jvm
+    return str(jvm.io.penstock.spark42.TypesRead.of(frame._jdf))

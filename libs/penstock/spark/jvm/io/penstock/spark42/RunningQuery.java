@@ -113,6 +113,11 @@ public final class RunningQuery {
     return execution.id().toString();
   }
 
+  /** What the names of a job's queries begin with, {@code job/index}; of a query without a name its id. */
+  public String nameOfJob() {
+    return execution.name() == null ? id() : execution.name().replaceFirst("/\\d+$", "");
+  }
+
   public String runId() {
     return execution.runId().toString();
   }

@@ -15,6 +15,7 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.classic.Dataset$;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.connector.read.streaming.Offset;
+import org.apache.spark.sql.connector.read.streaming.ReadLimit;
 import org.apache.spark.sql.delta.actions.AddFile;
 import org.apache.spark.sql.delta.files.TahoeBatchFileIndex;
 import org.apache.spark.sql.delta.sources.DeltaDataSource;
@@ -38,6 +39,7 @@ final class DeltaOrigin implements Origin {
   private final SQLContext context;
   private final String metadataPath;
   private final Map<String, String> options;
+  private final int maxFiles;
   private final StructType schema;
   private DeltaSource source;
 
@@ -45,6 +47,7 @@ final class DeltaOrigin implements Origin {
     this.context = context;
     this.metadataPath = metadataPath;
     this.options = options.inner();
+    this.maxFiles = options.maxFiles();
     this.schema = new DeltaDataSource().sourceSchema(context, Option.empty(), "delta", scalaMap(this.options))._2();
   }
 
@@ -63,9 +66,15 @@ final class DeltaOrigin implements Origin {
   }
 
   @Override
-  public Optional<Section> next(long number, Section last, SectionLog log) {
-    Offset end = source().latestOffset(offset(last), source().getDefaultReadLimit());
+  public Optional<Section> next(long number, Section last, SectionLog log, int mostFiles) {
+    ReadLimit limit = mostFiles < maxFiles ? ReadLimit.maxFiles(mostFiles) : source().getDefaultReadLimit();
+    Offset end = source().latestOffset(offset(last), limit);
     return Optional.ofNullable(end).map(Offset::json).filter(text -> !text.equals(last.delta())).map(Section::ofDelta);
+  }
+
+  @Override
+  public long files(Section section, Section last) {
+    return FilePace.filesOf(rows(section, last));
   }
 
   @Override

@@ -60,7 +60,7 @@ final class FolderOrigin implements Origin {
   }
 
   @Override
-  public Optional<Section> next(long number, Section last, SectionLog log) {
+  public Optional<Section> next(long number, Section last, SectionLog log, int mostFiles) {
     seeTo(number, log);
     List<ListedFile> fresh = listed().stream().filter(file -> !seen.contains(file.path()))
         .sorted(Comparator.comparingLong(ListedFile::time).thenComparing(ListedFile::path)).toList();
@@ -69,7 +69,12 @@ final class FolderOrigin implements Origin {
     }
     long span = SectionLog.span(number);
     List<String> earlier = span > 1 ? log.files(number - span, number) : null;
-    return Optional.of(Section.ofFolder(limited(fresh), earlier));
+    return Optional.of(Section.ofFolder(limited(fresh, Math.min(mostFiles, options.maxFiles())), earlier));
+  }
+
+  @Override
+  public long files(Section section, Section last) {
+    return section.files().size();
   }
 
   @Override
@@ -90,12 +95,12 @@ final class FolderOrigin implements Origin {
     seenTo = number - 1;
   }
 
-  private List<ListedFile> limited(List<ListedFile> files) {
+  private List<ListedFile> limited(List<ListedFile> files, int mostFiles) {
     List<ListedFile> taken = new ArrayList<>();
     long bytes = 0;
     for (ListedFile file : files) {
       bytes += file.bytes();
-      if (!taken.isEmpty() && (taken.size() >= options.maxFiles() || bytes > options.maxBytes())) {
+      if (!taken.isEmpty() && (taken.size() >= mostFiles || bytes > options.maxBytes())) {
         break;
       }
       taken.add(file);

@@ -14,10 +14,13 @@ interface Origin {
   Section beginning();
 
   /**
-   * What section {@code number} may be: what is new since the one before, {@code last}, within the stream's limits.
-   * Empty when nothing is.
+   * What section {@code number} may be: what is new since the one before, {@code last}, within the stream's limits and
+   * with at most so many files. Empty when nothing is.
    */
-  Optional<Section> next(long number, Section last, SectionLog log);
+  Optional<Section> next(long number, Section last, SectionLog log, int mostFiles);
+
+  /** How many files a section has. {@code last}: the section before it. */
+  long files(Section section, Section last);
 
   /** The rows of a section, as a stream. {@code last}: the section before it. */
   Dataset<Row> rows(Section section, Section last);

@@ -43,6 +43,7 @@ final class SectionedSource implements Source, SupportsAdmissionControl, ReadsTo
   private final SectionLog log;
   private final StreamOptions options;
   private final List<Integer> keyGroups;
+  private final Optional<FilePace> pace;
   private final ReadState readState = new ReadState();
   private boolean hasBegun;
   private boolean hasLooked;
@@ -54,6 +55,7 @@ final class SectionedSource implements Source, SupportsAdmissionControl, ReadsTo
     this.log = log;
     this.options = options;
     this.keyGroups = options.keyGroups();
+    this.pace = options.targetBatchMillis().stream().mapToObj(FilePace::new).findFirst();
   }
 
   static StructType withOwn(StructType columns) {
@@ -83,7 +85,7 @@ final class SectionedSource implements Source, SupportsAdmissionControl, ReadsTo
     }
     long asked = System.nanoTime();
     readState.plan();
-    if (next.isEmpty() || !exists(next.getAsLong())) {
+    if (next.isEmpty() || !exists(next.getAsLong(), query)) {
       readState.planned(asked, true, Optional.empty());
       return start;
     }
@@ -172,14 +174,25 @@ final class SectionedSource implements Source, SupportsAdmissionControl, ReadsTo
   }
 
   /** Whether there is a section of this number, after it was made from what is new. */
-  private boolean exists(long number) {
+  private boolean exists(long number, Optional<RunningQuery> query) {
     requireSameKeys(number);
     if (log.find(number).isPresent()) {
       return true;
     }
-    Optional<Section> fresh = origin.next(number, before(number), log);
-    fresh.ifPresent(section -> log.put(number, section));
+    Section last = before(number);
+    Optional<Section> fresh = origin.next(number, last, log, query.map(this::mostFiles).orElse(Integer.MAX_VALUE));
+    fresh.map(section -> log.put(number, section)).ifPresent(section -> planned(query, section, last));
     return fresh.isPresent();
+  }
+
+  /** A section is limited by the pace of the task that makes it, which learns from the sections that it has made. */
+  private int mostFiles(RunningQuery query) {
+    return pace.map(own -> (int) Math.min(Integer.MAX_VALUE, own.limit(query, query.sources().indexOf(this))))
+        .orElse(Integer.MAX_VALUE);
+  }
+
+  private void planned(Optional<RunningQuery> query, Section section, Section last) {
+    pace.ifPresent(own -> query.ifPresent(running -> own.planned(running, origin.files(section, last))));
   }
 
   private Section before(long number) {

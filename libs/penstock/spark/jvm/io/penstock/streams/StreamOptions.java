@@ -78,6 +78,12 @@ final class StreamOptions {
     return section == null ? OptionalLong.empty() : OptionalLong.of(Long.parseLong(section));
   }
 
+  /** How long a batch should take; empty when nothing adapts to it. */
+  OptionalLong targetBatchMillis() {
+    String millis = all.get(OWN + "targetbatchmillis");
+    return millis == null ? OptionalLong.empty() : OptionalLong.of(Long.parseLong(millis));
+  }
+
   int maxFiles() {
     return Integer.parseInt(all.getOrDefault("maxfilespertrigger", Integer.toString(Integer.MAX_VALUE)));
   }

@@ -88,7 +88,7 @@ final class BalancedStream
     this.leader = options.followOffsetLog().map(this::leaderLog);
     this.pace = options.targetBatchMillis().isEmpty() || options.stopAt().isPresent()
         ? Optional.empty()
-        : Optional.of(new SourcePace(options.targetBatchMillis().getAsLong()));
+        : Optional.of(SourcePace.ofRecords(options.targetBatchMillis().getAsLong()));
   }
 
   @Override

@@ -1,9 +1,10 @@
 package io.penstock.kafka.source.limits;
 
 import java.util.OptionalDouble;
+import java.util.OptionalLong;
 
 /**
- * How many rows a source gives to a batch, so that batches take about as long as they should. Learns from each finished
+ * How many rows, or files, a source gives to a batch, so that batches take about as long as they should. Learns from each finished
  * batch. Pure: rows and milliseconds go in, a limit of rows comes out.
  *
  * <p>A batch costs a time without rows (planning, state, commit, a busy machine) and a time for each row, and the limit
@@ -15,12 +16,12 @@ import java.util.OptionalDouble;
  * <p>The limit slowly falls while batches are far smaller, since such batches do not show what a row costs today.
  */
 public final class BatchPace {
-  /** The limit of the very first batch: 20 s at 10 ms a row. */
-  static final long FIRST_ROWS = 2_000;
+  /** What a row may cost in the very first batch without making it longer than the target. */
+  static final long FIRST_ROW_MILLIS = 50;
 
   private static final double AIM = 0.8;
   private static final double LEAST_GROWTH = 2;
-  private static final double MOST_GROWTH = 16;
+  private static final double MOST_GROWTH = 32;
   private static final double FIXED_TIMES = 2.5;
   /** In targets: a longer batch needs a smaller one that tells why; the lower bound holds while none has told yet. */
   private static final double TOO_LONG = 1.75;
@@ -31,11 +32,22 @@ public final class BatchPace {
 
   private final double targetMillis;
   private final BatchCost cost = new BatchCost();
-  private double limit = FIRST_ROWS;
+  private final double firstRows;
+  private final double fewRows;
+  private double limit;
   private boolean isTold;
 
-  public BatchPace(long targetMillis) {
+  /** {@code first}: rows of the very first batch. {@code known}: the limit that other batches of the job have come to. */
+  public BatchPace(long targetMillis, long first, OptionalLong known) {
     this.targetMillis = AIM * targetMillis;
+    this.firstRows = first;
+    this.fewRows = firstRows(targetMillis);
+    this.limit = known.orElse(first);
+  }
+
+  /** Of records in a topic. */
+  public static long firstRows(long targetMillis) {
+    return Math.max(1, targetMillis / FIRST_ROW_MILLIS);
   }
 
   /** The most rows of the next batch. */
@@ -60,22 +72,23 @@ public final class BatchPace {
     if (rows == 0) {
       return;
     }
-    double factor = bestRows(rows, millis) / rows;
+    boolean isLeast = ownRows * BatchCost.FEW < 1 && rows < fewRows;
+    double factor = bestRows(rows, millis, isLeast) / rows;
     if (ownRows >= limit / 2) {
       limit = Math.max(1, ownRows * factor);
     } else if (factor < 1) {
       limit = Math.max(1, Math.max(ownRows, limit * factor));
     } else if (ownRows < limit * UNUSED_SHARE) {
-      limit = Math.max(Math.min(limit, FIRST_ROWS), limit * UNUSED_DECAY);
+      limit = Math.max(Math.min(limit, firstRows), limit * UNUSED_DECAY);
     }
   }
 
-  private double bestRows(double rows, double millis) {
+  private double bestRows(double rows, double millis, boolean isLeast) {
     OptionalDouble fixed = cost.fixedMillis();
     boolean isDoubtful = !isTold || rows < SMALLER * cost.mostRows();
     isTold |= fixed.isPresent();
     if (fixed.isEmpty() && millis > (isDoubtful ? DOUBTFUL : TOO_LONG) * targetMillis) {
-      return rowsThatTell(rows);
+      return rowsThatTell(rows, isLeast);
     }
     double allowed = Math.max(targetMillis, FIXED_TIMES * fixed.orElse(0));
     double growth = Math.min(MOST_GROWTH, Math.max(LEAST_GROWTH, targetMillis / Math.max(1, millis)));
@@ -83,8 +96,7 @@ public final class BatchPace {
   }
 
   /** So few rows, or so many more, that the next batch tells whether the rows are why batches take too long. */
-  private double rowsThatTell(double rows) {
-    double fewer = rows * BatchCost.FEW;
-    return fewer < 1 ? rows / BatchCost.FEW : Math.min(fewer, targetMillis / cost.rowMillis());
+  private double rowsThatTell(double rows, boolean isLeast) {
+    return isLeast ? rows / BatchCost.FEW : Math.min(rows * BatchCost.FEW, targetMillis / cost.rowMillis());
   }
 }

@@ -8,45 +8,60 @@ import java.util.OptionalLong;
 import org.apache.kafka.common.TopicPartition;
 
 /**
- * Tells the {@link BatchPace} of a source what it gave to each batch and how long the batch took. A query that is
- * started again in this JVM goes on at its former pace.
+ * Tells the {@link BatchPace} of a source what it gave to each batch and how long the batch took. A job whose queries
+ * have run in this JVM before goes on at the pace that the last of them has come to.
  */
 public final class SourcePace {
   private static final int MOST_KNOWN = 1_000;
   private static final long NO_BATCH = -1;
   /** So long a batch may take without rows (planning, commit) before any batch has told. */
   private static final double WITHOUT_ROWS_MILLIS = 300;
-  private static final Map<String, BatchPace> KNOWN = Collections.synchronizedMap(newest());
-
+  private static final Map<String, Long> KNOWN = Collections.synchronizedMap(newest());
   private static final Map<String, Double> ROW_MILLIS = Collections.synchronizedMap(newest());
 
   private final long targetMillis;
+  private final long first;
+  private String name;
   private BatchPace pace;
   private long batchId = NO_BATCH;
   private long rows;
   private int readers;
   private String readOf = "";
 
-  public SourcePace(long targetMillis) {
+  /** {@code first}: rows, or files, of the very first batch of a job. */
+  public SourcePace(long targetMillis, long first) {
     this.targetMillis = targetMillis;
+    this.first = first;
+  }
+
+  /** Of records in topics. */
+  public static SourcePace ofRecords(long targetMillis) {
+    return new SourcePace(targetMillis, BatchPace.firstRows(targetMillis));
   }
 
   /** {@code limits} with the limit of the next batch, which {@code query} plans; {@code source}: its number there. */
   public ReadLimits limit(ReadLimits limits, RunningQuery query, int source) {
-    if (pace == null) {
-      String name = query.id() + "#" + source + "@" + targetMillis;
-      pace = KNOWN.computeIfAbsent(name, fresh -> new BatchPace(targetMillis));
-    }
-    query.lastBatch().filter(last -> last.id() == batchId).ifPresent(last -> {
-      pace.finished(rows, last.rows(), last.millis());
-      noteRowMillis(last.millis());
-      batchId = NO_BATCH;
-    });
-    long most = Math.min(pace.limit(), limits.maxRows().orElse(Long.MAX_VALUE));
+    long most = Math.min(limit(query, source), limits.maxRows().orElse(Long.MAX_VALUE));
     return new ReadLimits(OptionalLong.of(most), limits.maxBytes(), limits.least());
   }
 
-  /** The source gives so many rows to the batch that {@code query} plans. */
+  /** The most rows, or files, of the next batch. */
+  public long limit(RunningQuery query, int source) {
+    if (pace == null) {
+      name = query.nameOfJob() + "#" + source + "@" + targetMillis;
+      Long known = KNOWN.get(name);
+      pace = new BatchPace(targetMillis, first, known == null ? OptionalLong.empty() : OptionalLong.of(known));
+    }
+    query.lastBatch().filter(last -> last.id() == batchId).ifPresent(last -> {
+      pace.finished(rows, last.rows(), last.millis());
+      KNOWN.put(name, pace.limit());
+      noteRowMillis(last.millis());
+      batchId = NO_BATCH;
+    });
+    return pace.limit();
+  }
+
+  /** The source gives so many rows, or files, to the batch that {@code query} plans. */
   public void planned(RunningQuery query, long rows) {
     this.batchId = query.batchId();
     this.rows = rows;
@@ -58,7 +73,7 @@ public final class SourcePace {
   }
 
   /**
-   * What a row of {@code name} costed one Spark task in the last batch of this JVM that had rows of it; infinite before
+   * What a row of {@code name} cost one Spark task in the last batch of this JVM that had rows of it; infinite before
    * there was one. What a batch takes without rows is not counted.
    */
   public static double rowMillis(String name) {

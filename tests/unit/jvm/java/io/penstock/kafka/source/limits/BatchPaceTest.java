@@ -5,6 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.util.ArrayList;
 import java.util.List;
+import java.util.OptionalLong;
 import java.util.Random;
 import java.util.function.IntToDoubleFunction;
 import java.util.function.LongUnaryOperator;
@@ -22,7 +23,9 @@ class BatchPaceTest {
 
   private record Batch(long rows, long millis) {}
 
-  private final BatchPace pace = new BatchPace(TARGET);
+  private static final long FIRST_ROWS = BatchPace.firstRows(TARGET);
+
+  private final BatchPace pace = new BatchPace(TARGET, FIRST_ROWS, OptionalLong.empty());
   private final Random random = new Random(7);
 
   /** Batches of a source that has {@code available} rows each time. */
@@ -51,7 +54,33 @@ class BatchPaceTest {
   void batchesSoonTakeAboutTheTarget(double fixedMillis, double rowMillis) {
     List<Batch> batches = run(20, PLENTY, cost(fixedMillis, rowMillis));
     requireSteady(batches.subList(1, 20), 0, 1.2 * TARGET);
-    requireSteady(batches.subList(7, 20), 0.7 * TARGET, TARGET);
+    requireSteady(batches.subList(9, 20), 0.7 * TARGET, TARGET);
+  }
+
+  @ParameterizedTest(name = "{0} ms and {1} ms a row")
+  @CsvSource({"300, 0.005", "300, 2", "300, 75", "2000, 100"})
+  void theFirstBatchIsNotMuchLongerEither(double fixedMillis, double rowMillis) {
+    requireSteady(run(20, PLENTY, cost(fixedMillis, rowMillis)), 0, 2.5 * TARGET);
+  }
+
+  @Test
+  void aFastJobHasItsPaceAfterThreeBatches() {
+    assertTrue(run(4, PLENTY, cost(300, 0.005)).get(3).rows > 500_000);
+  }
+
+  @Test
+  void aJobGoesOnAtThePaceThatIsKnownOfIt() {
+    run(8, PLENTY, cost(300, 0.05));
+    assertEquals(pace.limit(), new BatchPace(TARGET, FIRST_ROWS, OptionalLong.of(pace.limit())).limit());
+  }
+
+  @ParameterizedTest(name = "a file of {0} rows in {1} ms")
+  @CsvSource({"50000, 9000, 1", "50000, 900, 8", "10, 9000, 4"})
+  void filesBeginWithOne(long rows, long millis, long next) {
+    BatchPace files = new BatchPace(TARGET, 1, OptionalLong.empty());
+    assertEquals(1, files.limit());
+    files.finished(1, rows, millis);
+    assertEquals(next, files.limit());
   }
 
   @Test
@@ -158,10 +187,10 @@ class BatchPaceTest {
   void smallBatchesDoNotShrinkTheLimitBelowTheFirst() {
     run(8, PLENTY, cost(100, 0.02));
     long before = pace.limit();
-    run(20, 50, cost(100, 0.02));
+    run(20, 10, cost(100, 0.02));
     assertTrue(pace.limit() < before / 4, "what rows cost is no longer known");
-    run(1_000, 50, cost(100, 0.02));
-    assertEquals(BatchPace.FIRST_ROWS, pace.limit());
+    run(1_000, 10, cost(100, 0.02));
+    assertEquals(FIRST_ROWS, pace.limit());
   }
 
   @Test
@@ -169,7 +198,7 @@ class BatchPaceTest {
     for (int number = 0; number < 10; number++) {
       pace.finished(0, 0, 12_000);
     }
-    assertEquals(BatchPace.FIRST_ROWS, pace.limit());
+    assertEquals(FIRST_ROWS, pace.limit());
   }
 
   @Test
