@@ -17,6 +17,7 @@ class AlertKind(StrEnum):
     ROLLOUT_LATE = "rollout_late"
     HELD_BACK = "held_back"
     NOT_AWAITED = "not_awaited"
+    LATE_ROWS = "late_rows"
     MALFORMED_RECORDS = "malformed_records"
     INPUT_UNREADABLE = "input_unreadable"
     PARTITIONS_NOT_READ = "partitions_not_read"
@@ -43,6 +44,7 @@ INPUT_ALERTS = (
     AlertKind.KEY_FUNCTION_MISMATCH,
     AlertKind.MALFORMED_RECORDS,
     AlertKind.NOT_AWAITED,
+    AlertKind.LATE_ROWS,
     AlertKind.INPUT_UNREADABLE,
 )
 """The kinds about the inputs of tasks that run."""

@@ -28,6 +28,7 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 import java.util.stream.Collectors;
 import org.apache.spark.SparkContext;
+import org.apache.spark.sql.streaming.StateOperatorProgress;
 import org.apache.spark.sql.streaming.StreamingQuery;
 import org.apache.spark.sql.streaming.StreamingQueryProgress;
 
@@ -51,6 +52,7 @@ public final class QueryWatch {
     final StreamingQuery query;
     final MalformedRecords malformed;
     StreamingQueryProgress seen;
+    long lateRows;
     Optional<RunningQuery.Quiet> quiet = Optional.empty();
     long openId = -1;
     long openNanos;
@@ -87,8 +89,9 @@ public final class QueryWatch {
    * JSON, one record for each query: {@code task}, {@code run}, {@code active}; {@code quiet} when it gets no more rows
    * and has finished its batch, with the order's {@code levelMillis}, {@code watermarkMillis} and {@code caughtUp}
    * ({@link RunningQuery.Quiet}); {@code progress} when a newer one exists, and with it {@code malformed}, the number of
-   * malformed records since the query's start, if its records are decoded; {@code open} when a batch runs for a while,
-   * with how long and what it reads; {@code causes} when the query has failed.
+   * malformed records since the query's start, if its records are decoded, and {@code lateRows}, the late rows that it
+   * has dropped since then, if it has state; {@code open} when a batch runs for a while, with how long and what it reads;
+   * {@code causes} when the query has failed.
    */
   public static String poll() throws com.fasterxml.jackson.core.JsonProcessingException {
     ArrayNode all = JSON.createArrayNode();
@@ -152,6 +155,10 @@ public final class QueryWatch {
     watched.quiet.ifPresent(quiet -> describe(record.putObject("quiet"), quiet));
     StreamingQueryProgress newest = watched.query.lastProgress();
     if (newest != null && newest != watched.seen) {
+      if (newest.stateOperators().length > 0) {
+        watched.lateRows += lateRowsSince(watched.query, watched.seen);
+        record.put("lateRows", watched.lateRows);
+      }
       watched.seen = newest;
       record.putRawValue("progress", new RawValue(newest.json()));
       if (watched.malformed.counts()) {
@@ -162,6 +169,18 @@ public final class QueryWatch {
     if (watched.query.exception().isDefined()) {
       describe(record.putArray("causes"), watched.query.exception().get());
     }
+  }
+
+  /** Also of batches that ended between two calls, as far as Spark keeps their records (100 by default). */
+  private static long lateRowsSince(StreamingQuery query, StreamingQueryProgress seen) {
+    StreamingQueryProgress[] records = query.recentProgress();
+    long rows = 0;
+    for (int place = records.length - 1; place >= 0 && records[place] != seen; place--) {
+      for (StateOperatorProgress operator : records[place].stateOperators()) {
+        rows += operator.numRowsDroppedByWatermark();
+      }
+    }
+    return rows;
   }
 
   private static void describeOpenBatch(ObjectNode record, Watched watched) {
