@@ -22,6 +22,7 @@ from services.job_service.late_producers import (
     waits_for,
 )
 from services.job_service.store import flows
+from services.job_service.time_notes import time_notes
 
 Config = Mapping[str, Any]
 # A topic may have thousands of readers. One that must not be is found by its own next write, too.
@@ -58,8 +59,9 @@ def check(connection: Connection, job: str, config: Config) -> None:
 
 
 def notes_of(connection: Connection, job: str, config: Config) -> list[str]:
-    """What a plan says of rows that may be late for the job, where no write is refused for them."""
-    return notes(job, config, _Around(connection, {job: config}).find(job, config)) if waits_for(config) else []
+    """What a plan says of rows that may be late for the job, or wait in it, where no write is refused for them."""
+    others = _Around(connection, {job: config}).find(job, config)
+    return [*notes(job, config, others), *time_notes(config, others)]
 
 
 def _require(around: _Around, job: str, config: Config) -> None:

@@ -137,3 +137,14 @@ def test_a_plan_says_what_an_earlier_release_accepted(client: JobClient, service
     (note,) = client.plan("reader", {"priority": 3}).notes
     assert note.startswith("inputs.flights: writer writes clean and knows no event time")
     assert client.plan("writer", {"priority": 3}).notes == []
+
+
+def test_a_plan_notes_windows_that_wait_and_a_time_that_may_lie_behind(client: JobClient) -> None:
+    """1. A job counts in windows, and writes their beginnings. 2. Another one has these for its event time."""
+    counted = {"sql": "SELECT window.start AS at, count(*) AS dest FROM flights GROUP BY window(at, '1 hour')"}
+    writer = {**job({"topic": "flights", **TIMED}, "clean"), "query": counted}
+    (waits,) = client.plan("writer", writer, verify=False).notes
+    assert waits.startswith("query.sql: the last windows wait for newer rows")
+    client.put_job("writer", writer, verify=False)
+    (behind,) = client.plan("reader", READER, verify=False).notes
+    assert behind.startswith("inputs.flights.event_time_column: writer makes at in a query with windows")
