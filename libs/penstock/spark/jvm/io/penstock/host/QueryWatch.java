@@ -156,7 +156,7 @@ public final class QueryWatch {
     StreamingQueryProgress newest = watched.query.lastProgress();
     if (newest != null && newest != watched.seen) {
       if (newest.stateOperators().length > 0) {
-        watched.lateRows += lateRowsSince(watched.query, watched.seen);
+        watched.lateRows += lateRows(watched.query, watched.seen, newest);
         record.put("lateRows", watched.lateRows);
       }
       watched.seen = newest;
@@ -171,11 +171,18 @@ public final class QueryWatch {
     }
   }
 
-  /** Also of batches that ended between two calls, as far as Spark keeps their records (100 by default). */
-  private static long lateRowsSince(StreamingQuery query, StreamingQueryProgress seen) {
+  /**
+   * Those of the batches after {@code seen} up to {@code newest}: also of batches that ended between two calls, as far as
+   * Spark keeps their records (100 by default). A batch that has ended since is for the next call.
+   */
+  private static long lateRows(StreamingQuery query, StreamingQueryProgress seen, StreamingQueryProgress newest) {
     StreamingQueryProgress[] records = query.recentProgress();
+    int place = records.length - 1;
+    while (place >= 0 && records[place] != newest) {
+      place--;
+    }
     long rows = 0;
-    for (int place = records.length - 1; place >= 0 && records[place] != seen; place--) {
+    for (; place >= 0 && records[place] != seen; place--) {
       for (StateOperatorProgress operator : records[place].stateOperators()) {
         rows += operator.numRowsDroppedByWatermark();
       }
