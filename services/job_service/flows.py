@@ -1,5 +1,5 @@
-"""What each job reads and where it writes, and what must not be: a loop of topics, a folder or table of another job,
-rows among malformed records. Pure."""
+"""What each job reads and where it writes, and what must not be: a loop of topics, folders and tables, a folder or
+table of another job, rows among malformed records. Pure."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ class Flow(NamedTuple):
     its records may come back to it. `dead_letters`: the topic of its malformed records, on the cell's own Kafka; None:
     it is not known.
 
-    Of its side outputs: `side_topics`, those of them that `may_loop` is said of (`side_loops`), `side_stores`, and what
-    it takes of these (`side_folders`)."""
+    Of its side outputs: `side_topics`, `side_stores`, those of both that `may_loop` is said of (`side_loops`), and what
+    it takes of the stores (`side_folders`)."""
 
     job: str
     reads: tuple[str, ...]
@@ -53,9 +53,26 @@ class Flow(NamedTuple):
 
     @property
     def passes_on(self) -> frozenset[str]:
-        """The topics that a loop could go on by."""
-        own = {self.writes} if self.writes is not None and not self.may_loop else set()
-        return frozenset(self.side_topics).difference(self.side_loops) | own
+        """The topics, folders and Delta tables that a loop could go on by."""
+        own = set() if self.may_loop else {place for place in (self.writes, self.folder) if place is not None}
+        places = {*self.side_topics, *self.side_stores}.difference(self.side_loops) | own
+        return frozenset(place for place in places if not is_table(place))
+
+
+class Unsaid(NamedTuple):
+    """What a configuration says of loops, and its flow does not. `looked_up`: what the job reads as a table only, whose
+    new rows make no rows. `shared`: the table of its output, if other jobs write there, too."""
+
+    looked_up: frozenset[str] = frozenset()
+    shared: str | None = None
+
+
+def unsaid_of(config: Mapping[str, Any]) -> Unsaid:
+    """Of a complete configuration, or of its streams, tables and arguments."""
+    streams = {read_by_stream(stream) for stream in (config.get("streams") or {}).values()}
+    output = config.get("output")
+    is_shared = output is not None and not _may_loop(output) and _taken_by(output) is None
+    return Unsaid(frozenset(_paths_read(config) - streams), stored_at(output) if output and is_shared else None)
 
 
 def flow_of(job: str, config: Mapping[str, Any]) -> Flow:
@@ -71,7 +88,7 @@ def flow_of(job: str, config: Mapping[str, Any]) -> Flow:
         _may_loop(output),
         dead_letters,
         _in_order(_topic_of(side) for side in sides),
-        _in_order(_topic_of(side) for side in sides if _may_loop(side)),
+        _in_order(_place_of(side) for side in sides if _may_loop(side)),
         _in_order(stored_at(side) for side in sides),
         _in_order(_taken_by(side) for side in sides),
     )
@@ -144,6 +161,9 @@ def read_by(source: Mapping[str, Any]) -> str:
     return full_topic(source["topic"], source.get("cluster"))
 
 
+_NOTHING_UNSAID = Unsaid()
+
+
 class Flows:
     """The jobs that may lie on a loop with jobs that are written, or share a topic or a folder with them.
 
@@ -151,7 +171,8 @@ class Flows:
     accepted that, and it must be possible to stop the job.
     """
 
-    def __init__(self, known: Iterable[Flow]) -> None:
+    def __init__(self, known: Iterable[Flow], unsaid: Mapping[str, Unsaid] = MappingProxyType({})) -> None:
+        self._unsaid = dict(unsaid)
         self._flows: dict[str, Flow] = {}
         self._writers: defaultdict[str, set[str]] = defaultdict(set)
         self._outputs: defaultdict[str, set[str]] = defaultdict(set)
@@ -160,15 +181,18 @@ class Flows:
         for flow in known:
             self._put(flow)
 
-    def take(self, flow: Flow, fields: Mapping[str, str] = MappingProxyType({})) -> None:
+    def take(
+        self, flow: Flow, fields: Mapping[str, str] = MappingProxyType({}), unsaid: Unsaid = _NOTHING_UNSAID
+    ) -> None:
         """From now on the job has this flow. Raises InvalidConfig with every problem, and changes nothing, when it must
         not. `fields`: of the outputs beside `output`, as `fields_of` gives them."""
-        found = list(self._problems(flow, fields))
+        found = list(self._problems(flow, fields, unsaid))
         if found:
             raise refusal(found)
         self._put(flow)
+        self._unsaid[flow.job] = unsaid
 
-    def _problems(self, flow: Flow, fields: Mapping[str, str]) -> Iterator[Problem]:
+    def _problems(self, flow: Flow, fields: Mapping[str, str], unsaid: Unsaid) -> Iterator[Problem]:
         before = self._flows.get(flow.job)
         for folder in sorted(flow.folders - (before.folders if before is not None else set())):
             yield from self._folder_taken(flow.job, folder, fields.get(folder, MAIN))
@@ -179,7 +203,7 @@ class Flows:
         if before is None or (before.reads, before.dead_letters) != (flow.reads, flow.dead_letters):
             yield from _own_letters_read(flow)
         if before is None or (before.reads, before.passes_on) != (flow.reads, flow.passes_on):
-            yield from self._loop(flow, fields)
+            yield from self._loop(flow, fields, unsaid)
 
     def _folder_taken(self, job: str, folder: str, field: str) -> Iterator[Problem]:
         owners = sorted(self._owners[folder] - {job})
@@ -202,16 +226,16 @@ class Flows:
             detail = f"dead_letter_topic: {flow.dead_letters} is the output of the job {found[0]}; choose another topic"
             yield Problem("dead_letter_topic", "output", detail)
 
-    def _loop(self, flow: Flow, fields: Mapping[str, str]) -> Iterator[Problem]:
-        found = self._loop_of(flow)
+    def _loop(self, flow: Flow, fields: Mapping[str, str], unsaid: Unsaid) -> Iterator[Problem]:
+        found = self._loop_of(flow, unsaid)
         if found is not None:
-            topic, loop = found
-            field = fields.get(topic, MAIN)
+            place, loop = found
+            field, what = fields.get(place, MAIN), "path" if is_path(place) else "topic"
             detail = (
-                f"{field}.topic: the job would read its own output again, for ever: {_told(loop)}. "
-                f"Choose another topic, or set {field}.allow_loop"
+                f"{field}.{what}: the job would read its own output again, for ever: {_told(loop)}. "
+                f"Choose another {what}, or set {field}.allow_loop"
             )
-            yield Problem(f"{field}.topic", "loop", detail)
+            yield Problem(f"{field}.{what}", "loop", detail)
 
     def _put(self, flow: Flow) -> None:
         before = self._flows.get(flow.job)
@@ -230,21 +254,23 @@ class Flows:
         if flow.dead_letters is not None:
             yield self._dead_letters, flow.dead_letters
 
-    def _loop_of(self, flow: Flow) -> tuple[str, list[str]] | None:
-        """A shortest loop through the job: its own topic in it, then jobs and topics in turn. None without one.
+    def _loop_of(self, flow: Flow, unsaid: Unsaid) -> tuple[str, list[str]] | None:
+        """A shortest loop through the job: its own topic or folder in it, then jobs and these in turn. None without.
 
         It is looked for against the stream: a topic may have thousands of readers, but rarely more than a few writers.
         """
-        if not flow.passes_on:
+        passes_on = flow.passes_on | ({unsaid.shared} if unsaid.shared is not None else set())
+        if not passes_on:
             return None
-        goes_to: dict[str, tuple[str, str] | None] = dict.fromkeys(flow.reads)
-        queue = list(flow.reads)
+        queue = _rows_of(flow, unsaid)
+        goes_to: dict[str, tuple[str, str] | None] = dict.fromkeys(queue)
         for topic in queue:
-            closing = sorted(own for own in flow.passes_on if covers(topic, own))
+            closing = sorted(own for own in passes_on if covers(topic, own))
             if closing:
                 return closing[0], [flow.job, *_way(topic, goes_to), flow.job]
             for job in sorted(self._writers_of(topic) - {flow.job}):
-                fresh = [each for each in self._flows[job].reads if each not in goes_to]
+                rows = _rows_of(self._flows[job], self._unsaid.get(job, _NOTHING_UNSAID))
+                fresh = [each for each in rows if each not in goes_to]
                 goes_to |= dict.fromkeys(fresh, (job, topic))
                 queue += fresh
         return None
@@ -253,6 +279,11 @@ class Flows:
         if not is_pattern(topic):
             return self._writers[topic]
         return {job for written, jobs in self._writers.items() if covers(topic, written) for job in jobs}
+
+
+def _rows_of(flow: Flow, unsaid: Unsaid) -> list[str]:
+    """What a job reads as rows that come."""
+    return [name for name in flow.reads if name not in unsaid.looked_up]
 
 
 def _own_letters_read(flow: Flow) -> Iterator[Problem]:

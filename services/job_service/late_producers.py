@@ -1,17 +1,33 @@
-"""Jobs whose readers cannot wait for them: topics written at least once have no marks of their producers. Pure."""
+"""Jobs whose readers cannot wait for them: a watermark waits for the marks of the tasks that write its topic. What is
+written at least once has no marks, and marks of a job that knows no event time say nothing of it. Pure."""
 
 from __future__ import annotations
 
+import re
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
-from penstock.config.topic_patterns import covers, name_for_people
+from penstock.config.topic_patterns import covers, is_pattern, name_for_people
 from penstock.config.topics import full_topic
 from penstock.control.errors import InvalidConfig
 from services.job_service.flows import read_by
 
 Config = Mapping[str, Any]
-_DECIDING = ("inputs", "output", "side_outputs")
+_DECIDING = ("query", "inputs", "streams", "output", "side_outputs")
+_OWN_WATERMARK = re.compile(r"\bwatermark\b", re.IGNORECASE)
+
+
+class Late(NamedTuple):
+    """The watermark of an input of `reader`, which reads `name` (a topic or pattern), does not wait for `writer`.
+
+    `output`: the field of the output that is written at least once; None where the writer knows no event time."""
+
+    reader: str
+    field: str
+    name: str
+    writer: str
+    output: str | None = None
 
 
 def may_matter(old: Config, new: Config) -> bool:
@@ -28,38 +44,126 @@ def waits_for(config: Config) -> dict[str, str]:
     }
 
 
-def unmarked(config: Config) -> dict[str, str]:
-    """The fields of the outputs of a complete configuration that have no marks, by topic."""
-    return dict(_unmarked(config))
+def may_know_time(config: Config) -> bool:
+    """Whether a job may have an event time of its own, and need not get it from those that write its inputs. What the
+    code of a Python query does is not known."""
+    sources = [*(config.get("inputs") or {}).values(), *(config.get("streams") or {}).values()]
+    query = config.get("query") or {}
+    is_unknown = query.get("python") is not None or _OWN_WATERMARK.search(query.get("sql") or "") is not None
+    return is_unknown or any(source.get("watermark_delay") is not None for source in sources)
 
 
-def require_no_late_rows(job: str, before: Config, after: Config, others: Mapping[str, Config]) -> None:
-    """Raises InvalidConfig when a write makes `job` read what another job writes at least once, or the other way round,
-    where the reader has event time. What was so before is left alone. `others`: the jobs that read and write there."""
-    reads = {name: field for name, field in waits_for(after).items() if name not in waits_for(before)}
-    writes = {topic: field for topic, field in unmarked(after).items() if topic not in unmarked(before)}
-    for other, config in sorted(others.items()):
-        for name, field in reads.items():
-            if any(covers(name, topic) for topic in unmarked(config)):
-                raise _late(f"inputs.{field}.allow_late_producers", other, job, name)
-        for name in waits_for(config):
-            for topic, field in writes.items():
-                if covers(name, topic):
-                    raise _late(f"{field}.delivery", job, other, name)
+def topics_written(config: Config) -> dict[str, str]:
+    """The fields of the outputs of a complete configuration that go to topics, by topic."""
+    return {full_topic(output["topic"], output.get("cluster")): field for field, output in _topic_outputs(config)}
 
 
-def _unmarked(config: Config) -> Iterator[tuple[str, str]]:
+def may_be_late(config: Config) -> bool:
+    """Whether rows of the job may be late for a reader, or rows that it reads for the job itself."""
+    is_unmarked = any(output.get("delivery") == "at_least_once" for _, output in _topic_outputs(config))
+    return bool(waits_for(config)) or is_unmarked or (bool(topics_written(config)) and not may_know_time(config))
+
+
+class Jobs:
+    """Complete configurations of jobs that read what others of them write."""
+
+    def __init__(self, configs: Mapping[str, Config]) -> None:
+        self._configs = configs
+        self._writers: defaultdict[str, set[str]] = defaultdict(set)
+        for job, config in configs.items():
+            for topic in topics_written(config):
+                self._writers[topic].add(job)
+
+    def late(self) -> set[Late]:
+        """All pairs of a reader and a writer that it does not wait for."""
+        return {
+            late
+            for reader, config in self._configs.items()
+            for name, field in waits_for(config).items()
+            for late in self._late(reader, field, name)
+        }
+
+    def _late(self, reader: str, field: str, name: str) -> Iterator[Late]:
+        """The tasks of a job that reads what it writes itself are not told apart: that is a loop, and was accepted."""
+        for topic in self._named(name):
+            for writer in self._writers[topic] - {reader}:
+                output = _unmarked(self._configs[writer]).get(topic)
+                # A pattern never waits. Where its topics have marks, the check of the topics themselves says so.
+                if output is not None or not (is_pattern(name) or self._knows_time(writer, frozenset())):
+                    yield Late(reader, field, name, writer, output)
+
+    def _named(self, name: str) -> list[str]:
+        if is_pattern(name):
+            return [topic for topic in self._writers if covers(name, topic)]
+        return [name] if name in self._writers else []
+
+    def _knows_time(self, job: str, asking: frozenset[str]) -> bool:
+        """Whether the marks of a job say how far it has come: by its own event time, or by that of its inputs."""
+        config = self._configs[job]
+        if may_know_time(config) or job in asking:
+            return True
+        sources = [read_by(source) for source in (config.get("inputs") or {}).values()]
+        by_topic = not config.get("streams") and not any(map(is_pattern, sources))
+        return by_topic and bool(sources) and all(self._is_timed(topic, asking | {job}) for topic in sources)
+
+    def _is_timed(self, topic: str, asking: frozenset[str]) -> bool:
+        writers = self._writers.get(topic, set())
+        return bool(writers) and all(
+            topic not in _unmarked(self._configs[writer]) and self._knows_time(writer, asking) for writer in writers
+        )
+
+
+def require_no_late_rows(job: str, before: Config | None, after: Config, others: Mapping[str, Config]) -> None:
+    """Raises InvalidConfig when a write makes a job with event time read what another one writes without marks, or
+    without an event time. What was so before is left alone. `before`: None of a new job. `others`: the jobs around."""
+    now = Jobs({**others, job: after}).late()
+    if now:
+        known = Jobs({**others, **({} if before is None else {job: before})}).late()
+        new = sorted(now - known, key=lambda late: (late.reader != job, late))
+        if new:
+            raise _refusal(job, new[0])
+
+
+def notes(job: str, config: Config, others: Mapping[str, Config]) -> list[str]:
+    """What an earlier release accepted, in a sentence for each writer whose rows may be late for the job."""
+    found = sorted(late for late in Jobs({**others, job: config}).late() if late.reader == job)
+    return [f"inputs.{late.field}: {_told(late)}. {_remedy(late)}" for late in found]
+
+
+def _topic_outputs(config: Config) -> Iterator[tuple[str, Config]]:
     sides = (config.get("side_outputs") or {}).items()
     for field, output in (("output", config["output"]), *((f"side_outputs.{n}.output", s["output"]) for n, s in sides)):
-        if output.get("topic") is not None and output.get("delivery") == "at_least_once":
-            yield full_topic(output["topic"], output.get("cluster")), field
+        if output.get("topic") is not None:
+            yield field, output
 
 
-def _late(field: str, writer: str, reader: str, name: str) -> InvalidConfig:
-    return InvalidConfig(
-        f"{field}: {writer} writes {name_for_people(name)} at least once, so it does not say how far its tasks have "
-        f"come, and the watermark of {reader} does not wait for them: rows of a slow task may be late. Set delivery to "
-        f"exactly_once in {writer}, or allow_late_producers of the input of {reader}",
-        field=field,
-        rule="late_producers",
-    )
+def _unmarked(config: Config) -> dict[str, str]:
+    """The fields of the outputs of a complete configuration that have no marks, by topic."""
+    fields = topics_written(config)
+    marked = {field for field, output in _topic_outputs(config) if output.get("delivery") != "at_least_once"}
+    return {topic: field for topic, field in fields.items() if field not in marked}
+
+
+def _refusal(job: str, late: Late) -> InvalidConfig:
+    if late.reader == job:
+        field = f"inputs.{late.field}.allow_late_producers"
+    else:
+        field = "inputs" if late.output is None else f"{late.output}.delivery"
+    return InvalidConfig(f"{field}: {_told(late)}. {_remedy(late)}", field=field, rule="late_producers")
+
+
+def _told(late: Late) -> str:
+    topic = name_for_people(late.name)
+    if late.output is not None:
+        why = f"{late.writer} writes {topic} at least once, so it does not say how far its tasks have come"
+    else:
+        why = f"{late.writer} writes {topic} and knows no event time: it cannot say how far its tasks have come"
+    return f"{why}, and the watermark of {late.reader} does not wait for them: rows of a slow task may be late"
+
+
+def _remedy(late: Late) -> str:
+    if late.output is not None:
+        mended = f"Set delivery to exactly_once in {late.writer}"
+    else:
+        mended = f"Set event_time_column and watermark_delay of the inputs of {late.writer}"
+    return f"{mended}, or allow_late_producers of the input of {late.reader}"

@@ -150,6 +150,19 @@ def stopped_producer(stack: ChaosStack, _: RowJob) -> Iterator[RowJob]:
 
 
 @contextmanager
+def late_row(stack: ChaosStack, _: RowJob) -> Iterator[RowJob]:
+    """Windows were written; then a producer sends a row of long ago."""
+    counted = "SELECT count(*) AS id FROM rows GROUP BY window(at, '1 second')"
+    with (
+        ailing(stack, source=TIMED, query={"sql": counted}) as job,
+        feeding(job.name, job.send_now, SLOWLY_S),
+    ):
+        wait_until(lambda: bool(job.counts()), ARRIVE_S, f"a window of {job.name}")
+        job.send_text('{"id": 1, "at": "2026-01-01T00:00:00Z"}')
+        yield job
+
+
+@contextmanager
 def deleted_topic(stack: ChaosStack, _: RowJob) -> Iterator[RowJob]:
     """Rows flowed; then somebody deleted the topic of the input."""
     with ailing(stack) as job:
@@ -220,6 +233,7 @@ INJECTED = [
     Injected(dead_task_service, CauseKind.PROCESS_DOWN),
     Injected(dead_syncer, CauseKind.PROCESS_DOWN),
     Injected(stopped_producer, CauseKind.UPSTREAM, LONG_S),
+    Injected(late_row, CauseKind.LATE_ROWS, says="late row was dropped"),
     Injected(deleted_topic, CauseKind.INPUT_ERROR, says="there is no topic"),
     Injected(out_of_memory, CauseKind.OUT_OF_MEMORY, LONG_S),
     Injected(hot_key_group, CauseKind.HOT_KEY_GROUP, LONG_S, "times the mean"),
@@ -247,6 +261,28 @@ def test_an_injected_cause_is_the_first(stack: ChaosStack, rows: RowJob, shell: 
         _first(shell, job, injected.kind, injected.seconds, injected.says)
     rows.send_and_wait()
     rows.assert_exact()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("wrong", "kind", "task", "says"),
+    [
+        (stopped_producer, AlertKind.HELD_BACK, "/0", "stay in its state, without a limit"),
+        (late_row, AlertKind.LATE_ROWS, "", "1 late row was dropped in 5 minutes"),
+    ],
+    ids=["held_back", "late_rows"],
+)
+def test_event_time_that_goes_wrong_is_an_alert(
+    stack: ChaosStack, rows: RowJob, wrong: Wrong, kind: AlertKind, task: str, says: str
+) -> None:
+    """What a real reader reports of its producers and its late rows is told to people."""
+    with wrong(stack, rows) as job, stack.client() as client:
+
+        def told() -> bool:
+            alerts = client.alerts(subject=f"{job.name}{task}").alerts
+            return any(alert.kind == kind and says in alert.message for alert in alerts)
+
+        wait_until(told, LONG_S, f"the alert {kind}", poll_s=0.5)
 
 
 @pytest.mark.long

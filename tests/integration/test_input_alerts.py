@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
 from psycopg.types.json import Jsonb
 from sqlalchemy import Engine, text
 
@@ -43,11 +44,12 @@ def report(
         connection.execute(_REPORT, row)
 
 
-def test_what_running_tasks_report_is_open_until_they_do_not(engine: Engine) -> None:
+@pytest.mark.parametrize("malformed", [AlertKind.MALFORMED_RECORDS, AlertKind.LATE_ROWS])
+def test_what_running_tasks_report_is_open_until_they_do_not(engine: Engine, malformed: AlertKind) -> None:
     """1. Two tasks of a job and one of another report; so does one that does not run. 2. A minute later one job is
-    well. 3. Nobody looks in between. 4. Malformed records are told for five minutes, also by a task that started
-    anew."""
-    not_read, mismatch, malformed, *_ = INPUT_ALERTS
+    well. 3. Nobody looks in between. 4. Malformed records and late rows are told for five minutes, also by a task
+    that started anew."""
+    not_read, mismatch, *_ = INPUT_ALERTS
     report(engine, "a", 0, {not_read: "4 of 8", malformed: "3 came"})
     report(engine, "a", 1, {not_read: "4 of 8"})
     report(engine, "b", 0, {mismatch: "crc32"})

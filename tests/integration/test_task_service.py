@@ -250,12 +250,17 @@ def test_a_task_that_waits_long_for_a_producer_is_told(engine, client):
     store = TemplateStore(engine)
     for seconds, alerts in [((10.0, 400.0), {"a/1"}), ((20.0, None), set())]:
         sent = batch("x", "1", 0, 1)
-        waits = [TaskProgress(held_back_by="shuf/1/3" if wait else None, held_back_seconds=wait) for wait in seconds]
+        waits = [
+            TaskProgress(held_back_by="shuf/1/3" if wait else None, held_back_seconds=wait, state_rows=12_345)
+            for wait in seconds
+        ]
         tasks = tuple(task.model_copy(update={"progress": wait}) for task, wait in zip(sent.tasks, waits, strict=True))
         assert post(client, sent.model_copy(update={"tasks": tasks})).status_code == 204
         store.alert_waiting_tasks(300.0)
         with transaction(engine) as connection:
             assert open_subjects(connection, AlertKind.HELD_BACK) == alerts
+            told = connection.execute(text("SELECT message FROM alerts WHERE cleared_at IS NULL")).scalars().all()
+        assert ["12,345 when this was raised" in message for message in told] == [True] * len(alerts)
 
 
 @pytest.mark.parametrize("odd", ['"n/a"', "null", "[]", "1e400", "-1e400", "true"])

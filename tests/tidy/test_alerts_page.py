@@ -43,7 +43,8 @@ def test_the_first_row_of_each_kind_is_where_links_lead() -> None:
 def test_each_kind_has_a_rule_and_each_setting_of_a_rule_exists() -> None:
     assert set(RULES) == set(AlertKind)
     named = {rule.limit.setting for rule in RULES.values() if rule.limit is not None and rule.limit.setting}
-    tables = "".join(path.read_text() for path in (REPOSITORY / "services").glob("*/README.md"))
+    pages = [*(REPOSITORY / "services").glob("*/README.md"), REPOSITORY / "libs/penstock/spark/README.md"]
+    tables = "".join(path.read_text() for path in pages)
     unknown = {name for name in named if f"| `{name}` |" not in tables} - {field.path for field in FIELD_TABLE}
     assert unknown == set()
     assert all(rule.condition for rule in RULES.values())

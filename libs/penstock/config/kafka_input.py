@@ -105,8 +105,8 @@ class Input(DeclaredModel):
     # Left out where it is false: the release before does not know it.
     allow_late_producers: bool = Field(False, exclude_if=operator.not_, **declare(NONE, DECLARED_BY_USER))
     """Accept that rows of slow tasks of other jobs are late. The watermark waits for the jobs that write the topic, but
-    not for those of a topic_pattern, and not for those with delivery at_least_once. An input with watermark_delay that
-    reads such topics is refused otherwise."""
+    not for those of a topic_pattern, those with delivery at_least_once, and those that know no event time. An input
+    with watermark_delay that reads such topics is refused otherwise."""
     balance: Literal["auto", "index", "field", "sample", "off"] = Field("auto", **declare(RESTART, DECLARED_BY_USER))
     """How partitions stay at the same event time during a catch-up: by Kafka's time index (`index`), by a field of the
     value (`field`), by sampled record timestamps (`sample`), or not at all (`off`). `auto` chooses by the input;

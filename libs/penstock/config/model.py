@@ -161,6 +161,10 @@ class DeltaOutput(DeclaredModel):
     """Accept that this job writes to a table of another job. With two jobs that append, each is exactly once and
     readers get the rows of both. Jobs with upsert_columns may replace rows of each other; all of them need this. With a
     job in output_mode complete, each of its batches deletes the rows of the other."""
+    # Left out where it is false: the release before does not know it.
+    allow_loop: bool = Field(False, exclude_if=operator.not_, **declare(NONE, DECLARED_BY_USER))
+    """Accept that rows come back to a stream of this job, by way of other jobs or at once. Otherwise such a loop is
+    refused, since its rows never end. A table that a job only looks rows up in makes no loop."""
 
 
 class FilesOutput(DeclaredModel):
@@ -185,6 +189,10 @@ class FilesOutput(DeclaredModel):
     (whole numbers since 1970; what is finer is cut off), or a datetime pattern of Spark such as `dd/MM/yyyy HH:mm:ss`,
     in the job's time zone (UTC). Of a topic: no such time may be in a key. Of files: a change needs another `path`.
     Default: ISO 8601 with microseconds and offset."""
+    # Left out where it is false: the release before does not know it.
+    allow_loop: bool = Field(False, exclude_if=operator.not_, **declare(NONE, DECLARED_BY_USER))
+    """Accept that rows come back to a stream of this job, by way of other jobs or at once. Otherwise such a loop is
+    refused, since its rows never end. A table that a job only looks rows up in makes no loop."""
 
 
 class PostgresOutput(DeclaredModel):

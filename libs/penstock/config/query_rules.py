@@ -164,9 +164,15 @@ def _remedy(step: StatefulStep, inputs: Mapping[str, Input | Stream], types: Map
     )
     return (
         f"{declared + '. Else put' if declared else 'Put'} a shuffle job before this one that selects the rows of each "
-        f"of these inputs into a Kafka output with key_columns [{columns}] and key_groups {key_groups}, read its topic "
-        f"here, and set {shuffled}; or set task_count to 1"
+        f"of these inputs into a Kafka output with key_columns [{columns}] and key_groups {key_groups}{_timed(topics)},"
+        f" read its topic here, and set {shuffled}; or set task_count to 1"
     )
+
+
+def _timed(inputs: Mapping[str, Input]) -> str:
+    """What makes the watermark of the inputs, where they have one, wait for the tasks of a job before them."""
+    has_watermark = any(source.watermark_delay is not None for source in inputs.values())
+    return ", give its inputs the event_time_column and watermark_delay of these" if has_watermark else ""
 
 
 def _undeclared(

@@ -86,8 +86,14 @@ _OF_JOBS = {
     AlertKind.NOT_AWAITED: AlertRule(
         _JOB,
         _TICKET,
-        "a task no longer waits for a producer of its input that is silent",
+        "a task no longer waits for a producer of its input that is silent, or cannot wait for one",
         Limit(setting="completeness_wait_seconds"),
+    ),
+    AlertKind.LATE_ROWS: AlertRule(
+        _JOB,
+        _TICKET,
+        "a task has dropped so many late rows in five minutes, and the job does not declare `drop_late`",
+        Limit(setting="PENSTOCK_LATE_ALERT_ROWS"),
     ),
     AlertKind.MALFORMED_RECORDS: AlertRule(
         _JOB,

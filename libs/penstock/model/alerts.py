@@ -17,6 +17,7 @@ class AlertKind(StrEnum):
     ROLLOUT_LATE = "rollout_late"
     HELD_BACK = "held_back"
     NOT_AWAITED = "not_awaited"
+    LATE_ROWS = "late_rows"
     MALFORMED_RECORDS = "malformed_records"
     NO_EVENT_TIME = "no_event_time"
     INPUT_UNREADABLE = "input_unreadable"
@@ -45,6 +46,7 @@ INPUT_ALERTS = (
     AlertKind.MALFORMED_RECORDS,
     AlertKind.NOT_AWAITED,
     AlertKind.NO_EVENT_TIME,
+    AlertKind.LATE_ROWS,
     AlertKind.INPUT_UNREADABLE,
 )
 """The kinds about the inputs of tasks that run."""

@@ -22,6 +22,7 @@ class CauseKind(StrEnum):
     UPSTREAM = "upstream"
     HOST_ENDED = "host_ended"
     MALFORMED_INPUT = "malformed_input"
+    LATE_ROWS = "late_rows"
     OUT_OF_MEMORY = "out_of_memory"
     BAD_CODE = "bad_code"
     OUTPUT_ERROR = "output_error"

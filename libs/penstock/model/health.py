@@ -107,7 +107,8 @@ class JobFacts:
 class TaskFacts:
     """A task as its container reported it last, and its crashes wherever it ran. `crashes` are in a row, here.
 
-    `unreadable_input`: which input the task cannot read on, and why; None also where Kafka did not say.
+    `unreadable_input`: which input the task cannot read on, and why; None also where Kafka did not say. `late_rows`:
+    that it drops late rows; None also where the job declares that.
     `run` names all that restarts the task when it changes, `crash_run` the same of what crashed last.
     """
 
@@ -132,6 +133,7 @@ class TaskFacts:
     held_back_seconds: float | None = None
     silent_seconds: float | None = None
     unreadable_input: str | None = None
+    late_rows: str | None = None
     crashed_at: Sequence[datetime] | None = None
     crash_revision: int | None = None
     crash_error: str | None = None
@@ -142,7 +144,8 @@ class TaskFacts:
 class Verdict(NamedTuple):
     """`health`: the gravest of `reasons`, which has each health that some task, or the job as a whole, has.
 
-    A reason is whole; its first line is enough for a list. It is empty when there is nothing to report.
+    A reason is whole; its first line is enough for a list. It is empty when there is nothing to report. That of a
+    healthy job is that it drops late rows.
     """
 
     health: Health
@@ -310,7 +313,9 @@ def _of_running(job: JobFacts, task: TaskFacts) -> _TaskHealth:
     is_sure = lag.seconds is not None or (lag.at_most is not None and lag.at_most <= job.max_lag_seconds)
     if not is_sure:
         return _TaskHealth(Health.UNKNOWN, _why_unmeasured(task))
-    return _TaskHealth(Health.HEALTHY)
+    return (
+        _TaskHealth(Health.HEALTHY) if task.late_rows is None else _TaskHealth(Health.HEALTHY, task.late_rows, (1, 0))
+    )
 
 
 def _why_unmeasured(task: TaskFacts) -> str:
@@ -341,7 +346,8 @@ def _reasons(tasks: Mapping[int, _TaskHealth]) -> dict[Health, str]:
     for index in sorted(tasks):
         by_health.setdefault(tasks[index].health, []).append(index)
     worst = {health: max(indices, key=lambda index: tasks[index].weight) for health, indices in by_health.items()}
-    return {health: _reason(index, tasks[index].reason, len(by_health[health]) - 1) for health, index in worst.items()}
+    told = {health: sum(bool(tasks[index].reason) for index in indices) for health, indices in by_health.items()}
+    return {health: _reason(index, tasks[index].reason, told[health] - 1) for health, index in worst.items()}
 
 
 def _reason(index: int, reason: str, others_count: int) -> str:

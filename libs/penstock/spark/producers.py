@@ -48,6 +48,12 @@ def reader_options(config: JobConfig, source: Input) -> dict[str, str]:
     return options
 
 
+def accepts_late(config: JobConfig) -> bool:
+    """Whether all inputs with a watermark accept that rows of producers which nobody waits for are late."""
+    timed = [source for source in config.inputs.values() if source.watermark_delay is not None]
+    return bool(timed) and all(source.allow_late_producers for source in timed)
+
+
 def writer_options(spec: TaskSpec, topic: str) -> dict[str, str]:
     """Options of a sink that records how far its task has come."""
     marks = marks_topic(topic)

@@ -56,7 +56,7 @@ FIXED_SETTINGS = {
     # In every batch Spark writes the plan as text for its web page, which is off. `simple` is the cheapest form.
     "spark.sql.ui.explainMode": "simple",
     "spark.sql.streaming.ui.enabled": "false",
-    "spark.sql.streaming.numRecentProgressUpdates": "2",
+    "spark.sql.streaming.numRecentProgressUpdates": "10",
     # One interruption of a query waits so long for its end; then another one follows (`task.RunningTask`).
     "spark.sql.streaming.stopTimeout": "4s",
     "spark.sql.streaming.minBatchesToRetain": "10",

@@ -71,6 +71,9 @@ class SparkSettings(KafkaSettings, BaseSettings):
     load_interval_seconds: float = Field(10.0, gt=0, description="time between two measurements of what tasks use")
     disk_interval_seconds: float = Field(60.0, gt=0, description="time between two measurements of a checkpoint's size")
     inputs_interval_seconds: float = Field(60.0, gt=0, description="time between two checks of inputs' partitions")
+    late_alert_rows: int = Field(
+        1, ge=1, description="late rows that a task drops in five minutes before an alert is raised"
+    )
     boundary_wait_seconds: float = Field(5.0, ge=0, description="how long a stop waits for the end of a batch")
     settle_timeout_seconds: float = Field(
         120.0,

@@ -154,6 +154,7 @@ class RunningTask:
         self.unread_since: float | None = None
         self.rows_per_offset: tuple[float, ...] = ()
         self.malformed: Counts = ()
+        self.late: Counts = ()
         self.input_problems: Mapping[str, str] = {}
         self.prepared: Callable[[str], TaskFrame] | None = None
         self._frame: TaskFrame | None = None

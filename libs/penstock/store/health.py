@@ -109,6 +109,7 @@ _TASKS = text(
         (progress->>'held_back_seconds')::float AS held_back_seconds,
         (progress->>'silent_seconds')::float AS silent_seconds,
         progress->'input_problems'->>'{AlertKind.INPUT_UNREADABLE}' AS unreadable_input,
+        progress->'input_problems'->>'{AlertKind.LATE_ROWS}' AS late_rows,
         task_crashes.crashed_at, task_crashes.revision AS crash_revision, task_crashes.error AS crash_error,
         task_crashes.task_run AS crash_run, running.task_run AS run
     FROM tasks {SIGHTINGS}

@@ -56,6 +56,10 @@ _NO_HOST = (
     "PENSTOCK_SPARK_CONF); a start is tried again by itself. Meanwhile `penstock drain CONTAINER` gives its tasks to "
     "others. The whole log is in the folder `hosts` of the container",
 )
+_LATE = (
+    "`penstock metrics JOB` shows since when. Set a longer `watermark_delay`, mend the producer that is behind, or "
+    "declare `completeness` drop_late: services/ALERTS.md"
+)
 _READ_AGAIN = (
     "grant READ, or find out who deleted the topic: `penstock topics list`, and services/ALERTS.md#input_unreadable "
     "says what a topic that is made again means"
@@ -140,6 +144,15 @@ def causes_of_inputs(facts: Facts) -> Iterator[Cause]:
 def _told_of(facts: Facts, kind: AlertKind) -> list[str]:
     """What running tasks report of one kind, or its alerts, which stay for a while."""
     return _problems_of_tasks(facts, kind) or [alert.message for alert in facts.alerts_of(kind)]
+
+
+def causes_of_late_rows(facts: Facts) -> Iterator[Cause]:
+    """Rows that came after the watermark, so that results lack them, and producers that nobody waits for."""
+    if told := _told_of(facts, AlertKind.LATE_ROWS):
+        summary = "rows come too late, and results lack them"
+        told = [*told[:2], *_problems_of_tasks(facts, AlertKind.NOT_AWAITED)[:1]]
+        certainty = Certainty.CERTAIN if facts.is_well else Certainty.POSSIBLE
+        yield Cause(CauseKind.LATE_ROWS, certainty, summary, tuple(told), _LATE)
 
 
 def _problems_of_tasks(facts: Facts, kind: AlertKind) -> list[str]:

@@ -23,6 +23,7 @@ _RULES = (
     crashes.causes_of_rollouts,
     crashes.causes_of_errors,
     crashes.causes_of_inputs,
+    crashes.causes_of_late_rows,
     lag.causes_of_upstream,
     lag.causes_of_lag,
     lag.causes_of_unknown_lag,
@@ -32,9 +33,7 @@ _CERTAINTIES, _KINDS = list(Certainty), list(CauseKind)
 
 def causes_of(facts: Facts) -> list[Cause]:
     """The causes that the rules find: by certainty, then in the order of the kinds. A healthy job that runs what it
-    should has none."""
-    if facts.is_well:
-        return []
+    should has none, but for late rows that it drops."""
     named = (each._replace(advice=each.advice.replace(" JOB", f" {facts.job.job}")) for each in _without_repeats(facts))
     return sorted(named, key=_place)
 
@@ -60,7 +59,8 @@ def _place(cause: Cause) -> tuple[int, int]:
 def _without_repeats(facts: Facts) -> Iterator[Cause]:
     """A kind that two rules find in the same words is given once, as the surer one."""
     best: dict[tuple[CauseKind, str], Cause] = {}
-    for cause in chain.from_iterable(rule(facts) for rule in _RULES):
+    rules = (crashes.causes_of_late_rows,) if facts.is_well else _RULES
+    for cause in chain.from_iterable(rule(facts) for rule in rules):
         known = best.get((cause.kind, cause.summary))
         if known is None or _place(cause) < _place(known):
             best[cause.kind, cause.summary] = cause

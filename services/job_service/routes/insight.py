@@ -86,7 +86,10 @@ def plan_write(job: JobName, body: PlanRequest, parts: PartsOf, principal: Princ
             lambda: late_producers.check(connection, job, after.model_dump(mode="json")),
         )
         wanted = after.model_dump(mode="json")
-        notes = repeats.check(connection, stored, layers, wanted, allowed=body.allow_repeats)
+        notes = [
+            *repeats.check(connection, stored, layers, wanted, allowed=body.allow_repeats),
+            *late_producers.notes_of(connection, job, wanted),
+        ]
     has_run = running is not None and running.started
     found = plan(
         job,

@@ -14,7 +14,7 @@ from penstock.control.errors import UserError
 from penstock.model.jobs import Change
 from penstock.store.json import as_json
 from penstock.store.rows import columns
-from services.job_service.flows import Flow, Flows, fields_of, flow_of, is_path, stored_at
+from services.job_service.flows import Flow, Flows, Unsaid, fields_of, flow_of, is_path, stored_at, unsaid_of
 
 # Two jobs that are written at once may close a loop together. Any constant will do.
 _LOCK = text("SELECT pg_advisory_xact_lock(7311938841)")
@@ -23,7 +23,8 @@ _READ = text(f"SELECT {_COLUMNS} FROM flows WHERE job = ANY(:jobs)")
 _WRITERS = text(
     f"""
     SELECT {_COLUMNS} FROM flows
-    WHERE (writes = ANY(:topics) AND NOT may_loop) OR side_topics && CAST(:topics AS text[])
+    WHERE ((writes = ANY(:topics) OR folder = ANY(:topics)) AND NOT may_loop)
+        OR side_topics && CAST(:topics AS text[]) OR side_stores && CAST(:topics AS text[])
     """
 )
 _SHARE = text(
@@ -101,6 +102,13 @@ _LIVING = text(
     """
 )
 _HAS_UNNOTED = text("SELECT EXISTS (SELECT FROM flows WHERE dead_letters IS NULL)")
+_PATHS = text(
+    """
+    SELECT job, jsonb_build_object('streams', config->'streams', 'tables', config->'tables', 'args', config->'args')
+        AS config
+    FROM expected_configs WHERE job = ANY(:jobs)
+    """
+)
 # Only what a flow follows from.
 _UNNOTED = """
     SELECT job, jsonb_build_object('inputs', config->'inputs', 'output', config->'output',
@@ -154,11 +162,14 @@ def take(connection: Connection, changes: Mapping[int, Change], moved: Mapping[i
     if not changed:
         return {}
     lock(connection)
-    flows = _around(connection, list(changed.values()))
+    configs = {position: changes[position].merged or {} for position in changed}
+    unsaid = {position: unsaid_of(config) for position, config in configs.items()}
+    sharing = {flow.job for position, flow in changed.items() if unsaid[position].shared is not None}
+    flows = _around(connection, list(changed.values()), sharing)
     refused: dict[int, UserError] = {}
     for position, flow in changed.items():
         try:
-            flows.take(flow, fields_of(changes[position].merged or {}))
+            flows.take(flow, fields_of(configs[position]), unsaid[position])
         except UserError as error:
             refused[position] = error
     _write(connection, [flow for position, flow in changed.items() if position not in refused])
@@ -167,8 +178,9 @@ def take(connection: Connection, changes: Mapping[int, Change], moved: Mapping[i
 
 def check(connection: Connection, job: str, config: Mapping[str, Any]) -> None:
     """Raises InvalidConfig when a write of this configuration would be refused now. Changes nothing."""
-    flow = flow_of(job, config)
-    _around(connection, [flow]).take(flow, fields_of(config))
+    flow, unsaid = flow_of(job, config), unsaid_of(config)
+    sharing = () if unsaid.shared is None else (job,)
+    _around(connection, [flow], sharing).take(flow, fields_of(config), unsaid)
 
 
 def note(connection: Connection, most: int) -> int:
@@ -280,19 +292,29 @@ def _neighbours(
     return sorted(found, key=lambda flow: flow.job)[:limit]
 
 
-def _around(connection: Connection, flows: Sequence[Flow]) -> Flows:
-    """What flows that are to be taken could meet, and those of the same jobs until then."""
+def _around(connection: Connection, flows: Sequence[Flow], sharing: Collection[str]) -> Flows:
+    """What flows that are to be taken could meet, and those of the same jobs until then. `sharing`: those of the jobs
+    that write to a table which their flow does not name (`Unsaid`)."""
     unnoted = {flow.job: flow for flow in _unnoted(connection)}
     stored = _read(connection, [flow.job for flow in flows])
     known = {flow.job: flow for flow in _sharing(connection, flows)} | stored
     seen: set[str] = set()
     topics = _upstream_of((*flows, *stored.values()))
+    topics |= {topic for flow in flows if flow.job in sharing for topic in flow.reads}
     while topics:
         seen |= topics
         writers = _flows(connection.execute(_WRITERS, {"topics": list(written(connection, topics))}))
         known |= {flow.job: flow for flow in writers}
         topics = _upstream_of(writers) - seen
-    return Flows((known | unnoted).values())
+    found = known | unnoted
+    return Flows(found.values(), _unsaid(connection, found.values()))
+
+
+def _unsaid(connection: Connection, flows: Iterable[Flow]) -> dict[str, Unsaid]:
+    """What jobs that read folders say of loops, and their flows do not."""
+    jobs = [flow.job for flow in flows if any(map(is_path, flow.reads))]
+    rows = connection.execute(_PATHS, {"jobs": jobs}) if jobs else ()
+    return {row.job: unsaid_of(row.config) for row in rows}
 
 
 def _unnoted(connection: Connection) -> list[Flow]:

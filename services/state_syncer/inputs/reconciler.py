@@ -114,8 +114,8 @@ def _replace(connection: Connection, found: Alerts, jobs: Sequence[str]) -> None
 
 def _undecided(connection: Connection, kind: AlertKind) -> set[str]:
     """The jobs of which no report shows that the alert is over. A task that was started again does not report the
-    malformed records of before: their alert has its time."""
-    if kind is AlertKind.MALFORMED_RECORDS:
+    malformed records and late rows of before: their alerts have their time."""
+    if kind in (AlertKind.MALFORMED_RECORDS, AlertKind.LATE_ROWS):
         return raised_within(connection, kind, MALFORMED_WINDOW_SECONDS)
     return set()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from decimal import Decimal
 
 from sqlalchemy import Engine, text
 
@@ -38,7 +39,10 @@ _CHANGES = text(
 # No row may end the statement: what is no number says nothing, and each number of JSON is a numeric.
 _HELD_BACK = text(
     """
-    SELECT job, index, progress->>'held_back_by' AS producer FROM tasks
+    SELECT job, index, progress->>'held_back_by' AS producer,
+        CASE WHEN jsonb_typeof(progress->'state_rows') = 'number' THEN CAST(progress->>'state_rows' AS numeric) END
+            AS state_rows
+    FROM tasks
     WHERE state = 'running' AND CASE WHEN jsonb_typeof(progress->'held_back_seconds') = 'number'
         THEN CAST(progress->>'held_back_seconds' AS numeric) >= CAST(:seconds AS numeric) END
     """
@@ -84,9 +88,16 @@ class TemplateStore:
             found = {
                 (AlertKind.HELD_BACK, f"{row.job}/{row.index}"): (
                     f"the results of {row.job}/{row.index} wait for {row.producer}, which writes to its input and is"
-                    " behind or dead",
+                    f" behind or dead{_kept(row.state_rows)}",
                     {"held_back_by": row.producer},
                 )
                 for row in rows
             }
             replace_alerts(connection, [AlertKind.HELD_BACK], found)
+
+
+def _kept(state_rows: Decimal | None) -> str:
+    """What waits meanwhile, when the alert is raised. Unknown is not told."""
+    if not state_rows:
+        return ""
+    return f". Rows that come meanwhile stay in its state, without a limit: {state_rows:,.0f} when this was raised"

@@ -66,6 +66,33 @@ def test_a_loop_over_several_jobs_is_refused_until_it_is_allowed(client: JobClie
     assert client.get_job("c").config["output"]["allow_loop"] is True
 
 
+def _streaming(reads: str, writes: str, **more: Any) -> dict[str, Any]:
+    streams = {"rows": {"format": "delta", "path": reads}}
+    output = {"type": "delta", "path": writes, **more}
+    return {**CONFIG, "inputs": {}, "streams": streams, "query": {"sql": "SELECT * FROM rows"}, "output": output}
+
+
+def test_a_loop_by_delta_tables_is_refused_until_it_is_allowed(client: JobClient) -> None:
+    """1. One table is read by a topic's job, which writes the next. 2. A job that reads that one as a stream may not
+    write the first, also by a side output, and in a plan. 3. One that looks rows up in it may. 4. It is allowed."""
+    table = {"known": {"format": "delta", "path": "/a"}}
+    client.put_job("a", _streaming("/a", "/b"), verify=False)
+    sides = {"s": {"output": {"type": "delta", "path": "/a"}}}
+    for loops, field in (
+        (_streaming("file:/b", "/a/"), "output.path"),
+        ({**_streaming("/b", "/c"), "side_outputs": sides}, "side_outputs.s.output.path"),
+        (_streaming("/b", "/a", allow_other_writers=True), "output.path"),
+    ):
+        for ask in (client.plan, client.put_job):
+            with pytest.raises(InvalidConfig, match="c > /a > a > /b > c") as refused:
+                ask("c", loops, verify=False)
+            assert (refused.value.field, refused.value.rule) == (field, "loop")
+    client.put_job("looks", {**CONFIG, "tables": table, "output": {"type": "delta", "path": "/d"}}, verify=False)
+    client.put_job("back", _streaming("/d", "/a", allow_other_writers=True), verify=False)
+    client.put_job("c", _streaming("/b", "/e", allow_loop=True), verify=False)
+    client.put_layer("c", "oncall", {"output": {"allow_other_writers": True, "path": "/a"}}, if_match=0)
+
+
 def test_of_two_jobs_that_are_written_at_once_only_one_may_close_the_loop(
     client: JobClient, service: RunningJobService
 ) -> None:

@@ -123,6 +123,30 @@ def test_a_reader_that_drops_late_rows_goes_on_without_a_producer_and_names_it(
     assert reader.emitted.counts()[late] == before[late]
 
 
+@pytest.mark.long
+def test_a_reader_names_producers_that_know_no_event_time(
+    spark: SparkSession, kafka: EmbeddedKafka, tmp_path: Path
+) -> None:
+    """1. Of two tasks without event time both write ten minutes, and one of them thirty more. The reader waits for
+    nobody, and names both. 2. The other goes on: its rows are late, as the reader said."""
+    begun, rest = range(0, 10 * _MINUTE, 1_000), range(10 * _MINUTE, 40 * _MINUTE, 1_000)
+    topics = Topics.of(kafka.bootstrap, topic_of(kafka.bootstrap, {0: [*begun, *rest], 1: begun}))
+    first, second = (Shuffle(spark, topics, tmp_path, partition, timed=False) for partition in (0, 1))
+    for shuffle in (second, first):
+        shuffle.run_to_end()
+    reader = Reader.of(spark, topics, tmp_path / "own", idleTimeoutMillis=500)
+    query = reader.start()
+    try:
+        both = "shuf/0/0, shuf/1/0 writes to an input and knows no event time"
+        wait_until(lambda: both in _told(query), 60, "their names")
+        wait_until(lambda: T0_MILLIS + 3 * WINDOW_MILLIS in reader.emitted.counts(), 60, "windows")
+        write_times(kafka.bootstrap, topics.first, {1: rest})
+        second.run_to_end()
+        wait_until(lambda: _late(query) > 0, 60, "late rows")
+    finally:
+        query.stop()
+
+
 def _told(query: StreamingQuery) -> str:
     return not_awaited(_record(query)).get(AlertKind.NOT_AWAITED.value, "")
 

@@ -240,7 +240,8 @@ def test_many_tasks_start_and_stop_at_once(host: Supervisor, kafka: EmbeddedKafk
 def test_windows_with_a_watermark_a_table_and_arguments(
     host: Supervisor, kafka: EmbeddedKafka, topic: str, folder: Path
 ) -> None:
-    """Rows of an hour; a row of two hours later closes the windows; the table gives each word its length."""
+    """Rows of an hour; a row of two hours later closes the windows; the table gives each word its length. A row of the
+    first hour is late then: the report says so."""
     pd.DataFrame({"word": [f"w{n}" for n in range(7)], "size": range(7)}).to_parquet(folder / "words-2024.parquet")
     produce(kafka.bootstrap, topic, numbers(0, 600), KEY_GROUPS)
     produce(kafka.bootstrap, topic, [{"n": 600, "word": "w0", "at": "2024-01-01T03:00:00Z"}], KEY_GROUPS)
@@ -262,6 +263,9 @@ def test_windows_with_a_watermark_a_table_and_arguments(
     checkpoint = started(host.start(spec))["checkpoint"]
     wait_until(lambda: (last_commit(checkpoint) or 0) >= 1, 60, "the windows to be written")
     progress = wait_until(lambda: watermarked(host, spec.task_id), 30, "the progress with its state")
+    produce(kafka.bootstrap, topic, [{"n": 601, "word": "w0", "at": "2024-01-01T00:10:00Z"}], KEY_GROUPS)
+    told = wait_until(lambda: host.progress[spec.task_id].input_problems, 30, "the late row to be told")
+    assert told["late_rows"].startswith("1 late row was dropped in 5 minutes")
     host.stop(spec.task_id, finish_pending=True)
     expected = pd.DataFrame(numbers(60, 600))
     expected["start"] = pd.to_datetime(expected["at"]).dt.floor("30min")

@@ -142,6 +142,7 @@ def _judged(task: ReportedTask, crashes: Crashes | None) -> TaskFacts:
         **{name: getattr(task, name) for name in same},
         **{name: progress.get(name) for name in names},
         unreadable_input=progress.get("input_problems", {}).get(AlertKind.INPUT_UNREADABLE.value),
+        late_rows=progress.get("input_problems", {}).get(AlertKind.LATE_ROWS.value),
         crashed_at=None if crashes is None else crashes.crashed_at,
         crash_revision=7,
     )

@@ -41,7 +41,8 @@ class Topics:
 
 @dataclass(frozen=True)
 class Shuffle:
-    """One of `count` producers: reads one partition of the first topic and spreads its rows over the second."""
+    """One of `count` producers: reads one partition of the first topic and spreads its rows over the second. Without
+    `timed` it declares no event time."""
 
     session: SparkSession
     topics: Topics
@@ -51,6 +52,7 @@ class Shuffle:
     group: str = "shuf"
     generation: int = 0
     marked: bool = True
+    timed: bool = True
     limit: int | None = None
     name: str = ""
 
@@ -66,7 +68,8 @@ class Shuffle:
     def _stream(self) -> DataStreamWriter:
         limit = {} if self.limit is None else {"maxOffsetsPerTrigger": self.limit}
         place = {self.topics.first: [self.partition]}
-        frame = event_times(source(self.session, self.topics.bootstrap, place, announce=True, **limit))
+        records = source(self.session, self.topics.bootstrap, place, announce=True, **limit)
+        frame = event_times(records) if self.timed else times(records)
         target = (F.col("at").cast("long") % 2).cast("int").alias("partition")
         value = F.to_json(F.struct(F.col("at").cast("double").alias("at"), F.lit("x" * 100).alias("pad")))
         rows = frame.select(value.alias("value"), target)
@@ -148,7 +151,12 @@ def source(
     return session.readStream.format(form).options(**{name: str(value) for name, value in chosen.items()}).load()
 
 
+def times(records: DataFrame) -> DataFrame:
+    """The event time of each record, without a watermark."""
+    at = F.timestamp_seconds(F.get_json_object(F.col("value").cast("string"), "$.at").cast("double")).alias("at")
+    return records.select(at)
+
+
 def event_times(records: DataFrame, delay: str = DELAY) -> DataFrame:
     """The event time of each record, with a watermark."""
-    at = F.timestamp_seconds(F.get_json_object(F.col("value").cast("string"), "$.at").cast("double")).alias("at")
-    return records.select(at).withWatermark("at", delay)
+    return times(records).withWatermark("at", delay)

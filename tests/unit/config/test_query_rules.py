@@ -203,6 +203,19 @@ def test_an_input_that_says_how_it_is_keyed_is_not_asked_to_say_it() -> None:
     assert ". Put a shuffle job before this one" in problem.detail
 
 
+def test_a_shuffle_job_before_an_input_with_event_time_has_it_too() -> None:
+    said = "give its inputs the event_time_column and watermark_delay of these"
+    facts = PlanFacts(steps=[StatefulStep("GROUP BY", frozenset({"flights"}), ("carrier",), colocated=False)])
+    untimed = running("SELECT dest FROM flights", 2)
+    source = untimed["inputs"]["flights"]
+    timed = {"value_schema": "dest STRING, at TIMESTAMP", "event_time_column": "at", "watermark_delay": "1 minute"}
+    told = [
+        next(iter(plan_problems(check_merged({**untimed, "inputs": {"flights": source | more}}), facts, {}))).detail
+        for more in ({}, timed)
+    ]
+    assert [said in detail for detail in told] == [False, True]
+
+
 def test_an_initial_state_is_for_one_task() -> None:
     keyed = StatefulStep("transformWithState", frozenset({"flights"}), ("dest",), colocated=True, begins_full=True)
     facts = PlanFacts(steps=[keyed])

@@ -70,7 +70,7 @@ def test_a_side_output_has_the_defaults_of_its_own_type() -> None:
     leaves = {leaf.field: leaf.layer for leaf in explain([layer]) if leaf.field.startswith("side_outputs.")}
     few = "side_outputs.few"
     set_ones = dict.fromkeys([f"{few}.output.type", f"{few}.output.path"], "base")
-    own = ("partition_columns", "upsert_columns", "allow_other_writers")
+    own = ("partition_columns", "upsert_columns", "allow_other_writers", "allow_loop")
     defaults = [f"{few}.where", f"{few}.columns", *(f"{few}.output.{name}" for name in own)]
     assert leaves == set_ones | dict.fromkeys(defaults, "default")
 

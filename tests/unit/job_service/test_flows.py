@@ -9,7 +9,7 @@ import pytest
 
 from penstock.config.problems import problems_in
 from penstock.control.errors import InvalidConfig
-from services.job_service.flows import Flow, Flows, fields_of, flow_of, topics_read_by
+from services.job_service.flows import Flow, Flows, fields_of, flow_of, topics_read_by, unsaid_of
 from tests.support.config.jobs import job
 
 DELTA = {"type": "delta", "topic": None, "key_groups": None, "key_columns": None}
@@ -89,6 +89,60 @@ def test_topics_of_one_name_on_two_clusters_are_two_topics() -> None:
         found.take(flow_of("back", job({"inputs": {"flights": there}, "output": here})))
     with pytest.raises(InvalidConfig, match="malformed records of the job bad go to rows"):
         found.take(flow_of("mixed", job({"inputs": {"flights": there}, "output": {"topic": "rows"}})))
+
+
+def streaming(name: str, reads: str, output: dict[str, Any], **more: Any) -> dict[str, Any]:
+    """A job that reads the Delta table `reads` as a stream."""
+    streams = {"rows": {"format": "delta", "path": reads}}
+    return job({"inputs": {}, "streams": streams, "output": {**DELTA, **output}, **more})
+
+
+def taken(found: Flows, name: str, config: dict[str, Any]) -> None:
+    found.take(flow_of(name, config), fields_of(config), unsaid_of(config))
+
+
+SIDES_BACK = {"side_outputs": {"back": {"output": {"type": "delta", "path": "/a"}}}}
+LOOKS_UP = {"streams": {}, "tables": {"known": {"format": "delta", "path": "/a"}}}
+
+
+@pytest.mark.parametrize(
+    ("written", "loop"),
+    [
+        (streaming("c", "/b", {"path": "/c"}), None),
+        (streaming("c", "/b", {"path": "/a"}), "output.path: .*c > /a > b > /b > c. Choose another path"),
+        (streaming("c", "/b", {"path": "file:///a/"}), "c > /a > b > /b > c"),
+        (streaming("c", "/b", {"path": "/a", "allow_other_writers": True}), "c > /a > b > /b > c"),
+        (streaming("c", "/b", {"path": "/a", "allow_loop": True}), None),
+        (streaming("c", "/b", {"path": "/a", "allow_loop": True, "allow_other_writers": True}), None),
+        (streaming("c", "/c", {"path": "/c"}), "c > /c > c"),
+        (streaming("c", "/b", {"path": "/c"}, **SIDES_BACK), "side_outputs.back.output.path: .*c > /a > b > /b > c"),
+        (job({"output": {**DELTA, "path": "/a"}, "inputs": {"flights": {"topic": "t"}}}), "c > /a > b > t > c"),
+        (job({**LOOKS_UP, "output": {**DELTA, "path": "/a"}}), None),
+    ],
+)
+def test_folders_and_tables_that_are_streams_close_a_loop(written: dict[str, Any], loop: str | None) -> None:
+    """b makes of the rows of /a rows of /b and of the topic t."""
+    found = Flows([])
+    sides = {"also": {"output": {"type": "kafka", "topic": "t"}}}
+    taken(found, "b", streaming("b", "/a", {"path": "/b"}, side_outputs=sides))
+    if loop is None:
+        taken(found, "c", written)
+        return
+    with pytest.raises(InvalidConfig, match=loop) as refused:
+        taken(found, "c", written)
+    assert refused.value.rule == "loop"
+
+
+def test_a_table_that_a_job_on_the_way_only_looks_up_closes_no_loop() -> None:
+    """1. It looks rows up in the table: no loop. 2. It reads it as a stream, too: a loop."""
+    looks, closes = job({**LOOKS_UP, "output": {**DELTA, "path": "/b"}}), streaming("c", "/b", {"path": "/a"})
+    found = Flows([])
+    taken(found, "b", looks)
+    taken(found, "c", closes)
+    also_streams = {**looks, "streams": streaming("b", "/a", {})["streams"]}
+    found = Flows([flow_of("b", also_streams)], {"b": unsaid_of(also_streams)})
+    with pytest.raises(InvalidConfig, match="c > /a > b > /b > c"):
+        taken(found, "c", closes)
 
 
 @pytest.mark.parametrize(
@@ -277,7 +331,7 @@ def test_side_outputs_are_in_the_flow_of_their_job() -> None:
     found, fields = side("a", _SIDES)
     assert (found.side_topics, found.side_loops) == (("u@eu", "v"), ("v",))
     assert (found.side_stores, found.side_folders) == (("/d", "postgres:default/p"), ("/d",))
-    assert found.passes_on == {"clean", "u@eu"}
+    assert found.passes_on == {"clean", "u@eu", "/d"}
     assert fields["u@eu"] == "side_outputs.topic.output"
     assert fields["/d"] == "side_outputs.delta.output"
     assert flow_of("a", job())[6:] == ((), (), (), ())

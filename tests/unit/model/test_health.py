@@ -119,6 +119,8 @@ OF_ONE_TASK = [
     (WAITING | {"crashes": 1, "unreadable_input": "x"}, Health.STARTING, "task 0: crashed, and will start again"),
     ({"held_back_by": "a/0/1", "held_back_seconds": 61.0}, Health.HELD, "task 0: waits for a/0/1, which writes"),
     ({"held_back_by": "a/0/1", "held_back_seconds": 2.0}, Health.HEALTHY, ""),
+    ({"late_rows": "7 late rows were dropped"}, Health.HEALTHY, "task 0: 7 late rows were dropped"),
+    ({"late_rows": "7 late rows", "backlog_records": 910}, Health.LAGGING, "task 0: is 91 s behind"),
     ({"reported_at": ago(13), "alive_at": ago(14)}, Health.UNKNOWN, f"task 0: {SILENT_SINCE}"),
     ({"reported_at": ago(30), "alive_at": ago(2)}, Health.UNKNOWN, "task 0: reports of its container c do not arrive"),
     ({"failed_over": True}, Health.UNKNOWN, f"task 0: {FAILED_OVER}"),
@@ -200,6 +202,13 @@ def test_of_tasks_with_the_same_health_the_worst_tells_the_reason(facts: list[di
     found = verdict(job(task_count=2), [task(index, **each) for index, each in enumerate(facts)], MOMENT)
     assert found.reason.startswith(reason)
     assert "(and 1 more task)" in found.reason
+
+
+@pytest.mark.parametrize(("dropping", "others"), [(1, ""), (2, " (and 1 more task)")])
+def test_of_healthy_tasks_those_that_drop_late_rows_tell_the_reason(dropping: int, others: str) -> None:
+    late = [{} if index < 3 - dropping else {"late_rows": "7 late rows"} for index in range(3)]
+    found = verdict(job(task_count=3), [task(index, **each) for index, each in enumerate(late)], MOMENT)
+    assert (found.health, found.reason) == (Health.HEALTHY, f"task {3 - dropping}: 7 late rows{others}")
 
 
 def test_of_two_reports_of_a_task_the_one_of_the_container_that_is_heard_counts() -> None:

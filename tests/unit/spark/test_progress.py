@@ -88,6 +88,18 @@ def test_producers_that_are_not_waited_for_are_named_as_what_is_wrong_with_the_i
     assert "a/0/1, a/1/1, b/1/2 said nothing" in found[kind]
 
 
+def test_producers_without_event_time_are_named_unless_the_job_accepts_them() -> None:
+    record = copy.deepcopy(RECORDED["stateless, behind"])
+    metrics = [{"withoutTime": "a/0/1, a/1/1"}, {"notAwaited": "b/1/2"}]
+    record["sources"] = [record["sources"][0] | {"metrics": measured} for measured in metrics]
+    told = not_awaited(record)[AlertKind.NOT_AWAITED]
+    assert "a/0/1, a/1/1 writes to an input and knows no event time" in told
+    assert "b/1/2 said nothing" in told
+    accepted = not_awaited(record, accepts_late=True)[AlertKind.NOT_AWAITED]
+    assert "b/1/2 said nothing" in accepted
+    assert "knows no event time" not in accepted
+
+
 def test_an_input_that_cannot_be_read_is_told_though_no_batch_ends() -> None:
     """1. All is well. 2. A topic is gone, before the first batch and after. 3. It is back."""
     known = task_progress(RECORDED["stateless, behind"])

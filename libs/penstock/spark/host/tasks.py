@@ -14,7 +14,7 @@ from penstock.spark.channel import Access, TaskEnded
 from penstock.spark.failures import Cause, classify
 from penstock.spark.fence import Mark
 from penstock.spark.host.levels import TaskLevels
-from penstock.spark.measure import traffic, unread
+from penstock.spark.measure import late, traffic, unread
 from penstock.spark.measure.malformed import Count, Seen, reason, with_count
 from penstock.spark.measure.own_rows import Record, with_own_rows
 from penstock.spark.measure.progress import (
@@ -27,6 +27,7 @@ from penstock.spark.measure.progress import (
 from penstock.spark.measure.quiet import with_quiet
 from penstock.spark.measure.rates import rates, warm_from, with_batch, work
 from penstock.spark.prepared import PreparedTasks
+from penstock.spark.producers import accepts_late
 from penstock.spark.session import release_frames
 from penstock.spark.task import RunningTask, Runtime
 from penstock.tasks.spec import TaskSpec
@@ -145,7 +146,7 @@ class TaskTable:
                 continue
             if "progress" in record:
                 self._warm_from = warm_from(self._warm_from, record["progress"], time())
-                _take_in(task, record, self._warm_from)
+                _take_in(task, record, self._warm_from, self._runtime.settings.late_alert_rows)
             if "open" in record:
                 _take_in_open(task, record["open"])
             task.progress = with_unreadable(task.progress, task.input_problems)
@@ -191,22 +192,35 @@ class TaskTable:
         self._has_garbage = True
 
 
-def _take_in(task: RunningTask, record: Record, warm_from: float | None) -> None:
-    now, malformed = time(), record.get("malformed")
+def _take_in(task: RunningTask, record: Record, warm_from: float | None, late_alert_rows: int) -> None:
+    now = time()
     progress = with_own_rows(record["progress"], task.spec.config)
     task.traffic = traffic.with_record(task.traffic, progress)
     task.batches = with_batch(task.batches, progress, now, warm_from=warm_from)
     task.newest = unread.with_newest(task.newest, progress)
     task.rows_per_offset = rows_per_offset(progress)
-    more: dict[str, Any] = {"key_group_rates": traffic.rates(task.traffic), "malformed_records": malformed}
+    more: dict[str, Any] = {
+        "key_group_rates": traffic.rates(task.traffic),
+        "malformed_records": record.get("malformed"),
+    }
     more |= rates(task.batches, now)._asdict() | work(task.batches, now)._asdict()
     task.unread_since = unread.unread_since(task.newest, progress)
-    problems = {**task.input_problems, **not_awaited(progress)}
+    more["input_problems"] = _input_problems(task, record, late_alert_rows)
+    task.progress = task_progress(progress).model_copy(update=more)
+
+
+def _input_problems(task: RunningTask, record: Record, late_alert_rows: int) -> dict[str, str]:
+    """What is wrong with the inputs, by kind of alert, after one more record of the task."""
+    spec, malformed, late_rows = task.spec, record.get("malformed"), record.get("lateRows")
+    problems = {**task.input_problems, **not_awaited(record["progress"], accepts_late=accepts_late(spec.config))}
     if malformed is not None:
         inputs = {name: Seen(*counted) for name, counted in record["records"].items()}
         task.malformed = with_count(task.malformed, Count(monotonic(), inputs))
-        problems |= reason(task.malformed, task.spec.job, task.spec.config)
-    task.progress = task_progress(progress).model_copy(update={**more, "input_problems": problems})
+        problems |= reason(task.malformed, spec.job, spec.config)
+    if late_rows is not None:
+        task.late = with_count(task.late, late.count(monotonic(), late_rows))
+        problems |= late.reason(task.late, spec.config, late_alert_rows)
+    return problems
 
 
 def _take_in_open(task: RunningTask, opened: dict[str, Any]) -> None:

@@ -17,7 +17,7 @@ Offsets = dict[str, dict[str, int]]
 _OFFSETS = TypeAdapter(Offsets)
 _BYTES_BEHIND = "estimatedTotalBytesBehindLatest"
 _HELD_BY, _HELD_MILLIS = "heldBackBy", "heldBackMillis"
-_NOT_AWAITED = "notAwaited"
+_NOT_AWAITED, _WITHOUT_TIME = "notAwaited", "withoutTime"
 _SKEW_MILLIS = "eventTimeSkewMillis"
 _MINUTE_MILLIS = 60_000
 _WHOLE = "triggerExecution"
@@ -76,17 +76,29 @@ def with_unreadable(progress: TaskProgress | None, problems: Mapping[str, str]) 
     return (progress or TaskProgress()).model_copy(update={"input_problems": now})
 
 
-def not_awaited(record: Record) -> dict[str, str]:
-    """The reason by its kind of alert, when an input does not wait for all producers of its topic any more."""
-    sources = record.get("sources") or []
-    names = [name for source in sources if isinstance(name := _metric(source, _NOT_AWAITED), str)]
-    if not names:
-        return {}
-    why = (
-        f"{', '.join(names)} said nothing for completeness_wait_seconds and is not waited for: its rows that come now "
-        "may be late, and are dropped then (late_rows_per_second)"
-    )
-    return {AlertKind.NOT_AWAITED.value: why}
+def not_awaited(record: Record, *, accepts_late: bool = False) -> dict[str, str]:
+    """The reason by its kind of alert, when an input does not wait for all producers of its topic any more, or for some
+    that know no event time; unless the job accepts that they are late."""
+    silent, without_time = _named(record, _NOT_AWAITED), _named(record, _WITHOUT_TIME)
+    told = []
+    if silent:
+        told.append(
+            f"{silent} said nothing for completeness_wait_seconds and is not waited for: its rows that come now may be "
+            "late, and are dropped then (late_rows_per_second)"
+        )
+    if without_time and not accepts_late:
+        told.append(
+            f"{without_time} writes to an input and knows no event time, so it is never waited for: rows of a slow "
+            "task may be late, and are dropped then (late_rows_per_second). Set event_time_column and watermark_delay "
+            "of the inputs of that job, or accept it by allow_late_producers"
+        )
+    return {AlertKind.NOT_AWAITED.value: "; ".join(told)} if told else {}
+
+
+def _named(record: Record, metric: str) -> str:
+    """The producers that a metric of the sources names."""
+    names = (_metric(source, metric) for source in record.get("sources") or [])
+    return ", ".join(name for name in names if isinstance(name, str))
 
 
 def rows_per_offset(record: Record) -> tuple[float, ...]:

@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 
-from penstock.model.causes import CauseKind
+from penstock.model.alerts import AlertKind
+from penstock.model.causes import CauseKind, Certainty
 from penstock.model.jobs import JobState
 from penstock.model.states import Health
 from services.job_service.causes.facts import Attempts, ContainerEvidence, Crashes, Elsewhere, Facts, Upstream
 from services.job_service.causes.rank import causes_of, open_alerts
-from tests.support.job_service.causes import WELL, ago, alert, facts, failed, task
+from tests.support.job_service.causes import BUSY, WELL, ago, alert, facts, failed, task
 
 C1 = ContainerEvidence("c1", True, "open", None, 0, 0, 0)
 UNKNOWN = "Failed to delete the folder"
@@ -126,3 +127,17 @@ def test_open_alerts_of_a_job_are_told_also_when_it_is_well() -> None:
     assert [each.partition(" is")[0] for each in open_alerts(ill, causes_of(ill))] == ["alert slow"]
     silenced = facts([task()], alerts=[alerts[0].model_copy(update={"silence": 3})])
     assert "(left out of lists by silence 3)" in open_alerts(silenced, [])[0]
+
+
+def test_late_rows_are_told_of_a_healthy_job_too() -> None:
+    """1. Tasks drop late rows, one does not wait for a producer: certain. 2. A job that lags has that for a cause
+    first. 3. An alert without a task that reports it, as after a restart."""
+    problems = {AlertKind.LATE_ROWS.value: "7 late rows", AlertKind.NOT_AWAITED.value: "up/1/3 said nothing"}
+    late = WELL | {"input_problems": problems}
+    (found,) = causes_of(facts([task(progress=late), task(1)]))
+    assert (found.kind, found.certainty) == (CauseKind.LATE_ROWS, Certainty.CERTAIN)
+    assert found.evidence == ("task 0: 7 late rows", "task 0: up/1/3 said nothing")
+    *_, last = causes_of(facts([task(progress=BUSY | {"input_problems": problems})]))
+    assert (last.kind, last.certainty) == (CauseKind.LATE_ROWS, Certainty.POSSIBLE)
+    (alone,) = causes_of(facts([task()], alerts=[alert("late_rows")]))
+    assert alone.evidence == ("late_rows etl",)

@@ -111,6 +111,7 @@ FIRST = [
         "upstream",
     ),
     ("malformed records", facts([failed("flights: a record does not fit value_schema")]), "malformed_input"),
+    ("late rows", facts([task(progress=WELL | {"input_problems": {"late_rows": "7 late rows"}})]), "late_rows"),
     ("memory", facts([OOM]), "out_of_memory"),
     ("the query", facts([failed("query: no column x")]), "bad_code"),
     ("a rejected package", facts([task()], job={"mixed": True}, rejected=REJECTED), "bad_code"),

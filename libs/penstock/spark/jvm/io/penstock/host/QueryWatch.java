@@ -28,6 +28,7 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 import java.util.stream.Collectors;
 import org.apache.spark.SparkContext;
+import org.apache.spark.sql.streaming.StateOperatorProgress;
 import org.apache.spark.sql.streaming.StreamingQuery;
 import org.apache.spark.sql.streaming.StreamingQueryProgress;
 
@@ -51,6 +52,7 @@ public final class QueryWatch {
     final StreamingQuery query;
     final MalformedRecords malformed;
     StreamingQueryProgress seen;
+    long lateRows;
     Optional<RunningQuery.Quiet> quiet = Optional.empty();
     long openId = -1;
     long openNanos;
@@ -87,8 +89,9 @@ public final class QueryWatch {
    * JSON, one record for each query: {@code task}, {@code run}, {@code active}; {@code quiet} when it gets no more rows
    * and has finished its batch, with the order's {@code levelMillis}, {@code watermarkMillis} and {@code caughtUp}
    * ({@link RunningQuery.Quiet}); {@code progress} when a newer one exists, and with it {@code malformed}, the number of
-   * malformed records since the query's start, if its records are decoded; {@code open} when a batch runs for a while,
-   * with how long and what it reads; {@code causes} when the query has failed.
+   * malformed records since the query's start, if its records are decoded, and {@code lateRows}, the late rows that it
+   * has dropped since then, if it has state; {@code open} when a batch runs for a while, with how long and what it reads;
+   * {@code causes} when the query has failed.
    */
   public static String poll() throws com.fasterxml.jackson.core.JsonProcessingException {
     ArrayNode all = JSON.createArrayNode();
@@ -152,6 +155,10 @@ public final class QueryWatch {
     watched.quiet.ifPresent(quiet -> describe(record.putObject("quiet"), quiet));
     StreamingQueryProgress newest = watched.query.lastProgress();
     if (newest != null && newest != watched.seen) {
+      if (newest.stateOperators().length > 0) {
+        watched.lateRows += lateRows(watched.query, watched.seen, newest);
+        record.put("lateRows", watched.lateRows);
+      }
       watched.seen = newest;
       record.putRawValue("progress", new RawValue(newest.json()));
       if (watched.malformed.counts()) {
@@ -170,6 +177,25 @@ public final class QueryWatch {
         .add(seen.records())
         .add(seen.malformed())
         .add(seen.withoutTime()));
+  }
+
+  /**
+   * Those of the batches after {@code seen} up to {@code newest}: also of batches that ended between two calls, as far as
+   * Spark keeps their records (ten in a host). A batch that has ended since is for the next call.
+   */
+  private static long lateRows(StreamingQuery query, StreamingQueryProgress seen, StreamingQueryProgress newest) {
+    StreamingQueryProgress[] records = query.recentProgress();
+    int place = records.length - 1;
+    while (place >= 0 && records[place] != newest) {
+      place--;
+    }
+    long rows = 0;
+    for (; place >= 0 && records[place] != seen; place--) {
+      for (StateOperatorProgress operator : records[place].stateOperators()) {
+        rows += operator.numRowsDroppedByWatermark();
+      }
+    }
+    return rows;
   }
 
   private static void describeOpenBatch(ObjectNode record, Watched watched) {

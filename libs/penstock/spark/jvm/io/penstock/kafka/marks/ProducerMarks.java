@@ -1,6 +1,9 @@
 package io.penstock.kafka.marks;
 
+import java.util.ArrayList;
+import java.util.Collections;
 import java.util.HashMap;
+import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.OptionalLong;
@@ -84,6 +87,20 @@ public final class ProducerMarks {
       }
     }
     return Optional.ofNullable(least);
+  }
+
+  /** The producers of the newest generation of each group that know no event time, so that nobody waits for them. */
+  public List<String> withoutTime() {
+    List<String> found = new ArrayList<>();
+    for (TreeMap<Integer, Generation> group : groups.values()) {
+      for (ProducerQueue member : group.lastEntry().getValue().members) {
+        if (member.knowsNoTime()) {
+          found.add(member.name());
+        }
+      }
+    }
+    Collections.sort(found);
+    return found;
   }
 
   /** The latest time that any producer says to have come to; empty when none does. */

@@ -87,6 +87,11 @@ final class ProducerQueue {
     return isRead() && newestAtEnd;
   }
 
+  /** Whether it still writes, and its newest mark says that it knows no event time. */
+  boolean knowsNoTime() {
+    return newestMillis == Long.MAX_VALUE && !ended;
+  }
+
   /** A producer that has ended, or knows no event time, holds back nobody. */
   boolean holdsBack() {
     return millis != Long.MAX_VALUE && !(ended && isRead());

@@ -3,6 +3,7 @@ package io.penstock.kafka.marks;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.OptionalLong;
@@ -67,6 +68,22 @@ class ProducerMarksTest {
   }
 
   @Test
+  void producersWithoutEventTimeAreNamedAsLongAsTheyWrite() {
+    add("a", 1, 0, 1, 100, Map.of());
+    addWithoutTime("b", 1, 0, 2);
+    assertBound("b/1/1", ProducerMarks.NOTHING_YET);
+    addWithoutTime("b", 1, 1, 2);
+    assertBound("a/0/1", 100);
+    assertEquals(List.of("b/0/1", "b/1/1"), marks.withoutTime());
+    add("b", 2, 0, 1, 90, Map.of());
+    assertEquals(List.of(), marks.withoutTime());
+    addWithoutTime("c", 1, 0, 1);
+    assertEquals(List.of("c/0/1"), marks.withoutTime());
+    end("c");
+    assertEquals(List.of(), marks.withoutTime());
+  }
+
+  @Test
   void aGroupThatHasEndedHoldsBackNobodyOnceItsRowsAreRead() {
     end("b");
     add("a", 1, 0, 2, 100, Map.of());
@@ -99,7 +116,7 @@ class ProducerMarksTest {
   @Test
   void aProducerWithoutEventTimeHoldsBackNobody() {
     add("a", 1, 0, 1, 100, Map.of());
-    marks.add(offset++, new Mark(producer("b", 0, 0, 1), OptionalLong.empty(), Mark.UNREAD, false, Map.of()));
+    addWithoutTime("b", 0, 0, 1);
     assertBound("a/0/1", 100);
   }
 
@@ -116,6 +133,11 @@ class ProducerMarksTest {
   private void add(String group, int generation, int index, int count, long millis, Map<Integer, Long> ends) {
     Mark.Producer producer = producer(group, generation, index, count);
     marks.add(offset++, new Mark(producer, OptionalLong.of(millis), Mark.UNREAD, false, ends));
+  }
+
+  private void addWithoutTime(String group, int generation, int index, int count) {
+    Mark.Producer producer = producer(group, generation, index, count);
+    marks.add(offset++, new Mark(producer, OptionalLong.empty(), Mark.UNREAD, false, Map.of()));
   }
 
   private void end(String group) {

@@ -4,6 +4,7 @@ import io.penstock.kafka.marks.MarksTopic;
 import io.penstock.kafka.marks.ProducerMarks;
 import io.penstock.kafka.marks.ProducerMarks.Bound;
 import io.penstock.kafka.source.broker.KafkaLogs;
+import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.OptionalLong;
@@ -15,6 +16,8 @@ import org.apache.kafka.common.TopicPartition;
  * it; any thread may ask for {@code producersMillis}.
  */
 public final class ProducerHold implements AutoCloseable {
+  private static final int MOST_NAMED = 5;
+
   private final KafkaLogs logs;
   private final MarksTopic topic;
   private final long delayMillis;
@@ -24,6 +27,7 @@ public final class ProducerHold implements AutoCloseable {
   private boolean fresh;
   private Optional<Bound> bound = Optional.empty();
   private Optional<Bound> idleBound = Optional.empty();
+  private List<String> withoutTime = List.of();
   private volatile OptionalLong producersMillis = OptionalLong.empty();
   private volatile boolean atEnd = true;
 
@@ -59,6 +63,7 @@ public final class ProducerHold implements AutoCloseable {
     bound = patience.apply(marks, System.nanoTime());
     idleBound = marks.boundWhenIdle(patience::isGivenUp);
     atEnd = idleBound.isEmpty();
+    withoutTime = marks.withoutTime();
     producersMillis = marks.isEmpty()
         ? OptionalLong.empty()
         : bound.map(Bound::millis).map(OptionalLong::of).orElse(marks.latestMillis());
@@ -99,8 +104,13 @@ public final class ProducerHold implements AutoCloseable {
     return producersMillis;
   }
 
-  /** Adds who is not awaited any more; and who is, and for how long, if {@code ofRows} had to be held back. */
+  /**
+   * Adds who is not awaited any more, or never was; and who is, and for how long, if {@code ofRows} had to be held back.
+   */
   public void report(Map<String, String> metrics, long ofRows) {
+    if (!withoutTime.isEmpty()) {
+      metrics.put("withoutTime", String.join(", ", withoutTime.subList(0, Math.min(MOST_NAMED, withoutTime.size()))));
+    }
     if (!patience.givenUp().isEmpty()) {
       metrics.put("notAwaited", String.join(", ", patience.givenUp()));
     }
