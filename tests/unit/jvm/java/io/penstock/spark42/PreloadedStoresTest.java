@@ -9,11 +9,15 @@ import static org.junit.jupiter.api.Assertions.fail;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
 import java.util.UUID;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.Consumer;
 import java.util.function.Supplier;
+import java.util.stream.IntStream;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FSDataInputStream;
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
@@ -161,6 +165,27 @@ class PreloadedStoresTest {
   }
 
   @Test
+  void twentyLoadsAtOnceReserveNoMoreThanTheHeapHasRoomFor() throws Exception {
+    long bytes = Runtime.getRuntime().maxMemory() / 10;
+    AtomicInteger loading = new AtomicInteger();
+    CountDownLatch asked = new CountDownLatch(20);
+    List<Thread> threads = IntStream.range(0, 20).mapToObj(number -> new Thread(() -> {
+      PreloadedStores.load(root(), folder() + number, bytes, () -> {
+        loading.incrementAndGet();
+        countDownAndWait(asked);
+        return HeapRows.load(open(id(), "0.1"), 1);
+      });
+      asked.countDown();
+    })).toList();
+    threads.forEach(Thread::start);
+    for (Thread thread : threads) {
+      thread.join();
+    }
+    assertEquals(1 + loading.get(), PreloadedStores.size());
+    assertTrue(0 < loading.get() && loading.get() <= 10 * PreloadedStores.MOST_USED, loading + " at once");
+  }
+
+  @Test
   void bytesThatNoCollectionHasShownAreCountedOnce() {
     UncountedBytes counted = new UncountedBytes();
     assertTrue(counted.reserve(40, (bytes, uncounted) -> bytes + uncounted <= 100));
@@ -195,6 +220,16 @@ class PreloadedStoresTest {
     assertEquals(1, PreloadedStores.size());
     assertTrue(PreloadedStores.dropIfShort(76, 100));
     assertEquals(0, PreloadedStores.size());
+  }
+
+  /** Those that load and those that are refused: all have asked. */
+  private static void countDownAndWait(CountDownLatch asked) {
+    asked.countDown();
+    try {
+      asked.await();
+    } catch (InterruptedException error) {
+      throw new IllegalStateException(error);
+    }
   }
 
   private String root() {
