@@ -107,10 +107,12 @@ public final class PreloadedStores {
   public static FSDataInputStream watched(FSDataInputStream stream, Configuration settings) {
     String checkpoint = settings.get(CHECKPOINT);
     String copy = settings.get(COPY);
-    return checkpoint == null ? stream : new FSDataInputStream(new WatchedStream(stream, () -> {
-      dropIfShort(used(), most());
-      return isWanted(checkpoint, copy);
-    }));
+    return checkpoint == null ? stream : new FSDataInputStream(
+        new WatchedStream(stream, () -> goesOn(checkpoint, copy, used(), most())));
+  }
+
+  static boolean goesOn(String checkpoint, String copy, long used, long most) {
+    return !dropIfShort(used, most) && isWanted(checkpoint, copy);
   }
 
   private static boolean fits(long bytes, long uncounted) {

@@ -150,6 +150,15 @@ class PreloadedStoresTest {
   }
 
   @Test
+  void aLoadGoesOnUntilTheHeapGetsShort() {
+    assertTrue(PreloadedStores.goesOn(root(), COPY, 75, 100));
+    assertFalse(PreloadedStores.goesOn(root(), "c2", 75, 100));
+    assertFalse(PreloadedStores.goesOn(root(), COPY, 76, 100));
+    assertFalse(PreloadedStores.goesOn(root(), COPY, 75, 100));
+    assertEquals(0, PreloadedStores.size());
+  }
+
+  @Test
   void aStreamThatIsNotWantedAnyMoreFails() throws Exception {
     Configuration settings = settings(each -> PreloadedStores.watch(each, root(), COPY));
     byte[] bytes = new byte[1 << 16];
