@@ -26,6 +26,8 @@ log = logger(__name__)
 
 PLAN_SECONDS = 30.0
 WRITE_SECONDS = 4.0
+START_SECONDS = 6.0
+"""For how long a write waits in all where no host is ready and one starts. Clients wait for 10 s for its answer."""
 _MOST_ASKED = 3
 
 
@@ -92,8 +94,23 @@ class Analyses:
         self._engine = engine
         self._client = client
 
-    def ask(self, job: str, config: JobConfig, *, wait_seconds: float, start_host: bool) -> Verdict:
-        """The analysis of a job's configuration, within `wait_seconds`."""
+    def ask_for_plan(self, job: str, config: JobConfig) -> Verdict:
+        """The analysis of a job's configuration; a host is started where none is ready."""
+        return self._ask(job, config, wait_seconds=PLAN_SECONDS, start_host=True)
+
+    def ask_for_write(self, job: str, config: JobConfig) -> Verdict:
+        """As `ask_for_plan`, sooner, by a host that is ready. Where there is none, by one that is starting already, as
+        after all hosts have ended: a write starts no host."""
+        began = monotonic()
+        verdict = self._ask(job, config, wait_seconds=WRITE_SECONDS)
+        left = began + START_SECONDS - monotonic()
+        if verdict.report is not None or verdict.late or left <= 0:
+            return verdict
+        return self._ask(job, config, wait_seconds=left, await_host=True)
+
+    def _ask(
+        self, job: str, config: JobConfig, *, wait_seconds: float, start_host: bool = False, await_host: bool = False
+    ) -> Verdict:
         with snapshot(self._engine) as connection:
             urls = _in_turn(job, live_urls(connection, selector_of(config.model_dump(mode="json"))))
         if not urls:
@@ -106,7 +123,9 @@ class Analyses:
             if left <= 0:
                 break
             request = AnalysisRequest(job=job, number=secrets.randbelow(2**53) + 1, config=config)
-            call = AnalysisCall(request=request, wait_seconds=round(left, 3), start_host=start_host)
+            call = AnalysisCall(
+                request=request, wait_seconds=round(left, 3), start_host=start_host, await_host=await_host
+            )
             try:
                 report = self._client.analyse(url, call)
             except PenstockError as error:

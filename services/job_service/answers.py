@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from penstock.control.errors import UserError
+from penstock.control.texts import first_few
 from penstock.model.jobs import Committed, StoredJob
 from penstock.wire.jobs import BatchResult, LayerVersion, LayerView, Problem, View, Written
 
@@ -45,6 +46,14 @@ def written(committed: Committed, notes: Sequence[str] = ()) -> Written:
         expires_at=change.expires_at,
         notes=list(notes),
     )
+
+
+def without_rows(done: Written, readers: Sequence[str]) -> Written:
+    """A deletion that was done, with a note of the jobs to which no row comes any more. It is legal all the same."""
+    if not readers:
+        return done
+    told = f"{first_few(readers)} read{'s' if len(readers) == 1 else ''} what {done.job} wrote: no new row comes there"
+    return done.model_copy(update={"notes": [*done.notes, told]})
 
 
 def nothing_done(job: StoredJob) -> Written:

@@ -18,7 +18,7 @@ from penstock.store.engine import transaction
 from penstock.wire.desk import BatchDesk
 from penstock.wire.jobs import Written
 from services.job_service.access import Principal
-from services.job_service.analyses import WRITE_SECONDS, Analyses, MustAsk, Question
+from services.job_service.analyses import Analyses, MustAsk, Question
 from services.job_service.answers import Answer, Verified, answer
 from services.job_service.groups import may_share
 from services.job_service.store import idempotency
@@ -130,7 +130,7 @@ class Call:
         return self.run(lambda connection: work(connection, question))
 
     def _asked(self, job: str, config: JobConfig) -> Verified:
-        verdict = self.analyses.ask(job, config, wait_seconds=WRITE_SECONDS, start_host=False)
+        verdict = self.analyses.ask_for_write(job, config)
         if verdict.report is not None and verdict.report.problems:
             raise refusal(verdict.report.problems)
         return Verified(verdict.verified, verdict.unverified_why)

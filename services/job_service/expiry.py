@@ -1,13 +1,14 @@
 """Removes what has expired, by ordinary recorded writes; a loop with a leader.
 
-A removal that would leave the job with an invalid configuration is not made: the layer stays, with an alert, until
-another write to the job makes the removal possible.
+A removal that would leave the job with an invalid configuration, or meet what other jobs do now, is not made: the layer
+stays, with an alert, until another write makes the removal possible.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
+from typing import NamedTuple
 
 from sqlalchemy import Connection, Engine
 
@@ -33,6 +34,15 @@ AUTHOR = "job_service"
 TOKENS = "tokens"
 _MOST_AT_ONCE = 500
 _SWEEP_SECONDS = 60.0
+# Another job may have made room meanwhile.
+_AGAIN_SECONDS = 60.0
+
+
+class _Refusal(NamedTuple):
+    """Of a removal: the job's revision, and why."""
+
+    revision: int
+    why: str
 
 
 class Expiry:
@@ -52,8 +62,9 @@ class Expiry:
         self._answers_kept = answers_kept
         self._admin_warning = admin_warning
         self._path_roots = path_roots
-        self._blocked: dict[str, int] = {}
+        self._blocked: dict[str, _Refusal] = {}
         self._sweeping = Period(_SWEEP_SECONDS)
+        self._trying_again = Period(_AGAIN_SECONDS)
         self._watch = LoopWatch(engine, LOOP, clock.monotonic)
 
     def round(self, leader_epoch: int) -> None:
@@ -66,10 +77,17 @@ class Expiry:
         with transaction(self._engine) as connection:
             found = due(connection, self._clock.now())
             _clear_settled(connection, {_subject(layer) for layer in found})
-        # A removal that was refused is refused again while nobody writes to the job.
-        waiting = [layer for layer in found if self._blocked.get(_subject(layer)) != layer.revision]
+        # A removal that was refused is mostly refused again while nobody writes to the job.
+        again = self._trying_again.is_due(self._clock.monotonic())
+        waiting = [layer for layer in found if again or not self._is_refused(layer)]
         for start in range(0, len(waiting), _MOST_AT_ONCE):
             self._drop(leader_epoch, waiting[start : start + _MOST_AT_ONCE])
+        if again:
+            self._trying_again.done()
+
+    def _is_refused(self, layer: Due) -> bool:
+        refusal = self._blocked.get(_subject(layer))
+        return refusal is not None and refusal.revision == layer.revision
 
     def _drop(self, leader_epoch: int, layers: Sequence[Due]) -> None:
         writes = [_write(layer) for layer in layers]
@@ -77,12 +95,12 @@ class Expiry:
             leases.check_epoch(connection, LOOP, leader_epoch)
             outcomes = write_many(connection, writes, self._clock, self._clock.monotonic(), self._path_roots)
             for layer, outcome in zip(layers, outcomes, strict=True):
-                if isinstance(outcome, UserError):
+                if isinstance(outcome, UserError) and self._blocked.get(_subject(layer)) != _refusal(layer, outcome):
                     _warn(connection, layer, outcome)
         # Only now, since a transaction that fails leaves no alert.
         for layer, outcome in zip(layers, outcomes, strict=True):
             if isinstance(outcome, UserError):
-                self._blocked[_subject(layer)] = layer.revision
+                self._blocked[_subject(layer)] = _refusal(layer, outcome)
             else:
                 self._blocked.pop(_subject(layer), None)
 
@@ -104,6 +122,10 @@ class Expiry:
 
 def _subject(layer: Due) -> str:
     return f"{layer.job}/{layer.layer}"
+
+
+def _refusal(layer: Due, refused: UserError) -> _Refusal:
+    return _Refusal(layer.revision, refused.detail)
 
 
 def _warn(connection: Connection, layer: Due, refused: UserError) -> None:

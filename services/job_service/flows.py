@@ -90,6 +90,17 @@ def places_of_repeats(config: Mapping[str, Any]) -> frozenset[str]:
     return frozenset(_in_order(_place_of(output) for output in outputs if not output.get("upsert_columns")))
 
 
+def places_of_rows(config: Mapping[str, Any]) -> frozenset[str]:
+    """The topics, folders and tables where a complete configuration has rows, also those that replace others."""
+    return frozenset(_in_order(_place_of(output) for output in [config["output"], *_side_outputs(config)]))
+
+
+def is_shared_at(config: Mapping[str, Any], place: str) -> bool:
+    """Whether a complete configuration says that other jobs write to one of its tables, too."""
+    holders = [config, *(config.get("side_outputs") or {}).values()]
+    return any(_is_at(holder, place) and holder["output"].get("allow_other_writers") for holder in holders)
+
+
 def choices_at(config: Mapping[str, Any], place: str) -> list[dict[str, Any]]:
     """Which rows and columns of its result a complete configuration has for a topic, folder or table."""
     sides = (config.get("side_outputs") or {}).values()
@@ -289,9 +300,26 @@ def is_path(name: str) -> bool:
 def _paths_read(config: Mapping[str, Any]) -> set[str]:
     """The folders and Delta tables that a job reads, as `stored_at` names them."""
     streams = [read_by_stream(stream) for stream in (config.get("streams") or {}).values()]
+    return {*(path for path in streams if path is not None), *tables_read(config)}
+
+
+def tables_read(config: Mapping[str, Any]) -> list[str]:
+    """The folders of the tables that a job looks rows up in, as `stored_at` names them."""
     args = config.get("args") or {}
-    tables = [with_arguments(table["path"], args) for table in (config.get("tables") or {}).values()]
-    return {*(path for path in streams if path is not None), *(_normalized(path) for path in tables)}
+    return [_normalized(with_arguments(table["path"], args)) for table in (config.get("tables") or {}).values()]
+
+
+def topics_read_again(running: Mapping[str, Any], after: Mapping[str, Any]) -> set[str]:
+    """The topics, by their full names, that a job which runs with `running` reads from their beginning with `after`:
+    it leaves them out no more. Whether it has read them before that is not known."""
+    found = set()
+    for name, source in (after.get("inputs") or {}).items():
+        before = (running.get("inputs") or {}).get(name) or {}
+        for topic in set(before.get("excluded_topics") or ()) - set(source.get("excluded_topics") or ()):
+            full = full_topic(topic, source.get("cluster"))
+            if source.get("topic_pattern") is not None and covers(read_by(source), full):
+                found.add(full)
+    return found
 
 
 def read_by_stream(stream: Mapping[str, Any]) -> str | None:

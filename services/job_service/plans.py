@@ -11,7 +11,7 @@ from penstock.tasks.host_task import COPY_STATE, INITIALIZE_SINK, REDISTRIBUTE, 
 from penstock.tasks.levelling import levels_while_running
 from penstock.tasks.rates import Rates, catch_up_seconds
 from penstock.tasks.rollout import ROLLOUT_SHARE, is_upgrade, wave_ends
-from penstock.tasks.sinks import prepared_part
+from penstock.tasks.sinks import is_prepared, prepared_part
 from penstock.tasks.spec import task_id
 from penstock.wire.jobs import FieldChangeView, PlanView
 from services.job_service.writes import refused_changes
@@ -70,8 +70,7 @@ def plan(
     steps = tuple(f"wave_{number}" for number in range(1, len(waves) + 1)) or _steps(
         kind, old, new, levels=_may_lag(running)
     )
-    prepared = prepared_part(wanted, started=True)
-    remade = prepared and prepared != prepared_part(running, started=True)
+    remade = not is_prepared(wanted, running)
     undisturbed = kind in (ChangeKind.NONE, ChangeKind.LIVE) or old == 0
     downtime = rescale_seconds if kind is ChangeKind.RESCALE else None
     return PlanView(

@@ -1,34 +1,62 @@
-"""Jobs without a checkpoint that read what a job before them has read, and write where it has written: its rows are
-there twice then, and who reads them counts them twice. Pure. For users: "Rows that may come twice" in
-`libs/penstock/spark/SEMANTICS.md`.
+"""Jobs that write rows to a topic, folder or table that are there already: who reads them counts them twice. Pure. For
+users: "Rows that may come twice" in `libs/penstock/spark/SEMANTICS.md`.
 
-What is certain: without a common source, or where all of them begin at `latest`, no row comes again. All else is
-possible: how far the other job had come is forgotten with it, so offsets and moments do not settle it.
+What is certain: without a common source no row comes again, nor where the other job has left and all sources begin at
+`latest`. All else is possible: how far the other job had come is forgotten with it, so offsets and moments do not
+settle it.
 """
 
 from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from enum import IntEnum
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from penstock.config.model import DesiredState
 from penstock.config.topic_patterns import covers, is_pattern, name_for_people
-from penstock.control.errors import Conflict
-from penstock.control.texts import first_few
-from services.job_service.flows import choices_at, places_of_repeats, read_by, read_by_stream
+from services.job_service.flows import (
+    choices_at,
+    is_shared_at,
+    places_of_repeats,
+    places_of_rows,
+    read_by,
+    read_by_stream,
+    tables_read,
+    topics_read_again,
+)
 
 Config = Mapping[str, Any]
 _MAKING = ("query", "args", "package", "output_mode", "tables")
-_DECIDING = ("inputs", "streams", "output", "side_outputs", "desired_state")
+_WHERE = ("inputs", "streams", "output", "side_outputs")
+_DECIDING = (*_WHERE, "desired_state")
+
+
+class Why(IntEnum):
+    """Why rows come again; the surest first."""
+
+    SAVED = 0
+    """A restore goes back before them."""
+    ANEW = 1
+    """The job itself reads a topic from the beginning again."""
+    SAME = 2
+    """Another job is there and makes the same rows."""
+    LEAVING = 3
+    """Another job has yet to leave: until it has, both write."""
+    LEFT = 4
+    """Another job has left them, or one of this name before."""
+    OTHER = 5
+    """Another job is there and makes something else of the same rows: it may be the one that this one replaces."""
 
 
 class Left(NamedTuple):
     """A topic, folder or table with rows of a job that writes there no more, and what it read them of.
 
-    `makes`: of one that still writes there, as `made` gives it: only who makes the same repeats its rows.
+    `makes`: of one that still writes there, as `made` gives it. `may_write`: of one that is to leave, and may not have
+    yet.
     """
 
     place: str
@@ -36,34 +64,32 @@ class Left(NamedTuple):
     reads: tuple[str, ...]
     left_at: datetime | None = None
     makes: str | None = None
-
-
-class Doubled(NamedTuple):
-    """A place that has rows of `job`, which `repeated_by` may have written again."""
-
-    place: str
-    job: str
-    repeated_by: str
+    may_write: bool = False
 
 
 class Job(NamedTuple):
     """A job that is written. `running`: what it runs, None without a checkpoint; `before`: what was expected of it,
-    None where that was no job."""
+    None where that was no job. `goes_on`: it has no checkpoint yet, and a savepoint is to become it."""
 
     name: str
     created_at: datetime
     running: Config | None
     before: Config | None = None
+    goes_on: bool = False
+
+    @property
+    def begins_anew(self) -> bool:
+        """Whether it has nothing to go on from."""
+        return self.running is None and not self.goes_on
 
 
 class Repeat(NamedTuple):
-    """Rows that may come again: where, whose, and by which sources of the job that is written. `lives`: that job still
-    writes there."""
+    """Rows that may come again: where, whose, and by which sources of the job that is written."""
 
     place: str
     job: str
     sources: tuple[str, ...]
-    lives: bool = False
+    why: Why = Why.LEFT
 
 
 Known = Mapping[str, Sequence[Left]]
@@ -81,13 +107,13 @@ def by_place(found: Iterable[Left]) -> Known:
 def left_by(job: str, configs: Iterable[Config], kept: Config | None = None) -> list[Left]:
     """Places that a job wrote to under `configs`, complete configurations that it ran or was to run, and no longer
     writes to under `kept` (None: it writes nothing any more)."""
-    still = frozenset() if kept is None else places_of_repeats(kept)
+    still = frozenset() if kept is None else places_of_rows(kept)
     reads: set[str] = set()
     places: set[str] = set()
     for config in configs:
         reads.update(sources(config))
         places |= _places(config)
-    return [Left(place, job, tuple(sorted(reads))) for place in sorted(places - still)]
+    return [Left(place, job, tuple(sorted(reads)), may_write=True) for place in sorted(places - still)]
 
 
 def lives_of(job: str, config: Config) -> list[Left]:
@@ -106,116 +132,115 @@ def made(config: Config, place: str) -> str:
     return json.dumps([decides, read, choices_at(config, place)], sort_keys=True)
 
 
-def places_begun(job: Job, after: Config) -> frozenset[str]:
-    """Places that a job begins to write to by this write: all of a job without a checkpoint, the new ones of another,
-    none of a job that is to be stopped."""
-    if _is_stopped(after):
-        return frozenset()
-    places = places_of_repeats(after)
-    return places if job.running is None else places - _places(job.running)
+def places_written(job: Job, after: Config) -> frozenset[str]:
+    """Places where a job writes rows that stay beside equal ones: none of one that is to be stopped and never ran."""
+    return frozenset() if writes_nothing(job, after) else places_of_repeats(after)
 
 
 def repeats(job: Job, after: Config, known: Known) -> list[Repeat]:
-    """The rows that may be written again because of this write, and not already because of `job.before`. `known`: what
-    other jobs have written, or still write, at the places of the job."""
-    found = _repeats(job, after, known)
-    if not found or job.before is None:
-        return found
-    accepted = {(each.place, each.job): each for each in _repeats(job, job.before, known)}
-    return [each for each in found if not _is_among(each, accepted.get((each.place, each.job)))]
+    """The rows that may be written again because of this write, and not already because of `job.before`, or of what the
+    job runs. `known`: what other jobs have written, or still write, at the places of the job."""
+    return new_of(job, possible(job, after, known), known)
 
 
-def _is_among(repeat: Repeat, accepted: Repeat | None) -> bool:
-    return accepted is not None and set(repeat.sources) <= set(accepted.sources)
+def new_of(job: Job, found: Sequence[Repeat], known: Known) -> list[Repeat]:
+    """Those of `possible` that are not so already."""
+    is_so = (job.running if job.before is None else job.before) or {}
+    accepted = possible(job, is_so, known) if found and is_so.get("output") else []
+    by_writer: defaultdict[tuple[str, str], list[Repeat]] = defaultdict(list)
+    for each in accepted:
+        by_writer[each.place, each.job].append(each)
+    return sorted(
+        each for each in found if not any(_is_among(job, each, other) for other in by_writer[each.place, each.job])
+    )
 
 
-def may_matter(old: Config, new: Config) -> bool:
+def possible(job: Job, config: Config, known: Known) -> list[Repeat]:
+    """The rows that a job of this configuration may write again, whatever was accepted before."""
+    return [*_repeats(job, config, known), *_read_again(job, config)]
+
+
+def _is_among(job: Job, repeat: Repeat, accepted: Repeat) -> bool:
+    """Whether it is no more than what was accepted of that writer. The same rows of one that is there are more than
+    other rows."""
+    is_less = repeat.why is accepted.why or (repeat.why, accepted.why) == (Why.OTHER, Why.SAME)
+    if job.running is None:
+        return is_less and set(repeat.sources) <= set(accepted.sources)
+    # With a checkpoint only the topics that a pattern leaves out can change: that is `Why.ANEW`.
+    read, read_before = ({name_for_people(name) for name in each.sources} for each in (repeat, accepted))
+    return is_less and read <= read_before
+
+
+def may_leave(old: Config, new: Config) -> bool:
     """Whether a change of a layer's content may begin or leave a place."""
     return any(old.get(name) != new.get(name) for name in _DECIDING)
 
 
-def may_make_the_same(old: Config, new: Config) -> bool:
-    """Whether a change of a layer's content may make what another job makes."""
-    return may_matter(old, new) or any(old.get(name) != new.get(name) for name in _MAKING)
+def may_repeat(old: Config, new: Config) -> bool:
+    """Whether a change of a layer's content may bring rows again."""
+    return any(old.get(name) != new.get(name) for name in (*_DECIDING, *_MAKING))
 
 
-def require_no_reader(job: str, found: Sequence[Repeat], readers: Sequence[str], more: bool) -> None:
-    """Raises Conflict when other jobs read where rows come again. `more`: not all readers are named."""
-    if found and readers:
-        raise Conflict(
-            f"{sentence(job, found)} These jobs read there and do not read anew: such a row counts twice, or is late: "
-            f"{', '.join(readers)}{', ...' if more else ''}. {_ways_out(found)}",
-            field="allow_repeats",
-            rule="read_by_others",
-        )
+def may_begin(old: Config, new: Config) -> bool:
+    """Whether a change of a layer's content may bring rows again of a job that goes on where it is: its start does
+    not."""
+    return any(old.get(name) != new.get(name) for name in (*_WHERE, *_MAKING))
 
 
-def sentence(job: str, found: Sequence[Repeat]) -> str:
-    """What may happen, in one sentence for people."""
-    places = ", ".join(sorted({each.place for each in found}))
-    others = first_few(sorted({each.job for each in found}))
-    read = first_few(sorted({name_for_people(name) for each in found for name in each.sources}))
-    if any(each.lives for each in found):
-        return (
-            f"{others} reads {read} too, makes the same rows and writes them to {places}: as long as both are there, "
-            f"each row that {job} writes is there twice."
-        )
-    whose = "an earlier job of this name" if others == job else others
-    return (
-        f"{places} has rows that {whose} has written, and {job} reads {read} as that did: it may write the same rows "
-        "again, and they stay twice."
-    )
+def writes_nothing(job: Job, after: Config) -> bool:
+    """Whether it writes nothing until another write starts it, which is judged then. One that has a checkpoint, or is
+    to have one, is judged by each write: its start is not."""
+    return job.begins_anew and _is_stopped(after)
+
+
+def is_heir(survivor: Left, since: datetime, left: Left, left_since: datetime) -> bool:
+    """Whether a job that was made at `since` and writes where another one leaves may take the place of that."""
+    return since > left_since and any(_may_meet(one, other) for one in survivor.reads for other in left.reads)
 
 
 def sources_begun(job: Job, after: Config) -> frozenset[str]:
     """What a job begins to read by this write of the rows that are there: none of one that is to be stopped."""
     if _is_stopped(after):
         return frozenset()
-    return frozenset(sources(after, anew=True)) - frozenset(() if job.running is None else sources(job.running))
-
-
-def doubled_sentence(job: str, found: Collection[Doubled]) -> str:
-    """What a reader that comes later finds, in one sentence for people."""
-    places = ", ".join(sorted({each.place for each in found}))
-    writers = first_few(sorted({each.repeated_by for each in found}))
-    return (
-        f"{places} may have rows twice: {writers} was accepted although it may write rows again that were there "
-        f"(allow_repeats, or nobody read them). {job} reads them as they are."
-    )
-
-
-def _ways_out(found: Sequence[Repeat]) -> str:
-    others = sorted({each.job for each in found})
-    lives = any(each.lives for each in found)
-    first = (
-        f"If it takes the place of {others[0]}: make a savepoint of that and delete it; then"
-        if lives
-        else (
-            "To write new rows only, set starting_position of these inputs to latest. To go on where "
-            f"{others[0]} ended,"
-        )
-    )
-    return (
-        f"{first} create the job with desired_state stopped, restore a savepoint (`penstock savepoint "
-        f"restore JOB NAME --of {others[0]} --allow-repeats`: only what came after it is written again), and start it. "
-        "Set allow_repeats (`--allow-repeats`) if rows may come twice, or if these topics were made anew"
-    )
+    read = {*sources(after, anew=True), *tables_read(after)}
+    running = job.running
+    return frozenset(read) - frozenset(() if running is None else (*sources(running), *tables_read(running)))
 
 
 def _repeats(job: Job, config: Config, known: Known) -> list[Repeat]:
-    at_places = [left for place in places_begun(job, config) for left in known.get(place, ())]
+    at_places = [left for place in places_written(job, config) for left in known.get(place, ())]
+    at_places = [left for left in at_places if not _is_own(job, left)]
     if not at_places:
         return []
-    read = sorted(set(sources(config, anew=job.running is None)))
+    read, read_anew = (sorted(set(sources(config, anew=anew))) for anew in (False, job.begins_anew))
     makes = {place: made(config, place) for place in {left.place for left in at_places if left.makes is not None}}
     found = []
     for left in at_places:
-        common = tuple(name for name in read if any(_may_meet(name, other) for other in left.reads))
-        # Two jobs may well write other rows of one input into one topic: one that still writes is left alone then.
-        is_same = left.makes is None or left.makes == makes[left.place]
-        if common and is_same and not _is_own(job, left):
-            found.append(Repeat(left.place, left.job, common, left.makes is not None))
+        common, common_anew = _common(tuple(read), left.reads), _common(tuple(read_anew), left.reads)
+        if left.makes is not None:
+            # Beside a job that is there each later row comes twice, wherever this one begins.
+            why = Why.SAME if left.makes == makes[left.place] else Why.OTHER
+        else:
+            why = Why.LEFT if common_anew or not left.may_write else Why.LEAVING
+            common = common_anew if why is Why.LEFT else common
+        if common and not (why is Why.OTHER and is_shared_at(config, left.place)):
+            found.append(Repeat(left.place, left.job, common, why))
     return sorted(found)
+
+
+@lru_cache(maxsize=1024)
+def _common(reads: tuple[str, ...], others: tuple[str, ...]) -> tuple[str, ...]:
+    """Those of the sources that may have a row in common with others."""
+    return tuple(name for name in reads if any(_may_meet(name, other) for other in others))
+
+
+def _read_again(job: Job, config: Config) -> list[Repeat]:
+    """Rows that a job with a checkpoint has written and forgets to have read."""
+    if job.running is None:
+        return []
+    names = tuple(sorted(topics_read_again(job.running, config)))
+    kept = places_of_repeats(config) & _places(job.running) if names else ()
+    return [Repeat(place, job.name, names, Why.ANEW) for place in sorted(kept)]
 
 
 def _is_own(job: Job, left: Left) -> bool:
@@ -249,7 +274,7 @@ def _may_meet(one: str, other: str) -> bool:
 
 def _places(config: Config) -> frozenset[str]:
     """Those of a configuration that is stored; none where it has no output, by whatever release wrote it."""
-    return places_of_repeats(config) if config.get("output") else frozenset()
+    return places_of_rows(config) if config.get("output") else frozenset()
 
 
 def _is_stopped(config: Config) -> bool:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from penstock.config.classify import classify
@@ -13,7 +14,8 @@ from penstock.config.tree import dotted
 from penstock.config.validate import read_merged
 from penstock.control.errors import Conflict, InvalidConfig
 from penstock.tasks.rollout import code_changes, good_values
-from services.job_service.flows import places_of_repeats
+from services.job_service.flows import places_of_repeats, places_of_rows
+from services.job_service.repeats import Left, Repeat, Why, sources
 from services.job_service.writes import forbidden_changes
 
 FIRST_GENERATION = 1
@@ -32,21 +34,20 @@ def require_compatible(saved: Mapping[str, Any], after: JobConfig) -> None:
         )
 
 
-def places_written_again(saved: Mapping[str, Any], after: JobConfig) -> frozenset[str]:
-    """Where the rows since a savepoint of configuration `saved` are, and a job of `after` writes them again."""
-    return places_of_repeats(saved) & places_of_repeats(after.model_dump(mode="json"))
+def written_again(
+    saved: Mapping[str, Any], after: Mapping[str, Any], since: Iterable[Left], saved_job: str
+) -> list[Repeat]:
+    """Where the rows since a savepoint of configuration `saved` (empty: nobody has written with it) are, and a job of
+    `after` writes them again. `since`: what the two jobs have written at places of it since then."""
+    written = places_of_rows(saved) if saved else frozenset()
+    places = (written | {left.place for left in since}) & places_of_repeats(after)
+    read = tuple(sorted(set(sources(after))))
+    return [Repeat(place, saved_job, read, Why.SAVED) for place in sorted(places)]
 
 
-def require_no_reader(job: str, places: Collection[str], readers: Sequence[str], more: bool) -> None:
-    """Raises Conflict when other jobs read what a restore writes again. `more`: not all readers are named."""
-    if readers:
-        raise Conflict(
-            f"{job} writes the rows since the savepoint again to {', '.join(sorted(places))}, where they stay twice. "
-            f"What these jobs have read they do not read anew: {', '.join(readers)}{', ...' if more else ''}. They "
-            "count such a row twice, or drop it as late. Set allow_repeats (`--allow-repeats`) if that is right",
-            field="allow_repeats",
-            rule="read_by_others",
-        )
+def written_since(left: Left, jobs: Collection[str], at: datetime | None) -> bool:
+    """Whether one of these jobs has written there after `at` (None: ever), or may have."""
+    return left.job in jobs and (left.makes is not None or at is None or left.left_at is None or left.left_at >= at)
 
 
 def require_below(checkpoint: str, roots: Sequence[str]) -> None:

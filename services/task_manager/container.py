@@ -25,8 +25,8 @@ from penstock.wire.analyses import AnalysisCall
 from penstock.wire.cluster import HeartbeatAnswer, HeartbeatRequest, Identity, ShardAnswers, ShardOrders
 from penstock.wire.host_tasks import HostTaskAnswer, HostTaskState
 from services.task_manager.decide.actions import Action
-from services.task_manager.decide.host_choice import host_key_for
-from services.task_manager.decide.model import DesiredTask, HostPhase, Limits
+from services.task_manager.decide.host_choice import has_host, host_key_for
+from services.task_manager.decide.model import DesiredTask, Limits
 from services.task_manager.decide.reconcile import Desired, reconcile
 from services.task_manager.hosts.host_pool import HostPool
 from services.task_manager.hosts.host_tasks import place, refusal
@@ -209,14 +209,13 @@ class Container:
             return self._state.host_tasks.answer(task.key)
 
     def analyse(self, call: AnalysisCall) -> AnalysisReport:
-        """Has a host with the job's package analyse it; with `start_host` one is started where none is ready. Raises
-        Unavailable without a lease or a host, and when the analysis does not end in time."""
+        """Has a host with the job's package analyse it (`AnalysisCall` says by which). Raises Unavailable without a
+        lease or a host, and when the analysis does not end in time."""
         with self._locked() as now:
             if not self._membership.has_lease(now) or self._shutting_down:
                 raise Unavailable("this container has no lease or is shutting down")
             key = host_key_for(call.request, self._identity.capacity.memory_bytes)
-            hosts = self._state.observed.hosts.values()
-            if not call.start_host and not any(host.key == key and host.phase is HostPhase.READY for host in hosts):
+            if not (call.start_host or has_host(self._state.observed, key, starting=call.await_host)):
                 raise Unavailable("no host with the job's package is ready")
             tasks = self._state.host_tasks
             task = HostTask(leader_epoch=tasks.leader_epoch, request=call.request)

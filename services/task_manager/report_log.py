@@ -146,12 +146,12 @@ def is_news(told: TaskReport, task: TaskReport) -> bool:
 def _facts(task: TaskReport) -> tuple[Any, ...]:
     progress = _progress(task)
     lag = lag_of(*(getattr(progress, name) for name in MEASURED))
-    answer = (progress.level_ms, progress.watermark_ms, progress.caught_up) if progress.quiesced else None
+    answer = (progress.level_ms, progress.watermark_ms, progress.caught_up) if progress.quiesced else ()
     known = (progress.batch_id is None, progress.silent_seconds is None, lag.seconds is None)
     return (
         *(task.state, task.revision, task.generation, task.restarts, task.epoch),
         *(task.crashes, task.error, task.out_of_memory),
-        *(answer, known, frozenset(progress.input_problems)),
+        *(answer, progress.level_records, known, frozenset(progress.input_problems)),
     )
 
 

@@ -7,8 +7,9 @@ A job of `--keys` keys runs as 4 tasks on one host (`local[2]`), is redistribute
 keep coming.
 `copy_s`: the copy of the state while the tasks ran. With `--no-copy` all state moves after the stop.
 `prepare_s`: what the new tasks need was made ahead while the old ones ran. With `--no-prepare` the starts do all of it.
-`downtime_s`: from the command to stop the old tasks until each new task has committed its first batch, without the
-time in which the bench itself writes rows for that. `cpu_s`: what the host's JVM used of the processor meanwhile.
+`downtime_s`: from the command to stop the old tasks, which have ended the batch in hand before as in every rescale,
+until each new task has committed its first batch, without the time in which the bench itself writes rows for that.
+`cpu_s`: what the host's JVM used of the processor meanwhile.
 `redistribute_s`: the host's part of it, from command to report. `rows_per_s`: rows of state moved and verified in that
 time. `spark_own`: Spark's offline repartition inside one checkpoint (RocksDB, 1 -> 4 partitions), and beside it what
 a redistribution takes for the same. Figures of the worst of the two changes.
@@ -33,7 +34,7 @@ from penstock.config.model import JobConfig
 from penstock.control import logs
 from penstock.control.process import wait_until
 from penstock.local.kafka import EmbeddedKafka
-from penstock.spark.channel import Prepare, Stop
+from penstock.spark.channel import Live, Prepare, Stop
 from penstock.spark.checkpoint import last_commit, task_checkpoint
 from penstock.spark.redistribute.positions import task_specs
 from penstock.spark.settings import SparkSettings
@@ -213,6 +214,7 @@ class Bench:
         prepared = _prepare(host, request) if self._prepares else 0.0
         _fill(self._bootstrap, topic, KEY_GROUPS * 20)
         wait_until(lambda: _read(host, request.job) >= self._records(topic), WAIT_S, "the tasks to read on")
+        _quiesce(host, request)
         begun, cpu = time.perf_counter(), _cpu_seconds(host)
         _stop(host, request.job, request.source)
         stopped = time.perf_counter()
@@ -293,6 +295,18 @@ def _settings(folder: Path, bootstrap: str, heap_gib: int) -> SparkSettings:
 def _read(host: Supervisor, job: str) -> int:
     tasks = [progress for task_id, progress in host.progress.items() if task_id.startswith(f"{job}/")]
     return sum(offset for task in tasks for offsets in task.offsets.values() for offset in offsets.values())
+
+
+def _quiesce(host: Supervisor, request: RedistributionRequest) -> None:
+    """The old tasks end the batch in hand and take no more rows."""
+    for spec in task_specs(request.job, request.source):
+        host.host.send(Live(id=0, spec=spec.model_copy(update={"quiescing": True}))).result(WAIT_S)
+    indexes = range(len(request.source.ranges))
+    wait_until(
+        lambda: all(host.progress[f"{request.job}/{index}"].quiesced for index in indexes),
+        WAIT_S,
+        "the tasks to be quiet",
+    )
 
 
 def _stop(host: Supervisor, job: str, layout: Layout) -> None:

@@ -122,6 +122,8 @@ def test_the_order_to_read_on_is_read_with_what_tasks_answer(form: Any) -> None:
         [said[0].model_copy(update={"level_ms": 5_000}), said[1].model_copy(update={"backlog_records": 7})],
     )
     assert view(form).quiet == Quiet(1, unheard=False, level_ms=5_000, furthest=Unread(1, 7))
+    tell(form, number, [said[0].model_copy(update={"level_ms": 5_000}), TaskProgress(level_records=6)])
+    assert view(form).quiet == Quiet(1, unheard=False, level_ms=5_000, furthest=Unread(1, None, 6))
     answer = {"level_ms": 5_000, "caught_up": True}
     tell(form, number, [each.model_copy(update=answer) for each in said])
     assert view(form).quiet == Quiet(0, unheard=False, level_ms=5_000)

@@ -287,6 +287,22 @@ def test_why_a_job_crashes(stack: ChaosStack, shell: Shell) -> None:
         job.assert_exact()
 
 
+@pytest.mark.long
+def test_a_query_that_nobody_checked_replaces_none_that_runs(stack: ChaosStack, shell: Shell) -> None:
+    """1. Rows flow. 2. A write misspells a column, and no host is asked. 3. The State Syncer has one asked before the
+    tasks get it: the change fails, `penstock why` names the column, and rows flow as before. 4. It is taken back."""
+    with ailing(stack) as job, stack.client() as client:
+        job.send_and_wait(8)
+        written = job.override({"query": {"sql": "SELECT idd AS id FROM rows"}}, verify=False)
+        assert (written.verified, written.why) == (False, "verify=false was asked for")
+        _first(shell, job, CauseKind.CHANGE_FAILED, says="idd")
+        job.send_and_wait(8)
+        client.drop_layer(job.name, "oncall", if_match=client.get_layer(job.name, "oncall").version)
+        job.wait_converged()
+        job.send_and_wait(8)
+        job.assert_exact()
+
+
 def _first(shell: Shell, job: Named, kind: CauseKind, seconds: float = FOUND_S, says: str = "") -> CauseView:
     """The first cause, once it is one of the kind, with evidence that says this."""
     seen: list[Causes] = []

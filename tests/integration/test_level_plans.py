@@ -38,6 +38,13 @@ def test_tasks_that_are_behind_read_on_before_the_stop_and_a_leader_carries_on(c
         "level: 1 task reads on to the greatest watermark of all, 1970-01-01T00:00:05.000Z; task 1 has 70 records"
         " in its inputs, of which it reads those before that"
     )
+    tell(cell, [behind[0] | {"level_ms": 5_000}, {}])
+    cell.round()
+    told, since = cell.sync()["detail"], cell.now.strftime("%H:%M:%S")
+    assert told.endswith(f"; the host of task 1 looks for the record at which it stops (since {since} UTC)")
+    tell(cell, [behind[0] | {"level_ms": 5_000}, {"level_records": 60}])
+    cell.round()
+    assert cell.sync()["detail"].endswith("; task 1 reads 60 records for that")
     tell(cell, [{"quiesced": True, "watermark_ms": 5_000, "level_ms": 5_000}] * 2)
     cell.round()
     stopped = cell.running()

@@ -99,6 +99,30 @@ def test_a_failing_output_is_told_tried_on_another_container_and_quarantined(cel
     assert cell.rows("SELECT * FROM alerts WHERE cleared_at IS NULL") == []
 
 
+def test_a_query_that_nobody_could_check_replaces_none_that_runs_unless_a_host_finds_it_right(cell: Cell) -> None:
+    """1. A job of one task runs. 2. A write misspells a column while no host can be asked: no container makes the
+    check. 3. A host is there and refuses: the job runs as before, and what Spark says is told. 4. The query is mended:
+    it is checked, and runs."""
+    write(cell)
+    cell.rounds(2)
+    before = cell.running()["config"]
+    assert steps(cell) == [], "a first start waits for no host"
+    cell.containers.works = lambda _: Unanswered()
+    write(cell, query={"sql": "SELECT orgin FROM events"})
+    cell.rounds(2)
+    assert (cell.running()["config"], cell.sync()["state"]) == (before, "waiting")
+    cell.containers.works = lambda _: Failed("query.sql: `orgin` cannot be resolved")
+    cell.restart()
+    cell.rounds(2)
+    assert (cell.running()["config"], cell.sync()["state"]) == (before, "failed")
+    assert "`orgin` cannot be resolved" in cell.sync()["detail"]
+    cell.containers.works = everything_works
+    write(cell, query={"sql": "SELECT origin FROM events"})
+    cell.restart()
+    cell.rounds(2)
+    assert (cell.running()["config"]["query"]["sql"], cell.sync()["state"]) == ("SELECT origin FROM events", "synced")
+
+
 def test_a_new_write_begins_anew_after_a_quarantine(cell: Cell) -> None:
     cell.containers.works = fails
     write(cell, output=SIZED)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
@@ -9,17 +10,19 @@ from typing import Annotated, Any, TypedDict
 
 import typer
 
-from penstock.cli.arguments import AllowRepeats, Reason, Verify
+from penstock.cli.arguments import AllowRepeats, Reason, Timeout, Verify, WaitUntilDone
 from penstock.cli.bar import counting
 from penstock.cli.connection import client, definition, say_written
 from penstock.cli.drift import Kind, Present, Step, steps
 from penstock.cli.errors import Exit, line, required
 from penstock.cli.output import note, say
-from penstock.cli.parse import name_of
+from penstock.cli.parse import duration_seconds, name_of
+from penstock.cli.waiting import wait_for, wait_until_gone
 from penstock.config.merge import leaves
 from penstock.control.errors import Conflict, NotFound, PenstockError, UserError
-from penstock.model.states import JobState
+from penstock.model.jobs import Action, JobState
 from penstock.wire.job_client import JobClient
+from penstock.wire.jobs import Written
 
 _SUFFIX = ".json"
 
@@ -55,6 +58,8 @@ def apply(
     reason: Reason = "",
     verify: Verify = True,
     allow_repeats: AllowRepeats = False,
+    wait: WaitUntilDone = False,
+    timeout: Timeout = "10m",
 ) -> None:
     """Create and change the jobs of a folder, and report what differs from the cell.
 
@@ -64,8 +69,10 @@ def apply(
 
     Deletes come last, and only when no write was refused.
 
-    Exit codes: 0 done, or nothing differs; 1 refused; 4 of --dry-run: something differs.
+    Exit codes: 0 done, or nothing differs; 1 refused, or with --wait a job cannot run; 3 still not done after
+    --timeout; 4 of --dry-run: something differs.
     """
+    seconds = duration_seconds(timeout, field="timeout")
     _require_filters(prefix, owner, prune=prune)
     if prune:
         _require_only_jobs(folder)
@@ -81,7 +88,9 @@ def apply(
     gone = [step.job for step in plan if step.kind is Kind.PRUNE]
     if gone and not yes:
         raise Conflict(f"these jobs would be deleted: {', '.join(gone)}. Add --yes", field="prune", rule="confirmed")
-    _write_all(connection, plan, reason, chosen)
+    done = _write_all(connection, plan, reason, chosen)
+    if wait:
+        _await_all(connection, done, seconds)
 
 
 def _require_filters(prefix: str | None, owner: str | None, *, prune: bool) -> None:
@@ -194,37 +203,55 @@ def _require_step(connection: JobClient, step: Step, chosen: Chosen) -> list[str
     return connection.plan(step.job, step.content, layer="base", action="put", **given).notes
 
 
-def _write_all(connection: JobClient, plan: Sequence[Step], reason: str, chosen: Chosen) -> None:
-    """Writes, then deletes. One that is refused does not keep the others; then it ends with exit code 1. After a
-    refused write nothing is deleted: it may be what replaces a job that has no file any more."""
+def _write_all(connection: JobClient, plan: Sequence[Step], reason: str, chosen: Chosen) -> list[Written]:
+    """Writes, then deletes; what was done. One that is refused does not keep the others; then it ends with exit code 1.
+    After a refused write nothing is deleted: it may be what replaces a job that has no file any more."""
     deletes = [step for step in plan if step.kind is Kind.PRUNE]
-    refused = _each(connection, [step for step in plan if step not in deletes], reason, chosen)
+    writes = [step for step in plan if step.content is not None and step.kind in (Kind.CREATE, Kind.CHANGE)]
+    done, refused = _each(connection, writes, reason, chosen)
     if refused and deletes:
         told = f"{refused} of {len(plan)} jobs were refused; the other writes are done, and no job was deleted"
         raise Conflict(told, rule="allowed")
-    refused += _each(connection, deletes, reason, chosen)
-    if refused:
-        raise Conflict(f"{refused} of {len(plan)} jobs were refused; the others are done", rule="allowed")
+    deleted, kept = _each(connection, deletes, reason, chosen)
+    if refused + kept:
+        raise Conflict(f"{refused + kept} of {len(plan)} jobs were refused; the others are done", rule="allowed")
+    return done + deleted
 
 
-def _each(connection: JobClient, todo: Sequence[Step], reason: str, chosen: Chosen) -> int:
-    """Does the steps; how many were refused."""
-    refused = 0
+def _each(connection: JobClient, todo: Sequence[Step], reason: str, chosen: Chosen) -> tuple[list[Written], int]:
+    """Does the steps; what was written, and how many were refused."""
+    done: list[Written] = []
     with counting("writing jobs", todo) as each:
         for step in each:
             try:
-                _write(connection, step, reason, chosen)
+                done.append(_write(connection, step, reason, chosen))
+                say_written(done[-1])
             except UserError as error:
-                refused += 1
                 note(f"{step.job}: {line(error)}")
-    return refused
+    return done, len(todo) - len(done)
 
 
-def _write(connection: JobClient, step: Step, reason: str, chosen: Chosen) -> None:
-    if step.kind is Kind.PRUNE:
-        say_written(connection.delete_job(step.job, if_match=step.version, reason=reason))
-    elif step.kind is Kind.CREATE and step.content is not None:
-        say_written(connection.put_job(step.job, step.content, create_only=True, reason=reason, **chosen))
-    elif step.kind is Kind.CHANGE and step.content is not None:
-        version = step.version
-        say_written(connection.put_job(step.job, step.content, if_match=version, reason=reason, **chosen))
+def _write(connection: JobClient, step: Step, reason: str, chosen: Chosen) -> Written:
+    if step.content is None:
+        return connection.delete_job(step.job, if_match=step.version, reason=reason)
+    if step.kind is Kind.CREATE:
+        return connection.put_job(step.job, step.content, create_only=True, reason=reason, **chosen)
+    return connection.put_job(step.job, step.content, if_match=step.version, reason=reason, **chosen)
+
+
+def _await_all(connection: JobClient, done: Sequence[Written], seconds: float) -> None:
+    """Waits for each job in turn. Raises Conflict once it has looked at all, TimeoutError when the time is over."""
+    until, failed = time.monotonic() + seconds, 0
+    for written in done:
+        left = max(0.0, until - time.monotonic())
+        try:
+            if written.action == Action.DELETE:
+                wait_until_gone(connection, written.job, left)
+            else:
+                wait_for(connection, written.job, written.revision, left)
+        except Conflict as error:
+            failed += 1
+            note(f"{written.job}: {line(error)}")
+    if failed:
+        told = f"{failed} of {len(done)} jobs cannot run; the others do: `penstock why JOB` says why"
+        raise Conflict(told, rule="runs")

@@ -76,10 +76,21 @@ WaitUntilDone = Annotated[
     ),
 ]
 Timeout = Annotated[str, typer.Option(help="how long to wait: 90s, 10m, 2h; then exit code 3, and Penstock continues")]
-NoWait = Annotated[bool, typer.Option("--no-wait", help="return at once; `penstock sync` shows the progress")]
-NoWaitForProfile = Annotated[
-    bool, typer.Option("--no-wait", help="return at once; `penstock jobs profile JOB --last` shows the result")
+WaitOrNot = Annotated[
+    bool | None,
+    typer.Option(
+        "--wait/--no-wait",
+        help="default: wait until the job runs the change; --wait: also until every task has finished a batch or has "
+        "nothing to read; --no-wait: return at once, and `penstock sync` shows the progress",
+    ),
 ]
-NoWaitForSavepoint = Annotated[
-    bool, typer.Option("--no-wait", help="return at once; `penstock savepoint show` shows the progress")
+WaitForProfile = Annotated[
+    bool,
+    typer.Option(
+        "--wait/--no-wait", help="--no-wait: return at once; `penstock jobs profile JOB --last` shows the result"
+    ),
+]
+WaitForSavepoint = Annotated[
+    bool,
+    typer.Option("--wait/--no-wait", help="--no-wait: return at once; `penstock savepoint show` shows the progress"),
 ]

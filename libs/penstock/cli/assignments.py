@@ -11,7 +11,8 @@ import orjson
 from pydantic import ValidationError
 
 from penstock.cli.parse import duration_seconds, json_object
-from penstock.config.tree import ROOT, FreeMap, Group, Leaf, Node, child, dotted, similar
+from penstock.config.meant import meant
+from penstock.config.tree import ROOT, FreeMap, Group, Leaf, Node, child, dotted
 from penstock.control.errors import NotFound, UserError
 
 Keys = tuple[str, ...]
@@ -57,7 +58,7 @@ def assignment(word: str) -> tuple[Keys, Any]:
 
 def unknown_field(name: str, *, field: str = "name") -> NotFound:
     """The refusal of a field that the field table does not have, with those that look like it."""
-    near = similar(name)
+    near = meant(name)
     hint = f"do you mean {', '.join(near)}?" if near else "`penstock fields --all` shows all"
     return NotFound(f"there is no field {name}: {hint}", field=field, rule="known")
 

@@ -43,6 +43,11 @@ COMMANDS = (
         "profile:profile",
         "Measure how many rows per second one task of a job gets through, in a run that writes nothing.",
     ),
+    Command(
+        "jobs files",
+        "output_files:files",
+        "Print the committed files of a job's output of type `files`, on this machine. Read these, and no others.",
+    ),
     Command("layers show", "layers:show", "Show one layer of a job as JSON.", is_document=True),
     Command("layers patch", "layers:patch", "Merge a change into a layer. A null removes a key."),
     Command(

@@ -47,6 +47,7 @@ def say_written(written: Written) -> None:
     say(f"{written.action} {written.job}{layer}: revision {written.revision}{version}{ends}")
     if written.verified is False:
         say(f"accepted, not verified: {written.why}; `penstock plan {written.job}` checks it")
+        say(f"  a job that runs keeps its query until a host has checked this; see `penstock why {written.job}`")
     for note in written.notes:
         say(f"NOTE {note}")
 

@@ -11,12 +11,13 @@ from typing import Annotated, Any
 import orjson
 import typer
 
-from penstock.cli.arguments import Job, Layer, Reason, Verify
-from penstock.cli.connection import client, say_written
+from penstock.cli.arguments import Job, Layer, Reason, Timeout, Verify, WaitUntilDone
+from penstock.cli.connection import client
 from penstock.cli.output import say
-from penstock.cli.parse import expiry_seconds, json_object
+from penstock.cli.parse import duration_seconds, expiry_seconds, json_object
 from penstock.cli.settings import editor
 from penstock.cli.since import telling_writes
+from penstock.cli.waiting import say_and_wait
 from penstock.config.patches import patch_between
 from penstock.control.errors import PenstockError, UserError
 from penstock.wire.job_client import Expiring
@@ -40,12 +41,14 @@ def edit(
         Path | None, typer.Option("--from", help="begin with the text of this file, such as one that was kept")
     ] = None,
     verify: Verify = True,
+    wait: WaitUntilDone = False,
+    timeout: Timeout = "5m",
 ) -> None:
     """Edit a layer of a job in $VISUAL or $EDITOR. Refused if somebody has written it meanwhile; the text is kept.
 
     An expiry of the layer stays as it is, unless --for gives one. An unchanged text writes nothing.
     """
-    connection = client()
+    connection, seconds = client(), duration_seconds(timeout, field="timeout")
     before = connection.get_layer(job, layer)
     file = _file(before, from_)
     try:
@@ -61,7 +64,7 @@ def edit(
         error.detail = f"{error.detail}. {_kept(job, layer, file)}"
         raise
     file.unlink()
-    return say_written(written)
+    return say_and_wait(connection, written, seconds if wait else None)
 
 
 def _file(layer: LayerView, from_: Path | None) -> Path:

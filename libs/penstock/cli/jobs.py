@@ -15,8 +15,11 @@ from penstock.cli.output import say, show_json, table
 from penstock.cli.parse import duration_seconds
 from penstock.cli.spark_answer import asked_until_answered, end_unless_done
 from penstock.cli.task_rows import FIGURES, by_error, figures_of, state_of
-from penstock.cli.waiting import wait_for, wait_until_gone
+from penstock.cli.waiting import say_and_wait, wait_until_gone
+from penstock.control.errors import Conflict
 from penstock.control.texts import first_few
+from penstock.model.states import JobState
+from penstock.wire.job_client import JobClient
 from penstock.wire.jobs import JobView, PlanView
 from penstock.wire.overview import TaskView
 
@@ -50,8 +53,7 @@ def apply(
         asked = partial(connection.plan, layer="base", action="put", verify=verify, allow_repeats=allow_repeats)
         return _try(lambda: asked(job, content), seconds)
     written = connection.put_job(job, content, reason=reason, verify=verify, allow_repeats=allow_repeats)
-    say_written(written)
-    return wait_for(connection, job, written.revision, seconds) if wait else None
+    return say_and_wait(connection, written, seconds if wait else None)
 
 
 def _try(ask: Callable[[], PlanView], seconds: float) -> None:
@@ -65,24 +67,42 @@ def _try(ask: Callable[[], PlanView], seconds: float) -> None:
 def delete(
     job: Job,
     reason: Reason = "",
+    yes: Annotated[bool, typer.Option("--yes", help="delete it though other jobs read what it writes")] = False,
     wait: Annotated[bool, typer.Option("--wait", help="wait until the job is gone")] = False,
     timeout: Timeout = "5m",
 ) -> None:
     """Stop the tasks of a job, then delete the job. Its history is kept."""
     connection, seconds = client(), duration_seconds(timeout, field="timeout")
+    if not yes:
+        _require_unread(connection, job)
     say_written(connection.delete_job(job, reason=reason))
     if wait:
         wait_until_gone(connection, job, seconds)
 
 
-def restart(job: Job, reason: Reason = "") -> None:
+def _require_unread(connection: JobClient, job: str) -> None:
+    """Raises Conflict when other jobs read what a job writes. Those that are being deleted do not count."""
+    around = connection.lineage(job, depth=1).jobs
+    readers = [each.job for each in around if each.distance > 0 and each.state is not JobState.DELETING]
+    if readers:
+        raise Conflict(
+            f"{first_few(readers)} read{'s' if len(readers) == 1 else ''} what {job} writes, and would get no new row "
+            f"of it: add --yes to delete it all the same; `penstock lineage {job}` shows them",
+            field="yes",
+            rule="confirmed",
+        )
+
+
+def restart(job: Job, reason: Reason = "", wait: WaitUntilDone = False, timeout: Timeout = "5m") -> None:
     """Restart the tasks of a job. Their state is kept."""
-    say_written(client().restart(job, reason=reason))
+    connection, seconds = client(), duration_seconds(timeout, field="timeout")
+    say_and_wait(connection, connection.restart(job, reason=reason), seconds if wait else None)
 
 
-def release(job: Job, reason: Reason = "") -> None:
+def release(job: Job, reason: Reason = "", wait: WaitUntilDone = False, timeout: Timeout = "5m") -> None:
     """Release a job from quarantine: the State Syncer tries its change again."""
-    say_written(client().release(job, reason=reason))
+    connection, seconds = client(), duration_seconds(timeout, field="timeout")
+    say_and_wait(connection, connection.release(job, reason=reason), seconds if wait else None)
 
 
 def tasks(job: Job, as_json: AsJson = False) -> None:

@@ -20,7 +20,9 @@ from penstock.cli.arguments import (
     Layer,
     LayerOrNone,
     Reason,
+    Timeout,
     Verify,
+    WaitUntilDone,
     WholeLayer,
 )
 from penstock.cli.assignments import change_of
@@ -31,9 +33,19 @@ from penstock.cli.output import age, cell, changes, clock, counted, end, leaf, m
 from penstock.cli.parse import duration_seconds, expiry_seconds, name_of
 from penstock.cli.since import telling_writes
 from penstock.cli.spark_answer import WITHIN, asked_until_answered, end_unless_done, unverified_outcome
+from penstock.cli.waiting import say_and_wait, wait_for
 from penstock.control.errors import UserError
 from penstock.wire.job_client import Expiring, JobClient
-from penstock.wire.jobs import AnalysisView, ExplainedLeafView, FieldChangeView, HiddenValueView, HistoryEntry, PlanView
+from penstock.wire.jobs import (
+    AnalysisView,
+    ExplainedLeafView,
+    FieldChangeView,
+    HiddenValueView,
+    HistoryEntry,
+    LayerView,
+    PlanView,
+    Written,
+)
 
 DEFAULT_LAYER = "default"
 _LONGEST_IN_TABLE = 40
@@ -56,26 +68,34 @@ def patch(
     if_match: IfMatch = None,
     verify: Verify = True,
     allow_repeats: AllowRepeats = False,
+    wait: WaitUntilDone = False,
+    timeout: Timeout = "5m",
 ) -> None:
     """Merge a change into a layer. A null removes a key."""
-    change, connection = definition(job, config), client()
+    change, connection, seconds = definition(job, config), client(), duration_seconds(timeout, field="timeout")
     version = _version(connection, job, layer, if_match)
     with telling_writes(connection, job, layer, version):
         written = connection.patch_layer(
             job, layer, change, if_match=version, reason=reason, verify=verify, allow_repeats=allow_repeats
         )
-    say_written(written)
+    say_and_wait(connection, written, seconds if wait else None)
 
 
 def drop(
-    job: Job, layer: Layer, reason: Reason = "", if_match: IfMatch = None, allow_repeats: AllowRepeats = False
+    job: Job,
+    layer: Layer,
+    reason: Reason = "",
+    if_match: IfMatch = None,
+    allow_repeats: AllowRepeats = False,
+    wait: WaitUntilDone = False,
+    timeout: Timeout = "5m",
 ) -> None:
     """Remove a layer from a job. The values that it hid apply again."""
-    connection = client()
+    connection, seconds = client(), duration_seconds(timeout, field="timeout")
     version = _version(connection, job, layer, if_match)
     with telling_writes(connection, job, layer, version):
         written = connection.drop_layer(job, layer, if_match=version, allow_repeats=allow_repeats, reason=reason)
-    say_written(written)
+    say_and_wait(connection, written, seconds if wait else None)
 
 
 def _version(connection: JobClient, job: str, layer: str, if_match: int | None) -> int:
@@ -102,6 +122,8 @@ def override(
     whole_layer: WholeLayer = False,
     allow_repeats: AllowRepeats = False,
     drop_: Annotated[bool, typer.Option("--drop", help="end the override")] = False,
+    wait: WaitUntilDone = False,
+    timeout: Timeout = "5m",
 ) -> None:
     """Override settings of a job in the `oncall` layer, with a reason and an expiry.
 
@@ -111,12 +133,12 @@ def override(
     if drop_ and config:
         raise UserError("give fields to override, or --drop to end the override", field="config", rule="one_of")
     if drop_:
-        return drop(job, "oncall", reason, allow_repeats=allow_repeats)
+        return drop(job, "oncall", reason, allow_repeats=allow_repeats, wait=wait, timeout=timeout)
     if not config:
         raise required("give what to override as FIELD=VALUE, or --drop to end the override", field="config")
     if not reason.strip():
         raise required('give a reason: --reason "..."; the next person on call will need it', field="reason")
-    change = change_of(config, names=names_in_files(job))
+    change, seconds = change_of(config, names=names_in_files(job)), duration_seconds(timeout, field="timeout")
     connection = client()
     given = Expiring(reason=reason, expires_in_seconds=expiry_seconds(for_), whole_layer=whole_layer)
     layer = connection.get_layer(job, "oncall")
@@ -127,7 +149,7 @@ def override(
     say_written(written)
     if layer.config and layer.expires_at and written.expires_at and written.expires_at > layer.expires_at:
         say(f"all of the layer ends then, also what would have ended {end(layer.expires_at)}")
-    return None
+    return wait_for(connection, job, written.revision, seconds) if wait else None
 
 
 def history(
@@ -171,24 +193,33 @@ def revert(
     ] = None,
     if_match: IfMatch = None,
     allow_repeats: AllowRepeats = False,
+    wait: WaitUntilDone = False,
+    timeout: Timeout = "5m",
 ) -> None:
     """Set a layer back to its content at an earlier version.
 
     It ends when that version was to end. If that time has passed, it lasts as long as then, from now on.
     """
-    connection = client()
+    connection, seconds = client(), duration_seconds(timeout, field="timeout")
     before = connection.get_layer(job, layer)
     given = Expiring(reason=reason, expires_in_seconds=expiry_seconds(for_))
     present = before.version if if_match is None else if_match
     with telling_writes(connection, job, layer, present):
         written = connection.revert_layer(job, layer, version, if_match=present, allow_repeats=allow_repeats, **given)
     say_written(written)
-    if connection.get_layer(job, layer).config is None:
-        return
-    as_then = "" if for_ else f", as at version {version}"
+    if connection.get_layer(job, layer).config is not None:
+        _say_end(connection, before, written, None if for_ else version)
+    if wait:
+        wait_for(connection, job, written.revision, seconds)
+
+
+def _say_end(connection: JobClient, before: LayerView, written: Written, version: int | None) -> None:
+    """When a layer that was set back ends, where that is worth a word. `version`: the one that has its expiry."""
+    job, layer = before.job, before.layer
+    as_then = "" if version is None else f", as at version {version}"
     if written.expires_at is None and (before.expires_at is not None or _ends_by_default(connection, layer)):
         say(f"it never ends{as_then}: {_how_to_drop(job, layer)} ends it")
-    elif as_then and (ended_at := _ended_at(connection, job, layer, version)) is not None:
+    elif version is not None and (ended_at := _ended_at(connection, job, layer, version)) is not None:
         say(f"version {version} ended {age(ended_at, datetime.now(UTC))}: it lasts as long again")
 
 

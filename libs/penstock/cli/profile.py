@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from penstock.cli.arguments import AsJson, Job, NoWaitForProfile, Reason, Timeout
+from penstock.cli.arguments import AsJson, Job, Reason, Timeout, WaitForProfile
 from penstock.cli.connection import client
 from penstock.cli.output import figure, say, show_json
 from penstock.cli.parse import duration_seconds
@@ -30,7 +30,7 @@ def profile(
     last: Annotated[
         bool, typer.Option("--last", help="ask for none: show the newest profile; waits for one that is under way")
     ] = False,
-    no_wait: NoWaitForProfile = False,
+    wait: WaitForProfile = True,
     timeout: Timeout = "15m",
     as_json: AsJson = False,
 ) -> None:
@@ -42,7 +42,7 @@ def profile(
     """
     connection, lasts, patience = client(), duration_seconds(seconds), duration_seconds(timeout, field="timeout")
     asked = _newest(connection, job) if last else connection.create_profile(job, lasts, reason=reason)
-    if no_wait:
+    if not wait:
         state = asked.state if last else "requested"
         return say(f"profile {asked.number} of {job} is {state}; later: `penstock jobs profile {job} --last`")
     view = _finished(connection, asked, patience, announce=not as_json)

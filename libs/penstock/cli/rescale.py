@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import time
 from typing import Annotated
 
 import typer
 
-from penstock.cli.arguments import ForTime, Job, NoWait, Reason, Timeout, WholeLayer
+from penstock.cli.arguments import ForTime, Job, Reason, Timeout, WaitOrNot, WholeLayer
 from penstock.cli.connection import client, say_written
 from penstock.cli.layers import plan_outcome
 from penstock.cli.output import figure, say, table
 from penstock.cli.parse import duration_seconds, expiry_seconds
 from penstock.cli.patience import await_cluster
-from penstock.cli.waiting import GIVEN_UP, POLL_SECONDS
+from penstock.cli.waiting import GIVEN_UP, POLL_SECONDS, wait_for
 from penstock.control.errors import Conflict
 from penstock.model.jobs import JobState
 from penstock.wire.balance import BalanceView, LoadView
@@ -36,7 +37,7 @@ def rescale(
             "or are expected to, the rescale is taken back and nothing was stopped",
         ),
     ] = None,
-    no_wait: NoWait = False,
+    wait: WaitOrNot = None,
     timeout: Timeout = "10m",
 ) -> None:
     """Change the number of tasks of a job. No row is lost or counted twice.
@@ -50,16 +51,20 @@ def rescale(
     given = Expiring(reason=reason, expires_in_seconds=expiry_seconds(for_), whole_layer=whole_layer)
     written = connection.rescale(job, tasks, within_seconds=limit, **given)
     say_written(written)
-    if not no_wait:
-        watch(connection, job, written.revision, seconds)
+    if wait is not False:
+        watch(connection, job, written.revision, seconds, batches=bool(wait))
 
 
-def watch(connection: JobClient, job: str, revision: int, seconds: float, *, give_up: str = _GIVE_UP) -> None:
-    """Says each step of the plan once, and again where it takes long, until the job runs the write.
+def watch(
+    connection: JobClient, job: str, revision: int, seconds: float, *, give_up: str = _GIVE_UP, batches: bool = False
+) -> None:
+    """Says each step of the plan once, and again where it takes long, until the job runs the write; with `batches` also
+    until every task has finished a batch or has nothing to read.
 
     Raises Conflict when the plan failed, with `give_up`: how to take back what was asked for.
     """
     said: set[str] = set()
+    until = time.monotonic() + seconds
     step = f"waiting for the State Syncer to take revision {revision}"
 
     def has_ended() -> bool:
@@ -87,6 +92,8 @@ def watch(connection: JobClient, job: str, revision: int, seconds: float, *, giv
             f"{job} is {view.state} and runs as before: {view.detail}. {_what_follows(view, give_up)}", rule="rescaled"
         )
     say(f"{job} runs revision {view.running_revision} as generation {view.generation}")
+    if batches:
+        wait_for(connection, job, revision, max(0.0, until - time.monotonic()))
 
 
 def _what_follows(view: SyncView, give_up: str) -> str:
@@ -112,7 +119,7 @@ def rebalance(
     reason: Reason = "",
     for_: ForTime = None,
     whole_layer: WholeLayer = False,
-    no_wait: NoWait = False,
+    wait: WaitOrNot = None,
     timeout: Timeout = "10m",
 ) -> None:
     """Give each task of a job an equal share of the input, by the measured traffic."""
@@ -123,7 +130,7 @@ def rebalance(
     done = connection.rebalance(job, min_gain=min_gain, min_measured_seconds=least, **given)
     _say_balance(done)
     say_written(done.written)
-    return None if no_wait else watch(connection, job, done.written.revision, seconds)
+    return None if wait is False else watch(connection, job, done.written.revision, seconds, batches=bool(wait))
 
 
 def _show(connection: JobClient, job: str, least_seconds: int) -> None:

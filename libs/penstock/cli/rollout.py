@@ -6,9 +6,11 @@ from typing import Annotated
 
 import typer
 
-from penstock.cli.arguments import Job
+from penstock.cli.arguments import Job, Timeout, WaitUntilDone
 from penstock.cli.connection import client, say_written
 from penstock.cli.output import show_json
+from penstock.cli.parse import duration_seconds
+from penstock.cli.waiting import say_and_wait
 
 Why = Annotated[str, typer.Option("--reason", "-r", help="why; kept in the history")]
 
@@ -26,14 +28,16 @@ def pause(job: Job, reason: Why) -> None:
     say_written(client().pause_rollout(job, reason=reason))
 
 
-def resume(job: Job, reason: Why) -> None:
+def resume(job: Job, reason: Why, wait: WaitUntilDone = False, timeout: Timeout = "1h") -> None:
     """Continue a rollout that was paused."""
-    say_written(client().resume_rollout(job, reason=reason))
+    connection, seconds = client(), duration_seconds(timeout, field="timeout")
+    say_and_wait(connection, connection.resume_rollout(job, reason=reason), seconds if wait else None)
 
 
-def abort(job: Job, reason: Why) -> None:
+def abort(job: Job, reason: Why, wait: WaitUntilDone = False, timeout: Timeout = "10m") -> None:
     """Give a rollout up: all tasks go back to the package before, by the layer `rollback`.
 
     Drop that layer (`penstock layers drop JOB rollback`) to try the same package again.
     """
-    say_written(client().abort_rollout(job, reason=reason))
+    connection, seconds = client(), duration_seconds(timeout, field="timeout")
+    say_and_wait(connection, connection.abort_rollout(job, reason=reason), seconds if wait else None)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from penstock.cli.arguments import AllowRepeats, AsJson, Job, NoWait, NoWaitForSavepoint, Reason, Timeout
+from penstock.cli.arguments import AllowRepeats, AsJson, Job, Reason, Timeout, WaitForSavepoint, WaitOrNot
 from penstock.cli.connection import client, say_written
 from penstock.cli.output import figure, say, show_json, table
 from penstock.cli.parse import duration_seconds, name_of
@@ -28,14 +28,14 @@ def create(
         typer.Argument(help="name of the savepoint; default: the present time", callback=name_of("savepoint")),
     ] = None,
     reason: Reason = "",
-    no_wait: NoWaitForSavepoint = False,
+    wait: WaitForSavepoint = True,
     timeout: Timeout = "10m",
 ) -> None:
     """Copy the checkpoints of a job while the job runs."""
     connection, seconds = client(), duration_seconds(timeout, field="timeout")
     asked = connection.create_savepoint(job, name, reason=reason)
     say(f"savepoint {asked.name} of {job} is requested")
-    if no_wait:
+    if not wait:
         return
     view = _await_ready(connection, asked, seconds)
     say(f"savepoint {view.name} of {job} is ready: generation {view.generation}, {figure(view.bytes)} bytes")
@@ -133,7 +133,7 @@ def restore(
         bool, typer.Option("--allow-repeats", help="though other jobs read the rows that the job writes again")
     ] = False,
     reason: Reason = "",
-    no_wait: NoWait = False,
+    wait: WaitOrNot = None,
     timeout: Timeout = "10m",
 ) -> None:
     """Set a job back to a savepoint, or start it from a savepoint of another job.
@@ -145,9 +145,9 @@ def restore(
         job, name, of=of, task_count=tasks, with_package=package, allow_repeats=repeats, reason=reason
     )
     say_written(written)
-    if no_wait:
+    if wait is False:
         return
-    watch(connection, job, written.revision, seconds, give_up=_give_up(job))
+    watch(connection, job, written.revision, seconds, give_up=_give_up(job), batches=bool(wait))
     say(f"{job} reads again what came after the savepoint: until it has caught up, it lags. `penstock why {job}`")
 
 

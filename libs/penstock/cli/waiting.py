@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from penstock.cli.connection import say_written
 from penstock.cli.output import say
 from penstock.cli.patience import await_cluster
 from penstock.control.errors import Conflict, NotFound
@@ -12,7 +13,7 @@ from penstock.model.health import AGAIN, Health
 from penstock.model.jobs import JobState
 from penstock.model.reports import TaskState
 from penstock.wire.job_client import JobClient
-from penstock.wire.jobs import JobSummary, JobView
+from penstock.wire.jobs import JobSummary, JobView, Written
 from penstock.wire.overview import SyncView, TaskView
 
 POLL_SECONDS = 0.3
@@ -26,6 +27,13 @@ class Reached(NamedTuple):
     line: str
     done: bool = False
     failed: bool = False
+
+
+def say_and_wait(connection: JobClient, written: Written, seconds: float | None) -> None:
+    """Says which write was done; with `seconds` also waits for it as `wait_for` does, and raises what that raises."""
+    say_written(written)
+    if seconds is not None:
+        wait_for(connection, written.job, written.revision, seconds)
 
 
 def wait_for(connection: JobClient, job: str, revision: int, seconds: float) -> None:

@@ -164,13 +164,15 @@ class DeltaOutput(DeclaredModel):
 
 
 class FilesOutput(DeclaredModel):
-    """Files below `path`, one sub-folder a task, exactly once by Spark's own log."""
+    """Files below `path`, one sub-folder a task. Exactly once for readers of the files that Spark's own log names."""
 
     type: Literal["files"] = Field("files", **declare(FORBIDDEN, DECLARED_BY_USER))
     """Kind of output."""
     path: str = Field(..., min_length=1, max_length=4096, **declare(RESCALE, DECLARED_BY_USER))
     """Hadoop path of a folder for this job alone: one with files of another job, or of a deleted one, is refused. Each
-    task writes to its own folder in it."""
+    task writes to its own folder in it. Rows are exactly once in the committed files only: `penstock jobs files JOB`
+    lists them. DuckDB, pandas, `ls` and Spark over the whole folder also read files of batches that were begun again,
+    so they find rows twice: give them that list, or write to delta."""
     format: Literal["parquet", "json", "csv"] = Field("parquet", **declare(RESCALE, DECLARED_BY_USER))
     """File format. A change needs another `path`, since a folder takes one format."""
     header: bool = Field(True, exclude_if=bool, **declare(RESCALE, DECLARED_BY_USER))

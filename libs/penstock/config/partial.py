@@ -9,14 +9,16 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
+from itertools import islice
 from typing import Any
 
+from penstock.config.meant import meant
 from penstock.config.model import JobConfig
 from penstock.config.problems import Problem
 from penstock.config.query_rules import query_problems
 from penstock.config.rules import RULES
 
+_MOST_COMPARED = 20
 _SIDES = "side_outputs"
 _NAMED = {"inputs", "streams", "tables"}
 """Of these a query needs the names alone."""
@@ -82,8 +84,14 @@ def _taken_out(right: dict[str, Any], broken: Iterable[str]) -> Iterator[str]:
             right[part] = {other: side for other, side in sides.items() if other != name}
         else:
             parts.add(part)
-    for part in parts:
-        # A part that is misspelt is missing where it belongs.
-        for gone in {part, *get_close_matches(part, JobConfig.model_fields, n=1)}:
-            right.pop(gone, None)
-            yield gone
+    for gone in {*parts, *_meant_by(parts)}:
+        right.pop(gone, None)
+        yield gone
+
+
+def _meant_by(parts: Iterable[str]) -> Iterator[str]:
+    """The parts that are there under another name: they are missing where they belong. Those of the first few alone,
+    since each name is compared with all fields."""
+    unknown = (part for part in parts if part not in JobConfig.model_fields)
+    for part in islice(unknown, _MOST_COMPARED):
+        yield from (each.partition(".")[0] for each in meant(part)[:1])

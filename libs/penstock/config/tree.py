@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
-from difflib import get_close_matches
 from functools import partial, reduce
 from operator import or_
 from typing import Annotated, Any, NamedTuple, get_args, get_origin
@@ -110,11 +109,6 @@ def find(path: Path) -> Node | None:
     for key in path:
         node = child(node, key) if node is not None else None
     return node
-
-
-def similar(name: str) -> list[str]:
-    """The fields, at most three, whose dotted names look like this one: the likeliest first."""
-    return get_close_matches(name, [row.path for row in FIELD_TABLE], n=3)
 
 
 def rows(node: Node) -> Iterator[FieldRow]:

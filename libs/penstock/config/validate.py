@@ -20,14 +20,14 @@ from pydantic_core import ErrorDetails
 
 from penstock.config.declare import NAME_RULE, ROLLBACK_LAYER
 from penstock.config.keygroups import bounds_in_force, key_group_count
+from penstock.config.meant import meant
 from penstock.config.model import JobConfig
 from penstock.config.partial import partial_of
 from penstock.config.pattern_words import message_of
 from penstock.config.problems import PYDANTIC_RULES, Problem, refusal
 from penstock.config.rules import broken_rules
-from penstock.config.tree import ROOT, FreeMap, Group, Leaf, Node, Path, child, dotted, find, similar
+from penstock.config.tree import ROOT, FreeMap, Group, Leaf, Node, Path, child, dotted, find
 from penstock.control.errors import InvalidConfig
-from penstock.control.texts import LONGEST_COMPARED
 
 JOB_NAME = re.compile(r"[a-z0-9]([a-z0-9._-]{0,98}[a-z0-9])?")
 _LONGEST_SHOWN = 80
@@ -112,13 +112,30 @@ def check_change(
     `known`: the configurations that the job has and runs with. A part that the write changes keeps every rule.
     `of_layer`: what is wrong with the layer that is written, by itself. It is told with all else that can be known.
     """
-    config = of_layer or _typed(after, carries=True)
-    if not isinstance(config, JobConfig):
-        raise refusal(_with_others(config, after, known))
+    config = _typed(after, carries=True)
+    if of_layer or not isinstance(config, JobConfig):
+        of_merge = () if isinstance(config, JobConfig) else config
+        raise refusal(_with_others((*of_layer, *_besides(of_layer, of_merge)) if of_layer else of_merge, after, known))
     problems = _without_kept(broken_rules(config), known, config)
     if problems:
         raise refusal(problems)
     return _with_bounds_in_force(config)
+
+
+def _besides(of_layer: Sequence[Problem], of_merge: Sequence[Problem]) -> Iterator[Problem]:
+    """The problems of the merge that those of a layer neither say nor explain: a field that is there under a wrong name
+    is not missing, and of what a layer cannot hold the merge says nothing new."""
+    fields = {problem.field for problem in of_layer}
+    unknown = [problem.field for problem in of_layer if problem.rule == "unknown_field"][:_MOST_SUGGESTED]
+    named = {field for name in unknown for field in meant(name)[:1]}
+    for problem in of_merge:
+        is_told = any(_is_at_or_below(problem.field, field) for field in fields | named)
+        if not is_told and problem.rule != "unknown_field":
+            yield problem
+
+
+def _is_at_or_below(field: str, above: str) -> bool:
+    return field == above or field.startswith(f"{above}.")
 
 
 def _without_kept(
@@ -197,9 +214,9 @@ def _entry_problems(node: Node, key: str, value: Any, path: Path, layer: str) ->
 
 
 def _with_suggestion(problem: Problem) -> Problem:
-    if problem.rule != "unknown_field" or len(problem.field) > LONGEST_COMPARED:
+    if problem.rule != "unknown_field":
         return problem
-    near = similar(problem.field)
+    near = meant(problem.field)
     return problem._replace(detail=f"{problem.detail}; do you mean {', '.join(near)}?") if near else problem
 
 

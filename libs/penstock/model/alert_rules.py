@@ -100,7 +100,7 @@ _OF_JOBS = {
     ),
     AlertKind.KEY_FUNCTION_MISMATCH: AlertRule(_JOB, _PAGE, "keys are in other partitions than `key_function` says"),
     AlertKind.EXPIRY_BLOCKED: AlertRule(
-        _PART, _TICKET, "an expired layer stays, since without it the job is not valid"
+        _PART, _TICKET, "an expired layer stays, since without it the job is not valid or writes rows twice"
     ),
     AlertKind.BROKEN_RUNNING_ROW: AlertRule(_JOB, _PAGE, "a running configuration cannot be read"),
     AlertKind.SELECTOR_UNMET: AlertRule(_JOB, _PAGE, "no container offers what the job asks for"),

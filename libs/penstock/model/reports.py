@@ -78,7 +78,7 @@ _NEW_FIELDS = frozenset(
     [
         *("quiesced", "level_ms", "watermark_ms", "caught_up", "silent_seconds"),
         *("busy_share", "late_rows_per_second", "phase_seconds", "key_group_backlogs"),
-        "oldest_unread_at_most_seconds",
+        *("oldest_unread_at_most_seconds", "level_records"),
     ]
 )
 
@@ -138,6 +138,9 @@ class TaskProgress(Carried):
     key_group_backlogs: Annotated[dict[Text, int] | None, OrUnknown] = None
     """Rows that are not read yet by the number of their key group. Key groups that are not named have none."""
     oldest_unread_at_most_seconds: Real = None
+    level_records: Whole = None
+    """How many records it reads on in all to come to the level of its order. None before its host has found that, once
+    it has read them, and of a stream, which does not say it."""
 
     @model_serializer(mode="wrap")
     def _without_defaults(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:

@@ -23,6 +23,7 @@ from penstock.spark.analysis.placement import Placements
 from penstock.spark.balance import Ends
 from penstock.spark.channel import Access
 from penstock.spark.checkpoint import COLLECTED, is_clean, last_commit, last_offset, task_checkpoint
+from penstock.spark.consumers import Consumers
 from penstock.spark.fence import FENCE, Mark
 from penstock.spark.files import Files, files_of
 from penstock.spark.inputs.checks import check_inputs, require_no_problem
@@ -70,6 +71,7 @@ class Runtime:
     report: Callable[[str], None] = lambda text: None
     pools: SchedulerPools = field(default_factory=SchedulerPools)
     placements: Placements = field(default_factory=Placements)
+    consumers: Consumers = field(default_factory=Consumers)
 
     @cached_property
     def watch(self) -> Any:
@@ -294,9 +296,10 @@ class RunningTask:
     def _started(self, interval: str, starting: bool) -> StreamingQuery:
         frame, malformed, tables = self._built()
         # After what needs no Kafka: a query that cannot run is told also while Kafka is away.
+        session, kept = frame.sparkSession, None
         if starting:
             self._require_inputs()
-        session, kept = frame.sparkSession, None
+        self.runtime.consumers.share(session, self.spec, self.topics, alone=not starting)
         if isinstance(self.spec.config.output, FilesOutput):
             root = self.runtime.settings.checkpoint_root
             kept = bind_output(session, root, self.spec, self.spec.config.output, starting=starting)
@@ -329,15 +332,14 @@ class RunningTask:
         survives all that ends the host, if the supervisor says so.
         """
         begun = monotonic()
+        self.runtime.consumers.failed(self.spec.job)
         while True:
             seconds = round(monotonic() - begun, 1)
-            log.warning("query does not end", task=self.spec.task_id, seconds=seconds, at=self._where(query))
+            where = str(self.runtime.watch.stackOf(query._jsq))
+            log.warning("query does not end", task=self.spec.task_id, seconds=seconds, at=where)
             interrupt_sink(self.spec.task_id)
             if self.runtime.watch.end(query._jsq):
                 return
-
-    def _where(self, query: StreamingQuery) -> str:
-        return str(self.runtime.watch.stackOf(query._jsq))
 
     def _has_finished(self, pending: int | None) -> bool:
         """Raises the query's error when it has failed."""

@@ -26,13 +26,15 @@ from penstock.config.classify import ARGS
 from penstock.config.declare import ChangeKind
 from penstock.config.tree import Path, entries
 from penstock.tasks.rollout import PACKAGE
-from penstock.tasks.sinks import prepared_part
+from penstock.tasks.sinks import has_several_tasks, prepared_part
 
 FIRST, CHANGED = "first", "changed"
-RULES = 3
+RULES = 4
 """Raise this number when digests come to another result for the same configuration: a change of `prepared_part`, of
 `_plain` or of what a digest covers. Digests of other rules are never equal to these."""
 ChangedLeaf = tuple[Path, ChangeKind, Any]
+_SEVERAL: ChangedLeaf = (("task_count",), ChangeKind.RESCALE, "several")
+"""Where rows are is asked anew when one task becomes several (`penstock.tasks.sinks.is_prepared`)."""
 
 
 def digests_of(config: Mapping[str, Any]) -> dict[str, str]:
@@ -42,7 +44,8 @@ def digests_of(config: Mapping[str, Any]) -> dict[str, str]:
     digests[PACKAGE] = _digest([leaf for leaf in leaves if leaf[0][0] == PACKAGE])
     for name, started in ((FIRST, False), (CHANGED, True)):
         prepared = prepared_part(config, started=started)
-        digests[name] = _digest([leaf for leaf in leaves if leaf[0][0] in prepared]) if prepared else ""
+        several = [_SEVERAL] if started and has_several_tasks(config) else []
+        digests[name] = _digest([*(leaf for leaf in leaves if leaf[0][0] in prepared), *several]) if prepared else ""
     return digests
 
 

@@ -42,20 +42,35 @@ class SinkRequest(HostRequest):
 def prepared_part(config: Mapping[str, Any], *, started: bool) -> dict[str, Any]:
     """The part of a complete configuration, as JSON, that a host makes or checks before its commit; empty: nothing.
 
-    Besides an output that must be made, it is the query of a job with several tasks, since only Spark's analysis tells
-    whether rows that it brings together are in one task. Each task asks that at its start, too. So a job that never
-    started is asked about only if a write without a host may have missed much: a Python query, or several inputs, whose
-    keys may differ in type. `started`: the job has run, and a change that its tasks refuse would stop it.
+    Besides an output that must be made, it is the query of a job that has run (`started`): the write may have been
+    accepted without a host, and a query that Spark refuses would replace one that works. Each task asks Spark at its
+    start, too. So a job that never started is asked about only if it has several tasks and a write without a host may
+    have missed much, since only the analysis tells whether rows that a query brings together are in one task: a Python
+    query, or several inputs, whose keys may differ in type. A package of one task is tried by its rollout.
     """
     part = outputs_of(config) if needs_sink(config) else {}
     is_python = (config.get("query") or {}).get("python") is not None
     streams = config.get("streams") or {}
-    if config.get("task_count", 1) > 1 and (started or is_python or len(config.get("inputs") or {}) + len(streams) > 1):
-        names = _DECIDES_PLACEMENT + (_DECIDES_IN_PYTHON if is_python else ())
+    missed_much = is_python or len(config.get("inputs") or {}) + len(streams) > 1
+    has_several = has_several_tasks(config)
+    if started or (has_several and missed_much):
+        names = _DECIDES_PLACEMENT + (_DECIDES_IN_PYTHON if is_python and has_several else ())
         part |= {name: config.get(name) for name in names}
         # The part of a job without streams stays as releases before this one have it.
         part |= {"streams": streams} if streams else {}
     return part
+
+
+def is_prepared(config: Mapping[str, Any], running: Mapping[str, Any]) -> bool:
+    """Whether a host need not make or check anything before a job that runs `running` gets a configuration. Where rows
+    are is asked anew when one task becomes several."""
+    becomes_several = has_several_tasks(config) and not has_several_tasks(running)
+    return not becomes_several and prepared_part(config, started=True) == prepared_part(running, started=True)
+
+
+def has_several_tasks(config: Mapping[str, Any]) -> bool:
+    """Whether rows with one key may be in different tasks."""
+    return bool(config.get("task_count", 1) > 1)
 
 
 def outputs_of(config: Mapping[str, Any]) -> dict[str, Any]:

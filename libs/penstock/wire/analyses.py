@@ -21,11 +21,13 @@ _CONNECT_SECONDS = 0.5
 
 
 class AnalysisCall(Carried):
-    """`start_host`: a host is started when none with the job's package is ready."""
+    """`start_host`: a host is started when none with the job's package is ready. `await_host`: none is started, and
+    one that is starting already is awaited."""
 
     request: AnalysisRequest
     wait_seconds: float = Field(ge=0, le=60)
     start_host: bool = False
+    await_host: bool = False
 
 
 class AnalysisClient:

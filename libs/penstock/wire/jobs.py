@@ -152,8 +152,8 @@ class Written(View):
     """A write that was done. `layer` and `version` are null for writes to the job as a whole.
 
     `verified`: whether Spark's analysis found nothing against it; false when nobody could be asked, null when there was
-    nothing to verify. `why` it is false. What was not verified is checked before the first task starts. `notes`: as in
-    its plan.
+    nothing to verify. `why` it is false. What was not verified is checked before a job that runs gets it; the tasks of
+    one that has not run check it when they start. `notes`: as in its plan.
     """
 
     job: str

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from fastapi import APIRouter, Request, Response
 
 from penstock.wire.job_client import JobClient
@@ -13,6 +15,7 @@ from services.console.requests import ClientOf, Name, asked_span, page, parts_of
 from services.console.views import decisions as decisions_view
 from services.console.views.charts import METRICS, SPANS, charts
 from services.console.views.diffs import differences
+from services.console.views.forms import Filled
 from services.console.views.layers import layers_table
 from services.console.views.lineage import DEPTHS, depth_of, picture, rows
 from services.console.views.rollouts import share
@@ -82,22 +85,56 @@ def lineage(request: Request, job: Name, client: ClientOf) -> Response:
 @router.get("/jobs/{job}/configuration")
 def configuration(request: Request, job: Name, client: ClientOf) -> Response:
     """The layers side by side."""
+    return show_configuration(request, client, job, {})
+
+
+def show_configuration(
+    request: Request, client: JobClient, job: str, filled: Mapping[str, Filled], status: int = 200
+) -> Response:
+    """The same with forms that were refused, by the layer that they drop."""
     view = client.get_job(job)
     order = [layer.name for layer in client.layers()]
     all_fields = request.query_params.get("all") == "1"
     table = layers_table(client.explain(job), order, view.layers, all_fields=all_fields)
-    return page(request, "configuration.html", tab="configuration", job=view, table=table, all_fields=all_fields)
+    return page(
+        request,
+        "configuration.html",
+        status=status,
+        tab="configuration",
+        job=view,
+        table=table,
+        all_fields=all_fields,
+        filled=filled,
+        empty=Filled(),
+    )
 
 
 @router.get("/jobs/{job}/history")
 def history(request: Request, job: Name, client: ClientOf) -> Response:
     """Who changed what, when and why."""
-    found = client.history(job, limit=_ENTRIES, cursor=request.query_params.get("after") or None)
+    return show_history(request, client, job, request.query_params.get("after") or "", {})
+
+
+def show_history(
+    request: Request, client: JobClient, job: str, after: str, filled: Mapping[str, Filled], status: int = 200
+) -> Response:
+    """The same from behind `after` on, with forms that were refused, by the layer and version that they go back to."""
+    found = client.history(job, limit=_ENTRIES, cursor=after or None)
     entries = [(entry, list(differences(entry.old, entry.new))) for entry in found.entries]
     view = client.get_job(job)
     versions = {layer.layer: layer.version for layer in view.layers}
     return page(
-        request, "history.html", tab="history", job=view, entries=entries, following=found.next, versions=versions
+        request,
+        "history.html",
+        status=status,
+        tab="history",
+        job=view,
+        entries=entries,
+        following=found.next,
+        versions=versions,
+        after=after,
+        filled=filled,
+        empty=Filled(),
     )
 
 

@@ -17,6 +17,7 @@ from penstock.wire.jobs import Written
 from penstock.wire.savepoints import waits_for
 from penstock.wire.service_client import Noted
 from services.console.requests import NOT_OF_A_FIELD, ClientOf, Form, FormOf, Name, SessionOf, beside_fields, page, see
+from services.console.routes.job import show_configuration, show_history
 from services.console.views import forms, rollouts, words
 from services.console.views.forms import Errors, Filled
 from services.console.views.plans import set_now, shown
@@ -186,7 +187,10 @@ def drop(request: Request, job: Name, layer: Name, client: ClientOf, form: FormO
     """Drops a layer, which brings the values below it back."""
     reason = _required_reason(form)
     version = forms.whole_number(form.get("version", ""))
-    written = client.drop_layer(job, layer, if_match=version, reason=reason)
+    try:
+        written = client.drop_layer(job, layer, if_match=version, allow_repeats=_allows_repeats(form), reason=reason)
+    except Conflict as refused:
+        return show_configuration(request, client, job, {layer: _with_choice(form, refused)}, refused.status)
     return see(request, f"/jobs/{job}", f"{layer} was dropped as revision {written.revision}")
 
 
@@ -196,9 +200,23 @@ def revert(request: Request, job: Name, layer: Name, client: ClientOf, form: For
     reason = _required_reason(form)
     version, present = (forms.whole_number(form.get(name, "")) for name in ("version", "present"))
     ends = _end(form)
-    written = client.revert_layer(job, layer, version, if_match=present, reason=reason, expires_in_seconds=ends)
+    allows = _allows_repeats(form)
+    try:
+        written = client.revert_layer(
+            job, layer, version, if_match=present, allow_repeats=allows, reason=reason, expires_in_seconds=ends
+        )
+    except Conflict as refused:
+        filled = {f"{layer}-{version}": _with_choice(form, refused)}
+        return show_history(request, client, job, form.get("after", ""), filled, refused.status)
     done = f"{layer} is again as at version {version}, by revision {written.revision}"
     return see(request, f"/jobs/{job}", f"{done}{_ends_in_words(written.expires_at)}")
+
+
+def _with_choice(form: Form, refused: Conflict) -> Filled:
+    """The form with its choice that rows may come twice. Raises what was refused for another reason."""
+    if refused.field != "allow_repeats":
+        raise refused
+    return Filled(form, forms.refused(refused, _FIELDS))
 
 
 def _end(form: Form) -> forms.Expiry:

@@ -26,7 +26,7 @@ from penstock.wire.jobs import AnalysisView, Explanation, HistoryPage, JobSummar
 from penstock.wire.overview import DecisionPage, SyncView, Tasks
 from services.job_service import access, requests, views
 from services.job_service.analysed import must_be_asked
-from services.job_service.analyses import PLAN_SECONDS, Verdict
+from services.job_service.analyses import Verdict
 from services.job_service.causes.rank import causes_of, open_alerts
 from services.job_service.explain import explain
 from services.job_service.origins import origins_in
@@ -103,7 +103,7 @@ def plan_write(job: JobName, body: PlanRequest, parts: PartsOf, principal: Princ
     # A plan that changes nothing asks what Spark says of the job as it is.
     if not body.verify or (stored.exists and found.fields and not must_be_asked(merged_of(stored, layers), after)):
         return found
-    verdict = parts.analyses.ask(job, after, wait_seconds=PLAN_SECONDS, start_host=True)
+    verdict = parts.analyses.ask_for_plan(job, after)
     is_refused = verdict.report is not None and bool(verdict.report.problems)
     return found.model_copy(update={"analysis": _view_of(verdict), "allowed": found.allowed and not is_refused})
 

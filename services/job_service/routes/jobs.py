@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from fastapi import Response
+from sqlalchemy import Connection
 
 from penstock.config.validate import read_merged
 from penstock.control.errors import NotFound
@@ -13,11 +14,12 @@ from penstock.model.jobs import Action, JobState
 from penstock.store.engine import snapshot
 from penstock.wire.jobs import JobPage, JobView, JobWrite, Written
 from services.job_service import access, requests
-from services.job_service.answers import etag, layer_versions
+from services.job_service.answers import Answer, answer, etag, layer_versions, without_rows
 from services.job_service.cursors import encode
 from services.job_service.requests import CallOf, JobName, PageOf100, PartsOf, ReasonBody, Verify, respond, respond_view
 from services.job_service.store import expected, jobs, lags, overview
 from services.job_service.store.layers import all_layers
+from services.job_service.store.readers import read_readers
 from services.job_service.writes import BASE, Write
 from services.job_service.writes import expected as merged_of
 
@@ -94,9 +96,15 @@ def delete_job(
     job: JobName, call: CallOf, precondition: requests.LayerPrecondition, reason: requests.Text = ""
 ) -> Response:
     """Stops the tasks of the job, then deletes it; its history is kept. May be repeated. `If-Match` is the base's
-    version."""
+    version. `notes` of the answer name the jobs that read what it wrote."""
     write = Write(Action.DELETE, job, call.author, reason=reason, precondition=precondition)
-    return respond(call.write(202, write))
+
+    def work(connection: Connection) -> Answer:
+        # Before the write, which locks the counter of revisions.
+        readers = read_readers(connection, job)
+        return answer(202, without_rows(call.write_in(connection, write), readers))
+
+    return respond(call.run(work))
 
 
 @router.post("/v1/jobs/{job}/restart", response_model=Written, status_code=202)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime
 from typing import Annotated, Any
 
@@ -99,12 +100,15 @@ def write_patch(
     patch: Mapping[str, Any],
     reason: str,
     given: Expiry | None = None,
+    *,
+    allow_repeats: bool = False,
 ) -> Written:
     """Patches a layer as it is now.
 
     Without `given` the patch does not expire. Raises Conflict when the layer has an expiry and `given` is None.
     """
-    return call.write_in(connection, _patch(call, job, layer, patch, reason, given))
+    write = _patch(call, job, layer, patch, reason, given)
+    return call.write_in(connection, replace(write, allow_repeats=allow_repeats))
 
 
 def _patch(call: Call, job: str, layer: str, patch: Mapping[str, Any], reason: str, given: Expiry | None) -> Write:

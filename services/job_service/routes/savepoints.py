@@ -21,17 +21,15 @@ from services.job_service.savepoints import (
     FIRST_GENERATION,
     code_of,
     imported_config,
-    places_written_again,
     require_below,
     require_compatible,
-    require_no_reader,
 )
-from services.job_service.store import expected, flows, overview, packages, savepoints
+from services.job_service.store import flows, overview, packages, restores, savepoints
 from services.job_service.store.layers import all_layers
+from services.job_service.store.meeting import Asked
 from services.job_service.writes import Write
 from services.job_service.writes import expected as merged_of
 
-_MOST_NAMED = 5
 router = requests.router_of("savepoints")
 SavepointName = Annotated[str, requests.is_name("savepoint"), requests.in_path("savepoint")]
 
@@ -107,7 +105,7 @@ def restore_job(job: JobName, body: RestoreWrite, call: CallOf) -> Response:
     and are written again: refused where other jobs read them, unless `allow_repeats` is true."""
 
     def work(connection: Connection) -> Answer:
-        expected.lock(connection, [job])
+        stored = known_job(connection, job, lock=True)
         row = _require(connection, body.of or job, body.savepoint, lock=True)
         if row.state != READY or row.config is None:
             raise Conflict(
@@ -117,32 +115,22 @@ def restore_job(job: JobName, body: RestoreWrite, call: CallOf) -> Response:
             )
         # Before the first write: writes lock the revision counter, which comes last.
         packages.hold(connection, row.config, call.elapsed)
+        flows.lock(connection)
         patch: dict[str, Any] = {} if body.task_count is None else {"task_count": body.task_count}
         if body.with_package:
             patch |= code_of(row.config, expected_config(connection, job))
         if patch:
             layer = access.highest_layer(call.principal, all_layers(connection))
-            write_patch(connection, call, job, layer, patch, body.reason)
+            write_patch(connection, call, job, layer, patch, body.reason, allow_repeats=body.allow_repeats)
         done = call.write_in(connection, Write(Action.RESTORE, job, call.author, reason=body.reason))
         after = expected_config(connection, job)
         require_compatible(row.config, after)
-        if not body.allow_repeats and not _continues_an_import(connection, job, row):
-            _require_unread(connection, job, places_written_again(row.config, after))
+        asked = Asked(stored, after.model_dump(mode="json"))
+        notes = restores.judge(connection, asked, all_layers(connection), row, allowed=body.allow_repeats)
         savepoints.ask_to_restore(connection, job, row)
-        return answer(202, done)
+        return answer(202, done.model_copy(update={"notes": notes}))
 
     return respond(call.run(work))
-
-
-def _continues_an_import(connection: Connection, job: str, row: SavepointRow) -> bool:
-    """Whether nothing was written since the savepoint: another application had stopped at it, and no task has run."""
-    running = overview.running_job(connection, job)
-    return row.checkpoint is not None and (running is None or not running.started)
-
-
-def _require_unread(connection: Connection, job: str, places: frozenset[str]) -> None:
-    found = [flow.job for flow in flows.readers(connection, places, [job], _MOST_NAMED + 1)]
-    require_no_reader(job, places, found[:_MOST_NAMED], more=len(found) > _MOST_NAMED)
 
 
 def _require(connection: Connection, job: str, name: str, *, lock: bool = False) -> SavepointRow:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from datetime import datetime
 from itertools import starmap
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, TextClause, text
 
@@ -13,7 +14,7 @@ from penstock.control.errors import UserError
 from penstock.model.jobs import Change
 from penstock.store.json import as_json
 from penstock.store.rows import columns
-from services.job_service.flows import Flow, Flows, fields_of, flow_of
+from services.job_service.flows import Flow, Flows, fields_of, flow_of, is_path, stored_at
 
 # Two jobs that are written at once may close a loop together. Any constant will do.
 _LOCK = text("SELECT pg_advisory_xact_lock(7311938841)")
@@ -78,12 +79,25 @@ _WRITERS_AT = text(
     UNION (SELECT job FROM flows WHERE side_stores && CAST(:places AS text[]) LIMIT {MOST_READ})
     """
 )
+# A flow has no folder or table that its job shares.
+_SHARERS = text(
+    """
+    SELECT job, jsonb_build_object('type', output->'type', 'path', output->'path', 'connection', output->'connection',
+        'table', output->'table') AS output
+    FROM (
+        SELECT job, config->'output' AS output FROM flows JOIN expected_configs USING (job)
+        WHERE writes IS NULL AND folder IS NULL) AS each
+    WHERE output->'allow_other_writers' = to_jsonb(true)
+    """
+)
 _LIVING = text(
     """
-    SELECT job, config FROM expected_configs JOIN jobs ON name = job
+    SELECT job, CASE WHEN job <> ALL(:known) THEN config END AS config, created_at
+    FROM expected_configs JOIN jobs ON name = job
     WHERE job = ANY(:jobs) AND NOT deleting AND (
         config->>'desired_state' IS DISTINCT FROM 'stopped'
-        OR EXISTS (SELECT FROM running WHERE running.job = expected_configs.job AND started))
+        OR EXISTS (SELECT FROM running WHERE running.job = expected_configs.job AND started)
+        OR EXISTS (SELECT FROM restores WHERE restores.job = expected_configs.job))
     """
 )
 _HAS_UNNOTED = text("SELECT EXISTS (SELECT FROM flows WHERE dead_letters IS NULL)")
@@ -221,11 +235,25 @@ def fillers(connection: Connection, topics: Collection[str], seen: Collection[st
     )
 
 
-def writers_at(connection: Connection, places: Collection[str]) -> dict[str, dict[str, Any]]:
-    """What is expected of jobs that are not to be deleted and have rows in one of the topics or folders, or are to have
-    them. Of the writers of a place not all, where they are many."""
-    jobs = connection.execute(_WRITERS_AT, {"places": list(places)}).scalars().all() if places else ()
-    return {row.job: row.config for row in connection.execute(_LIVING, {"jobs": list(jobs)})} if jobs else {}
+class Writer(NamedTuple):
+    """A job that is not to be deleted and has rows somewhere, or is to have them: what is expected of it, None where
+    the caller knows."""
+
+    config: Mapping[str, Any] | None
+    created_at: datetime
+
+
+def writers_at(
+    connection: Connection, places: Collection[str], *, known: Collection[str], without: Collection[str]
+) -> dict[str, Writer]:
+    """The jobs with rows in one of the topics or folders. Of the writers of a place not all, where they are many.
+    `known`: jobs whose configuration is not read. `without`: jobs that do not count."""
+    jobs = set(connection.execute(_WRITERS_AT, {"places": list(places)}).scalars()) if places else set()
+    if any(map(is_path, places)):
+        jobs |= {row.job for row in connection.execute(_SHARERS) if stored_at(row.output) in places}
+    asked = {"jobs": list(jobs.difference(without)), "known": list(known)}
+    found = connection.execute(_LIVING, asked) if asked["jobs"] else ()
+    return {row.job: Writer(row.config, row.created_at) for row in found}
 
 
 def outputs(connection: Connection, jobs: Collection[str]) -> dict[str, dict[str, Any]]:

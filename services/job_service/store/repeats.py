@@ -2,55 +2,40 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, text
 
-from penstock.config.topic_patterns import covers, is_pattern
-from penstock.config.validate import read_merged
-from penstock.control.errors import InvalidConfig, UserError
+from penstock.control.errors import UserError
 from penstock.model.jobs import Action, Change, StoredJob
 from penstock.store.json import as_json
-from services.job_service.repeats import (
+from services.job_service.flows import places_of_repeats
+from services.job_service.repeat_texts import (
     Doubled,
-    Job,
-    Known,
-    Left,
-    Repeat,
-    by_place,
     doubled_sentence,
-    left_by,
-    lives_of,
-    may_make_the_same,
-    may_matter,
-    places_begun,
-    repeats,
+    left_sentence,
+    moved_sentence,
     require_no_reader,
     sentence,
+)
+from services.job_service.repeats import (
+    Job,
+    Left,
+    Repeat,
+    Why,
+    left_by,
+    may_begin,
+    may_leave,
+    may_repeat,
     sources_begun,
 )
-from services.job_service.store import flows
+from services.job_service.store import doubled
+from services.job_service.store.meeting import Asked, Meeting, complete
+from services.job_service.store.readers import ReadersOf, newest_savepoints
 from services.job_service.writes import Layers
-from services.job_service.writes import expected as merged_of
 
-_MOST_NAMED = 5
-_KNOWN = text("SELECT place, job, reads, left_at FROM left_outputs WHERE place = ANY(:places)")
-_DOUBLED = text(
-    """
-    SELECT place, job, repeated_by FROM left_outputs
-    WHERE repeated_by IS NOT NULL AND (place = ANY(:places) OR :has_patterns)
-    """
-)
-_REPEATED = text(
-    """
-    UPDATE left_outputs SET repeated_by = new.by
-    FROM jsonb_to_recordset(CAST(:repeats AS jsonb)) AS new(place text, job text, by text)
-    WHERE left_outputs.place = new.place AND left_outputs.job = new.job
-    """
-)
-_RESTORED = text("SELECT job FROM restores WHERE job = ANY(:jobs)")
+Jobs = Mapping[str, StoredJob]
 _NOTE = text(
     """
     INSERT INTO left_outputs (place, job, reads, generation)
@@ -63,58 +48,44 @@ _NOTE = text(
 )
 
 
-class Asked(NamedTuple):
-    """A job as it is stored, and its complete configuration after a write. `among_living`: it may come to make what
-    another job makes. `goes_anew`: it was to go on from a savepoint, and does not."""
-
-    stored: StoredJob
-    after: Mapping[str, Any]
-    among_living: bool = True
-    goes_anew: bool = False
-
-    @property
-    def places(self) -> frozenset[str]:
-        """Where it begins to write."""
-        return places_begun(_job_of(self.stored), self.after)
-
-
 class Verdict(NamedTuple):
-    """Of changes, given by position: why some must not be, which rows others may bring again, and what to know."""
+    """Of changes, given by position: why some must not be, and what to know. `doubled`: rows that others may bring
+    again, of all that are not refused."""
 
     refused: dict[int, UserError]
-    repeats: dict[int, list[Repeat]]
+    doubled: dict[int, list[Doubled]]
     notes: dict[int, list[str]]
 
 
 def judge(
-    connection: Connection,
-    changes: Mapping[int, Change],
-    allowed: Collection[int],
-    jobs: Mapping[str, StoredJob],
-    layers: Layers,
+    connection: Connection, changes: Mapping[int, Change], allowed: Collection[int], jobs: Jobs, layers: Layers
 ) -> Verdict:
     """None of those that are `allowed` to repeat rows is refused."""
-    possible = {at: _asked_by(change, jobs.get(change.job), layers) for at, change in changes.items()}
-    asked = {at: each for at, each in possible.items() if each is not None}
-    left = [each for change in changes.values() for each in _left(change, jobs.get(change.job), layers)]
-    found = _found(connection, asked, layers, left)
-    refused = _refused(connection, {at: (asked[at].stored.name, found[at]) for at in found if at not in allowed})
-    accepted = {at: repeated for at, repeated in found.items() if at not in refused}
-    notes = {at: [sentence(asked[at].stored.name, repeated)] for at, repeated in accepted.items()}
-    for at, told in _doubled(connection, asked).items():
-        notes.setdefault(at, []).append(told)
-    return Verdict(refused, accepted, notes)
+    asked = _asked(changes, jobs, layers)
+    left = {at: _left(change, jobs.get(change.job), layers) for at, change in changes.items()}
+    gone = {change.job for change in changes.values() if change.action is Action.DELETE}
+    meeting = Meeting(connection, asked, layers, [each for found in left.values() for each in found], gone)
+    refused, accepted = _in_order(connection, meeting, allowed)
+    verdict = Verdict(refused, {}, {})
+    for at, repeated in accepted.items():
+        verdict.notes[at] = [sentence(asked[at].stored.name, repeated)]
+        verdict.doubled[at] = doubled_by(asked[at].stored.name, repeated)
+    for at, places in left.items():
+        heirs = meeting.heirs(places, jobs[changes[at].job].created_at) if places else []
+        if heirs:
+            verdict.notes.setdefault(at, []).append(left_sentence(changes[at].job, heirs))
+            verdict.doubled.setdefault(at, []).extend(heirs)
+    moved = {at: found for at, found in left.items() if found and changes[at].action is not Action.DELETE}
+    for told in (_moved(connection, moved), _doubled(connection, asked)):
+        for at, sentence_told in told.items():
+            verdict.notes.setdefault(at, []).append(sentence_told)
+    return verdict
 
 
-def _asked_by(change: Change, stored: StoredJob | None, layers: Layers) -> Asked | None:
-    if stored is None:
-        return None
-    if change.merged is not None:
-        return Asked(stored, change.merged, may_make_the_same(change.old or {}, change.new or {}))
-    if change.action is Action.CANCEL_RESTORE and stored.running is None:
-        after = _complete(stored, layers)
-        return None if after is None else Asked(stored, after, goes_anew=True)
-    return None
+def doubled_by(job: str, found: Iterable[Repeat]) -> list[Doubled]:
+    """What a job that is accepted may write again. What another job makes of the same rows is not the same, as long as
+    both are there."""
+    return [Doubled(each.place, each.job, job) for each in found if each.why is not Why.OTHER]
 
 
 def check(
@@ -122,45 +93,47 @@ def check(
 ) -> list[str]:
     """What to know of a write of this configuration. Raises Conflict when it would be refused now. Changes nothing."""
     asked = {0: Asked(stored, after)}
-    found = _found(connection, asked, layers, [])
-    if found and not allowed and (refused := _refused(connection, {0: (stored.name, found[0])})):
+    refused, accepted = _in_order(connection, Meeting(connection, asked, layers), [0] if allowed else [])
+    if refused:
         raise refused[0]
-    return [*(sentence(stored.name, repeated) for repeated in found.values()), *_doubled(connection, asked).values()]
+    left = [] if stored.running is None else left_by(stored.name, _lives(stored, stored.running, layers), kept=after)
+    notes = [sentence(stored.name, repeated) for repeated in accepted.values()]
+    return [*notes, *_moved(connection, {0: left}).values(), *_doubled(connection, asked).values()]
 
 
-def at_places(changes: Mapping[int, Change], jobs: Mapping[str, StoredJob], layers: Layers) -> set[int]:
+def at_places(changes: Mapping[int, Change], jobs: Jobs, layers: Layers) -> set[int]:
     """The changes, given by position, by which a job begins or leaves a place, or begins to read: what they meet must
     stay as it is until they are committed (`flows.lock`)."""
-    return {at for at, change in changes.items() if _is_at_places(change, jobs.get(change.job), layers)}
+    asked = _asked(changes, jobs, layers)
+    begin = {at for at, each in asked.items() if places_of_repeats(each.after) or _sources_begun(each)}
+    return begin | {at for at, change in changes.items() if _left(change, jobs.get(change.job), layers)}
 
 
-def _is_at_places(change: Change, stored: StoredJob | None, layers: Layers) -> bool:
-    if change.merged is not None and not may_matter(change.old or {}, change.new or {}):
-        return False
-    asked = _asked_by(change, stored, layers)
-    begins = asked is not None and (asked.places or sources_begun(_job_of(asked.stored), asked.after))
-    return bool(begins or _left(change, stored, layers))
-
-
-def note(
-    connection: Connection,
-    changes: Mapping[int, Change],
-    verdict: Verdict,
-    jobs: Mapping[str, StoredJob],
-    layers: Layers,
-) -> None:
+def note(connection: Connection, changes: Mapping[int, Change], verdict: Verdict, jobs: Jobs, layers: Layers) -> None:
     """Keeps where jobs leave rows by these changes, and where they may write rows again. The jobs are locked."""
     left = [each for change in changes.values() for each in _left(change, jobs.get(change.job), layers)]
     if left:
         rows = [{"place": each.place, "job": each.job, "reads": list(each.reads)} for each in left]
         connection.execute(_NOTE, {"left": as_json(rows)})
-    again = [
-        {"place": each.place, "job": each.job, "by": change.job}
-        for at, change in changes.items()
-        for each in verdict.repeats.get(at, ())
-    ]
-    if again:
-        connection.execute(_REPEATED, {"repeats": as_json(again)})
+    doubled.note(connection, [each for at in changes for each in verdict.doubled.get(at, ())])
+
+
+def _asked(changes: Mapping[int, Change], jobs: Jobs, layers: Layers) -> dict[int, Asked]:
+    """The changes, given by position, by which rows may come again."""
+    possible = {at: _asked_by(change, jobs.get(change.job), layers) for at, change in changes.items()}
+    return {at: each for at, each in possible.items() if each is not None}
+
+
+def _asked_by(change: Change, stored: StoredJob | None, layers: Layers) -> Asked | None:
+    if stored is None:
+        return None
+    if change.merged is not None:
+        may_bring = may_repeat if stored.running is None else may_begin
+        return Asked(stored, change.merged) if may_bring(change.old or {}, change.new or {}) else None
+    if change.action is Action.CANCEL_RESTORE and stored.running is None:
+        after = complete(stored, layers)
+        return None if after is None else Asked(stored, after, goes_anew=True)
+    return None
 
 
 def _left(change: Change, stored: StoredJob | None, layers: Layers) -> list[Left]:
@@ -168,110 +141,59 @@ def _left(change: Change, stored: StoredJob | None, layers: Layers) -> list[Left
         return []
     if change.action is Action.DELETE:
         return left_by(stored.name, _lives(stored, stored.running, layers))
-    if change.merged is None or not may_matter(change.old or {}, change.new or {}):
+    if change.merged is None or not may_leave(change.old or {}, change.new or {}):
         return []
     return left_by(stored.name, _lives(stored, stored.running, layers), kept=change.merged)
 
 
 def _lives(stored: StoredJob, running: Mapping[str, Any], layers: Layers) -> list[Mapping[str, Any]]:
     """What a job runs, and what it was to run: it may have begun with that."""
-    before = _complete(stored, layers)
+    before = complete(stored, layers)
     return [running, *([] if before is None else [before])]
 
 
-def _job_of(stored: StoredJob) -> Job:
-    return Job(stored.name, stored.created_at, stored.running)
+def _sources_begun(asked: Asked) -> frozenset[str]:
+    stored = asked.stored
+    return sources_begun(Job(stored.name, stored.created_at, stored.running), asked.after)
 
 
-def _complete(stored: StoredJob, layers: Layers) -> Mapping[str, Any] | None:
-    """What is expected of a job; None for a new one, and for what is no job by the rules of this release."""
-    if not stored.layers:
-        return None
-    try:
-        return read_merged(merged_of(stored, layers)).model_dump(mode="json")
-    except InvalidConfig:
-        return None
-
-
-def _found(
-    connection: Connection, asked: Mapping[int, Asked], layers: Layers, left: Iterable[Left]
-) -> dict[int, list[Repeat]]:
-    """What may come again by those writes, given by position, by which anything may. A job that a restore is asked for
-    goes on where its savepoint ends. `left`: what is left by the same transaction."""
-    known = _known(connection, asked.values(), left)
-    may = {at: each for at, each in asked.items() if known and repeats(_job_of(each.stored), each.after, known)}
-    restored = _restored(connection, [each.stored.name for each in may.values()])
-    found = {}
-    for at, each in may.items():
-        if each.stored.name not in restored:
-            before = None if each.goes_anew else _complete(each.stored, layers)
-            found[at] = repeats(_job_of(each.stored)._replace(before=before), each.after, known)
-    return {at: repeated for at, repeated in found.items() if repeated}
-
-
-def _known(connection: Connection, asked: Collection[Asked], left: Iterable[Left]) -> Known:
-    begun = {place for each in asked for place in each.places}
-    if not begun:
-        return {}
-    rows = connection.execute(_KNOWN, {"places": sorted(begun)})
-    before = [Left(row.place, row.job, tuple(row.reads), row.left_at) for row in rows]
-    gone = {(each.place, each.job): each for each in (*(each for each in left if each.place in begun), *before)}
-    compared = {place for each in asked if each.among_living for place in each.places}
-    after = {each.stored.name: each.after for each in asked}
-    writers = flows.writers_at(connection, compared)
-    living = [each for job, config in writers.items() for each in lives_of(job, after.get(job, config))]
-    return by_place([*gone.values(), *(each for each in living if (each.place, each.job) not in gone)])
-
-
-def _restored(connection: Connection, jobs: Sequence[str]) -> set[str]:
-    return set(connection.execute(_RESTORED, {"jobs": jobs}).scalars()) if jobs else set()
+def _moved(connection: Connection, left: Mapping[int, Collection[Left]]) -> dict[int, str]:
+    """What the readers of places find that jobs leave, which go on elsewhere."""
+    readers = ReadersOf(connection, {each.place for found in left.values() for each in found})
+    told = {}
+    for at, found in left.items():
+        by_place = {each.place: readers.of([each.place], each.job) for each in found}
+        read = [place for place, names in by_place.items() if names.names]
+        if read:
+            job = next(iter(found)).job
+            told[at] = moved_sentence(job, read, readers.of(read, job))
+    return told
 
 
 def _doubled(connection: Connection, asked: Mapping[int, Asked]) -> dict[int, str]:
     """What readers find that come after rows were written again."""
-    begun = {at: sources_begun(_job_of(each.stored), each.after) for at, each in asked.items()}
-    names = {name for sources in begun.values() for name in sources}
-    if not names:
-        return {}
-    values = {"places": sorted(names), "has_patterns": any(map(is_pattern, names))}
-    rows = [Doubled(*row) for row in connection.execute(_DOUBLED, values)]
-    met = {
-        at: [each for each in rows if any(covers(name, each.place) for name in sources)]
-        for at, sources in begun.items()
-    }
-    return {at: doubled_sentence(asked[at].stored.name, found) for at, found in met.items() if found}
+    found = doubled.read(connection, {at: _sources_begun(each) for at, each in asked.items()})
+    return {at: doubled_sentence(asked[at].stored.name, rows) for at, rows in found.items()}
 
 
-def _refused(connection: Connection, found: Mapping[int, tuple[str, Sequence[Repeat]]]) -> dict[int, UserError]:
-    """Why those of the jobs, given by position with what they repeat, must not that others read."""
+def _in_order(
+    connection: Connection, meeting: Meeting, allowed: Collection[int]
+) -> tuple[dict[int, UserError], dict[int, list[Repeat]]]:
+    """Why some writes must not be, and which rows the others may bring again. A write meets those before it that are
+    not refused."""
+    found = meeting.found()
+    asked = {at for at in found if at not in allowed}
+    readers = ReadersOf(connection, {each.place for at in asked for each in found[at]})
+    others = newest_savepoints(connection, {each.job for at in asked for each in found[at]})
     refused: dict[int, UserError] = {}
-    readers = _Readers(connection, {each.place for _, repeated in found.values() for each in repeated})
-    for at, (job, repeated) in found.items():
-        names = readers.of({each.place for each in repeated}, job)
+    accepted: dict[int, list[Repeat]] = {}
+    for at in sorted(found):
+        job, repeated = meeting.asked[at].stored.name, meeting.repeats(at, refused) if refused else found[at]
         try:
-            require_no_reader(job, repeated, names[:_MOST_NAMED], more=len(names) > _MOST_NAMED)
+            if at in asked:
+                require_no_reader(job, repeated, readers.of({each.place for each in repeated}, job), others)
         except UserError as error:
             refused[at] = error
-    return refused
-
-
-class _Readers:
-    """The readers of places, asked for at once where they are not too many."""
-
-    def __init__(self, connection: Connection, places: Collection[str]) -> None:
-        self._connection = connection
-        found = flows.readers(connection, places, [], flows.MOST_READ) if places else []
-        self._has_all = len(found) < flows.MOST_READ
-        self._by_name: defaultdict[str, set[str]] = defaultdict(set)
-        for flow in found:
-            for name in flow.reads:
-                self._by_name[name].add(flow.job)
-        self._patterns = list(filter(is_pattern, self._by_name))
-
-    def of(self, places: Collection[str], job: str) -> list[str]:
-        """The first of them by name, one more than are named, without the job itself."""
-        if not self._has_all:
-            return [flow.job for flow in flows.readers(self._connection, places, [job], _MOST_NAMED + 1)]
-        names = {*places, *(name for name in self._patterns if any(covers(name, place) for place in places))}
-        found = {reader for name in names for reader in self._by_name.get(name, ())} - {job}
-        return sorted(found)[: _MOST_NAMED + 1]
+        else:
+            accepted |= {at: repeated} if repeated else {}
+    return refused, accepted

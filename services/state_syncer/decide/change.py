@@ -13,7 +13,7 @@ from penstock.config.model import ChangeKind, DesiredState
 from penstock.model.jobs import JobState
 from penstock.tasks.host_task import INITIALIZE_SINK
 from penstock.tasks.rollout import RunningRollout, is_upgrade
-from penstock.tasks.sinks import prepared_part
+from penstock.tasks.sinks import is_prepared, prepared_part
 from services.state_syncer.decide.decisions import (
     AwaitStopped,
     BackingOff,
@@ -116,13 +116,11 @@ def is_backing_off(sync: SyncRecord | None, revision: int, now: datetime) -> boo
 def awaits_sink(view: JobView, commit: Commit) -> bool:
     """Whether a host must first make the output of a commit, or check its query. A job that never started has neither.
     A job that started has the output of its running configuration, and its query was checked."""
-    started = view.running is not None and view.running.started
-    part = prepared_part(commit.config, started=started)
-    if commit.stopping or not part:
+    if commit.stopping:
         return False
-    if view.running is None or not started:
-        return commit.asks_for_tasks
-    return part != prepared_part(view.running.config, started=True)
+    if view.running is None or not view.running.started:
+        return commit.asks_for_tasks and bool(prepared_part(commit.config, started=False))
+    return not is_prepared(commit.config, view.running.config)
 
 
 def _delete(view: JobView) -> Commit | AwaitStopped | Forget:

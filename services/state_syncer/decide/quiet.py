@@ -43,10 +43,28 @@ class Behind(NamedTuple):
 
 
 class Unread(NamedTuple):
-    """The task with the most left to read. `records`: None when that is unknown."""
+    """The task with the most left to read. `records`: in its inputs; `to_level`: those that it reads on in all. None
+    when that is unknown: of `to_level` while its host looks for where the task ends to read; of `records` also until
+    the task has finished a batch that began after its start. `is_silent`: its host says nothing."""
 
     number: int
     records: int | None
+    to_level: int | None = None
+    is_silent: bool = False
+
+    @property
+    def is_unknown(self) -> bool:
+        """Whether it is unknown how far the task has to read."""
+        return self.records is None and self.to_level is None
+
+    def __str__(self) -> str:
+        if self.to_level is not None:
+            return f"task {self.number} reads {self.to_level:,} records for that"
+        if self.records is not None:
+            return f"task {self.number} has {self.records:,} records in its inputs, of which it reads those before that"
+        if self.is_silent:
+            return f"the host of task {self.number} says nothing: how many records that is, is unknown"
+        return f"the host of task {self.number} looks for the record at which it stops"
 
 
 class Quiet(NamedTuple):
@@ -90,16 +108,8 @@ class Quiet(NamedTuple):
             one, many = "1 task has not finished its batch", "{} tasks have not finished their batches"
             return one if self.busy == 1 else many.format(self.busy)
         tasks = "1 task reads" if self.busy == 1 else f"{self.busy} tasks read"
-        left = self._left()
-        return f"{tasks} on to the greatest watermark of all, {_text(self.level_ms)}" + (f"; {left}" if left else "")
-
-    def _left(self) -> str:
-        if self.furthest is None:
-            return ""
-        number, records = self.furthest
-        if records is None:
-            return f"it is unknown how many records task {number} has in its inputs"
-        return f"task {number} has {records:,} records in its inputs, of which it reads those before that"
+        left = "" if self.furthest is None else f"; {self.furthest}"
+        return f"{tasks} on to the greatest watermark of all, {_text(self.level_ms)}{left}"
 
 
 def _text(millis: int) -> str:
@@ -158,8 +168,8 @@ def _furthest(busy: Collection[ReportedTask], order: Order) -> Unread | None:
     """The busy task with the most records left. One whose records are unknown comes first."""
     if not busy or not order.levels:
         return None
-    found = max(busy, key=lambda task: (task.backlog_records is None, task.backlog_records or 0, -task.number))
-    return Unread(found.number, found.backlog_records)
+    told = (Unread(task.number, task.backlog_records, task.level_records, task.is_silent) for task in busy)
+    return max(told, key=lambda task: (task.is_unknown, task.to_level or task.records or 0, -task.number))
 
 
 def _with_goal(quiet: Quiet, tasks: Collection[ReportedTask]) -> Quiet:

@@ -125,7 +125,9 @@ def _why(view: JobView, progress: Progress, found: Fact) -> str:
     """What the plan waits for, where that is known better than by its step."""
     plan, outcome = progress.plan, progress.outcome
     if plan.step in QUIESCED_STEPS:
-        return str(view.quiet)
+        furthest = view.quiet.furthest
+        since = f" (since {plan.step_at:%H:%M:%S} UTC)" if furthest is not None and furthest.is_unknown else ""
+        return f"{view.quiet}{since}"
     if found is Fact.AWAITED:
         return str(view.where)
     told = outcome.progress if isinstance(outcome, Unanswered) else ""

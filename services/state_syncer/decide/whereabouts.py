@@ -24,7 +24,7 @@ class ReportedTask(NamedTuple):
     `quiesced`: its batch is done and it reads nothing more, by the order to `level_ms`. `watermark_ms`: after that
     batch, 0 without one; None when the task cannot be levelled while it runs. `caught_up`: as
     `TaskProgress` has it. `rows_per_second`: while its batches ran. `crashes`: in a row. `is_silent`: its Spark host
-    says nothing any more.
+    says nothing any more. `level_records`: how many it reads on in all to come to the level.
     """
 
     container: str
@@ -38,6 +38,7 @@ class ReportedTask(NamedTuple):
     crashes: int = 0
     rows_per_second: float | None = None
     is_silent: bool = False
+    level_records: int | None = None
 
 
 class Missing(NamedTuple):

@@ -141,7 +141,7 @@ _READ_RESCALED = text(
     SELECT job, container, index AS number, state, crashes, progress->'quiesced' AS quiesced,
         progress->'level_ms' AS level_ms, progress->'watermark_ms' AS watermark_ms,
         progress->'caught_up' AS caught_up, progress->'backlog_records' AS backlog_records,
-        progress->'processed_rows_per_second' AS rows_per_second,
+        progress->'processed_rows_per_second' AS rows_per_second, progress->'level_records' AS level_records,
         progress->>'silent_seconds' IS NOT NULL AS is_silent
     FROM tasks WHERE job IN (SELECT job FROM sync_state WHERE plan->>'step' IN ('copy_state', 'quiesce'))
     """
@@ -330,6 +330,7 @@ def _reported(row: Row[Any]) -> ReportedTask:
         crashes=row.crashes,
         rows_per_second=row.rows_per_second if isinstance(row.rows_per_second, int | float) else None,
         is_silent=row.is_silent is True,
+        level_records=_number(row.level_records),
     )
 
 

@@ -45,6 +45,12 @@ def _shared_key(job: str, config: JobConfig) -> HostKey:
     return HostKey((package.name, package.version, package.digest or ""), static, job=job if keeps else "")
 
 
+def has_host(observed: Observed, key: HostKey, *, starting: bool) -> bool:
+    """Whether a host of the key is ready, or `starting` where that is enough."""
+    enough = {HostPhase.READY, HostPhase.STARTING} if starting else {HostPhase.READY}
+    return any(host.key == key and host.phase in enough for host in observed.hosts.values())
+
+
 def host_key_for(request: HostRequest, capacity_bytes: float) -> HostKey:
     """The key of the host for a host task, in a container of `capacity_bytes` of memory.
 

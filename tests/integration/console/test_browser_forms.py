@@ -282,6 +282,31 @@ def test_a_plan_that_would_end_other_fields_too_is_confirmed_with_that_or_not_at
 
 
 @pytest.mark.long
+@pytest.mark.parametrize(("page", "way"), [("configuration", "drop"), ("history", "revert")])
+@WIDTHS
+def test_a_layer_whose_end_may_repeat_rows_is_ended_with_that_choice(
+    browser: Browser, console_url: str, client: JobClient, page: str, way: str, width: int
+) -> None:
+    """1. The override has moved the output, and another job makes the same rows at the old place: refused, with a
+    choice and what was typed. 2. With the choice it ends."""
+    base = client.get_layer(JOB, "base").config or {}
+    before = client.get_job(JOB).config["output"]["topic"]
+    overridden({"output": {"topic": "moved"}})(client)
+    client.put_job("heir", {**base, "output": {"type": "kafka", "topic": before}}, verify=False, allow_repeats=True)
+    form = posted(f"/layers/oncall/{way}")
+    browser.resize(width)
+    browser.open(f"{console_url}/jobs/{JOB}/{page}")
+    press(browser, form, {"reason": "it is over"})
+    browser.wait_for("document.querySelector('[name=allow_repeats]')")
+    assert browser.run("document.querySelector('[name=allow_repeats]').checked") is False
+    assert browser.run(f"document.querySelector({json.dumps(form)}).elements.reason.value") == "it is over"
+    assert client.get_job(JOB).config["output"]["topic"] == "moved"
+    press(browser, form, {"allow_repeats": "yes"})
+    browser.wait_for("document.querySelector('.notice.is-good')")
+    assert client.get_job(JOB).config["output"]["topic"] == before
+
+
+@pytest.mark.long
 @WIDTHS
 def test_a_job_is_released(
     browser: Browser, console_url: str, client: JobClient, service: RunningJobService, width: int

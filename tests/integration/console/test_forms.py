@@ -64,6 +64,37 @@ def test_what_may_repeat_rows_has_a_choice_with_its_refusal(user: User, client: 
     assert (done.status_code, client.get_job("heir").config["desired_state"]) == (303, "running")
 
 
+@pytest.mark.parametrize(
+    ("path", "page", "form"),
+    [
+        ("drop", "configuration", {"version": "2"}),
+        ("revert", "history", {"version": "1", "present": "2", "ends": "30m"}),
+    ],
+)
+def test_a_layer_that_hid_an_output_is_taken_away_with_the_choice(
+    user: User, client: JobClient, path: str, page: str, form: dict[str, str]
+) -> None:
+    """1. An override has moved the output, and another job makes the same rows at the old place. To drop it, or set it
+    back to what it was, is refused, with a choice beside it and what was typed. 2. An old page is refused on a page of
+    its own. 3. With the choice it is done."""
+    client.put_layer("etl", "oncall", {"priority": 7}, if_match=0, verify=False)
+    client.put_layer("etl", "oncall", {"output": {"topic": "moved"}}, if_match=1, verify=False)
+    client.put_job("heir", CONFIG, verify=False)
+    client.put_job("reads", {**READER, "inputs": {"flights": {**SOURCE, "topic": "clean"}}}, verify=False)
+    where, asked = f"/jobs/etl/layers/oncall/{path}", {**form, "reason": "it is over"}
+    assert "allow_repeats" not in user.get(f"/jobs/etl/{page}")
+    answer = user.post(where, asked, f"/jobs/etl/{page}")
+    assert answer.status_code == 409
+    assert 'name="allow_repeats"' in answer.text
+    assert "heir reads flights too, makes the same rows" in answer.text
+    assert 'value="it is over"' in answer.text
+    assert client.get_layer("etl", "oncall").version == 2
+    old = user.post(where, {**asked, "version": "1", "present": "1"})
+    assert (old.status_code, "allow_repeats" in old.text) == (409, False)
+    assert user.post(where, {**asked, "allow_repeats": "yes"}).status_code == 303
+    assert client.get_job("etl").config["output"]["topic"] == "clean"
+
+
 def test_an_override_shows_its_plan_and_is_made_when_it_is_confirmed(user: User, client: JobClient) -> None:
     page = plan(user, what="override", changes="slo.max_lag_seconds = 300", layer="oncall", ends="30m")
     assert "slo.max_lag_seconds" in page

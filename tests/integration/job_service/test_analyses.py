@@ -35,9 +35,11 @@ RIGHT = AnalysisReport(columns={"dest": "string"}, operators=(STATE,))
 
 @dataclass
 class Container:
-    """What it answers, None when no host is ready; what it was asked; and what happens while it thinks."""
+    """What it answers, None when no host is ready; whether one `starts`; what it was asked; and what happens while it
+    thinks."""
 
     report: AnalysisReport | None = RIGHT
+    starts: bool = False
     meanwhile: Callable[[], object] = bool
     asked: list[AnalysisCall] = field(default_factory=list)
 
@@ -49,7 +51,7 @@ class Container:
         def analyse(call: AnalysisCall) -> AnalysisReport:
             self.asked.append(call)
             self.meanwhile()
-            if self.report is None:
+            if self.report is None or (self.starts and not call.await_host):
                 raise Unavailable("no host with the job's package is ready")
             return self.report
 
@@ -171,7 +173,7 @@ def test_a_write_goes_on_without_a_host(client: JobClient, container: Container)
     container.report = None
     made = client.put_job("etl", CONFIG)
     assert (made.verified, "no host with the job's package is ready" in made.why) == (False, True)
-    assert [call.start_host for call in container.asked] == [False]
+    assert [(call.start_host, call.await_host) for call in container.asked] == [(False, False), (False, True)]
     container.report = AnalysisReport(problems=(WRONG,))
     assert not client.plan("etl", {}).allowed
 
@@ -322,6 +324,16 @@ def test_a_topic_that_another_job_writes_may_come_later(client: JobClient, conta
     assert client.put_job("etl", CONFIG).verified is True
 
 
+def test_a_write_waits_for_a_host_that_starts(client: JobClient, container: Container) -> None:
+    """1. All hosts have ended, and one starts. 2. A write is asked of a host that is ready, then of that one. 3. What
+    it finds refuses the write."""
+    container.report, container.starts = AnalysisReport(problems=(WRONG,)), True
+    assert refused(client, CONFIG).rule == "unresolved_column"
+    assert [(call.start_host, call.await_host) for call in container.asked] == [(False, False), (False, True)]
+    assert 0 < container.asked[1].wait_seconds <= analyses.START_SECONDS
+    assert list(client.list_jobs()) == []
+
+
 def test_the_same_call_gets_the_same_answer_whatever_spark_says_later(client: JobClient, container: Container) -> None:
     first = client.put_job("etl", CONFIG, idempotency_key="k")
     container.report = AnalysisReport(problems=(WRONG,))
@@ -342,6 +354,7 @@ def test_the_commands_tell_it(shell: Shell, container: Container) -> None:
     assert "Did you mean" in shell("jobs", "apply", "etl", config).refusal()
     applied = shell("jobs", "apply", "etl", config, "--no-verify").ok()
     assert "accepted, not verified: verify=false was asked for; `penstock plan etl` checks it" in applied
+    assert "keeps its query until a host has checked this; see `penstock why etl`" in applied
     assert shell("plan", "etl").code == 1
     assert (
         PlanView.model_validate_json(shell("plan", "etl", "oncall", '{"priority": 1}', "--json").ok()).analysis is None

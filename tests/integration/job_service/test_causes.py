@@ -63,10 +63,10 @@ class World:
         self.syncer.round()
 
     def patch(self, layer: str, change: dict[str, Any], reason: str = "") -> None:
-        """A write to a layer of the job, and its commit."""
+        """A write to a layer of the job, and its commit: in the second round where a host checks a query first."""
         versions = {each.layer: each.version for each in self.client.get_job("etl").layers}
         self.client.patch_layer("etl", layer, change, if_match=versions.get(layer, 0), reason=reason, verify=False)
-        self.syncer.round()
+        self.syncer.rounds(2)
 
     def report(self, container: str, *tasks: TaskReport) -> None:
         """All tasks of a container."""

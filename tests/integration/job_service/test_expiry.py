@@ -103,6 +103,30 @@ def test_what_cannot_be_dropped_stays_with_an_alert_until_it_can(
     assert [alert.subject for alert in client.alerts(include_cleared=True).alerts] == ["etl/oncall"]
 
 
+def test_an_override_of_the_output_ends_when_its_place_is_free(
+    client: JobClient, expiry: Leader, clock: HandClock
+) -> None:
+    """1. Another job makes the same rows at the place that the override has left: each row would be there twice. It
+    stays, with one alert. 2. The other job goes: nobody writes to this one, and the override ends within a minute."""
+    client.put_job("etl", CONFIG)
+    client.put_layer("etl", "oncall", {"output": {"topic": "moved"}}, if_match=0, expires_in_seconds=100)
+    client.put_job("heir", CONFIG)
+    topic = CONFIG["output"]["topic"]
+    (name, source), *_ = CONFIG["inputs"].items()
+    reads = {"inputs": {name: {**source, "topic": topic}}, "output": {**CONFIG["output"], "topic": "counts"}}
+    client.put_job("reads", {**CONFIG, **reads})
+    for seconds in (200, 61, 61):
+        clock.go(seconds)
+        expiry.round()
+    (alert,) = client.alerts(kind=AlertKind.EXPIRY_BLOCKED).alerts
+    assert (alert.subject, alert.times, alert.details["rule"]) == ("etl/oncall", 1, "read_by_others")
+    assert "heir reads flights too, makes the same rows" in alert.message
+    client.delete_job("heir")
+    clock.go(61)
+    expiry.round()
+    assert client.get_job("etl").config["output"]["topic"] == topic
+
+
 def test_a_refusal_counts_only_with_its_alert(
     client: JobClient, expiry: Leader, clock: HandClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:

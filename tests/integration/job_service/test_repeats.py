@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -16,35 +15,9 @@ from penstock.wire.job_client import JobClient
 from penstock.wire.jobs import BatchAction, BatchWrite
 from services.job_service.store import flows
 from tests.support.cli.shell import Shell
-from tests.support.job_service.service import CONFIG, RunningJobService
+from tests.support.job_service.rows_twice import CHANGED, FILTER, READER, TOPIC, gone, job, with_savepoint
+from tests.support.job_service.service import RunningJobService
 from tests.support.state_syncer.cell import Cell
-
-TOPIC = CONFIG["output"]["topic"]
-SOURCE = CONFIG["inputs"]["flights"]
-
-
-def job(source: dict[str, Any] | None = None, **output: Any) -> dict[str, Any]:
-    given = {name: value for name, value in {**SOURCE, **(source or {})}.items() if value is not None}
-    late = {"completeness": "drop_late"} if "topic_pattern" in given else {}
-    return {**CONFIG, **late, "inputs": {"flights": given}, "output": {**CONFIG["output"], **output}}
-
-
-READY = """
-    UPDATE savepoints SET state = 'ready', generation = r.generation, revision = r.revision, config = r.config
-    FROM running r WHERE r.job = savepoints.job
-    """
-FILTER = {**job(), "query": {"sql": "SELECT origin, dest FROM flights WHERE origin = 'ZRH'"}}
-CHANGED = {**job(), "query": {"sql": "SELECT dest, origin FROM flights"}}
-READER = job({"topic": TOPIC}, topic="counts")
-
-
-def gone(client: JobClient, cell: Cell, name: str = "etl", config: dict[str, Any] | None = None) -> None:
-    """The job has run, was deleted, and is forgotten."""
-    client.put_job(name, config or job(), allow_repeats=True)
-    cell.rounds(2)
-    client.delete_job(name)
-    cell.rounds(3)
-    assert name not in {each.job for each in client.list_jobs()}
 
 
 def test_a_producer_that_is_made_again_is_refused_while_others_read_its_output(client: JobClient, cell: Cell) -> None:
@@ -84,7 +57,7 @@ def test_what_cannot_repeat_a_row_needs_no_word(client: JobClient, cell: Cell) -
     client.put_job("new-rows", job({"starting_position": "latest"}))
     client.put_job("elsewhere", job(topic="elsewhere"))
     client.put_job("waits", {**job(), "desired_state": "stopped"})
-    with pytest.raises(Conflict, match="desired_state stopped, restore a savepoint"):
+    with pytest.raises(Conflict, match="new-rows reads flights too, makes the same rows"):
         client.patch_layer("waits", "base", {"desired_state": "running"}, if_match=1)
     with pytest.raises(Conflict, match="etl has written"):
         client.patch_layer("new-rows", "base", {"inputs": {"flights": {"starting_position": None}}}, if_match=1)
@@ -130,7 +103,8 @@ def test_a_reader_that_comes_after_the_repeats_is_told(client: JobClient, cell: 
         (note,) = client.plan(name, config, verify=False).notes
         assert note.startswith("clean may have rows twice: etl was accepted although it may write rows again")
         assert client.put_job(name, config).notes == [note]
-    assert client.put_job("new-rows", job({"topic": TOPIC, "starting_position": "latest"}, topic="counts")).notes == []
+    new_rows = job({"topic": TOPIC, "starting_position": "latest"}, topic="counted-anew")
+    assert client.put_job("new-rows", new_rows).notes == []
     assert client.put_job("early", {**READER, "priority": 2}).notes == []
 
 
@@ -141,7 +115,9 @@ def test_a_job_that_moves_leaves_its_rows_behind(client: JobClient, cell: Cell) 
     client.put_job("etl", job())
     cell.rounds(2)
     client.put_job("reads", READER)
-    client.put_job("etl", job(topic="moved"))
+    moves = "etl writes no more to clean, which these jobs read: reads."
+    assert client.plan("etl", job(topic="moved"), layer="base", verify=False).notes == [moves]
+    assert client.put_job("etl", job(topic="moved")).notes == [moves]
     cell.rounds(2)
     with pytest.raises(Conflict, match="rows that etl has written"):
         client.put_job("heir", job())
@@ -158,21 +134,25 @@ def test_a_job_that_moves_leaves_its_rows_behind(client: JobClient, cell: Cell) 
 
 
 def test_a_job_that_takes_another_name_is_refused_in_any_order(client: JobClient, cell: Cell) -> None:
-    """1. Its new name is written while the old one runs: refused by plan and write, and accepted as a job that makes
-    other rows of the same input for the same topic. 2. Both in one batch, in either order, also with another query: a
-    delete of the batch counts. 3. After the delete, before a round has seen it."""
+    """1. Its new name is written while the old one runs: refused by plan and write, also with another query, which may
+    make other rows: that needs the word. 2. Both in one batch, in either order: a delete of the batch counts. 3. After
+    the delete, before a round has seen it."""
     client.put_job("etl", job())
     cell.rounds(2)
     client.put_job("reads", READER)
     for ask in (client.put_job, client.plan):
         with pytest.raises(Conflict, match=r"^etl reads flights too, makes the same rows and writes them to clean"):
             ask("heir", {**job(), "priority": 2, "task_count": 4, "max_task_count": 8})
-    client.put_job("filter", FILTER)
+    for ask in (client.put_job, client.plan):
+        with pytest.raises(Conflict, match=r"^etl reads flights too and writes to clean, by another query"):
+            ask("filter", FILTER)
+    assert len(client.put_job("filter", FILTER, allow_repeats=True).notes) == 1
+    assert client.put_job("filter", {**FILTER, "priority": 2}).notes == []
+    client.delete_job("filter")
+    cell.rounds(3)
     put = BatchWrite(action=BatchAction.PUT_JOB, job="heir", config=CHANGED)
     delete = BatchWrite(action=BatchAction.DELETE_JOB, job="etl", if_match=7)
-    assert [each.status for each in client.batch([delete, put])] == [409, 200]
-    client.delete_job("heir")
-    cell.rounds(3)
+    assert [each.status for each in client.batch([delete, put])] == [409, 409]
     delete = delete.model_copy(update={"if_match": None})
     assert [each.status for each in client.batch([put, delete])] == [409, 200]
     with pytest.raises(Conflict, match="clean has rows that etl has written"):
@@ -219,16 +199,20 @@ def test_a_delete_counts_before_its_put_in_a_batch(client: JobClient, cell: Cell
 
 
 def test_what_makes_the_same_is_no_matter_while_one_never_wrote(client: JobClient, cell: Cell) -> None:
-    """A job that is stopped and never ran; the job itself; one that takes the query of another which gives it up."""
+    """A job that is stopped and never ran; the job itself. A job that takes the query which another gives up
+    makes other rows than that does then."""
     client.put_job("reads", READER)
     client.put_job("waits", {**job(), "desired_state": "stopped"})
     client.put_job("etl", job())
     assert client.put_job("etl", {**job(), "priority": 2}).notes == []
     swap = [
-        BatchWrite(action=BatchAction.PUT_JOB, job=name, config=config)
+        BatchWrite(action=BatchAction.PUT_JOB, job=name, config=config, allow_repeats=True)
         for name, config in (("etl", FILTER), ("heir", job()))
     ]
-    assert [each.status for each in client.batch(swap)] == [200, 200]
+    done = client.batch(swap)
+    assert [each.status for each in done] == [200, 200]
+    assert done[1].written is not None
+    assert "by another query" in done[1].written.notes[0]
 
 
 def test_a_job_that_moves_twice_leaves_both_places(client: JobClient, cell: Cell) -> None:
@@ -286,10 +270,7 @@ def test_who_cancels_the_restore_of_a_job_that_never_ran_is_asked(client: JobCli
 
 def _start_restored(client: JobClient, cell: Cell) -> None:
     """`heir`, made stopped, goes on from a savepoint of `etl`, which is deleted and has a reader. It is started."""
-    client.put_job("etl", job())
-    cell.rounds(1)
-    client.create_savepoint("etl", "last")
-    cell.do(READY)
+    with_savepoint(client, cell)
     client.put_job("reads", READER)
     client.delete_job("etl")
     cell.rounds(3)

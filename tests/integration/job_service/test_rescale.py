@@ -119,6 +119,17 @@ def test_the_command_tells_the_steps_until_the_job_runs(client: JobClient, cell:
     assert shell("rescale", "etl", "2", "--no-wait").ok().count("\n") == 1
 
 
+def test_the_command_waits_for_the_first_batches_when_asked(client: JobClient, cell: Cell, shell: Shell) -> None:
+    """1. The plan ends, and no task reports a batch. 2. By default that is the end; with --wait it is awaited."""
+    client.put_job("etl", CONFIG)
+    cell.rounds(1)
+    with rounds_go_on(partial(cell.rounds, 1)):
+        shell("rescale", "etl", "4").ok()
+        late = shell("rescale", "etl", "2", "--wait", "--timeout", "8s")
+    assert (late.code, "as generation 3" in late.out) == (3, True)
+    assert "not done after" in late.err
+
+
 def test_the_command_fails_when_the_plan_was_given_up(client: JobClient, cell: Cell, shell: Shell) -> None:
     client.put_job("etl", CONFIG)
     cell.rounds(1)

@@ -230,7 +230,7 @@ def test_rows_that_other_jobs_read_are_written_again_with_a_word_only(client: Jo
     client.put_job("reads", {**CONFIG, **elsewhere, "inputs": {name: {**source, "topic": topic}}})
     matching = {name: {**alone, "topic_pattern": f"{topic}|others"}}
     client.put_job("matches", {**CONFIG, **elsewhere, "inputs": matching, "completeness": "drop_late"})
-    with pytest.raises(Conflict, match=rf"again to {topic}.* read anew: matches, reads\. .*allow_repeats") as refused:
+    with pytest.raises(Conflict, match=rf"again to {topic}.* late: matches, reads\. .*allow_repeats") as refused:
         client.restore("etl", "nightly", task_count=4)
     assert (refused.value.field, refused.value.rule) == ("allow_repeats", "read_by_others")
     assert (restores_left(cell), client.get_job("etl").config["task_count"]) == ([], CONFIG.get("task_count", 1))

@@ -109,7 +109,10 @@ def test_a_task_is_levelled_before_the_stop_and_nothing_is_left_to_level_after_i
     running.stop(0)
     running.start([lagging])
     running.live([other])
+    read = int(wait_until(lambda: running.told()[0].level_records, WAIT_SECONDS, "how many records it reads on") or 0)
+    assert 0 < read < 2500, "some of the rows that are there"
     assert running.wait_until_quiet().busy == 0
+    assert running.told()[0].level_records is None
     reached, there = (each.watermark_ms for each in running.told())
     assert reached is not None
     assert goal - STEP_MS <= reached <= goal == there

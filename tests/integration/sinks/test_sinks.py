@@ -17,6 +17,7 @@ from confluent_kafka.admin import AdminClient
 from delta.tables import DeltaTable
 from pyspark.sql import SparkSession
 
+from penstock.cli.output_files import committed_files
 from penstock.config.csv_options import CsvOutput
 from penstock.config.model import DeltaOutput, FilesOutput, KafkaOutput
 from penstock.control.errors import BrokenTask, NotFound, Unavailable
@@ -208,6 +209,15 @@ class TestFiles:
         part = next((tmp_path / "out" / "g1" / "task-0").glob("*.parquet"))
         part.with_name("part-of-a-batch-that-never-committed.parquet").write_bytes(part.read_bytes())
         assert read_all(spark, output.path).count() == 3 * 8
+        assert duckdb.read_parquet(list(map(str, committed_files(Path(output.path))))).shape[0] == 3 * 8
+        assert duckdb.read_parquet(f"{output.path}/*/*/*.parquet").shape[0] > 3 * 8, "as who lists the folders reads"
+        # As FILES.md of the sinks shows it.
+        logs = f"{output.path}/g*/task-*/_spark_metadata/[0-9]*"
+        named = duckdb.sql(
+            f"SELECT DISTINCT path FROM read_json('{logs}', format='newline_delimited', ignore_errors=true, "
+            "columns={path: 'VARCHAR', action: 'VARCHAR'}) WHERE action = 'add'"
+        )
+        assert duckdb.read_parquet([path for (path,) in named.fetchall()]).shape[0] == 3 * 8
 
     def test_nothing_written_is_not_found(self, spark: SparkSession, tmp_path: Path) -> None:
         with pytest.raises(NotFound):

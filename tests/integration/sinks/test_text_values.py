@@ -172,6 +172,18 @@ def test_files_refuse_what_records_refuse(spark: SparkSession, tmp_path: Path) -
         check(frame, "job", sink_task(to).config, NOWHERE)
 
 
+def test_a_quote_is_escaped_by_a_backslash_unless_the_escape_is_the_quote(spark: SparkSession) -> None:
+    """As the fields' docs say. Python's reader goes by RFC 4180: it misreads what is written by default."""
+    text = 'say "hi" now'
+    frame = spark.createDataFrame([(text,)], "text string")
+    for options, line, is_right in (({}, r'"say \"hi\" now"', False), ({"escape": '"'}, '"say ""hi"" now"', True)):
+        assert written(frame, output(value_format="csv", csv=options)) == [line]
+        assert list(read_back(spark, [line], "text string", options)) == [(text,)]
+        assert (next(csv.reader(io.StringIO(line))) == [text]) is is_right
+    (misread,) = read_back(spark, ['"say ""hi"" now"'], "text string", {})
+    assert misread != (text,)
+
+
 @pytest.mark.parametrize(
     "more", [{}, {"delimiter": ";", "quote": "'", "escape": "'"}, {"delimiter": "||x"}, {"escape": "\\"}]
 )

@@ -15,6 +15,7 @@ import pytest
 from penstock.control.process import wait_until
 from penstock.local.kafka import EmbeddedKafka
 from penstock.spark.channel import GiveUp, Lease, Live, Prepare, Reply, Stop
+from penstock.spark.checkpoint import last_commit, last_offset
 from penstock.spark.host.exits import ExitReason
 from penstock.spark.packages import pack
 from penstock.tasks.spec import TaskSpec
@@ -31,14 +32,16 @@ from tests.support.spark.hosts import (
 )
 
 PACKAGE = '''
+import os
 import time
+from pathlib import Path
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType
 
 def endless(session, inputs, args):
     """Its Python worker never returns."""
     def sleep(word):
-        open(args["mark"], "w").close()
+        Path(args["mark"]).write_text(str(os.getpid()))
         time.sleep(600)
     return inputs["events"].select("n", F.udf(sleep, StringType())("word").alias("word"))
 
@@ -54,6 +57,27 @@ def slow_start(session, inputs, args):
     open(args["mark"], "w").close()
     session.range(1).selectExpr("reflect('java.lang.Thread', 'sleep', 600000L)").collect()
     return inputs["events"]
+
+def rows(session, inputs, args):
+    return inputs["events"].select("n", "word")
+
+def loops(frame, batch_id, args):
+    """Python that goes on after every error but that of a stop."""
+    while True:
+        try:
+            Path(args["mark"]).touch()
+            time.sleep(0.1)
+        except Exception:
+            pass
+
+def awaits_jobs(frame, batch_id, args):
+    """Waits in Spark's JVM for a job of ten minutes; after every error but that of a stop it begins anew."""
+    while True:
+        try:
+            Path(args["mark"]).touch()
+            frame.selectExpr("reflect('java.lang.Thread', 'sleep', 600000L)").collect()
+        except Exception:
+            pass
 '''
 LONGEST_STOP_SECONDS = 20.0
 """Well below the time after which a Task Manager gives the host up (30 s)."""
@@ -141,6 +165,7 @@ def test_tasks_that_do_not_stop_are_ended_and_the_others_go_on(slow: Slow) -> No
         wait_until(lambda: slow.backlogs("endless", "waits") == [1, 1], 60, "the rows of their batches to be a backlog")
         assert slow.seconds_to_stop("endless", "waits", "first", "second") < LONGEST_STOP_SECONDS
     assert not any(start.result(REPLY_SECONDS).ok for start in starts)
+    wait_gone(int(slow.mark("endless").read_text()))
     slow.produce(quiet, 3)
     slow.host.wait_for_records("quiet/0", 6)
     assert slow.seconds_to_stop("quiet") < LONGEST_STOP_SECONDS
@@ -165,6 +190,29 @@ def test_a_prepare_that_hangs_holds_up_no_other(slow: Slow) -> None:
     assert hanging.result(REPLY_SECONDS).result == {"prepared": False}
     assert slow.prepare(slow.spec("asleep", topic)).result(REPLY_SECONDS).result == {"prepared": True}
     slow.seconds_to_stop("awake")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("function", ["loops", "awaits_jobs"])
+def test_a_function_of_an_output_that_does_not_return_is_ended_and_another_task_goes_on(
+    slow: Slow, function: str
+) -> None:
+    """1. A function gets a batch, and goes on after every error: one only in Python, one in Spark jobs. 2. Its task is
+    told to stop and has stopped in time: an exception is raised in the one; the jobs of the other are cancelled first.
+    3. Its batch is not committed. Another task of the host reads on, and is not started again."""
+    job, topic = function.replace("_", "-"), slow.topic(3)
+    assert slow.host.start(slow.spec(f"beside-{job}", topic)).ok
+    output = {"type": "foreach_batch", "python": f"endings:{function}"}
+    spec = slow.spec(job, topic, function="rows", output=output)
+    checkpoint = slow.host.start(spec).result["checkpoint"]
+    wait_until(slow.mark(job).exists, 60, "the function to begin")
+    slow.host.wait_for_records(f"beside-{job}/0", 3)
+    assert slow.seconds_to_stop(job) < LONGEST_STOP_SECONDS
+    assert (last_offset(checkpoint), last_commit(checkpoint)) == (0, None)
+    slow.produce(topic, 3)
+    slow.host.wait_for_records(f"beside-{job}/0", 6)
+    assert slow.seconds_to_stop(f"beside-{job}") < LONGEST_STOP_SECONDS
+    assert slow.host.ended.empty()
 
 
 @pytest.mark.long

@@ -120,7 +120,15 @@ def _held(container: str, task: TaskReport) -> ReportedTask:
     told = task.progress or TaskProgress()
     quiet = (told.quiesced, told.level_ms, told.watermark_ms, told.caught_up)
     figures = (told.backlog_records, task.crashes, told.processed_rows_per_second)
-    return ReportedTask(container, task.index, task.state, *quiet, *figures, is_silent=told.silent_seconds is not None)
+    return ReportedTask(
+        container,
+        task.index,
+        task.state,
+        *quiet,
+        *figures,
+        is_silent=told.silent_seconds is not None,
+        level_records=told.level_records,
+    )
 
 
 def _sightings(store: MemoryStore) -> Iterator[Sighting]:

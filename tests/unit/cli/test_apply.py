@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from penstock.cli import apply as module
-from penstock.control.errors import InvalidConfig, NotFound, VersionConflict
+from penstock.control.errors import Conflict, InvalidConfig, NotFound, VersionConflict
 from penstock.model.states import JobState
 from tests.support.cli.shell import Shell
 
@@ -26,6 +26,7 @@ class Cell:
         self.jobs = {"old": CONFIG, "other": CONFIG}
         self.states: dict[str, JobState] = {}
         self.refused: set[str] = set()
+        self.broken: set[str] = set()
         self.calls: list[str] = []
 
     def list_jobs(self, *, prefix: str | None = None, owner: str | None = None, state: Any = None) -> Iterator[Any]:
@@ -46,13 +47,13 @@ class Cell:
         if job in self.refused:
             raise InvalidConfig("Spark found no table flights", field="query.sql", rule="analysis")
         self.calls.append(f"put {job}")
-        return job
+        return SimpleNamespace(job=job, action="create", revision=7)
 
     def delete_job(self, job: str, *, if_match: int, **_: object) -> Any:
         if if_match != 3 or job in self.refused:
             raise VersionConflict(f"the layer base of {job} is at version 4, not {if_match}", current_version=4)
         self.calls.append(f"delete {job}")
-        return job
+        return SimpleNamespace(job=job, action="delete", revision=8)
 
 
 @pytest.fixture
@@ -97,6 +98,31 @@ def test_nothing_is_deleted_when_a_write_was_refused(shell: Shell, cell: Cell, f
     cell.refused, cell.calls = set(), []
     shell(*prune).ok()
     assert cell.calls == ["put new", "put zebra", "delete old", "delete other"]
+
+
+def test_it_waits_for_each_job_and_names_those_that_cannot_run(
+    shell: Shell, cell: Cell, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All are looked at before it ends. The jobs share one time."""
+    waits: list[tuple[str, float]] = []
+
+    def wait_for(_: object, job: str, revision: int, seconds: float) -> None:
+        waits.append((job, seconds))
+        if job in cell.broken:
+            raise Conflict(f"{job} is failed at {revision}", field="job", rule="runs")
+
+    monkeypatch.setattr(module, "wait_for", wait_for)
+    monkeypatch.setattr(module, "wait_until_gone", lambda _, job, seconds: waits.append((job, seconds)))
+    (folder / "zebra.json").write_text(json.dumps(CONFIG))
+    prune = ("apply", "-f", str(folder), "--prune", "--prefix", "old", "--yes", "--wait", "--timeout", "60s")
+    shell(*prune).ok()
+    assert [job for job, _ in waits] == ["new", "zebra", "old"]
+    assert 60 >= waits[0][1] >= waits[1][1] >= waits[2][1] > 0
+    cell.broken = {"new"}
+    told = shell(*prune)
+    assert (told.code, [job for job, _ in waits[3:]]) == (1, ["new", "zebra", "old"])
+    assert "new is failed at 7" in told.err
+    assert "1 of 3 jobs cannot run" in told.err
 
 
 def test_a_job_of_the_folder_that_is_being_deleted_is_not_the_same(shell: Shell, cell: Cell, folder: Path) -> None:

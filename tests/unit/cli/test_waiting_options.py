@@ -1,4 +1,5 @@
-"""The options of commands that wait: one form for those that wait unless told otherwise, one for the others."""
+"""The options of commands that wait: one form for those that wait unless told otherwise, one for the others. Each
+command that changes what runs has one."""
 
 from __future__ import annotations
 
@@ -9,19 +10,27 @@ from penstock.cli.lazy import LazyCommand
 
 BY_DEFAULT = {"rescale", "rebalance", "savepoint create", "savepoint restore", "jobs profile"}
 ONLY = {"watch", "import"}
-WHEN_ASKED = {"jobs apply", "jobs stop", "jobs start", "jobs delete", "drain"}
+WHEN_ASKED = {
+    *("jobs apply", "jobs stop", "jobs start", "jobs delete", "restart", "release", "override", "revert", "drain"),
+    *("layers patch", "layers edit", "layers drop", "rollout resume", "rollout abort", "apply"),
+}
 
 
 def options(path: str) -> dict[str, bool]:
     """By name of each option about waiting, whether it is a flag."""
     row = next(row for row in COMMANDS if row.path == path)
     given = (param for param in LazyCommand(row).load().params if param.param_type_name == "option")
-    return {name: param.is_flag for param in given for name in param.opts if "wait" in name or name == "--timeout"}
+    return {
+        name: param.is_flag
+        for param in given
+        for name in (*param.opts, *param.secondary_opts)
+        if "wait" in name or name == "--timeout"
+    }
 
 
 @pytest.mark.parametrize("path", sorted(BY_DEFAULT))
 def test_these_wait_unless_told_otherwise(path: str) -> None:
-    assert options(path) == {"--no-wait": True, "--timeout": False}
+    assert options(path) == {"--wait": True, "--no-wait": True, "--timeout": False}
 
 
 @pytest.mark.parametrize("path", sorted(WHEN_ASKED))

@@ -41,6 +41,16 @@ def test_a_task_without_a_batch_is_quiet_too_and_one_that_is_not_says_nothing() 
     assert with_quiet(None, HELD, None, says_watermark=True) is None
 
 
+def test_a_task_without_a_batch_says_how_many_records_it_reads_on() -> None:
+    """As one that was started again under the order, of which nothing else is known. Only while it reads on."""
+    known = with_quiet(None, LEVEL, None, says_watermark=True, records=7)
+    assert known == TaskProgress(level_records=7)
+    assert with_quiet(known, LEVEL, None, says_watermark=True, records=7) is known
+    for spec, said in ((LEVEL, SAID | {"levelMillis": 5_000}), (SPEC, None), (ASKED, None)):
+        told = with_quiet(known, spec, said, says_watermark=True, records=7)
+        assert getattr(told, "level_records", 0) is None
+
+
 def test_a_task_that_cannot_be_cut_says_no_watermark() -> None:
     said = SAID | {"levelMillis": 5_000}
     assert with_quiet(QUIET, LEVEL, said, says_watermark=False) == TaskProgress(

@@ -12,6 +12,7 @@ from penstock.control.errors import Unavailable
 from penstock.control.process import wait_until
 from penstock.spark.host import levels
 from penstock.spark.host.levels import TaskLevels
+from penstock.spark.redistribute.running import Cuts
 from penstock.spark.task import RunningTask
 from penstock.tasks.spec import TaskSpec
 from tests.support.task_manager.world import spec
@@ -19,6 +20,7 @@ from tests.support.task_manager.world import spec
 WAIT_SECONDS = 10.0
 GOAL_MS = 5_000
 CUTS = {"flights": {0: 7}}
+RECORDS = 4
 
 
 @dataclass
@@ -51,11 +53,11 @@ class Search:
     def can_be_cut(self) -> bool:
         return self.can_be_cut_now
 
-    def cuts(self, goal_ms: int, is_over: Callable[[], bool]) -> Mapping[str, Any]:
+    def cuts(self, goal_ms: int, is_over: Callable[[], bool]) -> Cuts:
         self.asked.append(goal_ms)
         if self.is_away:
             raise Unavailable("kafka does not answer")
-        return CUTS
+        return Cuts(CUTS, RECORDS)
 
 
 @pytest.fixture
@@ -87,13 +89,14 @@ def test_a_task_is_told_once_where_it_ends_to_read(search: Search, task: Task) -
     assert answer(known, task)
     assert asked(known, task)
     assert (task.told, search.asked) == ([(GOAL_MS, CUTS)], [GOAL_MS])
+    assert known.records(task.spec.task_id) == RECORDS
 
 
 def test_a_search_that_fails_says_nothing_and_is_repeated(search: Search, task: Task) -> None:
     known = TaskLevels(1)
     search.is_away = True
     wait_until(lambda: (asked(known, task), len(search.asked) > 2)[1], WAIT_SECONDS, "the search to be repeated")
-    assert (asked(known, task), task.told) == (None, [])
+    assert (asked(known, task), task.told, known.records(task.spec.task_id)) == (None, [], None)
     search.is_away = False
     assert answer(known, task)
     assert task.told == [(GOAL_MS, CUTS)]

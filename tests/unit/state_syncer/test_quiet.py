@@ -280,9 +280,19 @@ def test_nothing_is_certain_before_every_container_has_heard_of_the_order(order:
             " records in its inputs, of which it reads those before that",
         ),
         (
+            Quiet(1, unheard=False, level_ms=5_000, furthest=Unread(0, 9_000, 1_200)),
+            "1 task reads on to the greatest watermark of all, 1970-01-01T00:00:05.000Z; task 0 reads 1,200 records for"
+            " that",
+        ),
+        (
             Quiet(1, unheard=False, level_ms=5_000, furthest=Unread(0, None)),
-            "1 task reads on to the greatest watermark of all, 1970-01-01T00:00:05.000Z; it is unknown how many records"
-            " task 0 has in its inputs",
+            "1 task reads on to the greatest watermark of all, 1970-01-01T00:00:05.000Z; the host of task 0 looks for"
+            " the record at which it stops",
+        ),
+        (
+            Quiet(1, unheard=False, level_ms=5_000, furthest=Unread(0, None, is_silent=True)),
+            "1 task reads on to the greatest watermark of all, 1970-01-01T00:00:05.000Z; the host of task 0 says"
+            " nothing: how many records that is, is unknown",
         ),
     ],
 )

@@ -26,9 +26,11 @@ def ready_world(limits: Limits | None = None) -> World:
     return world
 
 
-def call(*, wait_seconds: float = WAIT_SECONDS, start_host: bool = False, **config: object) -> AnalysisCall:
+def call(
+    *, wait_seconds: float = WAIT_SECONDS, start_host: bool = False, await_host: bool = False, **config: object
+) -> AnalysisCall:
     request = AnalysisRequest(job="new", number=5, config=template("new", **config).config)
-    return AnalysisCall(request=request, wait_seconds=wait_seconds, start_host=start_host)
+    return AnalysisCall(request=request, wait_seconds=wait_seconds, start_host=start_host, await_host=await_host)
 
 
 def analysed(world: World, asked: AnalysisCall) -> AnalysisReport:
@@ -59,6 +61,21 @@ def test_only_a_plan_starts_a_host_for_another_package() -> None:
         world.container.analyse(call(package=OTHER))
     assert analysed(world, call(package=OTHER, start_host=True)).columns == {"dest": "string"}
     assert {host.key.package[0] for host in world.container.summary().observed.hosts.values()} == {"builtin", "flights"}
+
+
+def test_a_write_waits_for_a_host_that_starts_and_starts_none() -> None:
+    """1. All hosts have ended, and a host starts. 2. A call that waits for no start is refused. 3. One that does is
+    answered by that host."""
+    world = World().jobs()
+    world.heartbeat(all_shards())
+    world.container.tick()
+    assert [host.phase.name for host in world.container.summary().observed.hosts.values()] == ["STARTING"]
+    with pytest.raises(Unavailable, match="no host with the job's package is ready"):
+        world.container.analyse(call())
+    with pytest.raises(Unavailable, match="no host with the job's package is ready"):
+        world.container.analyse(call(package=OTHER, await_host=True))
+    assert analysed(world, call(await_host=True)).columns == {"dest": "string"}
+    assert len(world.hosts.alive()) == 1
 
 
 def test_an_analysis_that_takes_too_long_is_given_up() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from penstock.tasks.digests import CHANGED, FIRST, digests_of
-from penstock.tasks.sinks import prepared_part
+from penstock.tasks.sinks import is_prepared, prepared_part
 from tests.support.store.jobs import make_config
 
 PYTHON = {"query": {"sql": None, "python": "m:f"}, "package": {"name": "p"}}
@@ -21,18 +21,18 @@ CALL = {*QUERY, "package", "args"}
 @pytest.mark.parametrize(
     ("change", "first", "changed"),
     [
-        (ALONE, set(), set()),
-        (ALONE | {"output": {"cluster": "eu"}}, {"output"}, {"output"}),
+        (ALONE, set(), QUERY),
+        (ALONE | {"output": {"cluster": "eu"}}, {"output"}, {"output", *QUERY}),
         ({}, set(), QUERY),
         (SIZED, {"output"}, {"output", *QUERY}),
         (SECOND, QUERY, QUERY),
-        (SECOND | ALONE, set(), set()),
+        (SECOND | ALONE, set(), QUERY),
         (PYTHON, CALL, CALL),
-        (PYTHON | ALONE, set(), set()),
+        (PYTHON | ALONE, set(), QUERY),
         (PYTHON | SIZED, {"output", *CALL}, {"output", *CALL}),
     ],
 )
-def test_prepared_are_outputs_and_the_queries_of_several_tasks(
+def test_prepared_are_outputs_and_the_queries_of_jobs_that_run_or_have_several_tasks(
     change: dict[str, Any], first: set[str], changed: set[str]
 ) -> None:
     config = make_config(**change)
@@ -47,6 +47,25 @@ def test_more_tasks_of_a_checked_query_are_not_checked_again() -> None:
     assert digests_of(two)[CHANGED] == digests_of(four)[CHANGED]
     other = make_config(**PYTHON | {"args": {"x": 1}})
     assert prepared_part(two, started=True) != prepared_part(other, started=True)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "done"),
+    [
+        ({"task_count": 2}, {"task_count": 4}, True),
+        ({"task_count": 2}, ALONE, True),
+        (ALONE, {"task_count": 2}, False),
+        (ALONE, ALONE | {"priority": 2}, True),
+        (ALONE, ALONE | {"query": {"sql": "SELECT orgin FROM events"}}, False),
+    ],
+)
+def test_a_job_that_runs_is_checked_before_another_query_and_before_its_rows_are_in_several_tasks(
+    before: dict[str, Any], after: dict[str, Any], *, done: bool
+) -> None:
+    configs = make_config(**after), make_config(**before)
+    assert is_prepared(*configs) is done
+    same = digests_of(configs[0])[CHANGED] == digests_of(configs[1])[CHANGED]
+    assert not same or done, "equal digests never leave a check out"
 
 
 def test_a_release_of_sql_jobs_needs_no_host() -> None:

@@ -7,13 +7,12 @@ from time import monotonic
 from typing import NamedTuple
 
 from penstock.control.logs import logger
-from penstock.spark.balance import Ends
-from penstock.spark.redistribute.running import RunningLevel
+from penstock.spark.redistribute.running import Cuts, RunningLevel
 from penstock.spark.task import RunningTask
 
 log = logger(__name__)
 
-_NOWHERE: Ends = {}
+_NOWHERE = Cuts({}, None)
 
 _SEARCHES = 2
 """At once: each has both cores of a small machine busy."""
@@ -27,10 +26,22 @@ class _Order(NamedTuple):
     level_ms: int
 
 
+class _Found(NamedTuple):
+    """Whether a task can be cut, and how many records it reads on, where that is known."""
+
+    can_be_cut: bool
+    records: int | None
+
+
 class _Search(NamedTuple):
     order: _Order
-    found: Future[bool]
+    found: Future[_Found]
     begun: float
+
+    @property
+    def result(self) -> _Found | None:
+        """None while it lasts, and where it failed."""
+        return self.found.result() if self.found.done() and self.found.exception() is None else None
 
 
 class TaskLevels:
@@ -59,7 +70,12 @@ class TaskLevels:
             self.forget(task.spec.task_id)
             known = _Search(order, self._begin(task, level_ms), monotonic())
             self._known[task.spec.task_id] = known
-        return known.found.result() if known.found.done() and known.found.exception() is None else None
+        return None if known.result is None else known.result.can_be_cut
+
+    def records(self, task_id: str) -> int | None:
+        """How many records the task reads on in all, by its present order. None while that is not known."""
+        known = self._known.get(task_id)
+        return None if known is None or known.result is None else known.result.records
 
     def forget(self, task_id: str) -> None:
         """The task has ended, or its order is over."""
@@ -67,7 +83,7 @@ class TaskLevels:
         if known is not None:
             known.found.cancel()
 
-    def _begin(self, task: RunningTask, level_ms: int) -> Future[bool]:
+    def _begin(self, task: RunningTask, level_ms: int) -> Future[_Found]:
         return (self._searching if level_ms else self._asking).submit(_find, task, level_ms)
 
 
@@ -76,8 +92,8 @@ def _is_to_be_repeated(search: _Search) -> bool:
     return has_failed and monotonic() - search.begun >= _RETRY_SECONDS
 
 
-def _find(task: RunningTask, level_ms: int) -> bool:
-    """Whether the task can be cut. One that is to read on is told where to."""
+def _find(task: RunningTask, level_ms: int) -> _Found:
+    """A task that is to read on is told where to."""
     try:
         level = RunningLevel(task)
         can_be_cut = level.can_be_cut()
@@ -86,10 +102,10 @@ def _find(task: RunningTask, level_ms: int) -> bool:
         log.warning("how far the task is to read is not known yet", task=task.spec.task_id, error=str(error))
         raise
     if level_ms:
-        task.read_to(level_ms, cuts)
+        task.read_to(level_ms, cuts.ends)
         if can_be_cut:
-            log.info("task reads on to a watermark", task=task.spec.task_id, level_ms=level_ms, stop_at=cuts)
-    return can_be_cut
+            log.info("task reads on to a watermark", task=task.spec.task_id, level_ms=level_ms, stop_at=cuts.ends)
+    return _Found(can_be_cut, cuts.records)
 
 
 def _is_over(task: RunningTask, level_ms: int) -> bool:

@@ -114,6 +114,9 @@ class TaskTable:
         task.state = TaskState.STOPPING
         try:
             return {"was_running": True, **task.stop(finish_pending=finish_pending, patient=patient)._asdict()}
+        except BaseException:
+            self._runtime.consumers.failed(task.spec.job)
+            raise
         finally:
             self._remove_unless_active(task)
 
@@ -160,7 +163,8 @@ class TaskTable:
                 task.progress = unread.oldest_at_most(task.progress, task.newest, task.unread_since, time())
             can_be_cut = self._levels.can_be_cut(task)
             quiet = None if can_be_cut is None else record.get("quiet")
-            task.progress = with_quiet(task.progress, task.spec, quiet, says_watermark=can_be_cut is True)
+            told, records = can_be_cut is True, self._levels.records(task.spec.task_id)
+            task.progress = with_quiet(task.progress, task.spec, quiet, says_watermark=told, records=records)
             if not record["active"] and task.state is TaskState.RUNNING:
                 ended.append(self._end(task, record.get("causes", [])))
         with self._lock:
@@ -180,6 +184,7 @@ class TaskTable:
     def _end(self, task: RunningTask, causes: list[dict[str, str]]) -> TaskEnded:
         task.forget()
         self._remove(task)
+        self._runtime.consumers.failed(task.spec.job)
         failure = classify([Cause(**cause) for cause in causes] or [_NO_CAUSE])
         log.warning("task ended", task=task.spec.task_id, revision=task.spec.revision, kind=failure.error_kind)
         return TaskEnded(task_id=task.spec.task_id, **vars(failure))

@@ -8,7 +8,10 @@ from typing import Any
 from penstock.model.reports import TaskProgress
 from penstock.tasks.spec import TaskSpec
 
-NOT_QUIET: Mapping[str, Any] = {"quiesced": False, "level_ms": None, "watermark_ms": None, "caught_up": False}
+NOT_QUIET: Mapping[str, Any] = {
+    **{"quiesced": False, "level_ms": None, "watermark_ms": None, "caught_up": False},
+    "level_records": None,
+}
 
 
 def order_of(spec: TaskSpec) -> tuple[int, int]:
@@ -19,14 +22,20 @@ def order_of(spec: TaskSpec) -> tuple[int, int]:
 
 
 def with_quiet(
-    progress: TaskProgress | None, spec: TaskSpec, quiet: Mapping[str, Any] | None, *, says_watermark: bool
+    progress: TaskProgress | None,
+    spec: TaskSpec,
+    quiet: Mapping[str, Any] | None,
+    *,
+    says_watermark: bool,
+    records: int | None = None,
 ) -> TaskProgress | None:
-    """The progress with what `QueryWatch.poll` said of a quiet task; `quiet` None: it is not.
+    """The progress with what `QueryWatch.poll` said of a quiet task; `quiet` None: it is not. `records`: how many it
+    reads on until then, None where that is not known.
 
     What the query said of another order than that of the spec, which it has got since, does not count. The watermark is
     said only where it was asked for, by an order with a level, and where a task can be brought to one.
     """
-    told = NOT_QUIET
+    told = {**NOT_QUIET, "level_records": records if spec.quiescing and spec.level_ms else None}
     if quiet is not None and spec.quiescing and quiet.get("levelMillis") == spec.level_ms:
         told = {**NOT_QUIET, "quiesced": True, "level_ms": spec.level_ms}
         if says_watermark and spec.level_ms is not None:
