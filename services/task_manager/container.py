@@ -60,7 +60,7 @@ class Container:
         self._owned_tasks: Mapping[str, DesiredTask] = {}
         self._owned_of: tuple[SpecCache | None, Mapping[int, int]] = (None, {})
         self._announced: object = None
-        self._preparing = Preparing(limits.prepare_starts)
+        self._preparing = Preparing()
         self.place_of = self._state.place_of  # asked without the lock
         self._shutting_down = False
         self.wake, self.heartbeat_due, self.report_due = (threading.Event() for _ in range(3))

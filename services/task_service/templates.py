@@ -8,10 +8,13 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import NamedTuple
 
+from pydantic import ValidationError
+
 from penstock.config.model import DesiredState, JobConfig
+from penstock.config.pattern_words import message_of
 from penstock.control.logs import logger
 from penstock.tasks.rollout import RunningRollout
-from penstock.tasks.spec import Before, Coming, TaskTemplate, expand
+from penstock.tasks.spec import Before, Coming, TaskTemplate, expand, readable
 from penstock.wire.cluster import DIGESTS
 from services.task_service.store.rows import Changes, StoredTemplate
 
@@ -157,13 +160,13 @@ def _parse(stored: StoredTemplate, known: TaskTemplate | None, broken: Broken | 
         if same is not None and same.commit_number == stored.commit_number:
             return same
     try:
-        return template_of(stored)
+        return template_of(stored, known)
     except ValueError as error:
         return Broken(stored.commit_number, str(error))
 
 
-def template_of(stored: StoredTemplate) -> TaskTemplate:
-    """The template of a stored row. The template of a job that must stop asks for no tasks.
+def template_of(stored: StoredTemplate, known: TaskTemplate | None = None) -> TaskTemplate:
+    """The template of a stored row; `known`: of the row before. The template of a job that must stop asks for no tasks.
 
     Raises ValueError (pydantic's are ValueErrors) when the configuration does not validate.
     """
@@ -180,20 +183,33 @@ def template_of(stored: StoredTemplate) -> TaskTemplate:
         before=_before(stored),
         quiescing=stored.quiescing,
         level_ms=stored.level_ms,
-        coming=_coming(stored),
+        coming=_coming(stored, known),
     )
     expand(template)
     return template
 
 
-def _coming(stored: StoredTemplate) -> Coming | None:
-    """What cannot be read is not told: it only saves time."""
+def _coming(stored: StoredTemplate, known: TaskTemplate | None) -> Coming | None:
+    """What cannot be read is left out: it only saves time. It is logged at the first commit of the rescale."""
     try:
-        coming = None if stored.coming is None else Coming.model_validate_json(stored.coming)
-        return None if coming is None or coming.config.desired_state is DesiredState.STOPPED else coming
+        coming = readable(None if stored.coming is None else Coming.model_validate_json(stored.coming))
     except ValueError as error:
-        log.warning("the plan of a rescale cannot be read", job=stored.job, error=str(error))
+        if known is None or not _is_held(known):
+            log.warning("tasks of a rescale are not prepared: its plan is broken", job=stored.job, error=_line(error))
         return None
+    return None if coming is None or coming.config.desired_state is DesiredState.STOPPED else coming
+
+
+def _is_held(template: TaskTemplate) -> bool:
+    return template.quiescing or template.config.desired_state is DesiredState.STOPPED
+
+
+def _line(error: ValueError) -> str:
+    """The field and the rule of the first problem. No value: it may be a secret."""
+    if not isinstance(error, ValidationError):
+        return str(error)
+    first = error.errors(include_url=False, include_input=False)[0]
+    return f"{'.'.join(map(str, first['loc'])) or 'plan'}: {message_of(first)}"
 
 
 def _before(stored: StoredTemplate) -> Before | None:

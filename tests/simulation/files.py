@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from penstock.control.errors import Fenced
+from penstock.control.errors import BrokenTask, Fenced, PenstockError
 from penstock.spark import fence
 from penstock.tasks.redistribution import CopyRequest, Layout, RedistributionRequest
 
@@ -176,3 +176,10 @@ class Files:
 def _cut(level_ms: int) -> int:
     """The first row beyond the watermark."""
     return int(level_ms * ROWS_PER_SECOND / 1000)
+
+
+def kind_of(error: PenstockError) -> str:
+    """The kind of a failure on a host, as `penstock.spark.failures` has it."""
+    if isinstance(error, Fenced):
+        return "fenced"
+    return "broken_task" if isinstance(error, BrokenTask) else "retryable"

@@ -13,8 +13,10 @@ from penstock.spark.channel import (
     Command,
     Event,
     Exit,
+    GiveUp,
     Live,
     Loads,
+    Prepare,
     Progress,
     Ready,
     Reply,
@@ -35,6 +37,7 @@ from penstock.tasks.redistribution import (
 )
 from services.task_manager.decide.model import HostExit, HostKey
 from tests.simulation import threads
+from tests.simulation.files import kind_of
 from tests.simulation.ground import Ground, Instance
 from tests.simulation.packages import breaks, crashes
 from tests.simulation.processes import Process
@@ -130,7 +133,7 @@ class SimulatedHost:
     def _reply(
         self, command: Command, error: PenstockError | None = None, result: dict[str, Any] | None = None
     ) -> None:
-        kind = None if error is None else _kind(error)
+        kind = None if error is None else kind_of(error)
         detail = None if error is None else error.detail
         self._say(Reply(id=command.id, ok=error is None, error=detail, error_kind=kind, result=result or {}))
 
@@ -205,6 +208,9 @@ class SimulatedHost:
                 self._enqueue(task.request.queue, command, self._host_task)
             case CancelHostTask():
                 self._cancelled.add(command.key)
+                self._reply(command)
+            case Prepare() | GiveUp():
+                # It only saves time.
                 self._reply(command)
             case LeaseCommand():
                 self._lease.renew(command.seconds, command.sent_at)
@@ -285,7 +291,7 @@ class SimulatedHost:
         instance.ended.set()
         self._story.tell(self.name, "ended", task=instance.task_id, token=instance.token, error=error)
         if error is not None and not instance.is_denied:
-            self._say(TaskEnded(task_id=instance.task_id, error=error.detail, error_kind=_kind(error)))
+            self._say(TaskEnded(task_id=instance.task_id, error=error.detail, error_kind=kind_of(error)))
 
     def _worked(self, instance: Instance, rows: int) -> None:
         """A batch is done; told soon, with those of other tasks."""
@@ -391,10 +397,3 @@ class SimulatedHost:
 
     def _chance(self, share: float) -> bool:
         return self.scheduler.random.random() < share
-
-
-def _kind(error: PenstockError) -> str:
-    """As `penstock.spark.failures`."""
-    if isinstance(error, Fenced):
-        return "fenced"
-    return "broken_task" if isinstance(error, BrokenTask) else "retryable"

@@ -78,15 +78,24 @@ def can_be_prepared(config: JobConfig) -> bool:
 
 
 class _Making:
-    """What is being made, and what has become of it, under the lock of `PreparedTasks`. `is_wanted`: not given
-    up. `is_awaited`: its task starts, and takes it."""
+    """What is being made, and what has become of it, under the lock of `PreparedTasks`. `given_up` is set by whoever
+    does not want it any more. `is_awaited`: its task starts, and takes it. `stores`: what is being loaded for it."""
 
-    def __init__(self, query: _Query) -> None:
+    def __init__(self, runtime: Runtime, query: _Query, given_up: threading.Event) -> None:
+        self.runtime = runtime
         self.query = query
+        self.given_up = given_up
         self.over = threading.Event()
-        self.is_wanted = True
         self.is_awaited = False
+        self.stores: Preloaded | None = None
         self.made: _Prepared | None = None
+
+    def give_up(self) -> None:
+        """From now on nobody waits for it. What is being loaded ends at its next read."""
+        self.given_up.set()
+        self.over.set()
+        if self.stores is not None:
+            self.stores.drop(self.runtime)
 
 
 class PreparedTasks:
@@ -98,11 +107,12 @@ class PreparedTasks:
         self._by_task: dict[str, _Prepared] = {}
         self._taken: list[_Prepared] = []
 
-    def make(self, runtime: Runtime, spec: TaskSpec, now: float) -> bool:
+    def make(self, runtime: Runtime, spec: TaskSpec, now: float, given_up: threading.Event | None = None) -> bool:
         """Prepares a task; whether it is prepared now, or was meanwhile taken. Nothing is published, and no checkpoint
-        is claimed. One call at a time for a task.
+        is claimed. `given_up`, once it is set: it is not wanted any more.
 
-        What there was of another query of the task is given up. Raises what `make_frame` and `preload` raise.
+        What there was, or is being made, of another query of the task is given up. Raises what `make_frame` and
+        `preload` raise.
         """
         query = _Query.of(spec, runtime.settings)
         with self._lock:
@@ -112,21 +122,40 @@ class PreparedTasks:
             self._forget([] if known is None else [spec.task_id])
             if not can_be_prepared(spec.config) or len(self._by_task) >= MOST:
                 return False
-            making = self._making[spec.task_id] = _Making(query)
+            if (earlier := self._making.get(spec.task_id)) is not None:
+                earlier.give_up()
+            making = self._making[spec.task_id] = _Making(runtime, query, given_up or threading.Event())
         try:
-            making.made = _made(runtime, spec, query, now)
+            making.made = self._made(spec, making, now)
         finally:
             is_kept = self._end(spec.task_id, making)
         return is_kept
 
+    def _made(self, spec: TaskSpec, making: _Making, now: float) -> _Prepared | None:
+        runtime = making.runtime
+        checkpoint = runtime.checkpoint(spec.job, spec.generation, spec.index)
+        # Without a token: nothing can be published until the start sets the one that it got by its claim.
+        frame = make_frame(runtime, spec, checkpoint, "")
+
+        def begins(stores: Preloaded) -> bool:
+            with self._lock:
+                making.stores = stores
+                return not making.given_up.is_set()
+
+        if making.given_up.is_set():
+            return None
+        stores = preload(runtime, spec, frame.frame.sparkSession, begins)
+        return _Prepared(runtime, making.query, checkpoint, frame, stores, now)
+
     def _end(self, task_id: str, making: _Making) -> bool:
         with self._lock:
-            del self._making[task_id]
+            if self._making.get(task_id) is making:
+                del self._making[task_id]
             making.over.set()
             made = making.made
             if made is None:
                 return False
-            if not making.is_wanted:
+            if making.given_up.is_set():
                 made.drop()
                 return False
             if not making.is_awaited:
@@ -141,8 +170,10 @@ class PreparedTasks:
         with self._lock:
             prepared = self._by_task.pop(spec.task_id, None)
             making = self._making.get(spec.task_id)
-            if making is not None:
-                making.is_wanted = making.is_awaited = making.query == query
+            if making is not None and making.query != query:
+                making.give_up()
+            elif making is not None:
+                making.is_awaited = True
         if making is not None and making.is_awaited:
             prepared = self._awaited(making)
         if prepared is None or prepared.query != query:
@@ -156,16 +187,18 @@ class PreparedTasks:
     def _awaited(self, making: _Making) -> _Prepared | None:
         making.over.wait(WAIT_SECONDS)
         with self._lock:
-            making.is_wanted = making.over.is_set()
-            return making.made if making.over.is_set() else None
+            if making.given_up.is_set() or not making.over.is_set():
+                making.give_up()
+                return None
+            return making.made
 
     def give_up(self, task_id: str, generation: int | None = None) -> bool:
         """Gives up what was made, or is being made, for a task; whether anything was made. With a generation only if it
         is for that one. What the start of the task has taken is left alone."""
         with self._lock:
             making, known = self._making.get(task_id), self._by_task.get(task_id)
-            if making is not None and not making.is_awaited and generation in (None, making.query.generation):
-                making.is_wanted = False
+            if making is not None and generation in (None, making.query.generation):
+                making.give_up()
             is_known = known is not None and generation in (None, known.query.generation)
             self._forget([task_id] if is_known else [])
         return is_known
@@ -186,10 +219,3 @@ class PreparedTasks:
     def _forget(self, task_ids: Sequence[str]) -> None:
         for task_id in task_ids:
             self._by_task.pop(task_id).drop()
-
-
-def _made(runtime: Runtime, spec: TaskSpec, query: _Query, now: float) -> _Prepared:
-    checkpoint = runtime.checkpoint(spec.job, spec.generation, spec.index)
-    # Without a token: nothing can be published until the start sets the one that it got by its claim.
-    frame = make_frame(runtime, spec, checkpoint, "")
-    return _Prepared(runtime, query, checkpoint, frame, preload(runtime, spec, frame.frame.sparkSession), now)

@@ -6,7 +6,7 @@ What travels between the Task Service and Task Managers is one `TaskTemplate` a 
 
 from __future__ import annotations
 
-from pydantic import Field
+from pydantic import Field, ValidatorFunctionWrapHandler, field_validator
 
 from penstock.config.declare import Name
 from penstock.config.keygroups import KeyGroupRange, ranges
@@ -41,7 +41,7 @@ class TaskTemplate(Carried):
     `quiescing`: before a rescale the tasks finish the batch in hand and take no more rows. `level_ms`, milliseconds
     since 1970, only with `quiescing`. None: nothing more. 0: the tasks also say their watermark. Above 0, the goal:
     those whose watermark is below it first read up to it, or to the end of their inputs. `coming`: during a rescale
-    only, once it is known.
+    only, once it is known; a broken one counts as none.
     """
 
     job: Name
@@ -54,6 +54,15 @@ class TaskTemplate(Carried):
     quiescing: bool = False
     level_ms: int | None = None
     coming: Coming | None = Field(None, exclude_if=lambda coming: coming is None)
+
+    @field_validator("coming", mode="wrap")
+    @classmethod
+    def _leave_out_what_is_broken(cls, value: object, read: ValidatorFunctionWrapHandler) -> Coming | None:
+        """It only saves time. Tasks that run, of this job and of those in the same message, need the rest."""
+        try:
+            return readable(read(value))
+        except ValueError:
+            return None
 
     def of(self, index: int) -> TaskTemplate | Before:
         return self if self.before is None or index < self.before.upgraded else self.before
@@ -107,6 +116,13 @@ def expand(template: TaskTemplate) -> tuple[TaskSpec, ...]:
         )
         for index, key_groups in enumerate(key_group_ranges(config))
     )
+
+
+def readable(coming: Coming | None) -> Coming | None:
+    """The same. Raises ValueError when it cannot be said what its tasks are."""
+    if coming is not None:
+        key_group_ranges(coming.config)
+    return coming
 
 
 def coming_specs(template: TaskTemplate) -> tuple[TaskSpec, ...]:

@@ -226,9 +226,6 @@ class Limits(BaseModel):
     load_report_seconds: float = Field(600.0, gt=0, description="time between two reports of a task's load")
     tasks_per_host: int = Field(100, ge=1, description="most tasks of a shared host")
     warm_hosts: int = Field(1, ge=0, description="shared hosts kept up, idle or busy")
-    prepare_starts: bool = Field(
-        False, description="whether hosts make ahead what the tasks of a rescale need, before it has ended"
-    )
     heap_bytes: int = Field(2**30, gt=0, description="largest heap of a shared host, as its JVM is told")
     host_tasks_per_host: int = Field(
         2, ge=1, description="host tasks that a shared host does at once; seals count apart, cancelled ones do not"

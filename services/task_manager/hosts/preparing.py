@@ -30,10 +30,9 @@ Told = tuple[str, int, str]
 
 
 class Preparing:
-    """What was told to hosts. Pure but for what it remembers; not thread-safe. Without `is_on` nothing ever is."""
+    """What was told to hosts. Pure but for what it remembers; not thread-safe."""
 
-    def __init__(self, is_on: bool) -> None:
-        self._is_on = is_on
+    def __init__(self) -> None:
         self._told: dict[Told, TaskSpec] = {}
         self._started: frozenset[HostKey] = frozenset()
         self._found: tuple[SpecCache | None, Collection[int], list[TaskSpec]] = (None, (), [])
@@ -64,7 +63,7 @@ class Preparing:
     def _coming(self, cache: SpecCache | None, owned: Collection[int], here: Identity) -> list[TaskSpec]:
         known, of, found = self._found
         if cache is not known or owned != of:
-            found = cache.coming(owned, here) if cache is not None and self._is_on else []
+            found = [] if cache is None else cache.coming(owned, here)
             self._found = (cache, owned, found)
         return found
 

@@ -21,7 +21,7 @@ from penstock.control.clock import SystemClock
 from penstock.control.errors import Unavailable
 from penstock.control.process import wait_until
 from penstock.local.kafka import EmbeddedKafka
-from penstock.spark.channel import EVENTS, Exit, Lease, Ready, Start
+from penstock.spark.channel import EVENTS, Exit, Lease, Prepare, Ready, Start
 from penstock.spark.host.exits import ExitReason
 from tests.support.spark.hosts import (
     END_SECONDS,
@@ -86,7 +86,7 @@ def test_a_host_that_is_asked_to_exit_does(tmp_path: Path) -> None:
 @pytest.mark.long
 def test_after_a_stop_the_lease_comes_before_waiting_commands(kafka: EmbeddedKafka, tmp_path: Path) -> None:
     """1. The host is stopped. 2. Its lease runs out; a start and a lease of that time wait in the pipe.
-    3. It continues: nothing is started, and the old lease saves nothing."""
+    3. It continues: nothing is started or prepared, and the old lease saves nothing."""
     topic = make_topic(kafka.bootstrap, 1)
     spec = task_spec("late", job_config(topic, 1, {"type": "files", "path": str(tmp_path / "out")}))
     with running_host("stopped", settings_for(tmp_path, kafka.bootstrap), tmp_path) as supervisor:
@@ -97,12 +97,16 @@ def test_after_a_stop_the_lease_comes_before_waiting_commands(kafka: EmbeddedKaf
         over = clock.monotonic() + 2.5
         supervisor.host.send(Lease(id=0, seconds=1))
         starting = supervisor.host.send(Start(id=0, spec=spec, epoch=1))
+        preparing = supervisor.host.send(Prepare(id=0, spec=spec))
         wait_until(lambda: clock.monotonic() > over, 5, "the lease to run out")
         os.kill(supervisor.host.pid, signal.SIGCONT)
         assert supervisor.exit.result(10 + END_SECONDS) is ExitReason.LEASE_LOST
         if not isinstance(starting.exception(REPLY_SECONDS), Unavailable):
             # By which of the two depends on who sees first that the lease is over.
             assert re.search("this host (is ending|has no good lease)", str(starting.result().error))
+        if not isinstance(preparing.exception(REPLY_SECONDS), Unavailable):
+            # It was given up, or it was refused.
+            assert preparing.result().result != {"prepared": True}
         assert not (tmp_path / "checkpoints").exists()
 
 

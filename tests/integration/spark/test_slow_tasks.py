@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from concurrent.futures import Future
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -13,7 +14,7 @@ import pytest
 
 from penstock.control.process import wait_until
 from penstock.local.kafka import EmbeddedKafka
-from penstock.spark.channel import Lease, Live, Stop
+from penstock.spark.channel import GiveUp, Lease, Live, Prepare, Reply, Stop
 from penstock.spark.checkpoint import last_commit, last_offset
 from penstock.spark.host.exits import ExitReason
 from penstock.spark.packages import pack
@@ -144,6 +145,9 @@ class Slow:
     def live(self, spec: TaskSpec) -> None:
         assert self.host.host.send(Live(id=0, spec=spec)).result(REPLY_SECONDS).ok
 
+    def prepare(self, spec: TaskSpec) -> Future[Reply]:
+        return self.host.host.send(Prepare(id=0, spec=spec))
+
     def seconds_to_stop(self, *jobs: str) -> float:
         begun = monotonic()
         for reply in [self.host.host.send(Stop(id=0, task_id=f"{job}/0")) for job in jobs]:
@@ -182,6 +186,27 @@ def test_tasks_that_do_not_stop_are_ended_and_the_others_go_on(slow: Slow) -> No
     slow.produce(quiet, 3)
     slow.host.wait_for_records("quiet/0", 6)
     assert slow.seconds_to_stop("quiet") < LONGEST_STOP_SECONDS
+
+
+@pytest.mark.long
+def test_a_prepare_that_hangs_holds_up_no_other(slow: Slow) -> None:
+    """1. The code of a job does not return. 2. Another job is prepared, and starts with that. 3. The first is given up:
+    that is answered, and what it waited for ends, so that a task of the job is prepared again."""
+    topic = slow.topic(1)
+    hanging = slow.prepare(slow.spec("asleep", topic, function="slow_start"))
+    wait_until(slow.mark("asleep").exists, 60, "its code to run")
+    awake = slow.spec("awake", topic)
+    assert slow.prepare(awake).result(REPLY_SECONDS).result == {"prepared": True}
+    assert slow.host.start(awake).ok
+    (told,) = [
+        line for line in slow.host.log_path.read_text().splitlines() if "task started" in line and "awake" in line
+    ]
+    assert "prepared=True" in told
+    assert not hanging.done()
+    assert slow.host.host.send(GiveUp(id=0, task_id="asleep/0", generation=1)).result(REPLY_SECONDS).ok
+    assert hanging.result(REPLY_SECONDS).result == {"prepared": False}
+    assert slow.prepare(slow.spec("asleep", topic)).result(REPLY_SECONDS).result == {"prepared": True}
+    slow.seconds_to_stop("awake")
 
 
 @pytest.mark.long

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from types import SimpleNamespace
@@ -55,14 +56,20 @@ class Task:
 
 
 class Host:
-    """A runtime whose frames are made of nothing. `meanwhile`: what happens while a frame is made."""
+    """A runtime whose frames are made of nothing. `meanwhile`: what happens while a frame is made; `while_loading`:
+    while its stores are loaded. `interrupted`: what was under way, and was to end."""
 
     settings = SETTINGS
+    java_context = None
 
     def __init__(self) -> None:
         self.made: list[str] = []
         self.stores: list[Stores] = []
         self.meanwhile: Callable[[], None] = lambda: None
+        self.while_loading: Callable[[], None] = lambda: None
+        self.watch = self
+        self.under_way: set[str] = set()
+        self.interrupted: list[str] = []
 
     def for_job(self, access: Access) -> Host:
         return self
@@ -76,9 +83,22 @@ class Host:
         self.meanwhile()
         return type("Frame", (), {"frame": type("DataFrame", (), {"sparkSession": None})})
 
-    def preload(self, runtime: Host, spec: TaskSpec, session: None) -> Stores:
-        self.stores.append(Stores())
-        return self.stores[-1]
+    def preload(self, runtime: Host, spec: TaskSpec, session: None, begins: Callable[[Any], bool]) -> Stores:
+        stores = Stores()
+        self.stores.append(stores)
+        if begins(stores):
+            self.while_loading()
+        return stores
+
+    def starts(self, context: None, name: str) -> None:
+        self.under_way.add(name)
+
+    def started(self, context: None, name: str) -> None:
+        self.under_way.remove(name)
+
+    def interruptStart(self, context: None, name: str) -> bool:
+        self.interrupted += [name] if name in self.under_way else []
+        return name in self.under_way
 
 
 @pytest.fixture
@@ -202,17 +222,60 @@ def test_a_start_does_not_wait_for_what_is_made_for_another_query(host: Host, ta
     host.meanwhile = lambda: table.start(spec(priority=7), 1) and None
     assert table.prepare(spec()) == {"prepared": False}
     assert running(table).prepared is None
-    assert host.stores[0].dropped
+    assert host.stores == []
 
 
 def test_a_start_waits_for_so_long_and_then_makes_it_itself(
     host: Host, table: TaskTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(prepared, "WAIT_SECONDS", 0.0)
-    host.meanwhile = lambda: table.start(spec(), 1) and None
+    host.while_loading = lambda: table.start(spec(), 1) and None
     assert table.prepare(spec()) == {"prepared": False}
     assert running(table).prepared is None
     assert host.stores[0].dropped
+
+
+def test_a_start_does_not_wait_for_what_was_given_up(host: Host, table: TaskTable) -> None:
+    """A prepare that hangs: `test_prepare_queue`."""
+    given_up = threading.Event()
+
+    def give_up_and_start() -> None:
+        given_up.set()
+        table.give_up("flights/0", 1)
+        table.start(spec(), 1)
+
+    host.meanwhile = give_up_and_start
+    assert table.prepare(spec(), given_up=given_up) == {"prepared": False}
+    assert running(table).prepared is None
+    assert (len(host.interrupted), host.under_way, host.stores) == (1, set(), [])
+
+
+def test_what_is_given_up_while_its_stores_are_loaded_is_dropped_at_once(host: Host, table: TaskTable) -> None:
+    """So that the load ends."""
+    dropped: list[bool] = []
+
+    def give_up() -> None:
+        table.give_up("flights/0", 1)
+        dropped.append(host.stores[0].dropped)
+
+    host.while_loading = give_up
+    assert table.prepare(spec()) == {"prepared": False}
+    assert dropped == [True]
+
+
+def test_another_query_of_a_task_does_not_wait_for_the_former_that_hangs(host: Host) -> None:
+    """1. While the first is loaded, that of the next generation is made. 2. The first ends: it changes nothing."""
+    tasks = PreparedTasks()
+    made: list[bool] = []
+
+    def next_one() -> None:
+        host.while_loading = lambda: None
+        made.append(make(tasks, host, spec(generation=2)))
+
+    host.while_loading = next_one
+    assert not make(tasks, host, spec())
+    assert (made, [each.dropped for each in host.stores]) == ([True], [True, False])
+    assert tasks.take(spec(generation=2), SETTINGS, 1.0) is not None
 
 
 def test_what_cannot_be_made_leaves_the_start_to_itself(host: Host, table: TaskTable) -> None:
@@ -235,7 +298,8 @@ def test_what_is_given_up_while_it_is_made_is_not_kept(host: Host, table: TaskTa
     assert table.prepare(spec(generation=3)) == {"prepared": True}
     host.meanwhile = lambda: table.give_up("flights/0", 4) and None
     assert table.prepare(spec(generation=4)) == {"prepared": False}
-    assert [each.dropped for each in host.stores] == [True, True]
+    assert [each.dropped for each in host.stores] == [True]
+    assert len(host.interrupted) == 1
 
 
 def test_what_is_made_after_its_task_has_looked_is_given_up(host: Host, table: TaskTable) -> None:
@@ -289,5 +353,5 @@ def test_a_preload_that_fails_leaves_nothing(host: Host, monkeypatch: pytest.Mon
     runtime: Any = SimpleNamespace(spark=SimpleNamespace(_jvm=calls), checkpoint=host.checkpoint)
     session: Any = SimpleNamespace(_jsparkSession=None)
     with pytest.raises(OSError, match="no such file"):
-        ahead.preload(runtime, spec(), session)
+        ahead.preload(runtime, spec(), session, lambda stores: True)
     assert calls.dropped == ["file:/c/flights/g1/0"]

@@ -10,11 +10,9 @@ from penstock.model.reports import TaskState
 from penstock.spark.channel import GiveUp, Prepare
 from penstock.tasks.spec import Coming, TaskTemplate
 from services.task_manager.decide.host_choice import host_key
-from services.task_manager.decide.model import HostPhase, HostView, Limits, Observed, TaskView
+from services.task_manager.decide.model import HostPhase, HostView, Observed, TaskView
 from services.task_manager.hosts.preparing import over
 from tests.support.task_manager.world import World, running_world, shards_of, spec, template
-
-ON = Limits(prepare_starts=True)
 
 
 def with_coming(now: TaskTemplate, generation: int = 2, **changes: Any) -> TaskTemplate:
@@ -41,7 +39,7 @@ def given_up(world: World) -> list[tuple[str, int]]:
 
 def test_the_tasks_to_come_are_prepared_once_while_the_present_ones_stop_and_are_not_counted() -> None:
     """1. The job is held, and it is known what comes. 2. It is stopped. 3. The next generation starts."""
-    world = running_world(template(), limits=ON)
+    world = running_world(template())
     world.jobs(with_coming(held()))
     world.settle()
     assert prepared(world) == [(f"flights/{index}", 2) for index in range(3)]
@@ -57,15 +55,8 @@ def test_the_tasks_to_come_are_prepared_once_while_the_present_ones_stop_and_are
     assert given_up(world) == []
 
 
-def test_hosts_are_told_nothing_unless_the_setting_says_so() -> None:
-    world = running_world(template())
-    world.jobs(with_coming(held()))
-    world.settle()
-    assert prepared(world) == []
-
-
 def test_what_was_prepared_is_given_up_once_when_the_rescale_is_taken_back() -> None:
-    world = running_world(template(), limits=ON)
+    world = running_world(template())
     world.jobs(with_coming(held()))
     world.settle()
     world.jobs(template(revision=2))
@@ -76,7 +67,7 @@ def test_what_was_prepared_is_given_up_once_when_the_rescale_is_taken_back() -> 
 
 
 def test_what_was_prepared_for_a_job_that_is_to_be_stopped_then_is_given_up() -> None:
-    world = running_world(template(), limits=ON)
+    world = running_world(template())
     world.jobs(with_coming(held()))
     world.settle()
     world.jobs(template(revision=3, generation=2, task_count=3, desired_state="stopped"))
@@ -85,7 +76,7 @@ def test_what_was_prepared_for_a_job_that_is_to_be_stopped_then_is_given_up() ->
 
 
 def test_only_tasks_of_owned_shards_are_prepared() -> None:
-    world = World(ON).jobs(with_coming(held()))
+    world = World().jobs(with_coming(held()))
     world.heartbeat(shards_of("flights", [2]))
     world.settle()
     own = shards_of("flights", [2]).keys()
@@ -95,7 +86,7 @@ def test_only_tasks_of_owned_shards_are_prepared() -> None:
 
 @pytest.mark.parametrize("changes", [{"isolation": "process"}, {"region": "elsewhere"}, {"desired_state": "stopped"}])
 def test_what_no_shared_host_here_will_run_is_not_prepared(changes: dict[str, Any]) -> None:
-    world = running_world(template(), limits=ON)
+    world = running_world(template())
     world.jobs(with_coming(held(), **changes))
     world.settle()
     assert prepared(world) == []
@@ -103,7 +94,7 @@ def test_what_no_shared_host_here_will_run_is_not_prepared(changes: dict[str, An
 
 def test_a_host_is_started_once_for_tasks_to_come_that_no_host_here_can_run() -> None:
     """They are prepared when it is ready."""
-    world = running_world(template(), limits=ON)
+    world = running_world(template())
     hosts = len(world.hosts.all)
     world.jobs(with_coming(held(), spark_settings={"spark.speculation": "false"}))
     world.settle()
@@ -115,7 +106,7 @@ def test_a_host_is_started_once_for_tasks_to_come_that_no_host_here_can_run() ->
 
 def test_another_attempt_is_prepared_again() -> None:
     """The container that wrote generation 2 was lost."""
-    world = running_world(template(), limits=ON)
+    world = running_world(template())
     world.jobs(with_coming(held()))
     world.settle()
     world.jobs(with_coming(held(revision=2), generation=3))
@@ -131,7 +122,7 @@ def test_what_another_host_has_started_is_given_up(host: str, is_unused: bool) -
     hosts = {name: HostView(name, host_key(coming), HostPhase.READY, 0.0, None) for name in ("h1", "h2")}
     observed = Observed({"flights/0": TaskView(coming, 3, 1, TaskState.STARTING, host, 0.0)}, hosts)
     told = {("flights/0", 2, "h1"): coming, ("flights/0", 2, "ended"): coming}
-    assert over(told, [], running_world(template(), limits=ON).container._specs, [], observed) == {
+    assert over(told, [], running_world(template()).container._specs, [], observed) == {
         ("flights/0", 2, "h1"): is_unused,
         ("flights/0", 2, "ended"): False,
     }

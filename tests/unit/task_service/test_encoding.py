@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import gzip
 import json
+from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from penstock.tasks.spec import coming_specs, expand
 from penstock.wire.cluster import Snapshot
 from services.task_service.encoding import Asked, encode
 from services.task_service.store.rows import Changes
-from services.task_service.templates import Templates, everything
+from services.task_service.templates import Templates, everything, updated
 from tests.support.store.jobs import make_config
 from tests.unit.task_service.test_templates import BAD, changes, mixed, row
 
@@ -68,11 +70,45 @@ def test_what_a_rescale_ends_in_travels_and_is_not_in_the_digest():
     assert b'"coming"' not in without
 
 
-@pytest.mark.parametrize("plan", ["{}", '{"generation": "none"}'])
-def test_a_plan_that_cannot_be_read_is_not_told(plan: str):
-    templates = everything(None, changes(1, row("a", 1)._replace(coming=plan)))
-    assert templates.by_job["a"].coming is None
-    assert not templates.broken
+def plan(**config: Any) -> str:
+    return json.dumps({"revision": 2, "generation": 5, "restarts": 0, "config": {**make_config(), **config}})
+
+
+# A split of the key groups that leaves some to nobody.
+UNEVEN = {"task_count": 3, "key_group_bounds": [2, 100]}
+
+
+@pytest.mark.parametrize(
+    ("coming", "reason"),
+    [
+        ("{}", "revision: Field required"),
+        ("{", "plan: Invalid JSON: EOF while parsing an object at line 1 column 1"),
+        (plan(priority="secret"), "config.priority: Input should be a valid integer, unable to parse string"),
+        (plan(**UNEVEN), "key groups"),
+    ],
+)
+def test_a_plan_that_is_broken_is_left_out_and_logged_in_a_line_at_the_first_commit_of_the_rescale(
+    coming: str, reason: str
+):
+    """1. A job runs. 2. It is held, with a broken plan. 3. It is stopped, with the same plan."""
+    running = everything(None, changes(1, row("a", 1)))
+    with capture_logs() as told:
+        held = updated(running, changes(2, row("a", 2)._replace(coming=coming, quiescing=True)))
+        stopped = updated(held, changes(3, row("a", 3, stopping=True)._replace(coming=coming)))
+    assert [each.by_job["a"].coming for each in (held, stopped)] == [None, None]
+    assert not stopped.broken
+    (line,) = told
+    assert (line["job"], reason in line["error"], "\n" in line["error"]) == ("a", True, False), line
+
+
+@pytest.mark.parametrize("coming", [{"generation": 5}, json.loads(plan(task_count=10**9)), json.loads(plan(**UNEVEN))])
+def test_a_plan_that_another_release_cannot_read_takes_nothing_else_of_the_message_along(coming: dict[str, Any]):
+    """As a Task Manager of an older release, for which a plan may be broken that is right for its Task Service."""
+    sent = json.loads(encode(everything(None, changes(2, row("a", 1), row("b", 2, stopping=True))), Asked()).body)
+    for each in sent["templates"]:
+        each["coming"] = coming
+    read = Snapshot.model_validate_json(json.dumps(sent)).templates
+    assert [(each.job, each.coming) for each in read] == [("a", None), ("b", None)]
 
 
 def test_a_delta_has_what_came_after():

@@ -45,6 +45,7 @@ from penstock.spark.host.handlers import RunningHostTasks
 from penstock.spark.host.lease import LeaseWatch
 from penstock.spark.host.loads import LoadMeter
 from penstock.spark.host.pipes import MessageWriter
+from penstock.spark.host.preparing import PrepareQueue
 from penstock.spark.host.queues import TaskQueues, Work
 from penstock.spark.host.tasks import TaskTable
 from penstock.spark.inputs.watch import InputWatch
@@ -80,7 +81,7 @@ class Host:
         self._host_tasks = RunningHostTasks(runtime, self._require_lease, SystemClock(), settings.max_concurrent_starts)
         self._meter = LoadMeter(runtime.watch, SystemClock(), settings.disk_interval_seconds)
         self._queues = TaskQueues(settings.max_concurrent_starts)
-        self._preparing = TaskQueues(1)
+        self._preparing = PrepareQueue(SystemClock(), lambda spec: self._tasks.give_up(spec.task_id, spec.generation))
         classes: Any = spark._jvm
         self._jvm_lease = classes.io.penstock.host.LeaseWatch
         self._jvm_calls = TaskQueues(1)
@@ -118,14 +119,11 @@ class Host:
                 self._enqueue(command.id, command.spec.task_id, partial(self._start, command))
             case Prepare():
                 self._keep_secret(command.access)
-                # One at a time: the job's tasks run meanwhile. Not behind commands of the task, nor before them.
-                work = partial(self._tasks.prepare, command.spec, command.access)
-                self._preparing.submit(command.spec.task_id, work, partial(self._answer, command.id))
+                # Not behind commands of the task, nor before them.
+                self._preparing.submit(command.spec, partial(self._prepare, command), partial(self._answer, command.id))
             case GiveUp():
-                give_up = partial(self._tasks.give_up, command.task_id, command.generation)
-                # What is being made, and once more what waits to be made.
-                self._queues.submit(f"give up {command.task_id}", give_up, _log_error, urgent=True)
-                self._preparing.submit(command.task_id, give_up, partial(self._answer, command.id))
+                work, done = partial(self._give_up, command), partial(self._answer, command.id)
+                self._queues.submit(f"give up {command.task_id}", work, done, urgent=True)
             case Stop():
                 self._enqueue_stop(command)
             case Live():
@@ -182,6 +180,14 @@ class Host:
         self._require_lease()
         return self._tasks.start(command.spec, command.epoch, command.commit_number, command.access)
 
+    def _prepare(self, command: Prepare, given_up: threading.Event) -> dict[str, Any]:
+        self._require_lease()
+        return self._tasks.prepare(command.spec, command.access, given_up)
+
+    def _give_up(self, command: GiveUp) -> dict[str, Any]:
+        self._preparing.give_up(command.task_id, command.generation)
+        return self._tasks.give_up(command.task_id, command.generation)
+
     def _require_lease(self) -> None:
         if self._ending.is_set():
             raise LeaseLost("this host is ending")
@@ -223,6 +229,7 @@ class Host:
         self.die(ExitReason.ASKED)
 
     def _stop_all(self, timeout_seconds: float) -> None:
+        self._queues.submit("end of preparing", self._preparing.end, _log_error, urgent=True)
         for task_id in self._tasks.ids():
             stop = partial(self._tasks.stop, task_id, finish_pending=False, patient=False)
             self._queues.submit(task_id, stop, _log_error, urgent=True)
@@ -234,6 +241,7 @@ class Host:
     def _poll_queries(self) -> None:
         """Also without any task: what is sent shows the supervisor that the JVM answers."""
         while not self._ending.wait(self._settings.progress_interval_seconds):
+            self._preparing.proceed()
             progress, all_ended = self._tasks.poll()
             for ended in all_ended:
                 self._events.send(ended)

@@ -75,21 +75,31 @@ class TaskTable:
         task.state = TaskState.RUNNING
         return _describe(task)
 
-    def prepare(self, spec: TaskSpec, access: Access = NO_ACCESS) -> dict[str, Any]:
+    def prepare(
+        self, spec: TaskSpec, access: Access = NO_ACCESS, given_up: threading.Event | None = None
+    ) -> dict[str, Any]:
         """Makes what a start of the task with this spec needs and that can be made before it. Safe to repeat.
 
-        Raises what `make_frame` raises; nothing has changed then.
+        `given_up`, once it is set: it is not wanted any more. Raises what `make_frame` raises; nothing changes then.
         """
         if self._has_begun(spec):
             return {"prepared": False}
-        made = self._prepared.make(self._runtime.for_job(access), spec, monotonic())
+        name, watch = _name_of_prepare(spec.task_id, spec.generation), self._runtime.watch
+        watch.starts(self._runtime.java_context, name)
+        try:
+            made = self._prepared.make(self._runtime.for_job(access), spec, monotonic(), given_up)
+        finally:
+            watch.started(self._runtime.java_context, name)
         # The start may have come just before it was noted that something is being made.
         is_late = self._has_begun(spec) and self._prepared.give_up(spec.task_id)
+        self._has_garbage |= is_late or not made
         return {"prepared": made and not is_late}
 
     def give_up(self, task_id: str, generation: int) -> dict[str, Any]:
-        """What was made ahead for the task of this generation, or is being made, is not wanted any more."""
-        self._prepared.give_up(task_id, generation)
+        """What was made ahead for the task of this generation, or is being made, is not wanted any more. What waits in
+        the JVM is interrupted."""
+        self._has_garbage |= self._prepared.give_up(task_id, generation)
+        self._runtime.watch.interruptStart(self._runtime.java_context, _name_of_prepare(task_id, generation))
         return {}
 
     def _has_begun(self, spec: TaskSpec) -> bool:
@@ -190,6 +200,11 @@ class TaskTable:
             self._tasks.pop(task.spec.task_id, None)
         self._levels.forget(task.spec.task_id)
         self._has_garbage = True
+
+
+def _name_of_prepare(task_id: str, generation: int) -> str:
+    """Beside starts of the same task, whose names are their ids."""
+    return f"{task_id} of generation {generation}, ahead"
 
 
 def _take_in(task: RunningTask, record: Record, warm_from: float | None, late_alert_rows: int) -> None:

@@ -10,6 +10,7 @@ versions that the copy wrote. Without the rows Spark loads the files.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from pyspark.sql import SparkSession
@@ -49,10 +50,13 @@ class Preloaded(NamedTuple):
         return bool(_java(runtime).dropIfShort())
 
 
-def preload(runtime: Runtime, spec: TaskSpec, session: SparkSession) -> Preloaded | None:
+def preload(
+    runtime: Runtime, spec: TaskSpec, session: SparkSession, begins: Callable[[Preloaded], bool]
+) -> Preloaded | None:
     """Loads the stores of a task that was not started, as far as the heap has room; None when there is nothing to load.
 
-    `session`: of the task. Raises Spark's errors for files that cannot be read; nothing is kept then.
+    `session`: of the task. `begins` is told what is about to be loaded, and says whether it is still wanted: who drops
+    it ends the load. Raises Spark's errors for files that cannot be read; nothing is kept then.
     """
     manifest = _copied(runtime, spec)
     if manifest is None:
@@ -60,7 +64,8 @@ def preload(runtime: Runtime, spec: TaskSpec, session: SparkSession) -> Preloade
     checkpoint = runtime.checkpoint(spec.job, spec.generation, spec.index)
     made = Preloaded(checkpoint, manifest.id, CheckpointWriter(session, checkpoint).qualified_folder)
     try:
-        loaded = _load(runtime, spec, session, manifest, made)
+        loading = _loading(runtime, spec, session, manifest, made)
+        loaded = _load(runtime, spec, manifest, loading) if begins(made) else 0
     except BaseException:
         made.drop(runtime)
         raise
@@ -68,13 +73,16 @@ def preload(runtime: Runtime, spec: TaskSpec, session: SparkSession) -> Preloade
     return made
 
 
-def _load(runtime: Runtime, spec: TaskSpec, session: SparkSession, manifest: CopyManifest, made: Preloaded) -> int:
-    """How many partitions of stores were loaded."""
+def _loading(runtime: Runtime, spec: TaskSpec, session: SparkSession, manifest: CopyManifest, made: Preloaded) -> Any:
+    """The load in the JVM. It can be dropped from here on."""
     jvm: Any = runtime.spark._jvm
-    threads, form = spec.config.threads_per_task, _join_format_version(runtime, manifest, spec.job)
-    loading = jvm.io.penstock.state.Preload(
-        session._jsparkSession, made.folder, made.copy_id, threads, manifest.version
-    )
+    threads = spec.config.threads_per_task
+    return jvm.io.penstock.state.Preload(session._jsparkSession, made.folder, made.copy_id, threads, manifest.version)
+
+
+def _load(runtime: Runtime, spec: TaskSpec, manifest: CopyManifest, loading: Any) -> int:
+    """How many partitions of stores were loaded."""
+    form = _join_format_version(runtime, manifest, spec.job)
     return sum(
         loading.load(store.operator, store.operator_name, store.name, store.prefix_columns, form)
         for store in manifest.stores

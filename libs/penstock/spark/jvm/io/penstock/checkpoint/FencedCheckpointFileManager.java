@@ -10,6 +10,7 @@ import java.util.Optional;
 import org.apache.commons.io.function.IORunnable;
 import org.apache.commons.lang3.exception.ExceptionUtils;
 import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.fs.FSDataInputStream;
 import org.apache.hadoop.fs.FSDataOutputStream;
 import org.apache.hadoop.fs.FileAlreadyExistsException;
 import org.apache.hadoop.fs.FileStatus;
@@ -143,6 +144,11 @@ public class FencedCheckpointFileManager extends FileSystemBasedCheckpointFileMa
   public FileStatus[] list(Path path, PathFilter filter) {
     PreloadedStores.begins(path, settings);
     return super.list(path, filter);
+  }
+
+  @Override
+  public FSDataInputStream open(Path path) {
+    return PreloadedStores.watched(super.open(path), settings);
   }
 
   @Override

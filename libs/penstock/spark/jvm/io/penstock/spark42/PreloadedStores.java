@@ -10,6 +10,7 @@ import java.util.UUID;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.function.Supplier;
 import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.fs.FSDataInputStream;
 import org.apache.hadoop.fs.Path;
 import org.apache.spark.sql.execution.streaming.runtime.StreamExecution;
 import org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider;
@@ -23,11 +24,13 @@ import org.slf4j.LoggerFactory;
  * copy they are, and with which token it owns the checkpoint. Only stores of that owner get the rows, once, as they
  * begin to load. Otherwise Spark loads the files, as it always does. Tasks of other jobs need the heap, too: rows take
  * at most half of what is free, are not loaded into a heap that is used for the most part, and are given up when it
- * gets short ({@link #dropIfShort}).
+ * gets short ({@link #dropIfShort}), also while they are being loaded: each file is read through {@link #watched}.
  */
 public final class PreloadedStores {
   private static final Logger LOG = LoggerFactory.getLogger(PreloadedStores.class);
   private static final String TOKEN = "penstock.fence.token";
+  private static final String CHECKPOINT = "penstock.preload.checkpoint";
+  private static final String COPY = "penstock.preload.copy";
   static final double MOST_OF_FREE = 0.5;
   static final double MOST_USED = 0.6;
   static final double SHORT = 0.75;
@@ -36,7 +39,7 @@ public final class PreloadedStores {
   private static final Map<String, Owner> OWNERS = new ConcurrentHashMap<>();
   /** What may be loaded: the copy by checkpoint. */
   private static final Map<String, String> COPIES = new ConcurrentHashMap<>();
-  private static long usedWithoutRows;
+  private static final UncountedBytes UNCOUNTED = new UncountedBytes();
 
   private PreloadedStores() {}
 
@@ -53,32 +56,71 @@ public final class PreloadedStores {
   }
 
   /**
-   * Loads a store of the checkpoint, unless the heap has no room for rows of about {@code bytes}, or the checkpoint was
-   * given up. Returns their real number of bytes; 0 when they were not loaded. Throws what {@code loading} throws.
+   * Loads a store of the checkpoint, unless the heap has no room for rows of about {@code bytes}. Returns their real
+   * number of bytes; 0 when they were not loaded, or given up meanwhile. Throws what {@code loading} throws.
    */
   public static long load(String checkpoint, String folder, long bytes, Supplier<HeapRows> loading) {
     String copy = COPIES.get(checkpoint);
-    if (copy == null || !hasRoomFor(bytes)) {
+    if (copy == null || !UNCOUNTED.reserve(bytes, PreloadedStores::fits)) {
       return 0;
     }
-    HeapRows rows = loading.get();
-    return keep(checkpoint, folder, new Kept(copy, rows, rows.bytes()));
+    Kept kept;
+    try {
+      HeapRows rows = loading.get();
+      kept = new Kept(copy, rows, rows.bytes());
+    } catch (Exception error) {
+      // Spark also throws what no signature declares.
+      if (isWanted(checkpoint, copy)) {
+        throw error;
+      }
+      LOG.info("{} is not loaded ahead any more: {}", folder, error.toString());
+      return 0;
+    } finally {
+      UNCOUNTED.release(bytes);
+    }
+    return keep(checkpoint, folder, kept);
   }
 
   private static synchronized long keep(String checkpoint, String folder, Kept kept) {
-    if (!kept.copy().equals(COPIES.get(checkpoint)) || !hasRoomFor(kept.bytes())) {
+    boolean hasRoom = UNCOUNTED.add(kept.bytes(), PreloadedStores::fits);
+    if (!hasRoom || !isWanted(checkpoint, kept.copy())) {
       return 0;
     }
     BY_FOLDER.put(folder, kept);
     return kept.bytes();
   }
 
-  /** What was just loaded is perhaps in no collection yet, so it is counted by itself. */
-  private static synchronized boolean hasRoomFor(long bytes) {
-    long used = used();
-    long kept = BY_FOLDER.values().stream().mapToLong(Kept::bytes).sum();
-    usedWithoutRows = kept == 0 ? used : usedWithoutRows;
-    return fits(bytes, Math.max(used, usedWithoutRows + kept), Runtime.getRuntime().maxMemory());
+  private static boolean isWanted(String checkpoint, String copy) {
+    return copy.equals(COPIES.get(checkpoint));
+  }
+
+  /** Settings with which files are opened to load them ahead. */
+  public static void watch(Configuration settings, String checkpoint, String copy) {
+    settings.set(CHECKPOINT, checkpoint);
+    settings.set(COPY, copy);
+  }
+
+  /**
+   * With such settings a stream whose reads fail once the checkpoint was given up, and that looks at the heap as it is
+   * read. With others the same stream.
+   */
+  public static FSDataInputStream watched(FSDataInputStream stream, Configuration settings) {
+    String checkpoint = settings.get(CHECKPOINT);
+    String copy = settings.get(COPY);
+    return checkpoint == null ? stream : new FSDataInputStream(
+        new WatchedStream(stream, () -> goesOn(checkpoint, copy, used(), most())));
+  }
+
+  static boolean goesOn(String checkpoint, String copy, long used, long most) {
+    return !dropIfShort(used, most) && isWanted(checkpoint, copy);
+  }
+
+  private static boolean fits(long bytes, long uncounted) {
+    return fits(bytes, used() + uncounted, most());
+  }
+
+  private static long most() {
+    return Runtime.getRuntime().maxMemory();
   }
 
   static boolean fits(long bytes, long used, long most) {
@@ -87,7 +129,7 @@ public final class PreloadedStores {
 
   /** Gives up all rows that nobody has taken when the heap is short; whether it is. */
   public static boolean dropIfShort() {
-    return !BY_FOLDER.isEmpty() && dropIfShort(used(), Runtime.getRuntime().maxMemory());
+    return !BY_FOLDER.isEmpty() && dropIfShort(used(), most());
   }
 
   static synchronized boolean dropIfShort(long used, long most) {

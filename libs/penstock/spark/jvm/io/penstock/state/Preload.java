@@ -29,6 +29,7 @@ public final class Preload {
     this.checkpoint = checkpoint;
     task = TaskState.of(session, checkpoint, partitions, version, 0, 1);
     PreloadedStores.begin(checkpoint, copy);
+    PreloadedStores.watch(task.files(), checkpoint, copy);
   }
 
   /** Loads the partitions of a store of a built-in operator. Returns how many; fewer when the heap has no room. */

@@ -6,14 +6,23 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 import static org.junit.jupiter.api.Assertions.fail;
 
+import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
 import java.util.UUID;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.function.Consumer;
+import java.util.function.Supplier;
+import java.util.stream.IntStream;
 import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.fs.FSDataInputStream;
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
 import org.apache.spark.sql.catalyst.expressions.codegen.UnsafeRowWriter;
+import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager;
 import org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider;
 import org.apache.spark.sql.execution.streaming.state.NoPrefixKeyStateEncoderSpec;
 import org.apache.spark.sql.execution.streaming.state.StateStore;
@@ -126,6 +135,79 @@ class PreloadedStoresTest {
   }
 
   @Test
+  void whatIsGivenUpWhileItIsReadEndsAtItsNextRead() throws Exception {
+    Configuration watched = settings(settings -> {
+      settings.set("sql.streaming.runId", id().queryRunId().toString());
+      PreloadedStores.watch(settings, root(), COPY);
+    });
+    Supplier<HeapRows> loading = () -> HeapRows.load(open(id(), watched), 1);
+    assertTrue(PreloadedStores.load(root(), folder(), 1, loading) > 0);
+    assertEquals(0, PreloadedStores.load(root(), folder(), 1, () -> {
+      PreloadedStores.drop(root());
+      loading.get();
+      return fail("it was read to its end");
+    }));
+  }
+
+  @Test
+  void aLoadGoesOnUntilTheHeapGetsShort() {
+    assertTrue(PreloadedStores.goesOn(root(), COPY, 75, 100));
+    assertFalse(PreloadedStores.goesOn(root(), "c2", 75, 100));
+    assertFalse(PreloadedStores.goesOn(root(), COPY, 76, 100));
+    assertFalse(PreloadedStores.goesOn(root(), COPY, 75, 100));
+    assertEquals(0, PreloadedStores.size());
+  }
+
+  @Test
+  void aStreamThatIsNotWantedAnyMoreFails() throws Exception {
+    Configuration settings = settings(each -> PreloadedStores.watch(each, root(), COPY));
+    byte[] bytes = new byte[1 << 16];
+    Files.write(file("large"), new byte[3 << 16]);
+    try (FSDataInputStream stream = openLarge(settings)) {
+      stream.readFully(bytes);
+      PreloadedStores.drop(root());
+      assertThrows(IOException.class, () -> stream.readFully(bytes));
+    }
+    try (FSDataInputStream stream = openLarge(settings(each -> { }))) {
+      stream.readFully(bytes);
+    }
+  }
+
+  @Test
+  void twentyLoadsAtOnceReserveNoMoreThanTheHeapHasRoomFor() throws Exception {
+    long bytes = Runtime.getRuntime().maxMemory() / 10;
+    AtomicInteger loading = new AtomicInteger();
+    CountDownLatch asked = new CountDownLatch(20);
+    List<Thread> threads = IntStream.range(0, 20).mapToObj(number -> new Thread(() -> {
+      PreloadedStores.load(root(), folder() + number, bytes, () -> {
+        loading.incrementAndGet();
+        countDownAndWait(asked);
+        return HeapRows.load(open(id(), "0.1"), 1);
+      });
+      asked.countDown();
+    })).toList();
+    threads.forEach(Thread::start);
+    for (Thread thread : threads) {
+      thread.join();
+    }
+    assertEquals(1 + loading.get(), PreloadedStores.size());
+    assertTrue(0 < loading.get() && loading.get() <= 10 * PreloadedStores.MOST_USED, loading + " at once");
+  }
+
+  @Test
+  void bytesThatNoCollectionHasShownAreCountedOnce() {
+    UncountedBytes counted = new UncountedBytes();
+    assertTrue(counted.reserve(40, (bytes, uncounted) -> bytes + uncounted <= 100));
+    assertTrue(counted.reserve(60, (bytes, uncounted) -> bytes + uncounted <= 100));
+    assertFalse(counted.reserve(1, (bytes, uncounted) -> bytes + uncounted <= 100));
+    counted.release(60);
+    assertTrue(counted.add(60, (bytes, uncounted) -> uncounted == 40));
+    assertTrue(counted.reserve(1, (bytes, uncounted) -> uncounted == 100));
+    System.gc();
+    assertTrue(counted.reserve(1, (bytes, uncounted) -> uncounted == 41));
+  }
+
+  @Test
   void noStoreIsLoadedForWhichTheHeapHasNoRoom() {
     long most = Runtime.getRuntime().maxMemory();
     assertEquals(0, PreloadedStores.load(root(), "/other", most / 2, () -> fail("it is loaded")));
@@ -147,6 +229,16 @@ class PreloadedStoresTest {
     assertEquals(1, PreloadedStores.size());
     assertTrue(PreloadedStores.dropIfShort(76, 100));
     assertEquals(0, PreloadedStores.size());
+  }
+
+  /** Those that load and those that are refused: all have asked. */
+  private static void countDownAndWait(CountDownLatch asked) {
+    asked.countDown();
+    try {
+      asked.await();
+    } catch (InterruptedException error) {
+      throw new IllegalStateException(error);
+    }
   }
 
   private String root() {
@@ -179,11 +271,26 @@ class PreloadedStoresTest {
   }
 
   private static HDFSBackedStateStoreProvider open(StateStoreProviderId id, String token) {
+    return open(id, settings(settings -> {
+      settings.set("sql.streaming.runId", id.queryRunId().toString());
+      settings.set("penstock.fence.token", token);
+    }));
+  }
+
+  private static Configuration settings(Consumer<Configuration> more) {
     Configuration settings = new Configuration();
     settings.set("spark.sql.streaming.checkpointFileManagerClass",
         "io.penstock.checkpoint.FencedCheckpointFileManager");
-    settings.set("sql.streaming.runId", id.queryRunId().toString());
-    settings.set("penstock.fence.token", token);
+    more.accept(settings);
+    return settings;
+  }
+
+  private FSDataInputStream openLarge(Configuration settings) {
+    org.apache.hadoop.fs.Path large = new org.apache.hadoop.fs.Path(file("large").toUri());
+    return CheckpointFileManager.create(large.getParent(), settings).open(large);
+  }
+
+  private static HDFSBackedStateStoreProvider open(StateStoreProviderId id, Configuration settings) {
     HDFSBackedStateStoreProvider provider = new HDFSBackedStateStoreProvider();
     provider.init(id.storeId(), KEY, VALUE, new NoPrefixKeyStateEncoderSpec(KEY), false, new StateStoreConf(), settings,
         false, Option.empty());
