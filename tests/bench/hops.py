@@ -5,7 +5,8 @@ count reads their topic, with `penstock-kafka` and with Spark's `kafka` source.
 
 Figures: `lost_rows`, `lost_rows_spark` that each count dropped as late; `run_ahead_rows` that the count held in open
 windows while the second task was behind; `marks_rows_ratio`, rows/s of a task that writes marks against one that does
-not, medians of rounds in turns; `marks_bytes_ratio`, bytes of marks against bytes of rows.
+not, medians of rounds in turns; `marks_bytes_ratio`, bytes of marks against bytes of rows. `small_marks_bytes_ratio_2`,
+`_8` and `_64`: the same with 100 rows in a batch, by partitions of the topic.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ from tests.support.kafka.hops import Reader, Shuffle, Topics
 
 _MINUTE = 60_000
 _BATCHES = 10
+_SMALL_BATCH = 100
+_PARTITIONS = (2, 8, 64)
 
 
 def main() -> None:
@@ -33,6 +36,7 @@ def main() -> None:
     arguments = parser.parse_args()
     with broker_and_session() as (kafka, session, folder):
         figures = measure(session, kafka.bootstrap, folder, arguments.rows, arguments.rounds)
+        figures |= measure_small(session, kafka.bootstrap, folder)
     finish(figures, places=5)
 
 
@@ -56,11 +60,27 @@ def measure(
     say(f"{2 * rows} rows were read with one task ten minutes behind")
     return {
         "marks_rows_ratio": _rows_ratio(tasks[0], rounds),
-        "marks_bytes_ratio": _bytes(bootstrap, topics.marks, 1) / _bytes(bootstrap, topics.second, 2),
+        "marks_bytes_ratio": _bytes_ratio(topics),
         "lost_rows": 2 * rows - own.rows(),
         "lost_rows_spark": 2 * rows - sparks.rows(),
         "run_ahead_rows": ahead,
     }
+
+
+def measure_small(session: SparkSession, bootstrap: str, folder: Path, batches: int = 20) -> dict[str, float]:
+    """Small batches, each with rows for all partitions."""
+    first = topic_of(bootstrap, {0: range(0, batches * _SMALL_BATCH * 1_000, 1_000)})
+    figures = {}
+    for partitions in _PARTITIONS:
+        topics = Topics.of(bootstrap, first, partitions)
+        Shuffle(session, topics, folder, 0, count=1, limit=_SMALL_BATCH).run_to_end()
+        figures[f"small_marks_bytes_ratio_{partitions}"] = _bytes_ratio(topics)
+    return figures
+
+
+def _bytes_ratio(topics: Topics) -> float:
+    marks = _bytes(topics.bootstrap, topics.marks, 1)
+    return marks / _bytes(topics.bootstrap, topics.second, topics.partitions)
 
 
 def _rows_ratio(task: Shuffle, rounds: int) -> float:

@@ -156,6 +156,9 @@ def test_hops(spark: SparkSession, kafka: EmbeddedKafka, tmp_path: Path):
     assert unmeasured(figures, may_be_zero={"lost_rows"}) == set()
     assert figures["lost_rows"] == 0
     assert figures["lost_rows_spark"] > 0.1 * 2_400
+    small = hops.measure_small(spark, kafka.bootstrap, tmp_path, batches=2)
+    assert unmeasured(small) == set()
+    assert sorted(small.values()) == list(small.values()), "a mark names each partition that its rows are in"
 
 
 @pytest.mark.long

@@ -94,6 +94,18 @@ def test_a_producer_with_unread_rows_is_not_silent(spark: SparkSession) -> None:
     assert (waiting.bound(1_001.6), waiting.given_up()) == (("shuf/0/3", 5_000), ["shuf/1/3"])
 
 
+def test_a_producer_that_is_back_is_waited_for_before_its_rows_are_read(spark: SparkSession) -> None:
+    """1. A silent producer is given up. 2. It writes: the reader, which is in a backlog, must not go on without it, for
+    its rows would be late."""
+    waiting = Waiting(spark._jvm)
+    waiting.mark(0, 5_000, end=10)
+    waiting.mark(1, 1_000, end=20)
+    waiting.read(20)
+    assert [waiting.bound(at) for at in (0.0, 1.5)] == [("shuf/1/3", 1_000), ("shuf/0/3", 5_000)]
+    waiting.mark(1, 4_000, end=30)
+    assert (waiting.bound(1.6), waiting.given_up()) == (("shuf/1/3", 1_000), [])
+
+
 @pytest.mark.long
 def test_a_reader_that_drops_late_rows_goes_on_without_a_producer_and_names_it(
     spark: SparkSession, kafka: EmbeddedKafka, tmp_path: Path

@@ -102,7 +102,6 @@ def test_a_job_that_has_read_nothing_goes_on_from_where_it_began(runtime: Runtim
     assert sum(job.rows().values()) == 60
 
 
-@pytest.mark.long
 def test_the_files_sink_goes_on_over_its_compactions(runtime: Runtime, events: Events, tmp_path: Path) -> None:
     """Spark's sink compacts its log every few batches and reads it from batch 0 on, which the new task never ran.
 

@@ -23,12 +23,14 @@ _TIMEOUT_S = 120
 
 @dataclass(frozen=True)
 class Topics:
-    """`first` is read by the producers, a partition each; they write to `second`, whose marks are in `marks`."""
+    """`first` is read by the producers, a partition each; they write to `second`, which has so many partitions, and
+    whose marks are in `marks`."""
 
     bootstrap: str
     first: str
     second: str
     marks: str
+    partitions: int = 2
 
     @classmethod
     def of(cls, bootstrap: str, first: str, partitions: int = 2) -> Topics:
@@ -36,7 +38,7 @@ class Topics:
         marks = f"{second}.penstock-marks"
         admin = AdminClient({"bootstrap.servers": bootstrap})
         admin.create_topics([NewTopic(marks, 1, 1)])[marks].result(15)
-        return cls(bootstrap, first, second, marks)
+        return cls(bootstrap, first, second, marks, partitions)
 
 
 @dataclass(frozen=True)
@@ -70,7 +72,7 @@ class Shuffle:
         place = {self.topics.first: [self.partition]}
         records = source(self.session, self.topics.bootstrap, place, announce=True, **limit)
         frame = event_times(records) if self.timed else times(records)
-        target = (F.col("at").cast("long") % 2).cast("int").alias("partition")
+        target = (F.col("at").cast("long") % self.topics.partitions).cast("int").alias("partition")
         value = F.to_json(F.struct(F.col("at").cast("double").alias("at"), F.lit("x" * 100).alias("pad")))
         rows = frame.select(value.alias("value"), target)
         stream = rows.writeStream.format("penstock-kafka").option("kafka.bootstrap.servers", self.topics.bootstrap)

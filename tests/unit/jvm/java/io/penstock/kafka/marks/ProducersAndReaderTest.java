@@ -3,116 +3,179 @@ package io.penstock.kafka.marks;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import java.util.ArrayList;
+import io.penstock.kafka.marks.JobsOfOneTopic.Job;
+import io.penstock.kafka.marks.JobsOfOneTopic.Row;
+import io.penstock.kafka.marks.JobsOfOneTopic.Task;
+import io.penstock.kafka.marks.ProducerMarks.Bound;
+import io.penstock.kafka.source.hold.Patience;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import java.util.OptionalLong;
 import java.util.Random;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
 /**
- * Random producers that run, stop, are rescaled, and a reader with random batches: no unread row lies below the bound,
- * and when all is read and said the bound is as late as the slowest producer's last word.
+ * Random jobs that write to one topic, and a reader with random batches. No row is late, except rows of a task that the
+ * reader did not wait for: it was silent for too long, or had said that all its inputs were read while the reader was
+ * idle. When all is read and said, the bound is as late as the slowest task's last word.
  */
 class ProducersAndReaderTest {
-  private static final int PARTITIONS = 3;
-  private static final int STEPS = 400;
+  private static final int STEPS = 800;
+  private static final long PATIENCE_MILLIS = 200;
+  private static final long IDLE_MILLIS = 100;
 
   private final ProducerMarks marks = new ProducerMarks();
-  private final List<List<Long>> log = new ArrayList<>();
-  private final long[] read = new long[PARTITIONS];
-  private final List<Mark> said = new ArrayList<>();
-  private final List<Writer> writers = new ArrayList<>();
+  private final long[] read = new long[JobsOfOneTopic.PARTITIONS];
+  private JobsOfOneTopic world;
+  private Patience patience;
   private Random random;
-  private int generation;
+  private boolean isSlow;
   private int known;
+  private long newestRow;
+  private long lastRowsAt;
   private long watermark = Long.MIN_VALUE;
 
-  /** A producer with rows in order of time. {@code time}: all its later rows are at or after it. */
-  private static final class Writer {
-    final Mark.Producer producer;
-    long time;
-
-    Writer(Mark.Producer producer, long time) {
-      this.producer = producer;
-      this.time = time;
-    }
-  }
-
   @ParameterizedTest
-  @ValueSource(ints = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20})
+  @ValueSource(ints = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26,
+      27, 28, 29, 30, 31, 32, 33, 34, 35, 36, 37, 38, 39, 40})
   void noRowIsLateAndTheReaderGetsOn(int seed) {
     random = new Random(seed);
-    for (int partition = 0; partition < PARTITIONS; partition++) {
-      log.add(new ArrayList<>());
-    }
-    begin(1 + random.nextInt(4), 0);
+    world = new JobsOfOneTopic(random);
+    patience = new Patience(seed % 2 == 0 ? OptionalLong.of(PATIENCE_MILLIS) : OptionalLong.empty());
     for (int step = 0; step < STEPS; step++) {
-      int dice = random.nextInt(100);
-      if (dice < 2) {
-        rescale();
-      } else if (dice < 60) {
-        write(writers.get(random.nextInt(writers.size())));
-      } else {
-        readBatch();
-      }
+      step(random.nextInt(100));
     }
-    writers.forEach(this::write);
-    for (int partition = 0; partition < PARTITIONS; partition++) {
-      read[partition] = log.get(partition).size();
-    }
-    follow();
-    long slowest = writers.stream().mapToLong(writer -> writer.time).min().orElseThrow();
-    assertEquals(slowest, marks.bound(name -> false).orElseThrow().millis(), "seed " + seed);
+    world.everyInputGetsARow();
+    List<Task> running = running();
+    running.forEach(task -> world.run(task, Integer.MAX_VALUE));
+    readAll();
+    OptionalLong slowest = running.stream().mapToLong(task -> task.time).min();
+    assertEquals(slowest, millis(marks.bound(name -> false)), "seed " + seed);
+    assertEquals(List.of(), patience.givenUp(), "all have come further");
+    running.forEach(world::idle);
+    running.forEach(task -> world.run(task, 1));
+    running.forEach(world::idle);
+    readAll();
+    assertTrue(marks.boundWhenIdle(name -> false).isEmpty(), "seed " + seed);
+    OptionalLong latest = running.isEmpty() ? OptionalLong.empty() : marks.latestMillis();
+    assertEquals(latest, millis(marks.bound(name -> false)), "seed " + seed);
   }
 
-  private void begin(int count, long time) {
-    generation++;
-    writers.clear();
-    for (int index = 0; index < count; index++) {
-      writers.add(new Writer(new Mark.Producer("job", generation, index, count), time));
+  private void step(int dice) {
+    if (dice < 3) {
+      change(world.jobs.get(random.nextInt(world.jobs.size())));
+    } else if (dice < 80) {
+      work(dice);
+    } else if (dice < 81) {
+      isSlow = !isSlow;
+    } else if (dice < 88 || isSlow) {
+      readBatch();
+    } else {
+      readAll();
+      beIdle();
     }
   }
 
-  /** The new producers read on where the old ones stopped, so some of their rows are as old as the slowest's. */
-  private void rescale() {
-    begin(1 + random.nextInt(4), writers.stream().mapToLong(writer -> writer.time).min().orElseThrow());
+  private void work(int dice) {
+    Task task = world.any();
+    if (dice % 4 == 0 || task == null) {
+      world.timePasses();
+    } else if (dice % 4 == 1) {
+      world.idle(task);
+    } else {
+      world.run(task, random.nextInt(12));
+    }
   }
 
-  private void write(Writer writer) {
-    Map<Integer, Long> ends = new HashMap<>();
-    for (int row = random.nextInt(6); row > 0; row--) {
-      int partition = random.nextInt(PARTITIONS);
-      writer.time += random.nextInt(50);
-      log.get(partition).add(writer.time);
-      ends.put(partition, (long) log.get(partition).size());
+  private void change(Job job) {
+    if (job.tasks.isEmpty()) {
+      world.begin(job);
+    } else if (random.nextInt(3) == 0) {
+      world.end(job);
+    } else {
+      world.rescale(job);
     }
-    said.add(new Mark(writer.producer, OptionalLong.of(writer.time), Mark.UNREAD, false, ends));
   }
 
   private void readBatch() {
-    for (int partition = 0; partition < PARTITIONS; partition++) {
-      int left = log.get(partition).size() - (int) read[partition];
-      for (int rows = random.nextInt(left + 1); rows > 0; rows--) {
-        long row = log.get(partition).get((int) read[partition]++);
-        assertTrue(row >= watermark, "a row at " + row + " is late against " + watermark);
-      }
+    for (int partition = 0; partition < read.length; partition++) {
+      int left = world.log.get(partition).size() - (int) read[partition];
+      readSome(partition, random.nextInt(isSlow ? Math.min(left + 1, 2) : left + 1));
     }
     follow();
-    marks.bound(name -> false).ifPresent(bound -> watermark = Math.max(watermark, bound.millis()));
   }
 
+  private void readAll() {
+    for (int partition = 0; partition < read.length; partition++) {
+      readSome(partition, world.log.get(partition).size() - (int) read[partition]);
+    }
+    follow();
+  }
+
+  private void readSome(int partition, int rows) {
+    for (int row = 0; row < rows; row++) {
+      Row next = world.log.get(partition).get((int) read[partition]++);
+      assertTrue(next.millis() >= watermark || next.millis() < next.by().excuse,
+          "a row of " + next.by().producer + " at " + next.millis() + " is late against " + watermark);
+      newestRow = Math.max(newestRow, next.millis());
+      lastRowsAt = world.clock;
+    }
+  }
+
+  /** As a reader does after each batch: the watermark is that of its rows, bounded by whom it waits for. */
   private void follow() {
-    while (known < said.size()) {
-      marks.add(known, said.get(known));
+    while (known < world.said.size()) {
+      marks.add(known, world.said.get(known));
       known++;
     }
     Map<Integer, Long> ends = new HashMap<>();
-    for (int partition = 0; partition < PARTITIONS; partition++) {
+    for (int partition = 0; partition < read.length; partition++) {
       ends.put(partition, read[partition]);
     }
     marks.advance(ends);
+    OptionalLong bound = millis(patience.apply(marks, world.clock * 1_000_000));
+    advance(Math.min(newestRow, bound.orElse(Long.MAX_VALUE)));
+    excuseGivenUp();
+  }
+
+  /**
+   * A trigger without rows: while it looks at the marks, tasks go on. When nothing came for a while the watermark
+   * advances with the clock, as far as tasks that are not at their end let it.
+   */
+  private void beIdle() {
+    for (int others = random.nextInt(12); others > 0; others--) {
+      work(random.nextInt(80));
+    }
+    follow();
+    long elapsed = world.clock - lastRowsAt;
+    if (elapsed >= IDLE_MILLIS) {
+      OptionalLong bound = millis(marks.boundWhenIdle(patience::isGivenUp));
+      advance(Math.min(newestRow + elapsed, bound.orElse(Long.MAX_VALUE)));
+      world.jobs.stream().flatMap(job -> job.lastThatSpoke.stream())
+          .filter(task -> task.isAtEnd && world.isRead(task, read)).forEach(task -> task.excuse(watermark));
+      excuseGivenUp();
+    }
+  }
+
+  private void excuseGivenUp() {
+    for (Task task : patience.givenUp().stream().map(world.tasks::get).toList()) {
+      assertTrue(world.isRead(task, read), task.producer + " is not waited for, and its rows are still to be read");
+      task.excuse(watermark);
+    }
+  }
+
+  private void advance(long time) {
+    watermark = Math.max(watermark, time == ProducerMarks.NOTHING_YET ? time : time - JobsOfOneTopic.DISORDER);
+  }
+
+  private List<Task> running() {
+    return world.jobs.stream().flatMap(job -> job.tasks.stream()).toList();
+  }
+
+  private static OptionalLong millis(Optional<Bound> bound) {
+    return bound.map(each -> OptionalLong.of(each.millis())).orElse(OptionalLong.empty());
   }
 }

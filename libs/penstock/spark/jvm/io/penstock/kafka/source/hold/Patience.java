@@ -13,7 +13,7 @@ import org.slf4j.LoggerFactory;
 
 /**
  * How long the same producer has been waited for at the same time, and who is not waited for any more. Such a producer
- * counts again when it says how far it has come. The clock is passed in.
+ * counts again as soon as it says how far it has come. The clock is passed in.
  */
 public final class Patience {
   private static final Logger LOG = LoggerFactory.getLogger(Patience.class);
@@ -60,7 +60,9 @@ public final class Patience {
     return awaited == null ? 0 : Duration.ofNanos(nowNanos - sinceNanos).toMillis();
   }
 
+  /** Also while its new rows are not read yet: they are not late before the reader has come to them. */
   private static boolean hasMoved(ProducerMarks marks, String producer, long millis) {
-    return marks.bound(name -> !name.equals(producer)).filter(bound -> bound.millis() == millis).isEmpty();
+    return marks.bound(name -> !name.equals(producer))
+        .filter(bound -> bound.silent() && bound.millis() == millis).isEmpty();
   }
 }
