@@ -304,14 +304,13 @@ class RunningTask:
         if isinstance(self.spec.config.output, FilesOutput):
             root = self.runtime.settings.checkpoint_root
             kept = bind_output(session, root, self.spec, self.spec.config.output, starting=starting)
-        stream = writer(frame, self.spec, self.runtime.settings)
+        stream = writer(frame, self.spec, self.runtime.settings).option("checkpointLocation", self.checkpoint)
         self._pool = self._pool or self.runtime.pools.take()
         session.sparkContext.setLocalProperty("spark.scheduler.pool", self._pool)
-        stream = stream.option("checkpointLocation", self.checkpoint).queryName(self.spec.task_id)
         for hook in (kept, malformed.java, None if tables is None else tables.java):
             if hook is not None:
                 self.runtime.hooks.add(f"{self.checkpoint}/{FENCE}", self.token, hook)
-        return stream.trigger(processingTime=interval).start()
+        return stream.queryName(self.spec.task_id).trigger(processingTime=interval).start()
 
     def _built(self) -> TaskFrame:
         if self._frame is None:

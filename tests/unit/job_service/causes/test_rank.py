@@ -385,12 +385,8 @@ def test_the_advice_is_about_the_limit_that_counts(config: dict[str, Any], advic
 
 def test_the_minute_of_a_change_is_not_said_to_be_after_it() -> None:
     """The change is of 11:52:20, and the first minute over the SLO is that of 11:52."""
-    known = facts(
-        [task(progress=BUSY)],
-        changes=[change({"task_count": 4}, {"task_count": 1}, 460)],
-        minutes=OVER,
-    )
-    (first, *_) = causes_of(known)
+    changes = [change({"task_count": 4}, {"task_count": 1}, 460)]
+    (first, *_) = causes_of(facts([task(progress=BUSY)], changes=changes, minutes=OVER))
     assert first.evidence[1] == "the first minute over the SLO is 2026-01-01 11:52 UTC"
 
 
