@@ -39,10 +39,10 @@ class Waiting:
         limit = self.jvm.java.util.OptionalLong.of(_LIMIT_MILLIS)
         self.patience = self.jvm.io.penstock.kafka.source.hold.Patience(limit)
 
-    def mark(self, index: int, time: int, end: int) -> None:
+    def mark(self, index: int, time: int, end: int, generation: int = 3) -> None:
         """Producer `index` of two has come to `time`, and has written up to `end` of partition 0."""
         self.offset += 1
-        self.marks.add(self.offset, self._mark(index, time, end))
+        self.marks.add(self.offset, self._mark(index, time, end, generation))
 
     def read(self, end: int) -> None:
         self.marks.advance(self._mark(0, 0, end).ends())
@@ -55,8 +55,8 @@ class Waiting:
     def given_up(self) -> list[str]:
         return list(self.patience.givenUp())
 
-    def _mark(self, index: int, time: int, end: int) -> Any:
-        fields = {"g": "shuf", "gen": 3, "i": index, "n": 2, "t": time, "at": {"0": end}}
+    def _mark(self, index: int, time: int, end: int, generation: int = 3) -> Any:
+        fields = {"g": "shuf", "gen": generation, "i": index, "n": 2, "t": time, "at": {"0": end}}
         return self.jvm.io.penstock.kafka.marks.Mark.of(json.dumps(fields).encode())
 
 
@@ -104,6 +104,23 @@ def test_a_producer_that_is_back_is_waited_for_before_its_rows_are_read(spark: S
     assert [waiting.bound(at) for at in (0.0, 1.5)] == [("shuf/1/3", 1_000), ("shuf/0/3", 5_000)]
     waiting.mark(1, 4_000, end=30)
     assert (waiting.bound(1.6), waiting.given_up()) == (("shuf/1/3", 1_000), [])
+
+
+def test_the_next_generation_is_waited_for_anew(spark: SparkSession) -> None:
+    """1. A silent producer is given up. 2. Its job is rescaled: the first task that speaks brings back the time of the
+    one that was given up, whom the reader waits for again, and gives up again. 3. That one speaks, too."""
+    waiting = Waiting(spark._jvm)
+    waiting.mark(0, 5_000, end=10)
+    waiting.mark(1, 1_000, end=20)
+    waiting.read(20)
+    assert [waiting.bound(at) for at in (0.0, 1.5)] == [("shuf/1/3", 1_000), ("shuf/0/3", 5_000)]
+    waiting.mark(0, 6_000, end=30, generation=4)
+    waiting.read(30)
+    assert (waiting.bound(1.6), waiting.given_up()) == (("shuf/1/4", 1_000), [])
+    assert (waiting.bound(3.1), waiting.given_up()) == (("shuf/0/4", 6_000), ["shuf/1/4"])
+    waiting.mark(1, 5_500, end=40, generation=4)
+    waiting.read(40)
+    assert (waiting.bound(3.2), waiting.given_up()) == (("shuf/1/4", 5_500), [])
 
 
 @pytest.mark.long

@@ -13,6 +13,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+from penstock.control.process import wait_until
 from tests.support.kafka.windowed import Emitted, counts_of, windowed
 from tests.support.spark.hosts import make_topic
 
@@ -38,6 +39,8 @@ class Topics:
         marks = f"{second}.penstock-marks"
         admin = AdminClient({"bootstrap.servers": bootstrap})
         admin.create_topics([NewTopic(marks, 1, 1)])[marks].result(15)
+        # The broker says that a topic is made before all that ask it know of many partitions.
+        wait_until(lambda: len(admin.list_topics(second, 10).topics[second].partitions) == partitions, 30, second)
         return cls(bootstrap, first, second, marks, partitions)
 
 
