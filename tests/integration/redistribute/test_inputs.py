@@ -302,16 +302,17 @@ AVRO = json.dumps(
 )
 
 
-def test_a_schema_that_does_not_fit_stops_the_task_before_anything_is_written(
+def test_a_schema_that_does_not_fit_stops_the_task_before_a_row_is_written(
     runtime: Runtime, kafka: EmbeddedKafka
 ) -> None:
+    """At the latest after the small batch that a task begins with."""
     topic = make_topic(kafka.bootstrap, KEY_GROUPS)
     produce(kafka, topic, map(row, range(1500)), partition=0)
     job = make_job(kafka, runtime, topic, COPY, format="avro", value_schema=AVRO)
     failure = failure_after(job)
     assert failure.error_kind == "broken_task"
     assert "which is more than malformed_limit 0.5: does value_schema fit the topic, and" in failure.error
-    assert not (job.checkpoint(0) / "commits/0").exists()
+    assert not (job.checkpoint(0) / "commits/1").exists()
     assert not records_of(kafka.bootstrap, job.config.output.topic)
 
 
