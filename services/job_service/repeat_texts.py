@@ -117,8 +117,8 @@ def _ways_out(job: str, found: Sequence[Repeat], savepoints: Mapping[str, str]) 
 def _in_place_of(job: str, other: str) -> str:
     return (
         f"If {job} is to take the place of {other}: `penstock jobs stop {other} --wait`, `penstock savepoint create "
-        f"{other} {_SAVEPOINT}`, `penstock jobs delete {other} --wait`, then {_restored(job, other, _SAVEPOINT)}. "
-        "No row comes twice then."
+        f"{other} {_SAVEPOINT}`, `penstock jobs delete {other} --yes --wait`, then "
+        f"{_restored(job, other, _SAVEPOINT)}. No row comes twice then."
     )
 
 

@@ -23,7 +23,7 @@ COMMANDS = (
     Command(
         "jobs list",
         "job_list:list_",
-        "List all jobs by name, and below the table the reason for each job that is not healthy.",
+        "List all jobs by name, and below the table the reason for each job that has one.",
     ),
     Command(
         "jobs show",
@@ -98,7 +98,7 @@ COMMANDS = (
         "List the tasks of a job, and below the table the error of each task that does not run well.",
     ),
     Command("logs", "logs:logs", "Show the log of the Spark host that runs a task, or ran it last; -f follows it."),
-    Command("why", "why:why", "Say why a job is not healthy: causes with what shows them, the likeliest first."),
+    Command("why", "why:why", "Say what is wrong with a job: causes with what shows them, the likeliest first."),
     Command(
         "lineage",
         "lineage:lineage",

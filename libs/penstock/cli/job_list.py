@@ -25,7 +25,7 @@ def list_(
     health: Annotated[Health | None, typer.Option(help="only jobs of this health")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """List all jobs by name, and below the table the reason for each job that is not healthy."""
+    """List all jobs by name, and below the table the reason for each job that has one."""
     found = list(connected(_Lists).list_jobs(prefix=prefix, owner=owner, state=state, health=health))
     if as_json:
         return show_json(JobPage(jobs=found))

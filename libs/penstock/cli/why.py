@@ -1,4 +1,4 @@
-"""`penstock why`: what makes a job unhealthy."""
+"""`penstock why`: what is wrong with a job, also with a healthy one that has late rows."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from penstock.wire.causes import Causes
 
 
 def why(job: Job, as_json: AsJson = False) -> None:
-    """Say why a job is not healthy: causes with what shows them, the likeliest first."""
+    """Say what is wrong with a job: causes with what shows them, the likeliest first."""
     found = client().causes(job)
     if as_json:
         return show_json(found)

@@ -20,7 +20,8 @@ ARGS = "args"
 INSTEAD = (
     "Neither its checkpoints nor its savepoints fit the change. Put the new value into a copy of this job's file, with "
     "starting_position earliest, and with other outputs where rows must not come twice. Then: `penstock jobs apply "
-    "NEW FILE --wait`. Once it has caught up: `penstock jobs delete JOB`"
+    "NEW FILE --wait`. Once it has caught up: `penstock jobs delete JOB` (`--yes` where others read what it "
+    "writes)"
 )
 """What to do for a change that a job which has run cannot take."""
 

@@ -30,9 +30,9 @@ class CsvRecords(DeclaredModel):
     quote: str = Field('"', max_length=1, **declare(RESTART, DECLARED_BY_USER))
     """Of csv: the character around a value that has the delimiter in it. An empty text: there is none."""
     escape: str = Field("\\", min_length=1, max_length=1, **declare(RESTART, DECLARED_BY_USER))
-    """Of csv: the character before a quote that belongs to a quoted value. Default: a backslash, as Spark has it:
-    `"say \\"hi\\" now"`. Most other programs write `"say ""hi"" now"` (RFC 4180), which is misread then: for these give
-    the quote, in JSON `{"escape": "\\""}`."""
+    """Of csv: the character before a quote that belongs to a quoted value. Default: a backslash, as in Spark.
+    For programs that double the quote (RFC 4180, most of them) give the quote, in JSON `{"escape": "\\""}`: else their
+    values are misread."""
     null_value: str = Field("", max_length=100, **declare(RESTART, DECLARED_BY_USER))
     """Of csv: the text that stands for null, such as `NULL` or `\\N`. A value without any character is null, too."""
     empty_value: str = Field("", max_length=100, **declare(RESTART, DECLARED_BY_USER))
@@ -65,9 +65,9 @@ class CsvValue(DeclaredModel):
     quote: str = Field('"', min_length=1, max_length=1, **declare(RESCALE, DECLARED_BY_USER))
     """Of csv: the character around a value that has the delimiter, the quote or a line break in it."""
     escape: str = Field("\\", min_length=1, max_length=1, **declare(RESCALE, DECLARED_BY_USER))
-    """Of csv: the character before a quote in a quoted value. Default: a backslash, as Spark has it: `say "hi" now` is
-    written as `"say \\"hi\\" now"`, which readers that go by RFC 4180 (DuckDB, pandas, spreadsheets) misread. For these
-    give the quote, in JSON `{"escape": "\\""}`: quotes are doubled then."""
+    """Of csv: the character before a quote in a quoted value. Default: a backslash, as in Spark. For
+    readers that expect doubled quotes (RFC 4180, most of them) give the quote, in JSON `{"escape": "\\""}`: else they
+    misread such values."""
     null_value: str = Field("", max_length=100, **declare(RESCALE, DECLARED_BY_USER))
     """Of csv: what is written for null. A text of the same characters is written in the same way."""
     empty_value: str | None = Field(None, max_length=100, **declare(RESCALE, DECLARED_BY_USER))

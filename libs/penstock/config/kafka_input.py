@@ -133,8 +133,8 @@ class Input(DeclaredModel):
     malformed_alert_share: float = Field(
         DEFAULT_SHARE, ge=0, le=1, exclude_if=partial(operator.eq, DEFAULT_SHARE), **declare(LIVE, DECLARED_BY_USER)
     )
-    """The alert `malformed_records` is raised when a larger share of the records of five minutes is malformed. 0: by
-    any such record."""
+    """The alert `malformed_records` is raised when a larger share of a task's records of five minutes is malformed.
+    0: by any such record."""
     malformed_alert_records: int = Field(
         DEFAULT_RECORDS,
         ge=1,
@@ -142,7 +142,8 @@ class Input(DeclaredModel):
         exclude_if=partial(operator.eq, DEFAULT_RECORDS),
         **declare(LIVE, DECLARED_BY_USER, unit="records"),
     )
-    """It is also raised when so many records of five minutes are malformed, whatever their share."""
+    """The alert `malformed_records` is also raised when a task has at least so many malformed records in five minutes,
+    whatever their share."""
 
     @property
     def full_topic(self) -> str:

@@ -175,8 +175,8 @@ class FilesOutput(DeclaredModel):
     path: str = Field(..., min_length=1, max_length=4096, **declare(RESCALE, DECLARED_BY_USER))
     """Hadoop path of a folder for this job alone: one with files of another job, or of a deleted one, is refused. Each
     task writes to its own folder in it. Rows are exactly once in the committed files only: `penstock jobs files JOB`
-    lists them. DuckDB, pandas, `ls` and Spark over the whole folder also read files of batches that were begun again,
-    so they find rows twice: give them that list, or write to delta."""
+    lists them. Who reads the whole folder also finds rows of repeated batches, so twice: read that list, or write to
+    delta."""
     format: Literal["parquet", "json", "csv"] = Field("parquet", **declare(RESCALE, DECLARED_BY_USER))
     """File format. A change needs another `path`, since a folder takes one format."""
     header: bool = Field(True, exclude_if=bool, **declare(RESCALE, DECLARED_BY_USER))

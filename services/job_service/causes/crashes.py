@@ -57,8 +57,8 @@ _NO_HOST = (
     "others. The whole log is in the folder `hosts` of the container",
 )
 _LATE = (
-    "`penstock metrics JOB` shows since when. Set a longer `watermark_delay`, mend the producer that is behind, or "
-    "declare `completeness` drop_late: services/ALERTS.md"
+    "`penstock metrics JOB` shows since when. Set a longer `watermark_delay`, or mend the producer that is behind. If "
+    "results have no need of these rows, set a higher PENSTOCK_LATE_ALERT_ROWS: services/ALERTS.md"
 )
 _READ_AGAIN = (
     "grant READ, or find out who deleted the topic: `penstock topics list`, and services/ALERTS.md#input_unreadable "

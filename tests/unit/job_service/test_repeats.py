@@ -261,6 +261,7 @@ def test_what_is_told_names_places_jobs_and_sources() -> None:
             "savepoint restore heir nightly --of etl --allow-repeats`, `penstock jobs start heir",
             "stop etl",
         ),
+        ((Why.SAME,), "`penstock jobs delete etl --yes --wait`", "both are to write"),
         ((Why.SAME, Why.LEFT), "what came since etl ended is left out", "both are to write"),
         ((Why.SAVED,), "writes the rows since the savepoint again to out", "starting_position"),
         ((Why.LEAVING,), "Wait until etl has left", "latest"),

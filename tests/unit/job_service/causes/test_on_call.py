@@ -137,6 +137,9 @@ def test_late_rows_are_told_of_a_healthy_job_too() -> None:
     (found,) = causes_of(facts([task(progress=late), task(1)]))
     assert (found.kind, found.certainty) == (CauseKind.LATE_ROWS, Certainty.CERTAIN)
     assert found.evidence == ("task 0: 7 late rows", "task 0: up/1/3 said nothing")
+    # It would also end the wait for silent producers.
+    assert "PENSTOCK_LATE_ALERT_ROWS" in found.advice
+    assert "drop_late" not in found.advice
     *_, last = causes_of(facts([task(progress=BUSY | {"input_problems": problems})]))
     assert (last.kind, last.certainty) == (CauseKind.LATE_ROWS, Certainty.POSSIBLE)
     (alone,) = causes_of(facts([task()], alerts=[alert("late_rows")]))
