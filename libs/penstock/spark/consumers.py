@@ -1,11 +1,14 @@
 """The Kafka consumers of a host, which outlive the queries that read with them (`SharedConsumers.java`).
 
 The tasks that a rescale starts read with those of the tasks before them, and make none for their first batch. What a
-row costs is known with the consumers, too, so that one Spark task reads a batch of few rows.
+row costs is known with the consumers, too, so that one Spark task reads a batch of few rows. Once the job has another
+query, neither is used any more, nor is the pace that its batches have come to (`SourcePace.java`).
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections import Counter, defaultdict
 from collections.abc import Mapping
 
@@ -17,6 +20,8 @@ from penstock.spark.topics import Topic
 from penstock.tasks.spec import TaskSpec
 
 _SETTING = "penstock.kafka.consumers."
+_QUERY = "penstock.query"
+_COSTS = {"package", "query", "args", "inputs", "streams", "tables", "output", "side_outputs", "spark_settings"}
 
 
 class Consumers:
@@ -30,6 +35,7 @@ class Consumers:
 
         `alone`: with its own, whatever a former query of the session had.
         """
+        session.conf.set(_QUERY, query_digest(spec.config))
         for topic, name in consumer_names(spec.job, self._failures[spec.job], spec.config, topics).items():
             if alone:
                 session.conf.unset(f"{_SETTING}{topic}")
@@ -43,13 +49,23 @@ class Consumers:
 
 
 def consumer_names(job: str, failures: int, config: JobConfig, topics: Mapping[str, Topic]) -> dict[str, str]:
-    """What consumers of each topic are named after: the job, its failures, and Kafka's id of the topic, since one that
-    was made again has other records. Not of a topic without an id, nor that several inputs read, and of no two topics
-    of one name. Pure."""
+    """What consumers of each topic are named after: the job, its failures, its query, since what a row costs is
+    known by the name, and Kafka's id of the topic, since one that was made again has other records. Not of a topic without an
+    id, nor that several inputs read, and of no two topics of one name. Pure."""
+    digest = query_digest(config)
     ids = defaultdict[str, list[str | None]](list)
     for full_name, topic in topics.items():
         readers = sum(source.reads(full_name) for source in config.inputs.values())
         ids[topic_and_cluster(full_name)[0]].append(topic.id if readers == 1 else None)
     return {
-        name: f"{job}/{failures}/{found[0]}" for name, found in ids.items() if len(found) == 1 and found[0] is not None
+        name: f"{job}/{failures}/{digest}/{found[0]}"
+        for name, found in ids.items()
+        if len(found) == 1 and found[0] is not None
     }
+
+
+def query_digest(config: JobConfig) -> str:
+    """The same for two configurations in which a row costs about the same: of what a row is made of, what is done with
+    it, and where it goes. Not of the number of tasks or of limits of batches. Pure."""
+    told = json.dumps(config.model_dump(mode="json", include=_COSTS), sort_keys=True)
+    return hashlib.md5(told.encode(), usedforsecurity=False).hexdigest()[:16]

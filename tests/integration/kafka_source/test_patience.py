@@ -106,6 +106,29 @@ def test_a_producer_that_is_back_is_waited_for_before_its_rows_are_read(spark: S
     assert (waiting.bound(1.6), waiting.given_up()) == (("shuf/1/3", 1_000), [])
 
 
+def test_a_producer_that_speaks_and_stands_still_is_given_up_until_it_comes_further(spark: SparkSession) -> None:
+    """1. Every half second the slow producer writes, and says the same time; the reader reads it half a second later.
+    The time of waiting goes on, also for the report, and 1.5 s after it began the producer is given up. 2. It goes on
+    like that: it stays given up. 3. It comes further: it counts before its rows are read."""
+    waiting = Waiting(spark._jvm)
+    waiting.mark(0, 5_000, end=10)
+    waiting.mark(1, 1_000, end=20)
+    waiting.read(20)
+    found = []
+    for number in range(6):
+        at = number / 2
+        found.append((waiting.bound(at), waiting.patience.waitedMillis(int(at * _SECOND))))
+        waiting.mark(1, 1_000, end=21 + number)
+        waiting.mark(0, 6_000 + number, end=21 + number)
+        waiting.bound(at + 0.1)
+        waiting.read(21 + number)
+    assert found[:3] == [(("shuf/1/3", 1_000), waited) for waited in (0, 500, 1_000)]
+    assert [bound for bound, _ in found[3:]] == [("shuf/0/3", 6_002 + number) for number in range(3)]
+    assert waiting.given_up() == ["shuf/1/3"]
+    waiting.mark(1, 1_001, end=40)
+    assert (waiting.bound(3.0), waiting.given_up()) == (("shuf/1/3", 1_000), [])
+
+
 def test_the_next_generation_is_waited_for_anew(spark: SparkSession) -> None:
     """1. A silent producer is given up. 2. Its job is rescaled: the first task that speaks brings back the time of the
     one that was given up, whom the reader waits for again, and gives up again. 3. That one speaks, too."""

@@ -11,7 +11,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from penstock.control.process import wait_until
-from penstock.spark.host.preparing import ALONE_SECONDS, MOST_AT_ONCE, MOST_SECONDS, PrepareQueue
+from penstock.spark.host.preparing import ALONE_SECONDS, MOST_AT_ONCE, MOST_SECONDS, REMEDY, PrepareQueue
 from penstock.tasks.spec import TaskSpec
 from tests.support.control.clock import FakeClock
 from tests.support.task_manager import world
@@ -118,6 +118,7 @@ def test_one_that_hangs_is_given_up_with_the_others_of_its_job(host: Preparing) 
 
 
 def test_no_more_than_so_many_may_hang(host: Preparing) -> None:
+    """Once so many do, one line says what to do; again only after one has ended, and another one hangs."""
     hanging = [f"job-{number}/0" for number in range(MOST_AT_ONCE)]
     for number, name in enumerate(hanging):
         host.submit(name)
@@ -125,11 +126,19 @@ def test_no_more_than_so_many_may_hang(host: Preparing) -> None:
         host.pass_seconds(ALONE_SECONDS)
     host.submit("other/0")
     assert "other/0" not in host.answers
-    host.pass_seconds(MOST_SECONDS)
-    assert host.answers == dict.fromkeys([*hanging, "other/0"], NOT)
+    with capture_logs() as told:
+        host.pass_seconds(MOST_SECONDS)
+        host.submit("other/2")
+    assert host.answers == dict.fromkeys([*hanging, "other/0", "other/2"], NOT)
+    assert [(each["log_level"], each["tasks"], each["remedy"]) for each in told if "remedy" in each] == [
+        ("warning", hanging, REMEDY)
+    ]
     host.end(hanging[0])
     host.submit("other/1")
     host.wait_begun(*hanging, "other/1")
+    with capture_logs() as told:
+        host.pass_seconds(MOST_SECONDS)
+    assert [each["tasks"] for each in told if "remedy" in each] == [[*hanging[1:], "other/1"]]
 
 
 def test_what_is_not_wanted_any_more_is_answered_and_does_not_begin(host: Preparing) -> None:

@@ -1,7 +1,8 @@
 """The order in which a host prepares tasks, so that one that hangs holds up no other.
 
 Work that has begun cannot be ended from outside: it is given up, and its thread is left to it. The tasks of a job wait
-for each other, and are not prepared while one of them hangs.
+for each other, and are not prepared while one of them hangs. Once as many hang as may be begun at once, the host
+prepares nothing until one of them ends, or the host does: its tasks then start more slowly.
 """
 
 from __future__ import annotations
@@ -22,6 +23,9 @@ log = logger(__name__)
 ALONE_SECONDS = 5.0
 MOST_SECONDS = 60.0
 MOST_AT_ONCE = 3
+REMEDY = (
+    "restart its container (penstock drain, restart, penstock uncordon): until then rescales are slower on this host"
+)
 
 Work = Callable[[threading.Event], dict[str, Any]]
 GiveUp = Callable[[TaskSpec], object]
@@ -70,6 +74,7 @@ class PrepareQueue:
         self._begun: list[_Entry] = []
         self._idle: list[ThreadPoolExecutor] = []
         self._is_over = False
+        self._is_told = False
 
     def submit(self, spec: TaskSpec, work: Work, done: Done) -> None:
         """Does `work` when it is its turn; it gets the event that says that it is not wanted any more. `done` gets its
@@ -104,9 +109,19 @@ class PrepareQueue:
             hopeless = [entry for entry in self._waiting if is_hopeless(entry, self._begun, now)]
         for entry in self._end(hopeless):
             log.warning("not prepared: another one hangs", job=entry.spec.job, task=entry.spec.task_id)
+        self._tell_of_end(now)
         with self._lock:
             while (following := next_of(self._waiting, self._begun, now)) is not None:
                 self._begin(following, now)
+
+    def _tell_of_end(self, now: float) -> None:
+        """Once each time that so many hang that nothing can be prepared."""
+        with self._lock:
+            hanging = [entry.spec.task_id for entry in self._begun if entry.hangs(now)]
+            is_new = len(hanging) >= MOST_AT_ONCE and not self._is_told and not self._is_over
+            self._is_told = len(hanging) >= MOST_AT_ONCE
+        if is_new:
+            log.warning("nothing is prepared until one of these ends", tasks=hanging, remedy=REMEDY)
 
     def _begin(self, entry: _Entry, now: float) -> None:
         self._waiting.remove(entry)

@@ -118,6 +118,11 @@ public final class RunningQuery {
     return execution.name() == null ? id() : execution.name().replaceFirst("/\\d+$", "");
   }
 
+  /** What the job's queries do with a row, by a digest (`penstock.spark.consumers`); empty where nobody has said so. */
+  public String digest() {
+    return execution.sparkSessionForStream().conf().get("penstock.query", "");
+  }
+
   public String runId() {
     return execution.runId().toString();
   }

@@ -13,7 +13,7 @@ final class FilePace {
   private final SourcePace pace;
 
   FilePace(long targetMillis) {
-    pace = new SourcePace(targetMillis, 1);
+    pace = SourcePace.ofFiles(targetMillis);
   }
 
   /** The most files of the next batch, which {@code query} plans; {@code source}: the number of the stream there. */

@@ -33,8 +33,9 @@ public final class ProducerMarks {
    * @param producer its name
    * @param millis the time that it has come to
    * @param silent the reader has read everything that this producer has said; so it is the producer that is awaited
+   * @param standing nothing that it has said brings it further, read or not; true of one that is silent
    */
-  public record Bound(String producer, long millis, boolean silent) {}
+  public record Bound(String producer, long millis, boolean silent, boolean standing) {}
 
   /** Adds the mark at {@code offset} of the marks topic, where it follows all that were added before. */
   public void add(long offset, Mark mark) {
@@ -81,7 +82,7 @@ public final class ProducerMarks {
           boolean counts = entry.getKey() == newest || !member.isRead();
           if (counts && member.holdsBack() && asked.test(member)
               && (least == null || member.millis() < least.millis())) {
-            least = new Bound(member.name(), member.millis(), member.isRead());
+            least = new Bound(member.name(), member.millis(), member.isRead(), member.isStanding());
           }
         }
       }

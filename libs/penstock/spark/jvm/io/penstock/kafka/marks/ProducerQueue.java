@@ -82,6 +82,11 @@ final class ProducerQueue {
     return waiting.isEmpty();
   }
 
+  /** Whether it has come no further by its newest mark, so that whoever reads its rows comes no further either. */
+  boolean isStanding() {
+    return newestMillis <= millis;
+  }
+
   /** Whether its newest mark says that it had read all its inputs. */
   boolean isAtEnd() {
     return isRead() && newestAtEnd;

@@ -42,7 +42,7 @@ record SourceOptions(
    * @param marks the topic with their marks; empty: they are not followed
    * @param until the offset of that topic from which on marks are not read
    * @param delayMillis the watermark delay
-   * @param patienceMillis how long a silent producer is waited for; empty: for ever
+   * @param patienceMillis how long a producer that comes no further is waited for; empty: for ever
    * @param announce whether the query runs a batch without rows when it starts and has none to read
    */
   record ProducerOptions(

@@ -11,7 +11,8 @@ import java.util.Random;
 
 /**
  * Jobs whose tasks pass rows of their inputs on into one topic, at random: they read, stand still, are idle, are
- * rescaled, end and begin again. Rows come into all inputs as time passes, each at most {@link #DISORDER} old.
+ * rescaled, end and begin again. Rows come into all inputs as time passes, each at most {@link #DISORDER} old, except in a
+ * job whose event time stands still for a while: its tasks speak all the time, and come no further.
  */
 final class JobsOfOneTopic {
   static final int PARTITIONS = 3;
@@ -33,8 +34,8 @@ final class JobsOfOneTopic {
   private record Unread(long clock, long millis) {}
 
   /**
-   * {@code time}: the event time of the newest row that it has read. {@code excuse}: rows before it may be late, since
-   * a reader did not wait.
+   * {@code time}: the event time of the newest row that it has read. {@code said}: the same as of its last word.
+   * {@code excuse}: rows before it may be late, since a reader did not wait.
    */
   static final class Task {
     final Job job;
@@ -44,6 +45,7 @@ final class JobsOfOneTopic {
     private boolean hasReadAllSince;
     private boolean hasSpoken;
     long time;
+    long said;
     long excuse;
     boolean isAtEnd;
 
@@ -52,12 +54,14 @@ final class JobsOfOneTopic {
       this.producer = producer;
       this.inputs = inputs;
       this.time = time;
+      this.said = time;
       this.excuse = excuse;
     }
 
-    /** Rows before this time may be late: those of the task, or of those that took its place. */
+    /** Rows before this time may be late: those of the task, and of those that took its place. */
     void excuse(long millis) {
-      for (Task task : job.tasks.contains(this) ? List.of(this) : job.tasks) {
+      excuse = Math.max(excuse, millis);
+      for (Task task : job.tasks.contains(this) ? List.<Task>of() : job.tasks) {
         task.excuse = Math.max(task.excuse, millis);
       }
     }
@@ -85,6 +89,7 @@ final class JobsOfOneTopic {
     final List<Task> tasks = new ArrayList<>();
     List<Task> lastThatSpoke = List.of();
     private int generation;
+    private long standsAt = Long.MAX_VALUE;
 
     Job(String name) {
       this.name = name;
@@ -110,14 +115,19 @@ final class JobsOfOneTopic {
     clock += random.nextInt(50);
     quiet = random.nextInt(10) == 0 ? !quiet : quiet;
     for (Job job : jobs) {
+      if (random.nextInt(40) == 0) {
+        job.standsAt = job.standsAt == Long.MAX_VALUE ? clock : Long.MAX_VALUE;
+      }
+      long newest = Math.min(clock, job.standsAt);
       for (int rows = quiet ? 0 : random.nextInt(4); rows > 0; rows--) {
-        job.inputs.get(random.nextInt(INPUTS)).add(new Unread(clock, clock - random.nextInt(DISORDER)));
+        job.inputs.get(random.nextInt(INPUTS)).add(new Unread(clock, newest - random.nextInt(DISORDER)));
       }
     }
   }
 
   void everyInputGetsARow() {
     for (Job job : jobs) {
+      job.standsAt = Long.MAX_VALUE;
       for (Deque<Unread> input : job.inputs) {
         clock += 1 + random.nextInt(50);
         input.add(new Unread(clock, clock));
@@ -147,8 +157,14 @@ final class JobsOfOneTopic {
     }
   }
 
-  /** An idle task looks at the marks. If its last trigger since then found nothing to read, it says so. */
+  /**
+   * An idle task looks at the marks. If its last trigger since then found nothing to read, it says so; not one whose
+   * next rows may be old, for who says so vouches that they are not.
+   */
   void idle(Task task) {
+    if (task.job.standsAt != Long.MAX_VALUE) {
+      return;
+    }
     if (task.asked == Mark.UNREAD) {
       task.asked = said.size();
       task.hasReadAllSince = false;
@@ -174,6 +190,7 @@ final class JobsOfOneTopic {
   /** It reads what comes from now on, and says at once that it is there. */
   void begin(Job job) {
     job.inputs.forEach(Deque::clear);
+    job.standsAt = Long.MAX_VALUE;
     deal(job, 0, 0);
     job.tasks.forEach(task -> run(task, 0));
   }
@@ -205,6 +222,7 @@ final class JobsOfOneTopic {
   private void say(Task task, long readBefore, Map<Integer, Long> ends) {
     task.asked = Mark.UNREAD;
     task.hasSpoken = true;
+    task.said = task.time;
     task.job.lastThatSpoke = List.copyOf(task.job.tasks);
     task.isAtEnd = readBefore != Mark.UNREAD;
     said.add(new Mark(task.producer, OptionalLong.of(task.time), readBefore, false, ends));

@@ -13,7 +13,8 @@ import org.slf4j.LoggerFactory;
 
 /**
  * How long the same producer has been waited for at the same time, and who is not waited for any more. Such a producer
- * counts again as soon as it says how far it has come. The clock is passed in.
+ * counts again as soon as it says that it has come further. What it says without that, e.g. with rows that are all as old
+ * as the ones before, changes neither. The clock is passed in.
  */
 public final class Patience {
   private static final Logger LOG = LoggerFactory.getLogger(Patience.class);
@@ -23,7 +24,7 @@ public final class Patience {
   private Bound awaited;
   private long sinceNanos;
 
-  /** {@code limitMillis}: how long a silent producer is waited for; empty for ever. */
+  /** {@code limitMillis}: how long a producer that comes no further is waited for; empty for ever. */
   public Patience(OptionalLong limitMillis) {
     this.limitMillis = limitMillis;
   }
@@ -33,15 +34,15 @@ public final class Patience {
     given.entrySet().removeIf(gone -> hasMoved(marks, gone.getKey(), gone.getValue()));
     while (true) {
       Optional<Bound> bound = marks.bound(this::isGivenUp);
-      if (bound.isEmpty() || !bound.get().equals(awaited)) {
-        awaited = bound.orElse(null);
+      if (!bound.map(this::isAwaited).orElse(false)) {
         sinceNanos = nowNanos;
       }
+      awaited = bound.orElse(null);
       if (bound.isEmpty() || !bound.get().silent() || limitMillis.isEmpty()
           || waitedMillis(nowNanos) < limitMillis.getAsLong()) {
         return bound;
       }
-      LOG.warn("{} has been silent for {} ms and is not waited for any more: rows that it writes later may be late",
+      LOG.warn("{} has come no further for {} ms and is not waited for any more: rows that it writes later may be late",
           awaited.producer(), waitedMillis(nowNanos));
       given.put(awaited.producer(), awaited.millis());
     }
@@ -60,9 +61,13 @@ public final class Patience {
     return awaited == null ? 0 : Duration.ofNanos(nowNanos - sinceNanos).toMillis();
   }
 
+  private boolean isAwaited(Bound bound) {
+    return awaited != null && bound.producer().equals(awaited.producer()) && bound.millis() == awaited.millis();
+  }
+
   /** Also while its new rows are not read yet: they are not late before the reader has come to them. */
   private static boolean hasMoved(ProducerMarks marks, String producer, long millis) {
     return marks.bound(name -> !name.equals(producer))
-        .filter(bound -> bound.silent() && bound.millis() == millis).isEmpty();
+        .filter(bound -> bound.standing() && bound.millis() == millis).isEmpty();
   }
 }

@@ -31,7 +31,7 @@ public final class ProducerHold implements AutoCloseable {
   private volatile OptionalLong producersMillis = OptionalLong.empty();
   private volatile boolean atEnd = true;
 
-  /** {@code patienceMillis}: how long a silent producer is waited for; empty for ever. */
+  /** {@code patienceMillis}: how long a producer that comes no further is waited for; empty for ever. */
   public ProducerHold(KafkaLogs logs, MarksTopic topic, long delayMillis, OptionalLong patienceMillis) {
     this.logs = logs;
     this.topic = topic;
@@ -114,7 +114,7 @@ public final class ProducerHold implements AutoCloseable {
     if (!patience.givenUp().isEmpty()) {
       metrics.put("notAwaited", String.join(", ", patience.givenUp()));
     }
-    if (bound.isPresent() && bound.get().silent() && watermarkBound() < ofRows) {
+    if (bound.isPresent() && bound.get().standing() && watermarkBound() < ofRows) {
       metrics.put("heldBackBy", bound.get().producer());
       metrics.put("heldBackMillis", Long.toString(patience.waitedMillis(System.nanoTime())));
     }

@@ -9,7 +9,8 @@ import org.apache.kafka.common.TopicPartition;
 
 /**
  * Tells the {@link BatchPace} of a source what it gave to each batch and how long the batch took. A job whose queries
- * have run in this JVM before goes on at the pace that the last of them has come to.
+ * have run in this JVM before goes on at the pace that the last of them has come to, unless it does something else with
+ * a row now, or reads another kind of source.
  */
 public final class SourcePace {
   private static final int MOST_KNOWN = 1_000;
@@ -21,6 +22,7 @@ public final class SourcePace {
 
   private final long targetMillis;
   private final long first;
+  private final String kind;
   private String name;
   private BatchPace pace;
   private long batchId = NO_BATCH;
@@ -28,15 +30,21 @@ public final class SourcePace {
   private int readers;
   private String readOf = "";
 
-  /** {@code first}: rows, or files, of the very first batch of a job. */
-  public SourcePace(long targetMillis, long first) {
+  /** {@code first}: rows, or files, of the very first batch of a job. {@code kind}: which of these are counted. */
+  private SourcePace(long targetMillis, long first, String kind) {
     this.targetMillis = targetMillis;
     this.first = first;
+    this.kind = kind;
+  }
+
+  /** Of files, of which the first batch has one. */
+  public static SourcePace ofFiles(long targetMillis) {
+    return new SourcePace(targetMillis, 1, "files");
   }
 
   /** Of records in topics. */
   public static SourcePace ofRecords(long targetMillis) {
-    return new SourcePace(targetMillis, BatchPace.firstRows(targetMillis));
+    return new SourcePace(targetMillis, BatchPace.firstRows(targetMillis), "records");
   }
 
   /** {@code limits} with the limit of the next batch, which {@code query} plans; {@code source}: its number there. */
@@ -48,7 +56,7 @@ public final class SourcePace {
   /** The most rows, or files, of the next batch. */
   public long limit(RunningQuery query, int source) {
     if (pace == null) {
-      name = query.nameOfJob() + "#" + source + "@" + targetMillis;
+      name = String.join(" ", query.nameOfJob(), query.digest(), kind, "#" + source, "@" + targetMillis);
       Long known = KNOWN.get(name);
       pace = new BatchPace(targetMillis, first, known == null ? OptionalLong.empty() : OptionalLong.of(known));
     }
