@@ -24,6 +24,7 @@ from penstock.spark.analysis.problem_of import problem_of
 from penstock.spark.analysis.readable import require_readable_stream, require_readable_table
 from penstock.spark.balance import limit_options
 from penstock.spark.inputs.checks import check_inputs, check_records
+from penstock.spark.inputs.key_sample import START_SECONDS, WRITE_SECONDS, Samples
 from penstock.spark.inputs.subjects import schemas_as_the_registry_has_them
 from penstock.spark.inputs.topic_checks import Topics, input_topics, late_producer_problems
 from penstock.spark.parts import login_problems, require_clusters
@@ -111,7 +112,8 @@ def analyse(
     are compared last, since a slow broker would leave no time for the rest.
     """
     found = Analysis("query.sql" if config.query.sql is not None else "query.python")
-    looked_at = _kafka(spark, config, settings, found)
+    samples = Samples(WRITE_SECONDS if decodes_sample else START_SECONDS)
+    looked_at = _kafka(spark, config, settings, found, samples)
     with found.catching("inputs"):
         found.take(schemas_as_the_registry_has_them(spark, config, settings))
     if any(problem.rule == KNOWN_CLUSTER for problem in found.problems):
@@ -124,19 +126,19 @@ def analyse(
             _query(session, inputs, tables, job, config, settings, found)
     if decodes_sample and looked_at is not None:
         with found.catching("inputs"):
-            found.take(check_records(config, settings.cluster, *looked_at, spark))
+            found.take(check_records(config, settings.cluster, *looked_at, spark, samples))
     return found
 
 
 def _kafka(
-    spark: SparkSession, config: JobConfig, settings: SparkSettings, found: Analysis
+    spark: SparkSession, config: JobConfig, settings: SparkSettings, found: Analysis, samples: Samples
 ) -> tuple[Topics, tuple[Problem, ...]] | None:
     """The topics, and what is wrong with the inputs: their partitions, and a sample of their keys. None where Kafka
     does not answer."""
     with found.catching("inputs"):
         require_clusters(config, settings)
         topics = input_topics(config, settings.cluster)
-        problems = check_inputs(config, settings.cluster, topics, sampling=spark)
+        problems = check_inputs(config, settings.cluster, topics, sampling=spark, samples=samples)
         found.take((*problems, *late_producer_problems(config, topics)))
         return topics, problems
     return None
