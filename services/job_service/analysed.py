@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from penstock.config.classify import ARGS, Config, classify
+from penstock.config.classify import ARGS, Config, FieldChange, classify
+from penstock.config.declare import ChangeKind
 from penstock.config.model import JobConfig
+from penstock.tasks.sinks import is_in_query
 
 # What no analysis depends on.
 _UNRELATED = frozenset(
@@ -34,12 +36,18 @@ def may_matter(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
 def must_be_asked(before: Config, after: JobConfig) -> bool:
     """Whether a write may bring a problem that an analysis finds.
 
-    The number of tasks counts only where one becomes several.
+    The number of tasks counts only where one becomes several. What changes while tasks run, and settings that Spark
+    reads only then, bring none.
     """
     for change in classify(before, after).fields:
         if change.path[0] == "task_count":
             if (change.old or 1) <= 1 < change.new:
                 return True
-        elif change.path[0] not in _UNRELATED:
+        elif change.path[0] not in _UNRELATED and _is_analysed(change):
             return True
     return False
+
+
+def _is_analysed(change: FieldChange) -> bool:
+    """A field without a change kind of its own, such as where to begin, may be one that the analysis looks at."""
+    return change.kind is ChangeKind.NONE or is_in_query(change.path, change.kind)

@@ -73,6 +73,17 @@ def _is_zone(value: str) -> bool:
         return False
 
 
+READ_BY_ANALYSIS = frozenset(
+    {
+        "spark.sql.ansi.enabled",
+        "spark.sql.decimalOperations.allowPrecisionLoss",
+        "spark.sql.legacy.timeParserPolicy",
+        "spark.sql.session.timeZone",
+        "spark.sql.storeAssignmentPolicy",
+    }
+)
+"""The settings on which it depends whether Spark accepts a query: types of results, and literals. The other ones are
+read when a query runs."""
 _BOOLEAN = _one_of("true", "false")
 _BROADCAST = _size(0, _GIB, also="-1")
 _PART = _size(_MIB, _GIB)

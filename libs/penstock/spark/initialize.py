@@ -24,7 +24,7 @@ def initialize(runtime: Runtime, request: SinkRequest) -> None:
     that another job makes later is waited for by the tasks.
     """
     config = request.config
-    found = analyse(runtime.spark, runtime.settings, request.job, config)
+    found = analyse(runtime.spark, runtime.settings, request.job, config, decodes_sample=False)
     require_no_problem(found.problems, ignored=MAY_COME_LATER | {OFFSET_KEPT})
     spec = TaskSpec(
         job=request.job,

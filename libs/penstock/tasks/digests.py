@@ -6,7 +6,8 @@ lists the fields that differ, when somebody asks.
 
 There is one digest for each change kind, of the leaves that the field table gives this kind, and three more. `package`
 is that of the leaves whose change is a rollout. `first` and `changed` are those of what a host makes or checks before a
-job starts, or before a job that has started is changed (`prepared_part`). They are empty where there is nothing.
+job starts, or before a job that has started is changed (`prepared_part`). They are empty where there is nothing. Two of
+`changed` may differ where `is_prepared` needs no host, as when several tasks become one: it is then asked.
 
 For two valid configurations the greatest kind whose digests differ is the kind that `classify` gives. A leaf that is
 absent counts as its default. The fingerprint of the model and the number of the rules are part of each digest: releases
@@ -26,10 +27,10 @@ from penstock.config.classify import ARGS
 from penstock.config.declare import ChangeKind
 from penstock.config.tree import Path, entries
 from penstock.tasks.rollout import PACKAGE
-from penstock.tasks.sinks import has_several_tasks, prepared_part
+from penstock.tasks.sinks import OUTPUTS, has_several_tasks, is_in_query, prepared_part
 
 FIRST, CHANGED = "first", "changed"
-RULES = 4
+RULES = 5
 """Raise this number when digests come to another result for the same configuration: a change of `prepared_part`, of
 `_plain` or of what a digest covers. Digests of other rules are never equal to these."""
 ChangedLeaf = tuple[Path, ChangeKind, Any]
@@ -45,7 +46,10 @@ def digests_of(config: Mapping[str, Any]) -> dict[str, str]:
     for name, started in ((FIRST, False), (CHANGED, True)):
         prepared = prepared_part(config, started=started)
         several = [_SEVERAL] if started and has_several_tasks(config) else []
-        digests[name] = _digest([*(leaf for leaf in leaves if leaf[0][0] in prepared), *several]) if prepared else ""
+        found = (
+            leaf for leaf in leaves if leaf[0][0] in prepared and (leaf[0][0] in OUTPUTS or is_in_query(*leaf[:2]))
+        )
+        digests[name] = _digest([*found, *several]) if prepared else ""
     return digests
 
 

@@ -7,13 +7,16 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from penstock.config.declare import Name
+from penstock.config.declare import ChangeKind, Name
 from penstock.config.model import JobConfig
+from penstock.config.spark_settings import READ_BY_ANALYSIS
+from penstock.config.tree import ROOT, Leaf, Node, Path, child
 from penstock.tasks.host_request import HostRequest
 
 # What tells where the rows of a query are. Of SQL the arguments are literals, and tables are in every task.
 _DECIDES_PLACEMENT = ("inputs", "query", "spark_settings")
 _DECIDES_IN_PYTHON = ("args", "package", "tables")
+OUTPUTS = ("output", "side_outputs")
 
 
 class SinkRequest(HostRequest):
@@ -47,6 +50,8 @@ def prepared_part(config: Mapping[str, Any], *, started: bool) -> dict[str, Any]
     start, too. So a job that never started is asked about only if it has several tasks and a write without a host may
     have missed much, since only the analysis tells whether rows that a query brings together are in one task: a Python
     query, or several inputs, whose keys may differ in type. A package of one task is tried by its rollout.
+
+    Of the query only what `is_in_query` is there, so that other changes of many jobs wait for no host.
     """
     part = outputs_of(config) if needs_sink(config) else {}
     is_python = (config.get("query") or {}).get("python") is not None
@@ -55,17 +60,44 @@ def prepared_part(config: Mapping[str, Any], *, started: bool) -> dict[str, Any]
     has_several = has_several_tasks(config)
     if started or (has_several and missed_much):
         names = _DECIDES_PLACEMENT + (_DECIDES_IN_PYTHON if is_python and has_several else ())
-        part |= {name: config.get(name) for name in names}
         # The part of a job without streams stays as releases before this one have it.
-        part |= {"streams": streams} if streams else {}
+        names += ("streams",) if streams else ()
+        part |= {name: _in_query((name,), config.get(name), child(ROOT, name)) for name in names}
     return part
+
+
+def is_in_query(path: Path, kind: ChangeKind) -> bool:
+    """Whether Spark's analysis of a query that has run depends on a leaf of its part of the configuration. `kind`: the
+    change kind of the leaf.
+
+    It does not depend on leaves that change nothing or change while tasks run, such as limits of alerts and where to
+    begin, nor on settings that Spark reads when the query runs; what values these may have is checked by the write.
+    """
+    if path[0] == "spark_settings":
+        return path[-1] in READ_BY_ANALYSIS
+    return kind > ChangeKind.LIVE
+
+
+def _in_query(path: Path, value: Any, node: Node | None) -> Any:
+    """The value without leaves below it that are not in the query."""
+    if not isinstance(value, Mapping) or isinstance(node, Leaf):
+        return value
+    below = {key: None if node is None else child(node, key) for key in value}
+    return {
+        key: _in_query((*path, key), value[key], each)
+        for key, each in below.items()
+        if not isinstance(each, Leaf) or is_in_query((*path, key), each.row.change)
+    }
 
 
 def is_prepared(config: Mapping[str, Any], running: Mapping[str, Any]) -> bool:
     """Whether a host need not make or check anything before a job that runs `running` gets a configuration. Where rows
-    are is asked anew when one task becomes several."""
-    becomes_several = has_several_tasks(config) and not has_several_tasks(running)
-    return not becomes_several and prepared_part(config, started=True) == prepared_part(running, started=True)
+    are is asked anew when one task becomes several. What only `running` has needs no host: several tasks may become
+    one."""
+    if has_several_tasks(config) and not has_several_tasks(running):
+        return False
+    before = prepared_part(running, started=True)
+    return all(name in before and before[name] == part for name, part in prepared_part(config, started=True).items())
 
 
 def has_several_tasks(config: Mapping[str, Any]) -> bool:
@@ -75,7 +107,7 @@ def has_several_tasks(config: Mapping[str, Any]) -> bool:
 
 def outputs_of(config: Mapping[str, Any]) -> dict[str, Any]:
     """The part of a complete configuration, as JSON, that says where rows go."""
-    return {name: config[name] for name in ("output", "side_outputs") if config.get(name)}
+    return {name: config[name] for name in OUTPUTS if config.get(name)}
 
 
 def needs_sink(config: Mapping[str, Any]) -> bool:

@@ -11,10 +11,12 @@ from pyspark.sql import SparkSession
 
 from penstock.control.errors import BrokenTask
 from penstock.local.kafka import EmbeddedKafka
+from penstock.spark.analysis.analyse import analyse
 from penstock.spark.initialize import initialize
+from penstock.spark.inputs.record_sample import EVENT_TIME
 from penstock.spark.task import Runtime
 from penstock.tasks.sinks import SinkRequest
-from tests.support.spark.redistribution import job_config
+from tests.support.spark.redistribution import Events, job_config
 from tests.support.spark.session import unique
 
 TOPICS = {"events": "an-input-that-nobody-has-made"}
@@ -58,3 +60,16 @@ def test_a_query_that_cannot_run_is_told(runtime: Runtime, tmp_path: Path) -> No
     with pytest.raises(BrokenTask, match="query"):
         initialize(runtime, request(output, sql="SELECT nothing FROM events"))
     assert not (tmp_path / "table").exists()
+
+
+def test_no_sample_of_records_refuses_a_start(runtime: Runtime, events: Events) -> None:
+    """1. No record has the event time, so a write is refused. 2. A job accepted all the same gets its output."""
+    events.add_range(0, 20)
+    output = {"type": "kafka", "topic": unique("made"), "key_groups": 2}
+    config = job_config({"events": events.topic}, "spark", output, query={"sql": "SELECT k FROM events"}, task_count=2)
+    source = {"value_schema": "k STRING, `when` TIMESTAMP", "event_time_column": "when"}
+    config = config.model_copy(update={"inputs": {"events": config.inputs["events"].model_copy(update=source)}})
+    told = analyse(runtime.spark, runtime.settings, "early", config).problems
+    assert [problem.rule for problem in told] == [EVENT_TIME]
+    initialize(runtime, SinkRequest(job="early", revision=1, config=config))
+    assert partitions(events.bootstrap, output["topic"]) == 2

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from penstock.config.model import JobConfig
-from services.job_service.analysed import may_matter
+from services.job_service.analysed import may_matter, must_be_asked
 from services.job_service.analyses import MustAsk, Question
 from services.job_service.answers import Verified
 from tests.support.config.jobs import job
@@ -31,6 +31,22 @@ CONFIG = JobConfig.model_validate(job())
 def test_a_change_of_a_layer_matters_unless_no_analysis_depends_on_it(old: Any, new: Any, matters: bool) -> None:
     """Types of `args` count, which Python holds equal."""
     assert may_matter(old, new) is matters
+
+
+@pytest.mark.parametrize(
+    ("change", "asked"),
+    [
+        ({"inputs": {"flights": {"malformed_alert_share": 0.5}}}, False),
+        ({"inputs": {"flights": {"malformed_limit": 0.4}}}, True),
+        ({"inputs": {"flights": {"starting_position": "latest"}}}, True),
+        ({"inputs": {"flights": {"allow_late_producers": True}}}, True),
+        ({"spark_settings": {"spark.sql.adaptive.enabled": "true"}}, False),
+        ({"spark_settings": {"spark.sql.ansi.enabled": "false"}}, True),
+    ],
+)
+def test_nobody_is_asked_about_what_changes_while_tasks_run(change: dict[str, Any], *, asked: bool) -> None:
+    """Nor about settings that Spark reads only then."""
+    assert must_be_asked(CONFIG, JobConfig.model_validate(job(change))) is asked
 
 
 def test_a_question_stays_open_until_it_is_answered() -> None:

@@ -57,6 +57,16 @@ def test_more_tasks_of_a_checked_query_are_not_checked_again() -> None:
         (ALONE, {"task_count": 2}, False),
         (ALONE, ALONE | {"priority": 2}, True),
         (ALONE, ALONE | {"query": {"sql": "SELECT orgin FROM events"}}, False),
+        (ALONE, ALONE | {"inputs": {"events": {"malformed_alert_share": 0.5}}}, True),
+        (ALONE, ALONE | {"inputs": {"events": {"starting_position": "latest"}}}, True),
+        (ALONE, ALONE | {"inputs": {"events": {"malformed": "fail"}}}, False),
+        (ALONE, ALONE | {"spark_settings": {"spark.sql.adaptive.enabled": "true"}}, True),
+        (ALONE, ALONE | {"spark_settings": {"spark.sql.ansi.enabled": "false"}}, False),
+        (PYTHON | {"task_count": 4}, PYTHON | ALONE, True),
+        (PYTHON | {"task_count": 4}, PYTHON | ALONE | {"query": {"sql": None, "python": "m:g"}}, False),
+        (PYTHON | ALONE, PYTHON | {"task_count": 4}, False),
+        (SIZED, {}, True),
+        ({}, SIZED, False),
     ],
 )
 def test_a_job_that_runs_is_checked_before_another_query_and_before_its_rows_are_in_several_tasks(
@@ -66,6 +76,20 @@ def test_a_job_that_runs_is_checked_before_another_query_and_before_its_rows_are
     assert is_prepared(*configs) is done
     same = digests_of(configs[0])[CHANGED] == digests_of(configs[1])[CHANGED]
     assert not same or done, "equal digests never leave a check out"
+
+
+@pytest.mark.parametrize(
+    ("change", "is_asked"),
+    [
+        ({"inputs": {"events": {"malformed_alert_share": 0.5}}}, False),
+        ({"inputs": {"events": {"malformed": "fail"}}}, True),
+        ({"spark_settings": {"spark.sql.adaptive.enabled": "true"}}, False),
+        ({"spark_settings": {"spark.sql.ansi.enabled": "false"}}, True),
+    ],
+)
+def test_what_changes_while_tasks_run_changes_no_digest_of_the_query(change: dict[str, Any], *, is_asked: bool) -> None:
+    """So no write of a layer has thousands of jobs wait for a host."""
+    assert (digests_of(make_config(**change))[CHANGED] != digests_of(make_config())[CHANGED]) is is_asked
 
 
 def test_a_release_of_sql_jobs_needs_no_host() -> None:

@@ -5,7 +5,7 @@ The query is built as a task builds it, in a session of its own. No query is sta
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -24,8 +24,9 @@ from penstock.spark.analysis.problem_of import problem_of
 from penstock.spark.analysis.readable import require_readable_stream, require_readable_table
 from penstock.spark.balance import limit_options
 from penstock.spark.inputs.checks import check_inputs, check_records
+from penstock.spark.inputs.key_sample import START_SECONDS, WRITE_SECONDS, Samples
 from penstock.spark.inputs.subjects import schemas_as_the_registry_has_them
-from penstock.spark.inputs.topic_checks import input_topics, late_producer_problems
+from penstock.spark.inputs.topic_checks import Topics, input_topics, late_producer_problems
 from penstock.spark.parts import login_problems, require_clusters
 from penstock.spark.paths import require_allowed
 from penstock.spark.query import result_of
@@ -39,23 +40,6 @@ from penstock.spark.tables import read_table
 from penstock.spark.task import Runtime
 from penstock.tasks.analysis import AnalysisReport, AnalysisRequest, Operator
 
-Check = Callable[[SparkSession, JobConfig, SparkSettings], Iterable[Problem | str]]
-"""A text is a note, which refuses nothing."""
-
-
-def inputs_as_kafka_has_them(
-    spark: SparkSession, config: JobConfig, settings: SparkSettings
-) -> Iterable[Problem | str]:
-    """Topics, their partitions, a sample of their keys, and of their records."""
-    require_clusters(config, settings)
-    topics = input_topics(config, settings.cluster)
-    yield from (found := check_inputs(config, settings.cluster, topics, sampling=spark))
-    yield from late_producer_problems(config, topics)
-    yield from check_records(config, settings.cluster, topics, found, spark)
-
-
-CHECKS: tuple[Check, ...] = (inputs_as_kafka_has_them, schemas_as_the_registry_has_them)
-"""Checks that need no query. Each may raise Unavailable; then it is reported as not made."""
 _ANY_PART = KeyGroupRange(0, 1)
 
 
@@ -90,6 +74,14 @@ class Analysis:
             notes=tuple(self.notes),
         )
 
+    def take(self, findings: Iterable[Problem | str]) -> None:
+        """Keeps problems, and notes, which are texts."""
+        for each in findings:
+            if isinstance(each, str):
+                self.notes.append(each)
+            else:
+                self.problems.append(each)
+
     @contextmanager
     def catching(self, where: str, rule: str = "can_run") -> Iterator[None]:
         """An error in the body is a problem with the field `where`, unless it says another."""
@@ -110,16 +102,20 @@ def analyse_job(runtime: Runtime, request: AnalysisRequest) -> AnalysisReport:
         release_frames()
 
 
-def analyse(spark: SparkSession, settings: SparkSettings, job: str, config: JobConfig) -> Analysis:
-    """Analyses a job in a session of its own. Raises nothing that is the job's fault."""
+def analyse(
+    spark: SparkSession, settings: SparkSettings, job: str, config: JobConfig, *, decodes_sample: bool = True
+) -> Analysis:
+    """Analyses a job in a session of its own. Raises nothing that is the job's fault. Each check may find that a server
+    does not answer; then it is reported as not made.
+
+    `decodes_sample`: whether the newest records are compared with `value_schema`. No start is refused for these. They
+    are compared last, since a slow broker would leave no time for the rest.
+    """
     found = Analysis("query.sql" if config.query.sql is not None else "query.python")
-    for make in CHECKS:
-        with found.catching("inputs"):
-            for each in make(spark, config, settings):
-                if isinstance(each, str):
-                    found.notes.append(each)
-                else:
-                    found.problems.append(each)
+    samples = Samples(WRITE_SECONDS if decodes_sample else START_SECONDS)
+    looked_at = _kafka(spark, config, settings, found, samples)
+    with found.catching("inputs"):
+        found.take(schemas_as_the_registry_has_them(spark, config, settings))
     if any(problem.rule == KNOWN_CLUSTER for problem in found.problems):
         return found
     with found.catching("spark_settings", "spark_setting"):
@@ -128,7 +124,24 @@ def analyse(spark: SparkSession, settings: SparkSettings, job: str, config: JobC
         tables = _tables(session, config, settings, found)
         if len(inputs) == len(config.inputs) + len(config.streams) and len(tables) == len(config.tables):
             _query(session, inputs, tables, job, config, settings, found)
+    if decodes_sample and looked_at is not None:
+        with found.catching("inputs"):
+            found.take(check_records(config, settings.cluster, *looked_at, spark, samples))
     return found
+
+
+def _kafka(
+    spark: SparkSession, config: JobConfig, settings: SparkSettings, found: Analysis, samples: Samples
+) -> tuple[Topics, tuple[Problem, ...]] | None:
+    """The topics, and what is wrong with the inputs: their partitions, and a sample of their keys. None where Kafka
+    does not answer."""
+    with found.catching("inputs"):
+        require_clusters(config, settings)
+        topics = input_topics(config, settings.cluster)
+        problems = check_inputs(config, settings.cluster, topics, sampling=spark, samples=samples)
+        found.take((*problems, *late_producer_problems(config, topics)))
+        return topics, problems
+    return None
 
 
 def _inputs(session: SparkSession, config: JobConfig, settings: SparkSettings, found: Analysis) -> dict[str, DataFrame]:

@@ -13,14 +13,18 @@ from penstock.config.problems import Problem
 from penstock.control.errors import BrokenTask, Unavailable
 from penstock.kafka.access import Clusters
 from penstock.spark.failures import failure_of
-from penstock.spark.inputs.key_sample import key_function_problem
+from penstock.spark.inputs.key_sample import Samples, key_function_problem
 from penstock.spark.inputs.record_sample import as_problem, record_findings
 from penstock.spark.inputs.starts import start_problems
 from penstock.spark.inputs.topic_checks import Topics, some_of, topic_problems, topics_read
 
 
 def check_inputs(
-    config: JobConfig, clusters: Clusters, topics: Topics, sampling: SparkSession | None
+    config: JobConfig,
+    clusters: Clusters,
+    topics: Topics,
+    sampling: SparkSession | None,
+    samples: Samples | None = None,
 ) -> tuple[Problem, ...]:
     """What Kafka says against the inputs of a job; nothing is created, and the checkpoint is not looked at.
 
@@ -34,7 +38,7 @@ def check_inputs(
     if sampling is None:
         return problems
     sampled = (
-        key_function_problem(name, source, topic, clusters(source.cluster), sampling)
+        key_function_problem(name, source, topic, clusters(source.cluster), sampling, samples)
         for name, source, topic in _sound(config, topics, problems)
     )
     found = tuple(problem for problem in sampled if problem is not None)
@@ -42,7 +46,12 @@ def check_inputs(
 
 
 def check_records(
-    config: JobConfig, clusters: Clusters, topics: Topics, known: Collection[Problem], session: SparkSession
+    config: JobConfig,
+    clusters: Clusters,
+    topics: Topics,
+    known: Collection[Problem],
+    session: SparkSession,
+    samples: Samples,
 ) -> Iterator[Problem | str]:
     """What the newest records of the topics say against `value_schema`: problems, and notes as text. For plans and
     writes; a start goes by what its batches show. `known`: problems of inputs, which are left out.
@@ -51,7 +60,8 @@ def check_records(
     """
     for name, source, topic in _sound(config, topics, known):
         try:
-            yield from map(as_problem, record_findings(name, source, topic, clusters(source.cluster), session))
+            brokers = clusters(source.cluster)
+            yield from map(as_problem, record_findings(name, source, topic, brokers, session, samples))
         except (BrokenTask, AnalysisException, IllegalArgumentException):
             # A schema that gives no columns. The analysis says so of the input itself.
             continue

@@ -21,7 +21,8 @@ from penstock.spark.inputs.spark_placement import placed_by_spark
 
 _MOST_PARTITIONS = 8
 _RECORDS_EACH = 16
-_TIMEOUT_SECONDS = 5.0
+START_SECONDS, WRITE_SECONDS = 5.0, 1.5
+"""For how long a sample is waited for: by a start and by running tasks, and by an analysis, whose caller waits."""
 
 
 class SampledKey(NamedTuple):
@@ -35,8 +36,22 @@ class SampledKey(NamedTuple):
     offset: int | None = None
 
 
+class Samples:
+    """The samples that one look at a job takes: of each topic of an input one, for all that is to be known of it."""
+
+    def __init__(self, within_seconds: float) -> None:
+        self._within_seconds = within_seconds
+        self._taken: dict[tuple[str, str], list[SampledKey]] = {}
+
+    def of(self, name: str, source: Input, topic: str, bootstrap: Brokers) -> list[SampledKey]:
+        """The sample of a topic, by its full name, that the input of this name reads. Raises Unavailable."""
+        if (name, topic) not in self._taken:
+            self._taken[name, topic] = sample(source, topic, bootstrap, self._within_seconds)
+        return self._taken[name, topic]
+
+
 def key_function_problem(
-    name: str, source: Input, topic: str, bootstrap: Brokers, session: SparkSession
+    name: str, source: Input, topic: str, bootstrap: Brokers, session: SparkSession, samples: Samples | None = None
 ) -> Problem | None:
     """Why the newest records of a topic of the input contradict `key_function`; None also when there are too few.
 
@@ -44,7 +59,7 @@ def key_function_problem(
     """
     if source.key_function == "none" or source.key_groups == 1:
         return None
-    found = sample(source, topic, bootstrap)
+    found = (samples or Samples(START_SECONDS)).of(name, source, topic, bootstrap)
     if source.key_function in HASHES:
         return judge(name, source, topic, found)
     return judge_spark(name, source, topic, found, placed_by_spark(session, source, found, bootstrap))
@@ -138,11 +153,12 @@ def _distinct(keys: Iterable[tuple[int, bytes | None]]) -> list[PlacedKey]:
     return sorted({PlacedKey(key, partition) for partition, key in keys if key is not None})
 
 
-def sample(source: Input, topic: str, bootstrap: Brokers) -> list[SampledKey]:
-    """The newest records of some partitions of a topic, by its full name; fewer where they do not come in time.
+def sample(source: Input, topic: str, bootstrap: Brokers, within_seconds: float) -> list[SampledKey]:
+    """The newest records of some partitions of a topic, by its full name; fewer where not all come in time.
 
-    Raises Unavailable.
+    `within_seconds`: for all partitions together. Raises Unavailable.
     """
+    deadline = monotonic() + within_seconds
     consumer = Consumer(
         {
             **kafka_at(bootstrap).client_settings(),
@@ -152,33 +168,47 @@ def sample(source: Input, topic: str, bootstrap: Brokers) -> list[SampledKey]:
             "enable.partition.eof": True,
         }
     )
+    plain = topic_and_cluster(topic)[0]
     try:
-        return [_sampled(source, record) for record in _newest(consumer, source, topic_and_cluster(topic)[0])]
+        return [_sampled(source, record) for record in _newest(consumer, source, plain, deadline)]
     except KafkaException as error:
         raise Unavailable(f"kafka did not give records of {topic}: {error}") from error
     finally:
         consumer.close()
 
 
-def _newest(consumer: Consumer, source: Input, topic: str) -> list[Message]:
-    step = max(1, source.key_groups // _MOST_PARTITIONS)
-    places = []
-    for partition in range(0, source.key_groups, step)[:_MOST_PARTITIONS]:
-        low, high = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=_TIMEOUT_SECONDS)
-        if high > low:
-            places.append(TopicPartition(topic, partition, max(low, high - _RECORDS_EACH)))
+def _newest(consumer: Consumer, source: Input, topic: str, deadline: float) -> list[Message]:
+    places = _places(consumer, source, topic, deadline)
     if not places:
         return []
     consumer.assign(places)
-    return _read(consumer, {place.partition for place in places})
+    return _read(consumer, {place.partition for place in places}, deadline)
 
 
-def _read(consumer: Consumer, partitions: set[int]) -> list[Message]:
+def _places(consumer: Consumer, source: Input, topic: str, deadline: float) -> list[TopicPartition]:
+    """Where the newest records of some partitions begin. A slow broker is asked about fewer of them, since half of the
+    time is for the records. Raises KafkaException, also when the time ends before any record is known."""
+    half = (monotonic() + deadline) / 2
+    step = max(1, source.key_groups // _MOST_PARTITIONS)
+    places: list[TopicPartition] = []
+    for partition in range(0, source.key_groups, step)[:_MOST_PARTITIONS]:
+        left = (half if places else deadline) - monotonic()
+        try:
+            low, high = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=max(left, 0.001))
+        except KafkaException as error:
+            if places and error.args[0].code() == KafkaError._TIMED_OUT:
+                break
+            raise
+        if high > low:
+            places.append(TopicPartition(topic, partition, max(low, high - _RECORDS_EACH)))
+    return places
+
+
+def _read(consumer: Consumer, partitions: set[int], deadline: float) -> list[Message]:
     """So many records of each partition, or all up to its end: offsets may be markers of transactions. What has not
     come in time is left out."""
     records: dict[int, list[Message]] = {partition: [] for partition in partitions}
     open_partitions = set(partitions)
-    deadline = monotonic() + _TIMEOUT_SECONDS
     while open_partitions:
         got = consumer.poll(max(0.0, deadline - monotonic()))
         if got is None:
