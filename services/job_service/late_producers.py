@@ -73,6 +73,8 @@ class Jobs:
         for job, config in configs.items():
             for topic in topics_written(config):
                 self._writers[topic].add(job)
+        self._unmarked = {job: _unmarked(config) for job, config in configs.items()}
+        self._untimed = self._found_untimed()
 
     def late(self) -> set[Late]:
         """All pairs of a reader and a writer that it does not wait for."""
@@ -87,9 +89,9 @@ class Jobs:
         """The tasks of a job that reads what it writes itself are not told apart: that is a loop, and was accepted."""
         for topic in self._named(name):
             for writer in self._writers[topic] - {reader}:
-                output = _unmarked(self._configs[writer]).get(topic)
+                output = self._unmarked[writer].get(topic)
                 # A pattern never waits. Where its topics have marks, the check of the topics themselves says so.
-                if output is not None or not (is_pattern(name) or self._knows_time(writer, frozenset())):
+                if output is not None or (not is_pattern(name) and writer in self._untimed):
                     yield Late(reader, field, name, writer, output)
 
     def _named(self, name: str) -> list[str]:
@@ -97,20 +99,30 @@ class Jobs:
             return [topic for topic in self._writers if covers(name, topic)]
         return [name] if name in self._writers else []
 
-    def _knows_time(self, job: str, asking: frozenset[str]) -> bool:
-        """Whether the marks of a job say how far it has come: by its own event time, or by that of its inputs."""
-        config = self._configs[job]
-        if may_know_time(config) or job in asking:
-            return True
-        sources = [read_by(source) for source in (config.get("inputs") or {}).values()]
-        by_topic = not config.get("streams") and not any(map(is_pattern, sources))
-        return by_topic and bool(sources) and all(self._is_timed(topic, asking | {job}) for topic in sources)
+    def _found_untimed(self) -> set[str]:
+        """The jobs whose marks do not say how far they have come, by an event time of their own or by that of all their
+        inputs. A loop keeps the event time that comes into it."""
+        readers: defaultdict[str, set[str]] = defaultdict(set)
+        waiting = []
+        for job, config in self._configs.items():
+            if not may_know_time(config):
+                topics = {read_by(source) for source in (config.get("inputs") or {}).values()}
+                if config.get("streams") or not topics or not all(map(self._has_marks, topics)):
+                    waiting.append(job)
+                for topic in topics:
+                    readers[topic].add(job)
+        untimed = set(waiting)
+        while waiting:
+            topics = topics_written(self._configs[waiting.pop()]).keys()
+            fresh = {job for topic in topics for job in readers[topic]} - untimed
+            untimed |= fresh
+            waiting += fresh
+        return untimed
 
-    def _is_timed(self, topic: str, asking: frozenset[str]) -> bool:
+    def _has_marks(self, topic: str) -> bool:
+        """Whether all that is written to a topic has marks. Never of a pattern."""
         writers = self._writers.get(topic, set())
-        return bool(writers) and all(
-            topic not in _unmarked(self._configs[writer]) and self._knows_time(writer, asking) for writer in writers
-        )
+        return bool(writers) and not any(topic in self._unmarked[writer] for writer in writers)
 
 
 def require_no_late_rows(job: str, before: Config | None, after: Config, others: Mapping[str, Config]) -> None:
