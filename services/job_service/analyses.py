@@ -67,11 +67,19 @@ class MustAsk(Exception):
 @dataclass(slots=True)
 class Question:
     """What containers say of one write. `verify`: whether they are to be asked. `verified`: what came of it; None: they
-    need not be asked, or have not been yet. `asked`: the configuration of which they spoke."""
+    need not be asked, or have not been yet. `asked`: the configuration of which they spoke. `until`: when the write
+    waits for no answer any more, by the monotonic clock, however often it is asked; None: before the first time."""
 
     verify: bool
     verified: Verified | None = None
     asked: JobConfig | None = None
+    until: float | None = None
+
+    def seconds_left(self, now: float) -> float:
+        """For how long the write may wait from `now` on. The first call starts the time."""
+        if self.until is None:
+            self.until = now + START_SECONDS
+        return max(0.0, self.until - now)
 
     def require_answer(self, job: str, after: JobConfig) -> None:
         """Raises MustAsk unless the answer is there and of this configuration, or nobody wants one.
@@ -103,12 +111,12 @@ class Analyses:
         """The analysis of a job's configuration; a host is started where none is ready."""
         return self._ask(job, config, wait_seconds=PLAN_SECONDS, start_host=True)
 
-    def ask_for_write(self, job: str, config: JobConfig) -> Verdict:
+    def ask_for_write(self, job: str, config: JobConfig, wait_seconds: float) -> Verdict:
         """As `ask_for_plan`, sooner, by a host that is ready. Where there is none, by one that is starting already, as
-        after all hosts have ended: a write starts no host."""
+        after all hosts have ended: a write starts no host. It takes `wait_seconds` at most."""
         began = monotonic()
-        verdict = self._ask(job, config, wait_seconds=WRITE_SECONDS)
-        left = began + START_SECONDS - monotonic()
+        verdict = self._ask(job, config, wait_seconds=min(WRITE_SECONDS, wait_seconds))
+        left = began + wait_seconds - monotonic()
         if verdict.report is not None or verdict.late or left <= 0:
             return verdict
         return self._ask(job, config, wait_seconds=left, await_host=True)

@@ -123,14 +123,15 @@ class Call:
             try:
                 return self.run(lambda connection: work(connection, question))
             except MustAsk as unasked:
-                if left:
-                    question.answer(unasked.config, self._asked(unasked.job, unasked.config))
+                seconds = question.seconds_left(self.clock.monotonic())
+                if left and seconds:
+                    question.answer(unasked.config, self._asked(unasked.job, unasked.config, seconds))
                 else:
                     question.give_up()
         return self.run(lambda connection: work(connection, question))
 
-    def _asked(self, job: str, config: JobConfig) -> Verified:
-        verdict = self.analyses.ask_for_write(job, config)
+    def _asked(self, job: str, config: JobConfig, wait_seconds: float) -> Verified:
+        verdict = self.analyses.ask_for_write(job, config, wait_seconds)
         if verdict.report is not None and verdict.report.problems:
             raise refusal(verdict.report.problems)
         return Verified(verdict.verified, verdict.unverified_why, verdict.notes)

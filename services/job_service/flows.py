@@ -113,7 +113,7 @@ def places_of_rows(config: Mapping[str, Any]) -> frozenset[str]:
 
 
 def is_shared_at(config: Mapping[str, Any], place: str) -> bool:
-    """Whether a complete configuration says that other jobs write to one of its tables, too."""
+    """Whether a complete configuration says that other jobs write to one of its topics or tables, too."""
     holders = [config, *(config.get("side_outputs") or {}).values()]
     return any(_is_at(holder, place) and holder["output"].get("allow_other_writers") for holder in holders)
 

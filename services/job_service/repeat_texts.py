@@ -12,6 +12,10 @@ from services.job_service.repeats import Repeat, Why
 
 _SAVEPOINT = "hand-over"
 _ACCEPT = "set allow_repeats (`--allow-repeats`)"
+_SHARE = (
+    "If all are to write to this topic or table, set allow_other_writers of that output (`output.allow_other_writers`) "
+    "in each of these jobs: then they may be written in any order."
+)
 
 
 class Doubled(NamedTuple):
@@ -109,9 +113,10 @@ def _ways_out(job: str, found: Sequence[Repeat], savepoints: Mapping[str, str]) 
         *(_in_place_of(job, other) for other in there[:1]),
         *(_after(job, other, savepoints) for other in left[:1]),
     ]
-    both = f"If both are to write there, {_ACCEPT}" if {each.why for each in found} == {Why.OTHER} else ""
-    anew = f"If rows may come twice, or these topics were made anew, {_ACCEPT}"
-    return " ".join((*ways, both or anew))
+    whys = {each.why for each in found}
+    share = [_SHARE] if Why.OTHER in whys else []
+    anew = [] if whys == {Why.OTHER} else [f"If rows may come twice, or these topics were made anew, {_ACCEPT}"]
+    return " ".join((*ways, *share, *anew))
 
 
 def _in_place_of(job: str, other: str) -> str:

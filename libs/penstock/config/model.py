@@ -136,6 +136,11 @@ class KafkaOutput(DeclaredModel):
     allow_loop: bool = Field(False, **declare(NONE, DECLARED_BY_USER))
     """Accept that records come back to an input of this job, by way of other jobs or at once. Otherwise such a loop is
     refused, since its records never end."""
+    # Left out where it is false: the release before does not know it. Its change kind is that of tables, which need it.
+    allow_other_writers: bool = Field(False, exclude_if=operator.not_, **declare(RESTART, DECLARED_BY_USER))
+    """Accept that other jobs make other rows of the same topic or stream for this topic; set it in all of them.
+    Otherwise the later one is refused where jobs read the topic. Jobs that make the same rows are refused all the
+    same."""
 
     @property
     def full_topic(self) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import permutations
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from penstock.wire.job_client import JobClient
 from penstock.wire.jobs import BatchAction, BatchWrite
 from tests.support.cli.shell import Shell
 from tests.support.job_service.rows_twice import CHANGED, FILTER, READER, TOPIC, gone, job
+from tests.support.job_service.service import CONFIG
 from tests.support.state_syncer.cell import Cell
 
 SAME = r"etl reads flights too, makes the same rows"
@@ -126,6 +128,24 @@ def test_jobs_that_say_that_they_share_a_table_may_make_other_rows_for_it(client
     cell.rounds(1)
     client.put_job("reads", reader_of_table())
     assert client.put_job("filter", {**FILTER, **{"output": {**DELTA, "allow_other_writers": True}}}).notes == []
+
+
+def test_jobs_that_say_that_they_share_a_topic_are_written_in_any_order(client: JobClient) -> None:
+    """1. Two jobs with other rows for one topic, and its reader, as `apply` writes them into a fresh cell. 2. Refused:
+    a job that says so, too, and makes the rows of one of them; one that makes other rows and says nothing."""
+    for number, order in enumerate(permutations(("eu", "us", "reads"))):
+        topic = f"alerts-{number}"
+        shared = {**CONFIG["output"], "topic": topic, "allow_other_writers": True}
+        configs = {
+            "eu": {**job(), "output": shared},
+            "us": {**FILTER, "output": shared},
+            "reads": job({"topic": topic}, topic=f"counts-{number}"),
+        }
+        assert [client.put_job(f"{name}-{number}", configs[name]).notes for name in order] == [[], [], []]
+        with pytest.raises(Conflict, match=f"us-{number} reads flights too, makes the same rows"):
+            client.put_job("heir", configs["us"])
+        with pytest.raises(Conflict, match="by another query"):
+            client.put_job("heir", {**CHANGED, "output": {**shared, "allow_other_writers": False}})
 
 
 def test_a_table_whose_rows_were_replaced_gets_no_second_ones(client: JobClient, cell: Cell) -> None:

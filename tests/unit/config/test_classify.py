@@ -32,6 +32,7 @@ CHANGES = [
     ({"args": {"limit": 3}}, RESTART, ["args.limit"]),
     ({"output": {"topic": "cleaner"}}, RESTART, ["output.topic"]),
     ({"output": {"allow_loop": True}}, NONE, ["output.allow_loop"]),
+    ({"output": {"allow_other_writers": True}}, RESTART, ["output.allow_other_writers"]),
     ({"task_count": 4}, RESCALE, ["task_count"]),
     ({"task_count": 3, "key_group_bounds": [1, 2]}, RESCALE, ["key_group_bounds", "task_count"]),
     ({"threads_per_task": 2}, RESCALE, ["threads_per_task"]),

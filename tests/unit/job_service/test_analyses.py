@@ -8,7 +8,7 @@ import pytest
 
 from penstock.config.model import JobConfig
 from services.job_service.analysed import may_matter, must_be_asked
-from services.job_service.analyses import MustAsk, Question
+from services.job_service.analyses import START_SECONDS, MustAsk, Question
 from services.job_service.answers import Verified
 from tests.support.config.jobs import job
 
@@ -74,3 +74,11 @@ def test_an_answer_is_of_one_configuration() -> None:
     question.give_up()
     question.require_answer("etl", other)
     assert question.verified == Verified(False, "other writes changed the job while Spark was asked")
+
+
+def test_all_questions_of_one_write_have_one_deadline() -> None:
+    """1. The first starts the time. 2. The second has what is left of it. 3. Nothing is left."""
+    question = Question(verify=True)
+    assert question.seconds_left(100.0) == START_SECONDS
+    assert question.seconds_left(104.0) == START_SECONDS - 4.0
+    assert question.seconds_left(100.0 + 2 * START_SECONDS) == 0.0

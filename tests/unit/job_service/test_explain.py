@@ -58,7 +58,7 @@ def test_defaults_of_other_outputs_are_not_listed() -> None:
     fields = {field for field in EXPLAINED if field.startswith("output.")}
     own = (
         "type", "topic", "cluster", "key_groups", "key_columns", "value_format", "value_schema", "protobuf.message",
-        "headers", "schema_registry", "delivery", "allow_loop", "timestamp_format",
+        "headers", "schema_registry", "delivery", "allow_loop", "allow_other_writers", "timestamp_format",
         *(f"csv.{name}" for name in CsvValue.model_fields),
     )  # fmt: skip
     assert fields == {f"output.{name}" for name in own}

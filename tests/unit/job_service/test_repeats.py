@@ -143,14 +143,28 @@ def test_a_job_that_reads_something_else_makes_no_row_twice() -> None:
     assert repeats(new("heir"), config(), known) == []
 
 
-SHARED = {**DELTA, "allow_other_writers": True}
+@pytest.mark.parametrize(("output", "place"), [(DELTA, "/data/out"), (TOPIC, "out")])
+def test_who_says_that_others_write_to_its_output_is_asked_only_for_the_same_rows(
+    output: dict[str, Any], place: str
+) -> None:
+    """Of a side output, too. Who does not say it meets the one that does."""
+    shared = {**output, "allow_other_writers": True}
+    known = by_place(lives_of("etl", config(output=shared)))
+    query = {"sql": "SELECT a FROM events WHERE a > 1"}
+    elsewhere = {**TOPIC, "topic": "elsewhere"}
+    by_side = config(query=query, output=elsewhere, side_outputs={"more": {"output": shared}})
+    for other in (config(query=query, output=shared), by_side):
+        assert repeats(new("heir"), other, known) == []
+    assert repeats(new("heir"), config(output=shared), known) == [Repeat(place, "etl", ("events",), Why.SAME)]
+    assert repeats(new("heir"), config(query=query, output=output), known) == [
+        Repeat(place, "etl", ("events",), Why.OTHER)
+    ]
 
 
-def test_who_says_that_others_write_to_its_table_is_asked_only_for_the_same_rows() -> None:
-    known = by_place(lives_of("etl", config(output=SHARED)))
-    other = config(query={"sql": "SELECT a FROM events WHERE a > 1"}, output=SHARED)
-    assert repeats(new("heir"), other, known) == []
-    assert repeats(new("heir"), config(output=SHARED), known) == [Repeat("/data/out", "etl", ("events",), Why.SAME)]
+def test_who_is_alone_says_nothing_of_other_writers() -> None:
+    """The release before does not know the field of a topic."""
+    assert "allow_other_writers" not in config()["output"]
+    assert config(output={**TOPIC, "allow_other_writers": False}) == config()
 
 
 def test_other_rows_were_accepted_and_the_same_are_asked_for() -> None:
@@ -255,7 +269,8 @@ def test_what_is_told_names_places_jobs_and_sources() -> None:
     ("whys", "told", "not_told"),
     [
         ((Why.SAME,), "jobs stop etl --wait", "latest"),
-        ((Why.OTHER,), "If both are to write there, set allow_repeats", "latest"),
+        ((Why.OTHER,), "set allow_other_writers of that output (`output.allow_other_writers`)", "allow_repeats"),
+        ((Why.LEFT, Why.OTHER), "set allow_other_writers of that output", "both are to write"),
         (
             (Why.LEFT,),
             "savepoint restore heir nightly --of etl --allow-repeats`, `penstock jobs start heir",
