@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from penstock.config.topic_patterns import covers, is_pattern, name_for_people
@@ -125,12 +125,14 @@ class Jobs:
         return bool(writers) and not any(topic in self._unmarked[writer] for writer in writers)
 
 
-def require_no_late_rows(job: str, before: Config | None, after: Config, others: Mapping[str, Config]) -> None:
+def require_no_late_rows(job: str, before: Iterable[Config], after: Config, others: Mapping[str, Config]) -> None:
     """Raises InvalidConfig when a write makes a job with event time read what another one writes without marks, or
-    without an event time. What was so before is left alone. `before`: None of a new job. `others`: the jobs around."""
+    without an event time. What is so already is left alone. `before`: what was expected of the job, and what it runs.
+    `others`: the jobs around."""
     now = Jobs({**others, job: after}).late()
     if now:
-        known = Jobs({**others, **({} if before is None else {job: before})}).late()
+        until_now = [{**others, job: config} for config in before] or [others]
+        known = {late for configs in until_now for late in Jobs(configs).late()}
         new = sorted(now - known, key=lambda late: (late.reader != job, late))
         if new:
             raise _refusal(job, new[0])

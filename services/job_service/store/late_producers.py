@@ -8,9 +8,10 @@ from typing import Any
 
 from sqlalchemy import Connection, text
 
+from penstock.config.declare import ROLLBACK_LAYER
 from penstock.config.topic_patterns import covers, is_pattern
 from penstock.control.errors import UserError
-from penstock.model.jobs import Change
+from penstock.model.jobs import Action, Change
 from services.job_service.flows import topics_read_by
 from services.job_service.late_producers import (
     may_be_late,
@@ -36,15 +37,28 @@ _CONFIGS = text(
     FROM expected_configs WHERE job = ANY(:jobs)
     """
 )
+# What was expected of a job, and what it runs. Some release may have stored what is no job by the rules of this one.
+_BEFORE = text(
+    """
+    SELECT jsonb_build_object('query', config->'query', 'inputs', config->'inputs', 'streams', config->'streams',
+        'output', config->'output', 'side_outputs', config->'side_outputs') AS config
+    FROM (
+        SELECT config FROM expected_configs WHERE job = :job
+        UNION ALL SELECT config FROM running WHERE job = :job AND started) AS each
+    WHERE config->'output'->>'type' IS NOT NULL
+    """
+)
 
 
 def refused(connection: Connection, changes: Mapping[int, Change]) -> dict[int, UserError]:
-    """Why some of the changes, given by position, must not be. Each is seen as if the others were made."""
+    """Why some of the changes, given by position, must not be. Each is seen as if the others were made. None is refused
+    that ends an override or brings back a package that worked: nobody is there to mend it. The tasks have the alerts
+    `not_awaited` and `late_rows`."""
     found: dict[int, UserError] = {}
     written = {change.job: change.merged for change in changes.values() if change.merged is not None}
     around = _Around(connection, written)
     for position, change in changes.items():
-        if change.merged is None or not may_matter(change.old or {}, change.new or {}):
+        if change.merged is None or _is_let_be(change) or not may_matter(change.old or {}, change.new or {}):
             continue
         try:
             _require(around, change.job, change.merged)
@@ -66,8 +80,12 @@ def notes_of(connection: Connection, job: str, config: Config) -> list[str]:
 
 def _require(around: _Around, job: str, config: Config) -> None:
     if may_be_late(config):
-        others = around.find(job, config)
-        require_no_late_rows(job, around.stored([job]).get(job), config, others)
+        before = around.before(job)
+        require_no_late_rows(job, before, config, around.find(job, config, before))
+
+
+def _is_let_be(change: Change) -> bool:
+    return change.action is Action.EXPIRE or change.layer == ROLLBACK_LAYER
 
 
 class _Around:
@@ -80,16 +98,16 @@ class _Around:
         self._writers = _by_name(written, topics_written)
         self._readers = _by_name(written, topics_read_by)
 
-    def stored(self, jobs: Collection[str]) -> dict[str, Config]:
-        """As they are now."""
-        rows = self._connection.execute(_CONFIGS, {"jobs": list(jobs)}) if jobs else ()
-        return {row.job: row.config for row in rows}
+    def before(self, job: str) -> list[Config]:
+        """What was expected of it until now, and what it runs."""
+        return list(self._connection.execute(_BEFORE, {"job": job}).scalars())
 
-    def find(self, job: str, config: Config) -> dict[str, Config]:
-        """The jobs that matter, without the job itself."""
+    def find(self, job: str, config: Config, before: Iterable[Config] = ()) -> dict[str, Config]:
+        """The jobs that matter, without the job itself; also those by which it had its event time `before`."""
         known = {job: config}
         self._add_below(known, config)
-        self._add_above(known, _sources(config) | {name for each in known.values() for name in _passed_on(each)})
+        passed_on = {name for each in (*known.values(), *before) for name in _passed_on(each)}
+        self._add_above(known, _sources(config) | passed_on)
         del known[job]
         return known
 
@@ -111,8 +129,9 @@ class _Around:
             names = {name for each in fresh.values() for name in _passed_on(each)}
 
     def _configs(self, jobs: Collection[str]) -> dict[str, Config]:
-        stored = self.stored([job for job in jobs if job not in self._written])
-        return stored | {job: self._written[job] for job in jobs if job in self._written}
+        asked = [job for job in jobs if job not in self._written]
+        rows = self._connection.execute(_CONFIGS, {"jobs": asked}) if asked else ()
+        return {row.job: row.config for row in rows} | {job: self._written[job] for job in jobs if job in self._written}
 
 
 def _sources(config: Config) -> set[str]:

@@ -82,6 +82,22 @@ def test_an_override_that_was_renewed_meanwhile_stays(client: JobClient, expiry:
     assert client.get_layer("etl", "oncall").version == 2
 
 
+def test_an_override_that_accepts_late_rows_ends(client: JobClient, expiry: Leader, clock: HandClock) -> None:
+    """Nobody is there to mend what it accepts. The job can be written afterwards."""
+    timed = {"value_schema": "dest STRING, at TIMESTAMP", "event_time_column": "at", "watermark_delay": "1 minute"}
+    source = {**CONFIG["inputs"]["flights"], **timed, "topic": "clean"}
+    reader = {**CONFIG, "inputs": {"flights": source}, "output": {"type": "kafka", "topic": "counts"}}
+    accepts = {"inputs": {"flights": {"allow_late_producers": True}}}
+    client.put_job("reader", reader)
+    client.put_layer("reader", "oncall", accepts, if_match=0, expires_in_seconds=100)
+    client.put_job("writer", {**CONFIG, "output": {"type": "kafka", "topic": "clean"}})
+    clock.go(200)
+    expiry.round()
+    assert client.get_layer("reader", "oncall").config is None
+    assert client.alerts().alerts == []
+    client.put_job("reader", {**reader, "query": {"sql": "SELECT dest FROM flights"}})
+
+
 def test_what_cannot_be_dropped_stays_with_an_alert_until_it_can(
     client: JobClient, expiry: Leader, clock: HandClock
 ) -> None:

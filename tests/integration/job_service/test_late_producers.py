@@ -12,6 +12,7 @@ from penstock.control.errors import InvalidConfig
 from penstock.wire.job_client import JobClient
 from penstock.wire.jobs import BatchAction, BatchWrite
 from tests.support.job_service.service import CONFIG
+from tests.support.state_syncer.cell import Cell
 
 TIMED = {"value_schema": "dest STRING, at TIMESTAMP", "event_time_column": "at", "watermark_delay": "1 minute"}
 
@@ -106,6 +107,35 @@ def test_a_job_passes_on_the_event_time_of_those_before_it(client: JobClient) ->
             client.put_job(name, job({"topic": "flights"}, "raw"))
         assert refused.value.field == "inputs"
     client.put_job("second", job({"topic": "trains", **TIMED}, "raw"))
+
+
+def test_a_job_that_passes_event_time_on_may_not_get_it_from_where_there_is_none(client: JobClient) -> None:
+    for name, reads, topic in (("first", TIMED, "raw"), ("untimed", {}, "other")):
+        client.put_job(name, job({"topic": "flights", **reads}, topic))
+    client.put_job("middle", job({"topic": "raw"}, "clean"))
+    client.put_job("reader", READER)
+    with pytest.raises(InvalidConfig, match=r"middle writes clean .* watermark of reader"):
+        client.put_job("middle", job({"topic": "other"}, "clean"))
+
+
+def test_a_job_may_go_back_to_what_it_still_runs(client: JobClient, cell: Cell) -> None:
+    """1. A job runs without event time, and is to get one. Until it has, its readers wait for nothing new. 2. So it may
+    go back, in a batch too. 3. What it does not run it may not go to."""
+    client.put_job("writer", UNTIMED)
+    cell.rounds(2)
+    client.put_job("writer", job({"topic": "flights", **TIMED}, "clean"))
+    client.put_job("reader", READER)
+    with pytest.raises(InvalidConfig, match="at least once"):
+        client.put_job("writer", WRITER)
+    assert _batched(client, ("writer",), (UNTIMED,)) == [None]
+
+
+def test_a_package_that_worked_comes_back_whoever_reads_the_job(client: JobClient) -> None:
+    own_time = {"sql": "SELECT origin, dest, current_date() AS watermark FROM flights"}
+    client.put_job("writer", {**UNTIMED, "query": own_time})
+    client.put_job("reader", READER)
+    client.put_layer("writer", "rollback", {"query": UNTIMED["query"]}, if_match=0)
+    assert client.get_job("writer").config["query"]["sql"] == UNTIMED["query"]["sql"]
 
 
 def test_jobs_of_one_batch_are_seen_together(client: JobClient) -> None:
