@@ -113,8 +113,8 @@ class Jobs:
                     readers[topic].add(job)
         untimed = set(waiting)
         while waiting:
-            topics = topics_written(self._configs[waiting.pop()]).keys()
-            fresh = {job for topic in topics for job in readers[topic]} - untimed
+            written = topics_written(self._configs[waiting.pop()])
+            fresh = {job for topic in written for job in readers[topic]} - untimed
             untimed |= fresh
             waiting += fresh
         return untimed
@@ -131,7 +131,7 @@ def require_no_late_rows(job: str, before: Iterable[Config], after: Config, othe
     `others`: the jobs around."""
     now = Jobs({**others, job: after}).late()
     if now:
-        until_now = [{**others, job: config} for config in before] or [others]
+        until_now = [{**others, job: config} for config in before] or [dict(others)]
         known = {late for configs in until_now for late in Jobs(configs).late()}
         new = sorted(now - known, key=lambda late: (late.reader != job, late))
         if new:

@@ -83,8 +83,8 @@ def not_awaited(record: Record, *, accepts_late: bool = False) -> dict[str, str]
     told = []
     if silent:
         told.append(
-            f"{silent} came no further for completeness_wait_seconds and is not waited for: its rows that come now may be "
-            "late, and are dropped then (late_rows_per_second)"
+            f"{silent} came no further for completeness_wait_seconds and is not waited for: its rows that come now may "
+            "be late, and are dropped then (late_rows_per_second)"
         )
     if without_time and not accepts_late:
         told.append(
