@@ -190,7 +190,8 @@ def test_a_topic_that_is_missing_is_told(spark: SparkSession, settings: SparkSet
 
 def test_what_records_say_against_an_input_is_told(spark: SparkSession, settings: SparkSettings) -> None:
     """1. Keys are where the job says, and all columns have values. 2. Another function, with the one that fits. 3.
-    Seven keys may be where they are by chance: nothing is told. 4. The event time has another name in the records."""
+    Seven keys may be where they are by chance: nothing is told. 4. The event time has another name in the records,
+    of which other columns have the names of Kafka's."""
     many, few = (placed_by_crc32(settings, count) for count in (24, 7))
 
     def told(topic: str, **source: Any) -> dict[tuple[str, str], str]:
@@ -205,7 +206,7 @@ def test_what_records_say_against_an_input_is_told(spark: SparkSession, settings
     assert where == ("inputs.flights.key_function", "key_function_of_producer")
     assert why.endswith("so set key_function to crc32")
     assert told(few, key_function="kafka") == {}
-    schema = "dest STRING, carrier STRING, Time_ TIMESTAMP, delay DOUBLE, n INT"
+    schema = "dest STRING, carrier STRING, Time_ TIMESTAMP, delay DOUBLE, n INT, value DOUBLE, kind STRING"
     ((where, why),) = told(many, value_schema=schema, event_time_column="Time_").items()
     assert where == ("inputs.flights.event_time_column", "event_time_in_records")
     assert "Time_ is null in all 24 sampled records" in why
@@ -221,6 +222,7 @@ def placed_by_crc32(settings: SparkSettings, keys: int) -> str:
     producer = Producer(bootstrap)
     for n in range(keys):
         flight = {"dest": f"D{n}", "carrier": "AA", "time": "2026-01-01T00:00:00Z", "delay": 1.5, "n": n}
+        flight |= {"value": 1.5, "kind": "late"}
         producer.produce(topic, key=flight["dest"], value=json.dumps(flight))
     assert producer.flush(30) == 0
     return topic

@@ -120,7 +120,10 @@ def _sampled(session: SparkSession, source: Input, values: Sequence[bytes], brok
     frame = _decoded(session, source, values, brokers)
     wide = columns(frame, source, F.col("value").alias("value"), F.col("kind").alias("kind"))
     names = wide.columns[2:]
-    rows = wide.select("value", "kind", F.array(*[F.col(f"`{name}`").isNull() for name in names])).collect()
+    # By numbers, since a schema may have a column `value` or `kind`, too.
+    value, kind, *own = (F.col(str(at)) for at in range(len(wide.columns)))
+    numbered = wide.toDF(*map(str, range(len(wide.columns))))
+    rows = numbered.select(value, kind, F.array(*[column.isNull() for column in own])).collect()
     malformed = [bytes(value) for value, kind, _ in rows if kind == _MALFORMED]
     whole = [nulls for _, kind, nulls in rows if kind != _MALFORMED]
     empty = tuple(name for at, name in enumerate(names) if whole and all(nulls[at] for nulls in whole))
