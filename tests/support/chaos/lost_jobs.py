@@ -7,7 +7,7 @@ import json
 import random
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -224,7 +224,8 @@ class LostJobs:
         self.bids.close_all()
         for job, query in ((self.windows, _WINDOWS_IN_BATCH), (self.sessions, _SESSIONS_IN_BATCH)):
             due = answer(query, self.bids.sent)
-            wait_until(lambda: self._has(job, due), WAIT_S, f"{job.name} to write all", poll_s=1)  # noqa: B023
+            with suppress(TimeoutError):  # what is missing then is told below
+                wait_until(lambda: self._has(job, due), WAIT_S, f"{job.name} to write all", poll_s=1)  # noqa: B023
             found = job.results()
             print(f"{job.name}: {len(due)} results of {len(self.bids.sent)} rows, {found.total()} written")
             missing, more = due.keys() - found.keys(), found.keys() - due.keys()
