@@ -63,19 +63,19 @@ def _befall(stack: ChaosStack, jobs: LostJobs) -> None:
 
 @contextmanager
 def _held(stack: ChaosStack, jobs: LostJobs, index: int) -> Iterator[None]:
-    """A task of the shuffle reaches no Kafka until it is far behind, and until a reader that goes on waits for it. The
-    tasks of each job are in both containers before."""
+    """A task of the shuffle, and those beside it, reach no Kafka until they are far behind, and until a reader that
+    goes on waits for one of the shuffle. The tasks of each job are in both containers before."""
     for job in (jobs.windows, jobs.shuffle):
         job.wait_apart()
     container = wait_until(partial(jobs.shuffle.container_of, index), WAIT_S, "the task to run")
-    link = stack.links[f"{container}>kafka"]
+    link, producers = stack.links[f"{container}>kafka"], jobs.producers_in(container)
     begun_s = jobs.bids.newest_s()
     stack.proxy.each([partial(link.hold, BOTH)])
     try:
         yield
-        wait_until(partial(jobs.waiting_for, index), WAIT_S, "a reader to wait for the task that stands still")
+        wait_until(partial(jobs.waiting_for, producers), WAIT_S, "a reader to wait for the task that stands still")
         wait_until(lambda: jobs.bids.newest_s() > begun_s + _FAR_BEHIND_S, WAIT_S, "the task to be far behind")
-        print(f"{jobs.shuffle.name}/{index} stood still for {jobs.bids.newest_s() - begun_s:.0f} s of event time")
+        print(f"{', '.join(producers)} stood still for {jobs.bids.newest_s() - begun_s:.0f} s of event time")
     finally:
         stack.proxy.each([partial(link.release, BOTH)])
 

@@ -12,6 +12,8 @@ import pytest
 from penstock.control.clock import SystemClock
 from penstock.control.process import wait_until
 from penstock.local.kafka import EmbeddedKafka
+from penstock.spark.checkpoint import last_commit
+from penstock.spark.redistribute.old import OldGeneration
 from penstock.spark.redistribute.positions import task_specs
 from penstock.spark.task import RunningTask, Runtime
 from tests.support.kafka.sink import committed
@@ -21,6 +23,7 @@ from tests.support.spark.hosts import make_topic
 from tests.support.spark.redistribution import KEY_GROUPS, Events, Job, Keys, job_config, output_topic
 
 _ROWS = 240
+_FAR_APART_MS = 100_000
 _LONGER_THAN_SILENCE_S = 5.0
 
 
@@ -54,6 +57,40 @@ def test_a_chain_is_exact_whatever_its_tasks_do(runtime: Runtime, kafka: Embedde
     for job in chain:
         job.run()
     assert counts(chain[-1]) == batch_answer(WINDOWS, rows)
+
+
+def test_tasks_without_state_that_are_far_apart_are_put_together_and_readers_lose_no_row(
+    runtime: Runtime, kafka: EmbeddedKafka
+) -> None:
+    """1. Of two tasks that pass rows on, one comes far beyond the delay. 2. One task takes over from both, and has
+    written some of the rows of the other when the reader reads. 3. Nothing was late."""
+    events = Events(kafka.bootstrap, make_topic(kafka.bootstrap, KEY_GROUPS), Keys(runtime.spark, "spark"))
+    dice = random.Random(7)
+    rows = [row_of(events, dice, n) for n in range(4 * _ROWS)]
+    shuffle, reader = chain_of(runtime, events, 2, WINDOWS)
+    events.add(rows[:_ROWS])
+    shuffle.run()
+    events.add(rows[_ROWS:])
+    shuffle.run([1])
+    assert shuffle.watermark_ms(1) - shuffle.watermark_ms(0) > _FAR_APART_MS
+    shuffle.rescale(task_count=1, max_records_per_trigger=10)
+    _run_some_batches(runtime, shuffle)
+    reader.run()
+    shuffle.config = shuffle.config.model_copy(update={"max_records_per_trigger": None})
+    shuffle.run()
+    events.add(closing(events))
+    shuffle.run()
+    reader.run()
+    assert counts(reader) == batch_answer(WINDOWS, rows)
+
+
+def _run_some_batches(runtime: Runtime, job: Job) -> None:
+    """Runs the one task until it has committed two batches; it has not read all then."""
+    task = RunningTask(runtime, task_specs(job.name, job.layout)[0], epoch=1)
+    begun = last_commit(task.checkpoint, runtime.files) or 0
+    task.claim()
+    task.run_until(lambda: (last_commit(task.checkpoint, runtime.files) or 0) >= begun + 2, 60)
+    assert not OldGeneration(runtime, job.name, job.layout).has_read_all(0)
 
 
 @pytest.mark.long

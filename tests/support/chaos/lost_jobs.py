@@ -212,11 +212,15 @@ class LostJobs:
         for job in (*self.readers, self.shuffle):
             job.delete()
 
-    def waiting_for(self, index: int) -> list[str]:
-        """The tasks of readers whose watermark waits for this task of the shuffle."""
-        producer_name = f"{self.shuffle.name}/{index}/{self.shuffle.generation()}"
+    def producers_in(self, container: str) -> set[str]:
+        """The tasks of the shuffle that run there, as readers name them."""
+        generation = self.shuffle.generation()
+        return {f"{task.task}/{generation}" for task in self.shuffle.tasks() if task.container == container}
+
+    def waiting_for(self, producers: set[str]) -> list[str]:
+        """The tasks of readers whose watermark waits for one of these tasks of the shuffle."""
         tasks = [task for reader in self.readers for task in reader.tasks()]
-        return [task.task for task in tasks if (task.progress or {}).get("held_back_by") == producer_name]
+        return [task.task for task in tasks if (task.progress or {}).get("held_back_by") in producers]
 
     def assert_exact(self, again: Link) -> None:
         """The results are those of a batch query, each once. Those of `again`, which went back to a savepoint, may be

@@ -18,7 +18,7 @@ from penstock.spark.fence import Mark, Token, next_token
 from penstock.spark.files import LOCAL_FILES
 from penstock.spark.redistribute import new
 from penstock.spark.redistribute.keys import KeyedOperator, KeyFunction, key_functions, require_operators
-from penstock.spark.redistribute.level import Span, cuts, furthest, lagging, offsets_left
+from penstock.spark.redistribute.level import Span, common_watermark, cuts, furthest, lagging, offsets_left
 from penstock.spark.redistribute.move import require_same
 from penstock.spark.redistribute.new import NewGeneration, NewTask
 from penstock.spark.redistribute.offsets import (
@@ -103,6 +103,12 @@ def test_key_groups_are_covered_exactly_once(tasks: list[list[SourceOffsets]]) -
 )
 def test_who_lags_reads_on(standings: list[tuple[int, bool]], behind: tuple[int, ...]) -> None:
     assert lagging([watermark for watermark, _ in standings], lambda index: standings[index][1]) == behind
+
+
+def test_tasks_without_state_are_as_far_as_the_last_of_them() -> None:
+    assert common_watermark([5, 3, 9], has_state=True) == 9
+    assert common_watermark([5, 3, 9], has_state=False) == 3
+    assert common_watermark([5, 0], has_state=False) == 0
 
 
 def test_all_is_read_when_no_key_group_of_any_source_is_behind() -> None:

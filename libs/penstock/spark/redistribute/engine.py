@@ -28,6 +28,7 @@ from penstock.spark.fence import Mark
 from penstock.spark.redistribute.bus import InputEnds
 from penstock.spark.redistribute.copy import finish_copy
 from penstock.spark.redistribute.keys import state_keys
+from penstock.spark.redistribute.level import common_watermark
 from penstock.spark.redistribute.move import Moved, StateMover, rows
 from penstock.spark.redistribute.new import NewGeneration
 from penstock.spark.redistribute.offsets import SourceOffsets, grown, merged, require_growth, sliced, topics_in
@@ -62,13 +63,14 @@ class _Redistribution:
         self._saved: SavedGeneration | None = None
         self._uncopied: str | None = None
         self._notes: frozenset[str] = frozenset()
+        self._has_state = False
         self._new = NewGeneration(runtime, task_specs(request.job, request.target), _mark_of(request))
         self._bus = InputEnds(runtime.settings.cluster)
 
     def run(self) -> RedistributionReport:
         """All phases, in their order."""
         positions, counts = self._source()
-        watermark_ms = max(position.watermark_ms for position in positions)
+        watermark_ms = common_watermark([position.watermark_ms for position in positions], self._has_state)
         with self._phase("move"):
             self._require_growth(positions)
             begun = [position for position in positions if position.batch is not None]
@@ -77,7 +79,7 @@ class _Redistribution:
                 self._begin(positions)
                 return RedistributionReport(seconds=self._seconds)
             moved = self._move(begun, positions)
-            self._plan(moved.version - 1, begun, positions)
+            self._plan(moved.version - 1, begun, positions, watermark_ms)
         with self._phase("verify"):
             moved.verify()
             if self._saved is not None:
@@ -104,7 +106,7 @@ class _Redistribution:
         if layout.savepoint is not None:
             self._saved = saved = SavedGeneration(self._runtime, layout, layout.savepoint)
             saved.require_same_topics()
-            self._notes = saved.notes()
+            self._notes, self._has_state = saved.notes(), saved.has_state()
             positions = saved.positions()
             # Unread rows of tasks whose watermark is below the greatest may be late.
             return positions, {"behind": len(saved.lagging(positions, lambda _: False))}
@@ -113,7 +115,7 @@ class _Redistribution:
         with self._phase("level"):
             levelled = old.level(layout.config.completeness)
         # Tasks that read on may have taken topics in.
-        self._notes = old.notes()
+        self._notes, self._has_state = old.notes(), old.has_state()
         return old.positions(), {"settled": settled, **levelled}
 
     def _finished(self, layout: Layout) -> tuple[OldGeneration, int]:
@@ -178,14 +180,15 @@ class _Redistribution:
         tallies = mover.move()
         return Moved(version=1, rows=rows(tallies), verify=partial(mover.verify, tallies))
 
-    def _plan(self, batch_id: int, begun: Sequence[Position], positions: Sequence[Position]) -> None:
-        """The first batch has the greatest watermark that rows were held against, so no window is opened again."""
+    def _plan(self, batch_id: int, begun: Sequence[Position], positions: Sequence[Position], watermark_ms: int) -> None:
+        """The first batch has the common watermark that rows were held against, which is `watermark_ms` at most."""
         sources = self._merged(positions)
         batches = [position.metadata for position in begun]
+        held_against_ms = common_watermark([batch["batchWatermarkMs"] for batch in batches], self._has_state)
         metadata = metadata_for(
             batches[0],
             self._request.target.config.threads_per_task,
-            max(batch["batchWatermarkMs"] for batch in batches),
+            min(held_against_ms, watermark_ms),
             max(batch["batchTimestampMs"] for batch in batches),
         )
         self._take_notes_of_sources(positions)

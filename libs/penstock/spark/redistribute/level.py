@@ -29,6 +29,16 @@ def lagging(watermarks_ms: Sequence[int], at_end: Callable[[int], bool]) -> tupl
     return tuple(i for i, watermark in enumerate(watermarks_ms) if watermark < common and not at_end(i))
 
 
+def common_watermark(watermarks_ms: Sequence[int], has_state: bool) -> int:
+    """The watermark with which the tasks of the new generation begin: milliseconds since 1970, 0 without one.
+
+    Of a query with state the greatest, so no window is opened again. One without state drops no row as late, so its
+    tasks are not levelled; its watermark only tells the readers of its output how far it has come. That is as far as
+    the task that is furthest behind: its rows, too, are still to be written.
+    """
+    return max(watermarks_ms) if has_state else min(watermarks_ms)
+
+
 def offsets_left(sources: Iterable[SourceOffsets], ends: Ends) -> int:
     """How many offsets are left to read below `ends`, which has an offset for each key group of each topic."""
     return sum(

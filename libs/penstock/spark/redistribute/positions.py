@@ -134,9 +134,13 @@ class Generation:
         found = trace(task.checkpoint, self._runtime.files)
         return replace(found, sources=tuple(as_read(source, self._inputs) for source in found.sources))
 
+    def has_state(self) -> bool:
+        """Whether the query keeps state: some task has."""
+        return any(self._runtime.files.names(f"{task.checkpoint}/state") for task in self._old)
+
     def lagging(self, positions: Sequence[Position], at_end: Callable[[int], bool]) -> tuple[int, ...]:
         """As `level.lagging`. A query without state drops no rows, so its tasks are level."""
-        if not any(self._runtime.files.names(f"{task.checkpoint}/state") for task in self._old):
+        if not self.has_state():
             return ()
         return lagging([position.watermark_ms for position in positions], at_end)
 
