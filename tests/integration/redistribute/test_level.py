@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
@@ -13,13 +14,15 @@ from threading import Event
 from typing import Any
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Message, Producer
 
 from penstock.config.model import Input
 from penstock.control.errors import Unavailable
 from penstock.control.process import wait_until
 from penstock.local.kafka import EmbeddedKafka
+from penstock.local.topics import create_topics
 from penstock.spark.checkpoint import last_commit
+from penstock.spark.producers import marks_topic
 from penstock.spark.redistribute.engine import redistribute
 from penstock.spark.redistribute.seal import seal
 from penstock.spark.sources import first_beyond
@@ -27,7 +30,8 @@ from penstock.spark.task import Runtime
 from penstock.tasks.redistribution import SealRequest
 from tests.support.spark.hosts import REPLY_SECONDS, make_topic, quick_start, running_host
 from tests.support.spark.hosts import run_host_task as run
-from tests.support.spark.redistribution import KEY_GROUPS, Events, Job, Keys, job_config, output_topic
+from tests.support.spark.redistribution import BEGIN, KEY_GROUPS, Events, Job, Keys, job_config, output_topic
+from tests.support.spark.session import unique
 
 WINDOW = {"sql": "SELECT window.start AS w, k, count(*) AS c FROM events GROUP BY window(at, '20 seconds'), k"}
 JOIN = {
@@ -202,6 +206,64 @@ def test_the_first_row_beyond_a_time_is_found_as_the_query_reads_it(
         for millis, span in ((5000, (0, 4)), (5001, (0, 4)), (5000, (1, 3)), (9001, (0, 4)))
     ]
     assert found == [{1: 0}, {1: 3}, {}, {}]
+
+
+def test_rows_behind_an_open_transaction_are_awaited_when_a_mark_speaks_of_them(
+    runtime: Runtime, kafka: EmbeddedKafka, keys: Keys
+) -> None:
+    """1. A producer has an open transaction in one task's key groups. Behind it are rows of another one, whose mark the
+    other task counts. 2. The first task cannot read them: the tasks are not put together. 3. The transaction ends."""
+    events = Events(kafka.bootstrap, make_topic(kafka.bootstrap, KEY_GROUPS), keys)
+    marks = marks_topic(events.topic)
+    assert marks is not None
+    create_topics(kafka.bootstrap, {marks: 1})
+    first, _, _, last, *_ = keys.one_of_each_group()
+    slow, quick = MarkedProducer(events, 0), MarkedProducer(events, 1)
+    slow.begin([(first, 1, 100.0), (last, 1, 100.0)]).commit(100)
+    quick.begin([(first, 1, 200.0), (last, 1, 200.0)]).commit(200)
+    quick.begin([(first, 1, 201.0)])
+    slow.begin([*((first, n, 100.0 + n) for n in range(50)), (last, 1, 150.0)]).commit(250)
+    job = make_job(runtime, {"events": events}, WINDOW)
+    job.run()
+    assert job.watermark_ms(0) < job.watermark_ms(1) - 50_000
+    hurried = replace(runtime, settings=runtime.settings.model_copy(update={"level_timeout_seconds": 2.0}))
+    with pytest.raises(Unavailable, match="offsets to read before the common watermark"):
+        replace(job, runtime=hurried).rescale(task_count=1)
+    quick.commit(201)
+    job.rescale(task_count=1)
+    finish_exactly(job, events)
+
+
+class MarkedProducer:
+    """One of two tasks of a job that writes to the topic of `events`, each of its transactions with a mark."""
+
+    def __init__(self, events: Events, index: int) -> None:
+        self._events, self._index = events, index
+        self._producer = Producer({"bootstrap.servers": events.bootstrap, "transactional.id": unique("writer")})
+        self._producer.init_transactions(30)
+
+    def begin(self, rows: Sequence[tuple[str, int, float]]) -> MarkedProducer:
+        """Rows of key, value and seconds are written, in an open transaction."""
+        self._producer.begin_transaction()
+        self._ends: dict[int, int] = {}
+        for key, value, seconds in rows:
+            self._events.produce(self._producer, key, value, seconds, on_delivery=self._note)
+        assert self._producer.flush(30) == 0
+        return self
+
+    def commit(self, seconds: int) -> None:
+        """With the mark that the producer has come to `seconds` after the beginning."""
+        millis = int(BEGIN.timestamp() + seconds) * 1000
+        mark = {"g": "writer", "gen": 1, "i": self._index, "n": 2, "t": millis, "at": self._ends}
+        self._producer.produce(f"{self._events.topic}.penstock-marks", value=json.dumps(mark), partition=0)
+        self._producer.commit_transaction(30)
+
+    def _note(self, error: object, record: Message) -> None:
+        assert error is None
+        offset, partition = record.offset(), record.partition()
+        assert offset is not None
+        assert partition is not None
+        self._ends[partition] = offset + 1
 
 
 @pytest.mark.long

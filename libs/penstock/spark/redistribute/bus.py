@@ -36,10 +36,15 @@ class InputEnds:
         """By key group: the offset after the last record of a committed transaction. Raises Unavailable."""
         return self._offsets(topic, key_groups, "latest")
 
+    def written(self, topic: str, key_groups: range) -> dict[int, int]:
+        """By key group: the offset after the last record, also of open transactions. Records of transactions that are
+        committed may follow these, and cannot be read before these end. Raises Unavailable."""
+        return self._offsets(topic, key_groups, "latest", IsolationLevel.READ_UNCOMMITTED)
+
     def marks(self, source: Input) -> dict[str, dict[int, int]]:
         """The topic of marks of the producers of an input and its end; empty when there is none. Raises Unavailable.
 
-        To be asked before `ends`: then the ends have all rows that these marks speak of.
+        To be asked before `written`: then that has all rows that these marks speak of.
         """
         topic = marks_of(source)
         if topic is None or source.topic is None or not is_marked(self._clusters(source.cluster), source.topic):
@@ -64,7 +69,13 @@ class InputEnds:
         settings = self._clusters(cluster).client_settings()
         return AdminClient({**settings, "socket.timeout.ms": int(_TIMEOUT_SECONDS * 1000)})
 
-    def _ask(self, name: str, key_groups: range, position: str) -> dict[int, int]:
+    def _ask(
+        self,
+        name: str,
+        key_groups: range,
+        position: str,
+        isolation: IsolationLevel = IsolationLevel.READ_COMMITTED,
+    ) -> dict[int, int]:
         topic, cluster = topic_and_cluster(name)
         admin = self._admin(cluster)
         wanted = {TopicPartition(topic, group): _spec(position) for group in key_groups}
@@ -72,7 +83,7 @@ class InputEnds:
             # librdkafka may look for leaders that it does not know yet only 3 s later.
             admin.list_topics(topic, timeout=_TIMEOUT_SECONDS)
             answers: dict[Any, Future[Any]] = admin.list_offsets(
-                wanted, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=_TIMEOUT_SECONDS
+                wanted, isolation_level=isolation, request_timeout=_TIMEOUT_SECONDS
             )
             return {place.partition: answer.result().offset for place, answer in answers.items()}
         except KafkaException as error:
