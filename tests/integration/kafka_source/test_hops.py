@@ -4,8 +4,10 @@ The short form of the first test is that of the bench (`tests/integration/bench`
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -15,6 +17,7 @@ from penstock.control.process import wait_until
 from penstock.local.kafka import EmbeddedKafka
 from tests.support.kafka.event_topics import T0_MILLIS, topic_of, write_times
 from tests.support.kafka.hops import Reader, Shuffle, Topics
+from tests.support.kafka.marked import MarkedProducer
 from tests.support.kafka.windowed import WINDOW_MILLIS
 
 _MINUTE = 60_000
@@ -46,6 +49,26 @@ def test_a_producer_ten_minutes_behind_loses_no_row(spark: SparkSession, kafka: 
     assert all(expected[start] == rows for start, rows in reader.emitted.counts().items())
     assert len(reader.emitted.counts()) == 7
     assert sparks.rows() < 0.9 * sum(expected.values())
+
+
+def test_producers_that_have_said_nothing_yet_are_waited_for(spark: SparkSession, kafka: EmbeddedKafka, tmp_path: Path):
+    """1. The first mark of all is in a transaction that is open, behind it the mark of another producer, whose rows can
+    be read. 2. The reader does not know either of them, and closes no window. 3. The transaction ends."""
+    topics = Topics.of(kafka.bootstrap, topic_of(kafka.bootstrap, {0: []}))
+    slow, quick = (MarkedProducer(kafka.bootstrap, topics.second, index) for index in range(2))
+    slow.begin(map(_record_of_first, _BEGUN)).say(T0_MILLIS + _BEGUN[-1])
+    quick.begin({**_record_of_first(at), "partition": 1} for at in _ALL).say(T0_MILLIS + _ALL[-1]).commit()
+    reader = Reader.of(spark, topics, tmp_path / "own")
+    reader.run_to_end()
+    assert (reader.emitted.counts(), reader.open_rows()) == ({}, len(_ALL))
+    slow.commit()
+    reader.run_to_end()
+    assert reader.emitted.counts() == {T0_MILLIS: 2 * WINDOW_MILLIS // 1_000}
+    assert reader.rows() == len(_ALL) + len(_BEGUN)
+
+
+def _record_of_first(at: int) -> dict[str, Any]:
+    return {"value": json.dumps({"at": (T0_MILLIS + at) / 1_000}), "partition": 0}
 
 
 @pytest.mark.long

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
@@ -14,7 +13,7 @@ from threading import Event
 from typing import Any
 
 import pytest
-from confluent_kafka import Message, Producer
+from confluent_kafka import Producer
 
 from penstock.config.model import Input
 from penstock.control.errors import Unavailable
@@ -28,10 +27,10 @@ from penstock.spark.redistribute.seal import seal
 from penstock.spark.sources import first_beyond
 from penstock.spark.task import Runtime
 from penstock.tasks.redistribution import SealRequest
+from tests.support.kafka.marked import MarkedProducer
 from tests.support.spark.hosts import REPLY_SECONDS, make_topic, quick_start, running_host
 from tests.support.spark.hosts import run_host_task as run
 from tests.support.spark.redistribution import BEGIN, KEY_GROUPS, Events, Job, Keys, job_config, output_topic
-from tests.support.spark.session import unique
 
 WINDOW = {"sql": "SELECT window.start AS w, k, count(*) AS c FROM events GROUP BY window(at, '20 seconds'), k"}
 JOIN = {
@@ -218,52 +217,25 @@ def test_rows_behind_an_open_transaction_are_awaited_when_a_mark_speaks_of_them(
     assert marks is not None
     create_topics(kafka.bootstrap, {marks: 1})
     first, _, _, last, *_ = keys.one_of_each_group()
-    slow, quick = MarkedProducer(events, 0), MarkedProducer(events, 1)
-    slow.begin([(first, 1, 100.0), (last, 1, 100.0)]).commit(100)
-    quick.begin([(first, 1, 200.0), (last, 1, 200.0)]).commit(200)
-    quick.begin([(first, 1, 201.0)])
-    slow.begin([*((first, n, 100.0 + n) for n in range(50)), (last, 1, 150.0)]).commit(250)
+    slow, quick = (MarkedProducer(kafka.bootstrap, events.topic, index) for index in range(2))
+    for producer, seconds in ((slow, 100), (quick, 200)):
+        producer.begin(events.record(key, 1, seconds) for key in (first, last)).say(_millis(seconds)).commit()
+    quick.begin([events.record(first, 1, 201)])
+    behind = [events.record(first, n, 100 + n) for n in range(50)]
+    slow.begin([*behind, events.record(last, 1, 150)]).say(_millis(250)).commit()
     job = make_job(runtime, {"events": events}, WINDOW)
     job.run()
     assert job.watermark_ms(0) < job.watermark_ms(1) - 50_000
     hurried = replace(runtime, settings=runtime.settings.model_copy(update={"level_timeout_seconds": 2.0}))
     with pytest.raises(Unavailable, match="offsets to read before the common watermark"):
         replace(job, runtime=hurried).rescale(task_count=1)
-    quick.commit(201)
+    quick.say(_millis(201)).commit()
     job.rescale(task_count=1)
     finish_exactly(job, events)
 
 
-class MarkedProducer:
-    """One of two tasks of a job that writes to the topic of `events`, each of its transactions with a mark."""
-
-    def __init__(self, events: Events, index: int) -> None:
-        self._events, self._index = events, index
-        self._producer = Producer({"bootstrap.servers": events.bootstrap, "transactional.id": unique("writer")})
-        self._producer.init_transactions(30)
-
-    def begin(self, rows: Sequence[tuple[str, int, float]]) -> MarkedProducer:
-        """Rows of key, value and seconds are written, in an open transaction."""
-        self._producer.begin_transaction()
-        self._ends: dict[int, int] = {}
-        for key, value, seconds in rows:
-            self._events.produce(self._producer, key, value, seconds, on_delivery=self._note)
-        assert self._producer.flush(30) == 0
-        return self
-
-    def commit(self, seconds: int) -> None:
-        """With the mark that the producer has come to `seconds` after the beginning."""
-        millis = int(BEGIN.timestamp() + seconds) * 1000
-        mark = {"g": "writer", "gen": 1, "i": self._index, "n": 2, "t": millis, "at": self._ends}
-        self._producer.produce(f"{self._events.topic}.penstock-marks", value=json.dumps(mark), partition=0)
-        self._producer.commit_transaction(30)
-
-    def _note(self, error: object, record: Message) -> None:
-        assert error is None
-        offset, partition = record.offset(), record.partition()
-        assert offset is not None
-        assert partition is not None
-        self._ends[partition] = offset + 1
+def _millis(seconds: int) -> int:
+    return int(BEGIN.timestamp() + seconds) * 1000
 
 
 @pytest.mark.long

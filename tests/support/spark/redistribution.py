@@ -87,13 +87,13 @@ class Events:
         """Rows of key, value and seconds after `BEGIN`."""
         producer = Producer({"bootstrap.servers": self.bootstrap, "linger.ms": 5})
         for key, value, seconds in rows:
-            self.produce(producer, key, value, seconds)
+            producer.produce(self.topic, **self.record(key, value, seconds))
         assert producer.flush(30) == 0
 
-    def produce(self, producer: Producer, key: str, value: int, seconds: float, **more: Any) -> None:
-        """The same with a producer of the caller's; does not wait."""
-        record = {"k": key, "v": value, "at": (BEGIN + timedelta(seconds=seconds)).isoformat()}
-        producer.produce(self.topic, key=key, value=json.dumps(record), partition=self.keys.group_of[key], **more)
+    def record(self, key: str, value: int, seconds: float) -> dict[str, Any]:
+        """The record of a row, with its partition."""
+        row = {"k": key, "v": value, "at": (BEGIN + timedelta(seconds=seconds)).isoformat()}
+        return {"key": key, "value": json.dumps(row), "partition": self.keys.group_of[key]}
 
     def add_range(self, lo: int, hi: int) -> None:
         """Row n: of a key that comes every few rows, out of order by up to 3 s, now and then the same as before."""

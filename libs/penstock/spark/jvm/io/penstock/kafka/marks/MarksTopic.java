@@ -8,9 +8,12 @@ import java.util.Set;
 import java.util.concurrent.ExecutionException;
 import java.util.function.Supplier;
 import org.apache.kafka.clients.admin.Admin;
+import org.apache.kafka.clients.admin.ListOffsetsOptions;
+import org.apache.kafka.clients.admin.OffsetSpec;
 import org.apache.kafka.clients.consumer.ConsumerConfig;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
+import org.apache.kafka.common.IsolationLevel;
 import org.apache.kafka.common.KafkaException;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.errors.InterruptException;
@@ -62,6 +65,16 @@ public final class MarksTopic implements AutoCloseable {
   /** The offset before which all marks were read. */
   public long position() {
     return position;
+  }
+
+  /** Whether marks behind {@code position} are hidden by a transaction that has not ended. */
+  public boolean hidesMarks() throws ExecutionException, InterruptedException {
+    if (!isOpen() || position >= until) {
+      return false;
+    }
+    ListOffsetsOptions written = new ListOffsetsOptions(IsolationLevel.READ_UNCOMMITTED);
+    return admin.get().listOffsets(Map.of(place, OffsetSpec.latest()), written).partitionResult(place).get().offset()
+        > position;
   }
 
   /** Reads on to the end: all marks that transactions had committed when this was called. */

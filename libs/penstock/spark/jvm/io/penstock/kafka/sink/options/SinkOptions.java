@@ -36,6 +36,8 @@ public record SinkOptions(
   private static final long MARKER_REFRESH_SECONDS = 24 * 60 * 60;
   // The brokers' default maximum: a long batch should not run into the timeout.
   private static final long TRANSACTION_TIMEOUT_MILLIS = 15 * 60 * 1000;
+  // Kafka's client waits so long after it has found the coordinator of a transaction, too: twice in a first batch.
+  private static final int RETRY_BACKOFF_MILLIS = 20;
   private static final Set<String> OWN = Set.of(
       ProducerConfig.TRANSACTIONAL_ID_CONFIG,
       ProducerConfig.ENABLE_IDEMPOTENCE_CONFIG,
@@ -96,6 +98,7 @@ public record SinkOptions(
     settings.put(ProducerConfig.KEY_SERIALIZER_CLASS_CONFIG, ByteArraySerializer.class.getName());
     settings.put(ProducerConfig.VALUE_SERIALIZER_CLASS_CONFIG, ByteArraySerializer.class.getName());
     settings.putIfAbsent(ProducerConfig.CLIENT_ID_CONFIG, transactionalId);
+    settings.putIfAbsent(ProducerConfig.RETRY_BACKOFF_MS_CONFIG, RETRY_BACKOFF_MILLIS);
     return settings;
   }
 

@@ -25,6 +25,7 @@ public final class ProducerHold implements AutoCloseable {
   private final Patience patience;
   private Map<Integer, Long> read = Map.of();
   private boolean fresh;
+  private boolean hidden;
   private Optional<Bound> bound = Optional.empty();
   private Optional<Bound> idleBound = Optional.empty();
   private List<String> withoutTime = List.of();
@@ -54,15 +55,16 @@ public final class ProducerHold implements AutoCloseable {
   }
 
   private void readOn() {
-    logs.timed(() -> {
+    // Without any mark it is not known who the producers are: the first ones may be about to say so.
+    hidden = logs.timed(() -> {
       topic.readOn(marks::add);
-      return null;
+      return marks.isEmpty() && topic.hidesMarks();
     });
     fresh = true;
     marks.advance(read);
     bound = patience.apply(marks, System.nanoTime());
     idleBound = marks.boundWhenIdle(patience::isGivenUp);
-    atEnd = idleBound.isEmpty();
+    atEnd = idleBound.isEmpty() && !hidden;
     withoutTime = marks.withoutTime();
     producersMillis = marks.isEmpty()
         ? OptionalLong.empty()
@@ -93,7 +95,7 @@ public final class ProducerHold implements AutoCloseable {
 
   private long lessDelay(Optional<Bound> least) {
     if (least.isEmpty()) {
-      return Long.MAX_VALUE;
+      return hidden ? ProducerMarks.NOTHING_YET : Long.MAX_VALUE;
     }
     long millis = least.get().millis();
     return millis == ProducerMarks.NOTHING_YET ? millis : millis - delayMillis;
