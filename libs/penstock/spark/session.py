@@ -22,7 +22,6 @@ from penstock.config.model import JobConfig
 from penstock.control.errors import Unavailable
 from penstock.spark.fence import FENCE
 from penstock.spark.gateway import start_jvm
-from penstock.spark.query_digest import query_digest
 from penstock.spark.settings import SparkSettings, class_archive, class_archive_options, driver_classpath
 from penstock.spark.stores import jar_folders
 
@@ -145,7 +144,6 @@ def task_session(host: SparkSession, config: JobConfig, checkpoint: str, token: 
         # A batch writes its changes, not a snapshot: a rescale copies state while batches run, and then their changes.
         "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
         "spark.sql.streaming.pollingDelay": f"{polling_delay_ms(config.trigger_interval_seconds)}ms",
-        "penstock.query": query_digest(config),
         "penstock.fence.path": f"{checkpoint}/{FENCE}",
         _TOKEN: token,
         "penstock.fence.allow_not_atomic": str(unlocked).lower(),

@@ -23,6 +23,7 @@ from penstock.spark.analysis.placement import Placements
 from penstock.spark.balance import Ends
 from penstock.spark.channel import Access
 from penstock.spark.checkpoint import COLLECTED, is_clean, last_commit, last_offset, task_checkpoint
+from penstock.spark.consumers import Consumers
 from penstock.spark.fence import FENCE, Mark
 from penstock.spark.files import Files, files_of
 from penstock.spark.inputs.checks import check_inputs, require_no_problem
@@ -70,6 +71,7 @@ class Runtime:
     report: Callable[[str], None] = lambda text: None
     pools: SchedulerPools = field(default_factory=SchedulerPools)
     placements: Placements = field(default_factory=Placements)
+    consumers: Consumers = field(default_factory=Consumers)
 
     @cached_property
     def watch(self) -> Any:
@@ -298,6 +300,7 @@ class RunningTask:
         session, kept = frame.sparkSession, None
         if starting:
             self._require_inputs()
+        self.runtime.consumers.share(session, self.spec, self.topics, alone=True)  # see SEMANTICS, "Known fault"
         if isinstance(self.spec.config.output, FilesOutput):
             root = self.runtime.settings.checkpoint_root
             kept = bind_output(session, root, self.spec, self.spec.config.output, starting=starting)
@@ -329,6 +332,7 @@ class RunningTask:
         survives all that ends the host, if the supervisor says so.
         """
         begun = monotonic()
+        self.runtime.consumers.failed(self.spec.job)
         while True:
             seconds = round(monotonic() - begun, 1)
             where = str(self.runtime.watch.stackOf(query._jsq))

@@ -115,6 +115,9 @@ class TaskTable:
         task.state = TaskState.STOPPING
         try:
             return {"was_running": True, **task.stop(finish_pending=finish_pending, patient=patient)._asdict()}
+        except BaseException:
+            self._runtime.consumers.failed(task.spec.job)
+            raise
         finally:
             self._remove_unless_active(task)
 
@@ -182,6 +185,7 @@ class TaskTable:
     def _end(self, task: RunningTask, causes: list[dict[str, str]]) -> TaskEnded:
         task.forget()
         self._remove(task)
+        self._runtime.consumers.failed(task.spec.job)
         failure = classify([Cause(**cause) for cause in causes] or [_NO_CAUSE])
         log.warning("task ended", task=task.spec.task_id, revision=task.spec.revision, kind=failure.error_kind)
         return TaskEnded(task_id=task.spec.task_id, **vars(failure))

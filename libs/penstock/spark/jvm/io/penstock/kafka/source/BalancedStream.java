@@ -15,7 +15,6 @@ import io.penstock.kafka.source.plan.BalanceMode;
 import io.penstock.kafka.source.plan.BatchHorizon;
 import io.penstock.kafka.source.plan.BatchPlanner;
 import io.penstock.kafka.source.plan.OtherSources;
-import io.penstock.kafka.source.plan.PartitionOrder;
 import io.penstock.kafka.source.skew.SkewGauge;
 import io.penstock.kafka.source.topics.MatchingTopics;
 import io.penstock.kafka.source.topics.TopicIntake;
@@ -63,6 +62,7 @@ final class BalancedStream
   private final Optional<LeaderOffsetLog> leader;
   private final Optional<SourcePace> pace;
   private final Optional<ProducerHold> producers;
+  private final BatchReads reads = new BatchReads();
   private final ReadState readState = new ReadState();
   private volatile OptionalLong readAllNanos = OptionalLong.empty();
   private volatile Optional<Offset> batchStart = Optional.empty();
@@ -181,7 +181,7 @@ final class BalancedStream
     producers.ifPresent(hold -> hold.batchEndsAt(parse(end)));
     boundWatermark();
     Offset ends = intake.isOn() ? ofMap(intake.endsOfRead(parse(start), parse(end))) : toSparks(end);
-    return PartitionOrder.of(spark.planInputPartitions(toSparks(start), ends));
+    return reads.of(pace, spark.planInputPartitions(toSparks(start), ends));
   }
 
   @Override
@@ -191,7 +191,7 @@ final class BalancedStream
 
   @Override
   public PartitionReaderFactory createReaderFactory() {
-    PartitionReaderFactory readers = spark.createReaderFactory();
+    PartitionReaderFactory readers = new GroupedReaderFactory(spark.createReaderFactory());
     return QueryUse.sourceBytes().<PartitionReaderFactory>map(bytes -> new ByteCountingReaderFactory(readers,
         bytes)).orElse(readers);
   }

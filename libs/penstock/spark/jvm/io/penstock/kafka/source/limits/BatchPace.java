@@ -55,6 +55,11 @@ public final class BatchPace {
     return Math.max(1, (long) limit);
   }
 
+  /** What batches take without rows, as far as they have told; 0 while they have not. */
+  double fixedMillis() {
+    return cost.fixedMillis().orElse(0);
+  }
+
   /**
    * A batch has ended.
    *

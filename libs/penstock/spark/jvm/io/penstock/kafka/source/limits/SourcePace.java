@@ -15,13 +15,10 @@ import org.apache.kafka.common.TopicPartition;
 public final class SourcePace {
   private static final int MOST_KNOWN = 1_000;
   private static final long NO_BATCH = -1;
-  private static final Map<String, Long> KNOWN =
-      Collections.synchronizedMap(new LinkedHashMap<>(16, 0.75f, true) {
-        @Override
-        protected boolean removeEldestEntry(Map.Entry<String, Long> eldest) {
-          return size() > MOST_KNOWN;
-        }
-      });
+  /** So long a batch may take without rows (planning, commit) before any batch has told. */
+  private static final double WITHOUT_ROWS_MILLIS = 300;
+  private static final Map<String, Long> KNOWN = Collections.synchronizedMap(newest());
+  private static final Map<String, Double> ROW_MILLIS = Collections.synchronizedMap(newest());
 
   private final long targetMillis;
   private final long first;
@@ -30,6 +27,8 @@ public final class SourcePace {
   private BatchPace pace;
   private long batchId = NO_BATCH;
   private long rows;
+  private int readers;
+  private String readOf = "";
 
   /** {@code first}: rows, or files, of the very first batch of a job. {@code kind}: which of these are counted. */
   private SourcePace(long targetMillis, long first, String kind) {
@@ -64,6 +63,7 @@ public final class SourcePace {
     query.lastBatch().filter(last -> last.id() == batchId).ifPresent(last -> {
       pace.finished(rows, last.rows(), last.millis());
       KNOWN.put(name, pace.limit());
+      noteRowMillis(last.millis());
       batchId = NO_BATCH;
     });
     return pace.limit();
@@ -73,6 +73,41 @@ public final class SourcePace {
   public void planned(RunningQuery query, long rows) {
     this.batchId = query.batchId();
     this.rows = rows;
+  }
+
+  /** Whether the batch in hand was planned by this source, so that it is not a repeated one. */
+  public boolean hasPlanned(RunningQuery query) {
+    return batchId == query.batchId();
+  }
+
+  /**
+   * What a row of {@code name} cost one Spark task in the last batch of this JVM that had rows of it; infinite before
+   * there was one. What a batch takes without rows is not counted.
+   */
+  public static double rowMillis(String name) {
+    return ROW_MILLIS.getOrDefault(name, Double.POSITIVE_INFINITY);
+  }
+
+  /** The source's rows of the batch are those of {@code name}, and so many Spark tasks read them at once. */
+  public void readBy(String name, int sparkTasks) {
+    readOf = name;
+    readers = sparkTasks;
+  }
+
+  private void noteRowMillis(long millis) {
+    if (rows > 0 && !readOf.isEmpty()) {
+      double fixed = Math.max(WITHOUT_ROWS_MILLIS, pace.fixedMillis());
+      ROW_MILLIS.put(readOf, Math.max(0, millis - fixed) * readers / rows);
+    }
+  }
+
+  private static <V> Map<String, V> newest() {
+    return new LinkedHashMap<>(16, 0.75f, true) {
+      @Override
+      protected boolean removeEldestEntry(Map.Entry<String, V> eldest) {
+        return size() > MOST_KNOWN;
+      }
+    };
   }
 
   /** The rows of a batch with these starts and ends. */
