@@ -300,7 +300,7 @@ class RunningTask:
         session, kept = frame.sparkSession, None
         if starting:
             self._require_inputs()
-        self.runtime.consumers.share(session, self.spec, self.topics, alone=True)  # see SEMANTICS, "Known fault"
+        self.runtime.consumers.share(session, self.spec, self.topics, alone=not starting)
         if isinstance(self.spec.config.output, FilesOutput):
             root = self.runtime.settings.checkpoint_root
             kept = bind_output(session, root, self.spec, self.spec.config.output, starting=starting)
