@@ -256,7 +256,7 @@ def record_line(message: Message, *, as_base64: bool = False) -> str:
 
 
 def _headers(message: Message) -> dict[str, str | None]:
-    return {name: _text(value) for name, value in list(message.headers() or ())}
+    return {str(name): _text(value) for name, value in list(message.headers() or ())}
 
 
 def _line(value: Any) -> str:
