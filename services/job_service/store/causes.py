@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
@@ -24,6 +24,7 @@ from penstock.store.job_minutes import read_job_minutes
 from penstock.store.rows import columns, read_all
 from penstock.tasks.rollout import Rejected
 from services.job_service import views
+from services.job_service.causes.crashes import JUST_NOW
 from services.job_service.causes.errors import ENDED_HOST
 from services.job_service.causes.facts import (
     Attempts,
@@ -31,10 +32,12 @@ from services.job_service.causes.facts import (
     Crashes,
     Elsewhere,
     Facts,
+    Gone,
     Minute,
     UnderWay,
     Upstream,
 )
+from services.job_service.cell_facts import ContainerFacts
 from services.job_service.explain import DEFAULT_LAYER, explain
 from services.job_service.flows import topics_read_by
 from services.job_service.store import history, overview
@@ -139,6 +142,7 @@ def read_facts(connection: Connection, stored: StoredJob) -> Facts:
         shards=placed.shards,
         containers=containers,
         elsewhere=_elsewhere(connection, containers),
+        gone=list(_gone(cell.containers, moment)),
         is_open=any(each.is_live and each.availability == "open" for each in cell.containers),
         is_alive=any(each.heartbeat_age_seconds <= _ALIVE_SECONDS for each in cell.containers),
         alerts=overview.alerts_about(connection, job, names, _OF_CELL, limit=_MOST_ALERTS),
@@ -149,6 +153,15 @@ def read_facts(connection: Connection, stored: StoredJob) -> Facts:
         minutes=_minutes(connection, job, moment),
         decision=next(iter(decisions), None),
     )
+
+
+def _gone(containers: Sequence[ContainerFacts], moment: Moment) -> Iterator[Gone]:
+    """Those that were lost, or began, just now."""
+    for each in containers:
+        heard_at = moment.now - timedelta(seconds=each.heartbeat_age_seconds)
+        at = each.registered_at if each.is_live else heard_at
+        if at is not None and moment.now - at <= JUST_NOW:
+            yield Gone(each.name, at, each.is_live)
 
 
 def _attempts(sync: overview.SyncRow, stored: StoredJob) -> Attempts | None:
