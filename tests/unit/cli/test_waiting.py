@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from penstock.cli.waiting import Reached, has_worked, reached
+from penstock.cli.waiting import Reached, has_worked, news, reached
 from penstock.wire.jobs import JobView
 from penstock.wire.overview import SyncView, TaskView
 
@@ -82,6 +82,23 @@ OLD = task(state="crashed", crashes=7, error="a typing error", revision=4, progr
         ),
         pytest.param(
             (
+                job(converged=False),
+                sync(),
+                [task(), task(1, state="starting", progress=None, crashes=1, error="host h1 ended: killed")],
+            ),
+            Reached(
+                "etl: 1 of 2 tasks run, etl/1 starting again after a crash",
+                before="etl/1 crashed: host h1 ended: killed (it is started again)",
+            ),
+            id="it starts again after a crash",
+        ),
+        pytest.param(
+            (job(converged=False), sync(), [task(), task(1, progress=None, crashes=1, error="host h1 ended: killed")]),
+            Reached("etl: 1 of 2 tasks run, etl/1 in the first batch after a crash"),
+            id="it runs again after a crash, and has finished no batch",
+        ),
+        pytest.param(
+            (
                 job(converged=False, health="crashing"),
                 sync(),
                 [task(n, state="crashed", crashes=3, error="no table") for n in (0, 1)],
@@ -154,6 +171,17 @@ OLD = task(state="crashed", crashes=7, error="a typing error", revision=4, progr
 )
 def test_how_far_a_job_is(seen: tuple[JobView, SyncView, list[TaskView]], expected: Reached) -> None:
     assert reached(*seen, revision=5) == expected
+
+
+def test_a_crash_is_told_once_and_is_no_step_that_goes_on() -> None:
+    """1. A task crashed. 2. It starts again: the crash, which is over, is not told again. 3. It crashes otherwise."""
+    said: set[str] = set()
+    crash, starts = "etl/1 crashed: killed (it is started again)", "etl: 0 of 1 tasks run, etl/1 starting again"
+    assert news(Reached(crash), said) == [crash]
+    assert news(Reached(starts, before=crash), said) == [starts]
+    assert news(Reached(starts, before=crash), said) == []
+    assert news(Reached(starts, before="etl/1 crashed: no table"), said) == ["etl/1 crashed: no table"]
+    assert news(Reached("etl/1 crashed: no table", failed=True), said) == []
 
 
 @pytest.mark.parametrize(
