@@ -18,7 +18,8 @@ from penstock.wire.overview import SyncView, TaskView
 
 POLL_SECONDS = 0.3
 GIVEN_UP = (JobState.FAILED, JobState.QUARANTINED)
-_STATES = {"unknown": "not reported by a container yet"}
+_HOST_FIRST = "a Spark host may have to start there first"
+"""A container reports a task once it has a host for it."""
 
 
 class Reached(NamedTuple):
@@ -94,7 +95,8 @@ def reached(job: JobView, sync: SyncView, tasks: Sequence[TaskView], revision: i
         return Reached(f"{name} is {sync.state}: {sync.detail or 'no reason is known'}{again}", failed=True)
     expected = [task for task in tasks if task.expected]
     if (job.running_revision or 0) < revision:
-        return Reached(f"{name} is {sync.state}" + (f": {sync.detail}" if sync.detail else ""))
+        waits_for = sync.detail or ("waits for the State Syncer" if sync.state == JobState.PENDING else "")
+        return Reached(f"{name} is {sync.state}" + (f": {waits_for}" if waits_for else ""))
     if job.state == JobState.STOPPED:
         left = [task.task for task in tasks if task.container is not None]
         return Reached(f"{name} stops: {', '.join(left)}" if left else f"{name} is stopped", done=job.converged)
@@ -155,18 +157,26 @@ def _counts(tasks: Sequence[TaskView]) -> str:
     for task in tasks:
         states.setdefault(_state(task), []).append(task.task)
     running = len(states.pop(TaskState.RUNNING, ()))
-    others = "".join(f", {_names(names)} {_STATES.get(state, state)}" for state, names in sorted(states.items()))
+    others = "".join(f", {_names(names)} {state}" for state, names in sorted(states.items()))
     return f"{running} of {len(tasks)} tasks run{others}"
 
 
 def _state(task: TaskView) -> str:
-    """In words, once it does not run as ever."""
+    """In words, with what comes next in its start."""
     again = bool(task.crashes) and (task.progress or {}).get("batch_id") is None
     if again and task.state == TaskState.STARTING:
         return "starting again after a crash"
     if again and task.state == TaskState.RUNNING:
         return "in the first batch after a crash"
-    return task.state
+    if task.state == TaskState.STARTING:
+        return "starting (its Spark host plans the query and loads its state)"
+    if task.state != "unknown":
+        return task.state
+    if task.container is not None:
+        return "not heard of"
+    if task.owner is None:
+        return "not placed yet (no container has its shard)"
+    return f"placed on {task.owner}, which does not report it yet ({_HOST_FIRST})"
 
 
 def _names(tasks: Sequence[str]) -> str:

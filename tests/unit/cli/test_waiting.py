@@ -39,6 +39,8 @@ def task(index: int = 0, **facts: Any) -> TaskView:
     return TaskView.model_validate({"task": f"etl/{index}", "index": index, **usual, **facts})
 
 
+_STARTING = "starting (its Spark host plans the query and loads its state)"
+
 OLD = task(state="crashed", crashes=7, error="a typing error", revision=4, progress=None)
 
 
@@ -67,13 +69,31 @@ OLD = task(state="crashed", crashes=7, error="a typing error", revision=4, progr
         ),
         pytest.param(
             (job(converged=False), sync(), [task(), task(1, state="starting", progress=None)]),
-            Reached("etl: 1 of 2 tasks run, etl/1 starting"),
+            Reached(f"etl: 1 of 2 tasks run, etl/1 {_STARTING}"),
             id="a task starts",
         ),
         pytest.param(
             (job(converged=False), sync(), [task(), task(1, state="unknown", container=None, progress=None)]),
-            Reached("etl: 1 of 2 tasks run, etl/1 not reported by a container yet"),
+            Reached(
+                "etl: 1 of 2 tasks run, etl/1 placed on tm, which does not report it yet (a Spark host may have to "
+                "start there first)"
+            ),
             id="a task that no container knows",
+        ),
+        pytest.param(
+            (job(converged=False), sync(), [task(state="unknown", owner=None, container=None, progress=None)]),
+            Reached("etl: 0 of 1 tasks run, etl/0 not placed yet (no container has its shard)"),
+            id="a task whose shard nobody has",
+        ),
+        pytest.param(
+            (job(converged=False), sync(), [task(state="unknown")]),
+            Reached("etl: 0 of 1 tasks run, etl/0 not heard of"),
+            id="a task that was reported, and of which nothing is known now",
+        ),
+        pytest.param(
+            (job(running_revision=4, state="pending"), sync(state="pending", sync_revision=4), []),
+            Reached("etl is pending: waits for the State Syncer"),
+            id="nobody has looked at it yet",
         ),
         pytest.param(
             (job(converged=False), sync(), [task(), task(1, state="crashed", crashes=1, error="no table")]),
@@ -113,7 +133,7 @@ OLD = task(state="crashed", crashes=7, error="a typing error", revision=4, progr
         ),
         pytest.param(
             (job(converged=False, health="crashing"), sync(), [OLD, task(1, state="starting", progress=None)]),
-            Reached("etl: 0 of 2 tasks run, etl/0 crashed, etl/1 starting"),
+            Reached(f"etl: 0 of 2 tasks run, etl/0 crashed, etl/1 {_STARTING}"),
             id="it crashed before this write",
         ),
         pytest.param(
