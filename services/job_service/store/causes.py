@@ -17,6 +17,7 @@ from penstock.model.health import SILENT, Moment
 from penstock.model.job_metrics import METRICS_BY_NAME, MINUTE
 from penstock.model.jobs import JobState, StoredJob, layer_configs
 from penstock.model.reports import ErrorClass
+from penstock.model.states import failure_before
 from penstock.model.traffic import measured
 from penstock.store import cluster
 from penstock.store.health import read_moment, read_named
@@ -169,7 +170,8 @@ def _attempts(sync: overview.SyncRow, stored: StoredJob) -> Attempts | None:
     if not sync.failures or sync.revision < stored.revision:
         return None
     plan = sync.plan if isinstance(sync.plan, dict) else {}
-    reason = sync.detail if sync.state in _FAILED else str(plan.get("failed_before") or "")
+    before = str(plan.get("failed_before") or "") or failure_before(sync.detail)
+    reason = sync.detail if sync.state in _FAILED else before
     return Attempts(sync.failures, tuple(sync.changed_fields or ()), reason, sync.next_attempt_at)
 
 
