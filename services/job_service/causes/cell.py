@@ -175,13 +175,15 @@ def _may_be_heir_of(facts: Facts, gone: Gone) -> bool:
 
 
 def _starting_elsewhere(facts: Facts) -> dict[int, str]:
-    """Tasks that wait for their start on a live container that did not begin lately, with its name."""
+    """Tasks that have finished no batch yet on a live container that did not begin lately, with its name. One that
+    failed is told by its error, one that is behind by its lag."""
     settled = {each.name for each in facts.containers if each.is_live and not _began_lately(facts, each)}
     found = {index: name for name in settled for index in _missing_on(facts, name)}
     told = {each.index for each in failed_tasks(facts)}
-    for task in facts.tasks:
-        is_starting = task.state == TaskState.STARTING and heard(task, facts.moment) is Heard.PRESENT
-        if is_starting and task.index not in told and task.container in settled:
+    for task in present(facts):
+        starts = task.state in (TaskState.STARTING, TaskState.RUNNING) and not is_lagging(facts, task)
+        is_well = runs_well(task.state, (task.progress or {}).get("batch_id"))
+        if starts and not is_well and task.index not in told and task.container in settled:
             found[task.index] = task.container
     return found
 

@@ -102,8 +102,8 @@ _LOST, _BACK = Gone("c3", ago(75), is_back=False), Gone("c3", ago(30), is_back=T
 
 @pytest.mark.parametrize(
     "tasks",
-    [[RUNS_UNKNOWN], [task(0, "c1"), task(1, "c2", **STARTING)]],
-    ids=["no container reports it yet", "it starts"],
+    [[RUNS_UNKNOWN], [task(0, "c1"), task(1, "c2", **STARTING)], [task(0, "c1"), task(1, "c2", progress={})]],
+    ids=["no container reports it yet", "it starts", "it runs, and has finished no batch"],
 )
 @pytest.mark.parametrize(
     ("gone", "certainty", "what"),
