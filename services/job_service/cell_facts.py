@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import NamedTuple
 
 from penstock.model.loops import LoopRound
@@ -19,13 +20,15 @@ class Leader(NamedTuple):
 
 
 class ContainerFacts(NamedTuple):
-    """A container. `report_age_seconds` None: it never reported in its present incarnation."""
+    """A container. `report_age_seconds` None: it never reported in its present incarnation. `registered_at`: when that
+    began."""
 
     name: str
     is_live: bool
     availability: str
     heartbeat_age_seconds: float
     report_age_seconds: float | None
+    registered_at: datetime | None = None
 
 
 class CellFacts(NamedTuple):

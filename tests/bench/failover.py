@@ -23,7 +23,7 @@ import psutil
 
 from penstock.control.process import wait_until
 from penstock.local.services import task_manager_name
-from penstock.local.stack import READY_S, LocalStack
+from penstock.local.stack import LocalStack
 from services.task_manager.decide.model import HostPhase
 from tests.bench.report import finish, percentile, say, temporary_stack
 from tests.support import calls
@@ -118,7 +118,7 @@ def _kill(stack: LocalStack, jobs: list[CountJob], title: str) -> list[float]:
         say(f"{title}: {victim} with {len(tasks)} tasks; {split}; load average {os.getloadavg()[0]:.0f}")
     finally:
         stack.supervisor.bring_up(victim)
-        stack.supervisor.wait_ready(victim, READY_S)
+        stack.supervisor.wait_ready(victim)
     return seconds
 
 

@@ -13,7 +13,7 @@ from confluent_kafka.admin import AdminClient
 from structlog.testing import capture_logs
 
 from penstock.control.process import wait_until
-from penstock.local.stack import READY_S, LocalStack
+from penstock.local.stack import LocalStack
 from penstock.local.topics import create_topics
 from penstock.model.alerts import AlertKind
 from penstock.model.causes import CauseKind
@@ -388,7 +388,7 @@ def _down(stack: ChaosStack, name: str) -> Iterator[None]:
         yield
     finally:
         stack.supervisor.bring_up(name)
-        stack.supervisor.wait_ready(name, READY_S)
+        stack.supervisor.wait_ready(name)
 
 
 def _execute(stack: LocalStack, statement: str) -> None:

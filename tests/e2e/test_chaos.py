@@ -14,7 +14,6 @@ import pytest
 
 from penstock.control.process import wait_until
 from penstock.local import supervisor
-from penstock.local.stack import READY_S
 from penstock.wire.job_client import JobClient
 from tests.e2e.conftest import LEASE_SECONDS
 from tests.support.chaos.jobs import Chain, GrowingCounts, Judged, Rows, Windows, running
@@ -79,7 +78,7 @@ def _wait_recovered(stack: ChaosStack, jobs: list[str], chaos_s: float) -> None:
     """A task that crashed again and again is well after twice the longest time between two of its crashes: so long
     there is an alert."""
     for process in stack.plan.ports:
-        stack.supervisor.wait_ready(process, READY_S)
+        stack.supervisor.wait_ready(process)
     with stack.client() as client:
         wait_until(lambda: _live(client) == set(stack.containers), SETTLE_S, "all containers to be live", poll_s=0.2)
         for job in jobs:

@@ -11,7 +11,7 @@ import pytest
 
 from penstock.control.process import wait_until
 from penstock.local.services import CONSOLE, PORTS
-from penstock.local.stack import READY_S, LocalStack
+from penstock.local.stack import LocalStack
 from tests.e2e.conftest import LEASE_SECONDS
 from tests.support import calls
 from tests.support.chaos.perform import begin
@@ -39,7 +39,7 @@ def test_rows_keep_arriving_while_services_are_down(stack: LocalStack, rows: Row
         for name in down:
             stack.supervisor.bring_up(name)
     for name in down:
-        stack.supervisor.wait_ready(name, READY_S)
+        stack.supervisor.wait_ready(name)
     rows.change()
     rows.wait_converged()
     rows.send_and_wait()

@@ -10,12 +10,12 @@ import pytest
 from penstock.control.process import wait_until
 from penstock.local.processes import children_with
 from penstock.local.services import HOST_MODULE, task_manager_name
-from penstock.local.stack import READY_S, LocalStack
+from penstock.local.stack import LocalStack
 from tests.bench import failover
 from tests.support.chaos.freezing import frozen
 from tests.support.stack.rows import RowJob
 
-SHOWN_S = 15.0
+SHOWN_S, BACK_S = 15.0, 90.0
 """So soon it is shown that a task is gone."""
 GONE = ("lost", "crashed", "starting")
 ALL_MANAGERS = {task_manager_name(1), task_manager_name(2)}
@@ -73,7 +73,7 @@ def test_the_tasks_of_a_killed_task_manager_are_shown_as_lost(stack: LocalStack,
         _assert_shown_as_gone(stack, rows, tasks)
     finally:
         stack.supervisor.bring_up(name)
-        stack.supervisor.wait_ready(name, READY_S)
+        stack.supervisor.wait_ready(name)
     rows.send_and_wait()
     rows.assert_exact()
 
@@ -91,7 +91,7 @@ def test_a_zombie_container_commits_nothing(stack: LocalStack, rows: RowJob):
         rows.send(40)
     rows.send_and_wait()
     rows.assert_exact()
-    wait_until(lambda: _is_live(stack, name), READY_S, f"{name} to be back")
+    wait_until(lambda: _is_live(stack, name), BACK_S, f"{name} to be back")
     rows.send_and_wait()
     rows.assert_exact()
 

@@ -351,7 +351,7 @@ def test_waiting_ends_with_a_reason(shell: Shell, etl: str, service: RunningJobS
     """1. Nothing runs the job: exit code 3, and what it waits for. 2. The State Syncer gave up: exit code 1."""
     late = shell("jobs", "start", etl, "--wait", "--timeout", "1s")
     assert late.code == 3
-    waits = "TimeoutError: not done after 1 s, Penstock continues: etl is pending\n"
+    waits = "TimeoutError: not done after 1 s, Penstock continues: etl is pending: waits for the State Syncer\n"
     assert late.err == f"{waits}  try: penstock watch etl\n"
     with transaction(service.engine) as connection:
         insert = "INSERT INTO sync_state (job, revision, state, detail) VALUES ('etl', 1000000, 'failed', 'no room')"

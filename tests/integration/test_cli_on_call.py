@@ -55,7 +55,7 @@ def test_a_change_is_watched_until_it_runs(shell: Shell, service: RunningJobServ
     """1. Nothing runs it: exit code 3. 2. All tasks run it. 3. The State Syncer gave a later one up: exit code 1."""
     late = shell("watch", "etl", "--timeout", "1s")
     assert late.code == 3
-    assert "etl is pending; `penstock sync etl`" in late.err
+    assert "etl is pending: waits for the State Syncer; `penstock sync etl`" in late.err
     assert "written: revision 1, base by admin" in late.out
     assert ": first release" in late.out
 

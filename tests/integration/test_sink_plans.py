@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine
 
+from penstock.store.health import read_named
 from penstock.tasks.sinks import SinkRequest
 from services.state_syncer.decide.budget import Budget
 from services.state_syncer.decide.effects import QUARANTINE_AFTER_FAILURES
@@ -44,7 +45,8 @@ def test_a_first_commit_comes_once_the_output_is_there(cell: Cell) -> None:
     state = cell.sync()
     assert (cell.running(), state["state"], state["plan"]) == (None, "waiting", None)
     (ask,) = cell.containers.asked
-    assert state["detail"] == f"initialize_sink: {ask.key.container} makes the output"
+    told = "makes the output; a Spark host may have to start there first"
+    assert state["detail"] == f"initialize_sink: {ask.key.container} {told}"
     assert isinstance(ask.request, SinkRequest)
     assert (ask.request.revision, ask.request.config.model_dump(mode="json")) == (revision, make_config(output=SIZED))
     assert cell.looks_soon
@@ -97,6 +99,42 @@ def test_a_failing_output_is_told_tried_on_another_container_and_quarantined(cel
     cell.rounds(2)
     assert (cell.sync()["state"], cell.running()["config"]) == ("synced", make_config(output=SIZED))
     assert cell.rows("SELECT * FROM alerts WHERE cleared_at IS NULL") == []
+
+
+def test_a_job_whose_first_attempt_failed_is_held_while_the_next_one_waits(cell: Cell) -> None:
+    """1. It waits for the first one: it is starting. 2. That fails. 3. The next one waits, round after round: the
+    reason stays. 4. A newer write begins anew. 5. It works."""
+    cell.containers.works = lambda _: Unanswered()
+    write(cell, output=SIZED)
+    cell.rounds(2)
+    assert health(cell)[0] == "starting"
+    cell.containers.works = fails
+    cell.restart()
+    cell.rounds(2)
+    failure = cell.sync()["detail"]
+    assert health(cell) == ("held", failure)
+    cell.containers.works = lambda _: Unanswered()
+    cell.restart()
+    cell.now += timedelta(hours=1)
+    for _ in range(3):
+        cell.round()
+        assert (cell.sync()["state"], cell.sync()["failures"]) == ("waiting", 1)
+        assert cell.sync()["detail"].endswith(f"start there first; it failed before: {failure}")
+        assert health(cell) == ("held", f"its first configuration failed once, and is tried again now: {failure}")
+    write(cell, output=SIZED, priority=3)
+    cell.round()
+    assert health(cell)[0] == "starting"
+    cell.containers.works = lambda _: Done()
+    cell.restart()
+    cell.rounds(2)
+    assert (cell.sync()["state"], cell.sync()["detail"]) == ("synced", "")
+
+
+def health(cell: Cell) -> tuple[str, str]:
+    """How well the job runs, and why."""
+    with cell.engine.connect() as connection:
+        (found,) = read_named(connection, ["j"])
+    return str(found.verdict.health), found.verdict.reason
 
 
 def test_a_query_that_nobody_could_check_replaces_none_that_runs_unless_a_host_finds_it_right(cell: Cell) -> None:

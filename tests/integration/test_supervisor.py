@@ -12,6 +12,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from penstock.control.errors import TerminalError
 from penstock.control.process import group_lives, wait_until
 from penstock.local.ports import free_port
 from penstock.local.settings import child_environment
@@ -89,6 +90,18 @@ def test_one_that_ends_at_once_is_tried_later_and_later(supervisor: Supervisor, 
     assert sum("started again" in line for line in told.lines) == 2
     with pytest.raises(TimeoutError, match=r"broken to be ready \(see .*broken\.log\)"):
         supervisor.wait_ready("broken", 0.1)
+
+
+def test_one_that_ends_again_and_again_is_waited_for_no_longer(supervisor: Supervisor) -> None:
+    command = (sys.executable, "-S", "-c", "print('no key'); raise SystemExit(3)")
+    spec = ProcessSpec("broken", command, child_environment({}, own_kafka=True), f"http://127.0.0.1:{free_port()}/")
+    supervisor.start((spec,))
+    with pytest.raises(TerminalError) as failure:
+        supervisor.wait_ready("broken")
+    log_path = supervisor.log_path("broken")
+    first, *told = failure.value.detail.splitlines()
+    assert first == f"broken ended 3 times before it was ready (exit 3); the end of {log_path}:"
+    assert set(told) == {"no key"}
 
 
 def test_what_is_taken_down_stays_down_until_it_is_brought_up(supervisor: Supervisor, told: Told) -> None:

@@ -13,6 +13,7 @@ from penstock.cli.settings import CliSettings
 from penstock.config.topics import full_topic
 from penstock.control.errors import Conflict, Unauthenticated, Unavailable
 from penstock.control.texts import first_few, likely
+from penstock.model.jobs import Action
 from penstock.wire.job_client import JobClient
 from penstock.wire.jobs import Written
 
@@ -47,9 +48,16 @@ def say_written(written: Written) -> None:
     say(f"{written.action} {written.job}{layer}: revision {written.revision}{version}{ends}")
     if written.verified is False:
         say(f"accepted, not verified: {written.why}; `penstock plan {written.job}` checks it")
-        say(f"  a job that runs keeps its query until a host has checked this; see `penstock why {written.job}`")
+        say(f"  {_until_checked(written)}; see `penstock why {written.job}`")
     for note in written.notes:
         say(f"NOTE {note}")
+
+
+def _until_checked(written: Written) -> str:
+    """What a job does with a query that no host has checked yet. One that was created now has no other to run."""
+    if written.action == Action.CREATE:
+        return "the job is new: its tasks check this when they start, and do not run if it is wrong"
+    return "a job that runs keeps its query until a host has checked this"
 
 
 def say_more(cursor: str | None) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import Annotated, Any
 
 import typer
@@ -9,6 +10,7 @@ import typer
 from penstock.cli.arguments import AsJson
 from penstock.cli.output import figure, measured, say, show_json, table
 from penstock.cli.reach import Explaining, connected
+from penstock.control.texts import first_few
 from penstock.model.states import Health, JobState
 from penstock.wire.job_lists import JobLists
 from penstock.wire.job_views import JobPage, JobSummary
@@ -31,10 +33,18 @@ def list_(
         return show_json(JobPage(jobs=found))
     headings = ("job", "health", "state", "converged", "revision", "running revision", "backlog", "lag s", "owner")
     table(headings, [_row(job) for job in found])
-    for job in found:
-        if job.reason:
-            say(f"{job.job}: {job.reason}")
+    for line in reasons(found):
+        say(line)
     return None
+
+
+def reasons(jobs: Sequence[JobSummary]) -> Iterator[str]:
+    """A line for each job that has a reason; of those that are stopped, one for all. Pure."""
+    yield from (f"{job.job}: {job.reason}" for job in jobs if job.reason)
+    stopped = [job.job for job in jobs if job.health is Health.STOPPED and not job.reason]
+    if stopped:
+        told = f"{first_few(stopped)} {'is' if len(stopped) == 1 else 'are'} stopped"
+        yield f"{told}: `penstock why {stopped[0]}` says by which layer, by whom and why"
 
 
 def _row(job: JobSummary) -> tuple[Any, ...]:

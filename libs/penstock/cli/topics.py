@@ -137,6 +137,8 @@ def consume(
 ) -> None:
     """Print the committed records of a topic as JSON lines, or as base64 for `topics produce --format base64`.
 
+    Of a dead letter the line has where its record was, why it was malformed, its key and its value. Bytes that are no
+    text are shown as \\xff.
     Records of one partition come in their order. The time of --idle begins when the end of the topic is reached.
     Without --from-beginning only records count that come after the command has begun.
     """
@@ -167,7 +169,10 @@ def peek(
     as_base64: AsBase64 = False,
     cluster: Cluster = None,
 ) -> None:
-    """Print the last committed records of a topic by their time, or the first, and end. Nothing is committed."""
+    """Print the last committed records of a topic by their time, or the first, and end. Nothing is committed.
+
+    Lines are as those of `topics consume`.
+    """
     line = records.record_line if whole else records.value_line
     for message in looks.peek(_kafka(cluster), name, count, from_beginning=from_beginning):
         print(line(message, as_base64=as_base64))

@@ -18,15 +18,18 @@ from penstock.wire.overview import SyncView, TaskView
 
 POLL_SECONDS = 0.3
 GIVEN_UP = (JobState.FAILED, JobState.QUARANTINED)
-_STATES = {"unknown": "not reported by a container yet"}
+_HOST_FIRST = "a Spark host may have to start there first"
+"""A container reports a task once it has a host for it."""
 
 
 class Reached(NamedTuple):
-    """How far a job is, in a line for people. `failed`: it does not get there without a change."""
+    """How far a job is, in a line for people. `failed`: it does not get there without a change. `before`: what happened
+    before that, and is over; to be told once."""
 
     line: str
     done: bool = False
     failed: bool = False
+    before: str = ""
 
 
 def say_and_wait(connection: JobClient, written: Written, seconds: float | None) -> None:
@@ -41,25 +44,31 @@ def wait_for(connection: JobClient, job: str, revision: int, seconds: float) -> 
 
     Raises Conflict when it cannot get there, TimeoutError with what it waits for when the time is over.
     """
-    said: dict[str, None] = {}
+    said: set[str] = set()
     step = ""
 
     def has_ended() -> Reached | None:
         """How far the job is, once that is the end; says it until then."""
         nonlocal step
         now = reached(connection.get_job(job), connection.sync(job), connection.tasks(job).tasks, revision)
-        if now.line not in said and not now.failed:
-            say(now.line)
-        said[now.line] = None
+        for line in news(now, said):
+            say(line)
         step = now.line
         return now if now.done or now.failed else None
 
     try:
         found = await_cluster(connection, has_ended, seconds, job, poll_s=POLL_SECONDS, step=lambda: step)
     except TimeoutError as error:
-        raise TimeoutError(f"not done after {seconds:g} s, Penstock continues: {list(said)[-1]}") from error
+        raise TimeoutError(f"not done after {seconds:g} s, Penstock continues: {step}") from error
     if found is not None and found.failed:
         raise Conflict(found.line, field="job", rule="runs")
+
+
+def news(now: Reached, said: set[str]) -> list[str]:
+    """The lines of a moment that were not said yet; they are from now on. That of a failure is told as the error."""
+    lines = [line for line in (now.before, "" if now.failed else now.line) if line and line not in said]
+    said.update(lines)
+    return lines
 
 
 def wait_until_gone(connection: JobClient, job: str, seconds: float) -> None:
@@ -86,7 +95,8 @@ def reached(job: JobView, sync: SyncView, tasks: Sequence[TaskView], revision: i
         return Reached(f"{name} is {sync.state}: {sync.detail or 'no reason is known'}{again}", failed=True)
     expected = [task for task in tasks if task.expected]
     if (job.running_revision or 0) < revision:
-        return Reached(f"{name} is {sync.state}" + (f": {sync.detail}" if sync.detail else ""))
+        waits_for = sync.detail or ("waits for the State Syncer" if sync.state == JobState.PENDING else "")
+        return Reached(f"{name} is {sync.state}" + (f": {waits_for}" if waits_for else ""))
     if job.state == JobState.STOPPED:
         left = [task.task for task in tasks if task.container is not None]
         return Reached(f"{name} stops: {', '.join(left)}" if left else f"{name} is stopped", done=job.converged)
@@ -96,10 +106,11 @@ def reached(job: JobView, sync: SyncView, tasks: Sequence[TaskView], revision: i
     broken = [task for task in expected if (task.revision or 0) >= revision and _is_crashing(task)]
     if any(_is_broken(job, expected, task, revision) for task in broken):
         return Reached(_errors(broken), failed=True)
-    if broken:
-        return Reached(f"{_errors(broken)} (it is started again)")
+    before = f"{_errors(broken)} (it is started again)" if broken else ""
+    if any(task.state == TaskState.CRASHED for task in broken):
+        return Reached(before)
     if not job.converged:
-        return Reached(f"{name}: {_counts(expected)}")
+        return Reached(f"{name}: {_counts(expected)}", before=before)
     has_backlog = not job.config.get("streams")
     working = [task.task for task in expected if not has_worked(task.progress, has_backlog=has_backlog)]
     if working:
@@ -144,10 +155,28 @@ def _errors(tasks: Iterable[TaskView]) -> str:
 def _counts(tasks: Sequence[TaskView]) -> str:
     states: dict[str, list[str]] = {}
     for task in tasks:
-        states.setdefault(task.state, []).append(task.task)
+        states.setdefault(_state(task), []).append(task.task)
     running = len(states.pop(TaskState.RUNNING, ()))
-    others = "".join(f", {_names(names)} {_STATES.get(state, state)}" for state, names in sorted(states.items()))
+    others = "".join(f", {_names(names)} {state}" for state, names in sorted(states.items()))
     return f"{running} of {len(tasks)} tasks run{others}"
+
+
+def _state(task: TaskView) -> str:
+    """In words, with what comes next in its start."""
+    again = bool(task.crashes) and (task.progress or {}).get("batch_id") is None
+    if again and task.state == TaskState.STARTING:
+        return "starting again after a crash"
+    if again and task.state == TaskState.RUNNING:
+        return "in the first batch after a crash"
+    if task.state == TaskState.STARTING:
+        return "starting (its Spark host plans the query and loads its state)"
+    if task.state != "unknown":
+        return task.state
+    if task.container is not None:
+        return "not heard of"
+    if task.owner is None:
+        return "not placed yet (no container has its shard)"
+    return f"placed on {task.owner}, which does not report it yet ({_HOST_FIRST})"
 
 
 def _names(tasks: Sequence[str]) -> str:

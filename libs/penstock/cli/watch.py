@@ -63,7 +63,7 @@ class _Watch:
             )
         except TimeoutError as error:
             raise TimeoutError(
-                f"not done after {seconds:g} s, Penstock continues: {list(self._said)[-1]}; `penstock sync "
+                f"not done after {seconds:g} s, Penstock continues: {self._step}; `penstock sync "
                 f"{self._job}` and `penstock status` show what it waits for"
             ) from error
         if found is not None and found.failed:
@@ -79,6 +79,8 @@ class _Watch:
         for line in lines(job, sync, tasks, revision):
             self._say(line)
         now = reached(job, sync, tasks, revision)
+        if now.before:
+            self._say(now.before)
         if not now.failed:
             self._step = now.line
             self._say(now.line)

@@ -1,7 +1,8 @@
 """Progress of the long steps of the set-up: what a step does, about how long it takes, and how far it is.
 
-On a terminal one line is rewritten each second. Elsewhere (CI) a plain line is printed every ten seconds. Only the
-standard library is imported, since the first step runs before any package is installed.
+On a terminal one line is rewritten each second. Elsewhere (CI) a plain line is printed every ten seconds; so it
+is everywhere for what a stack waits for. Only the standard library is imported, since the first step runs before any
+package is installed.
 
 `python -m penstock.local.progress TITLE SECONDS COMMAND...` shows the progress of a command.
 """
@@ -70,6 +71,44 @@ class Step:
             text = f"{_CLEAR_LINE}  {self.line()}" if is_terminal else f"  {self.line()}\n"
             self._stream.write(text)
             self._stream.flush()
+
+
+class Awaited:
+    """Tells what is awaited and for how long already, each `period_seconds`; use as a context manager. What does not
+    take that long is not told. `on_event(text)` gets the lines, on a thread of this object."""
+
+    def __init__(
+        self, on_event: Callable[[str], None], what: str, period_seconds: float = _PLAIN_PERIOD_SECONDS
+    ) -> None:
+        self._on_event = on_event
+        self._period_seconds = period_seconds
+        self._what = what
+        self._since = time.monotonic()
+        self._has_ended = False
+        self._news = threading.Condition()
+        self._thread = threading.Thread(target=self._tell_until_the_end, name="awaited", daemon=True)
+
+    def now(self, what: str) -> None:
+        """Sets what is awaited; its time begins."""
+        with self._news:
+            self._what, self._since = what, time.monotonic()
+            self._news.notify()
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        with self._news:
+            self._has_ended = True
+            self._news.notify()
+        self._thread.join()
+
+    def _tell_until_the_end(self) -> None:
+        with self._news:
+            while not self._has_ended:
+                if not self._news.wait(self._period_seconds):
+                    self._on_event(f"waiting for {self._what}: {time.monotonic() - self._since:.0f} s so far")
 
 
 def run(title: str, about_seconds: int, command: Sequence[str]) -> int:

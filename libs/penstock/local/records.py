@@ -31,6 +31,14 @@ _CHARACTERS_PER_S = 1_000_000
 _POLL_S = 0.1
 _CONNECT_S = 30.0
 _AT_ONCE = 500
+_NONE_SENT = "Nothing was sent"
+_JSON_LINES = (
+    f'{_NONE_SENT}. Each line must be one object, such as {{"id": 1}}; `penstock topics produce TOPIC --format raw` '
+    "sends lines of any text"
+)
+_REASON = "penstock.reason"
+"""The header that a dead letter has, beside those of the place of the record that it is a copy of."""
+_PLACE = ("topic", "partition", "offset")
 
 
 class Record(NamedTuple):
@@ -99,7 +107,8 @@ def plain_lines(separator: str | None, *, is_base64: bool = False) -> Form:
 def _divided(line: str, separator: str, number: int) -> tuple[bytes | None, str]:
     key, found, value = line.partition(separator)
     if not found:
-        raise UserError(f"line {number} has no {separator!r} between key and value", field="rows", rule="separator")
+        detail = f"line {number} has no {separator!r} between key and value. {_NONE_SENT}"
+        raise UserError(detail, field="rows", rule="separator")
     return key.encode() or None, value
 
 
@@ -107,7 +116,8 @@ def _bytes_of(text: str, number: int) -> bytes:
     try:
         return base64.b64decode(text.strip(), validate=True)
     except ValueError as error:
-        raise UserError(f"line {number} is not base64: {error}", field="rows", rule="base64_lines") from error
+        detail = f"line {number} is not base64: {error}. {_NONE_SENT}"
+        raise UserError(detail, field="rows", rule="base64_lines") from error
 
 
 def _to_send(lines: Iterable[str], form: Form) -> Iterator[Record]:
@@ -121,9 +131,10 @@ def row_of(line: str, number: int) -> Mapping[str, Any]:
     try:
         row = orjson.loads(line)
     except orjson.JSONDecodeError as error:
-        raise UserError(f"line {number} is not JSON: {error}", field="rows", rule="json_lines") from error
+        why = f"line {number} is not JSON ({error.msg}, at character {error.pos + 1})"
+        raise UserError(f"{why}. {_JSON_LINES}", field="rows", rule="json_lines") from error
     if not isinstance(row, dict):
-        raise UserError(f"line {number} is not a JSON object: write {{...}}", field="rows", rule="json_lines")
+        raise UserError(f"line {number} is not a JSON object. {_JSON_LINES}", field="rows", rule="json_lines")
     # orjson would make a double of each number with a point, and of each large one.
     written: dict[str, Any] = json.loads(line, parse_float=orjson.Fragment, parse_int=orjson.Fragment)
     return written
@@ -133,7 +144,7 @@ def key_of(row: Mapping[str, Any], columns: Sequence[str], number: int) -> bytes
     """The record's key: one column as its text, several as a JSON array; None without columns, or for one null."""
     missing = [name for name in columns if name not in row]
     if missing:
-        detail = f"line {number} has no column {', '.join(missing)}; it has {', '.join(row) or 'none'}"
+        detail = f"line {number} has no column {', '.join(missing)}; it has {', '.join(row) or 'none'}. {_NONE_SENT}"
         raise UserError(detail, field="key", rule="known_column")
     values = [row[name] for name in columns]
     if len(values) > 1:
@@ -219,18 +230,33 @@ def _records(consumer: Consumer, bootstrap: Brokers, asked: Asked, partitions: i
 
 def value_line(message: Message, *, as_base64: bool = False) -> str:
     """The value of a record as a line: of JSON, as it is written if it is JSON, else as a text; or as base64, which
-    `produce` takes, empty without a value."""
+    `produce` takes, empty without a value. Of a dead letter also the place and the reason."""
     if as_base64:
         return _base64(message.value()) or ""
-    return _line(_json(message.value()))
+    letter = _letter(message)
+    return _line(_json(message.value()) if letter is None else letter)
+
+
+def _letter(message: Message) -> dict[str, Any] | None:
+    """Where the record was that a dead letter is a copy of, and why it was malformed; None for any other record."""
+    headers = _headers(message)
+    if _REASON not in headers:
+        return None
+    topic, *place = (headers.get(f"penstock.{name}") for name in _PLACE)
+    partition, offset = (int(text) if text is not None and text.isdecimal() else text for text in place)
+    facts = {"topic": topic, "partition": partition, "offset": offset, "reason": headers[_REASON]}
+    return {**facts, "key": _text(message.key()), "value": _json(message.value())}
 
 
 def record_line(message: Message, *, as_base64: bool = False) -> str:
     """All of a record as a line of JSON; its key and value as texts, or as base64."""
-    headers = {name: _text(value) for name, value in list(message.headers() or ())}
     facts = {"partition": message.partition(), "offset": message.offset(), "timestamp": message.timestamp()[1]}
     key, value = (_base64, _base64) if as_base64 else (_text, _json)
-    return _line({**facts, "key": key(message.key()), "headers": headers, "value": value(message.value())})
+    return _line({**facts, "key": key(message.key()), "headers": _headers(message), "value": value(message.value())})
+
+
+def _headers(message: Message) -> dict[str, str | None]:
+    return {str(name): _text(value) for name, value in list(message.headers() or ())}
 
 
 def _line(value: Any) -> str:
@@ -255,4 +281,5 @@ def _json(value: str | bytes | None) -> Any:
 
 
 def _text(value: str | bytes | None) -> str | None:
-    return value.decode(errors="replace") if isinstance(value, bytes) else value
+    """Bytes that are no text are shown as `\\xff`."""
+    return value.decode(errors="backslashreplace") if isinstance(value, bytes) else value

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import signal
 import subprocess
 import threading
@@ -14,8 +15,8 @@ from penstock.control.errors import TerminalError
 from penstock.control.logs import logger
 from penstock.control.process import kill_group, stop_group, wait_until
 from penstock.local.folder import OwnedFolder, end_orphan
+from penstock.local.processes import how_ended, last_lines
 
-_START_TIMEOUT_S = 90.0
 _STOP_TIMEOUT_S = 20.0
 
 log = logger(__name__)
@@ -50,10 +51,11 @@ class EmbeddedServer(ABC):
         """Whether the server serves its clients."""
 
     def start(self) -> str:
-        """Start the server, wait until it serves, and return its address.
+        """Start the server, wait until it serves, and return its address. On a busy machine this takes as long as it
+        takes: a server that lives is waited for.
 
-        Raises `TerminalError` when another living process owns the folder, something is missing, or the server ends at
-        once; `TimeoutError` when it does not serve in time.
+        Raises `TerminalError` when another living process owns the folder, something is missing, or the server ends
+        before it serves; then with the end of its log.
         """
         if self._process is not None:
             return self.address
@@ -107,7 +109,7 @@ class EmbeddedServer(ABC):
     def _bring_up(self) -> None:
         self._end_stale_server()
         self._process = self._launch()
-        wait_until(self._is_ready, _START_TIMEOUT_S, f"{self.name} to answer")
+        wait_until(self._is_ready, math.inf, f"{self.name} to answer")
         log.info("server is ready", server=self.name, address=self.address, data=str(self._data), pid=self.pid)
 
     def _end_process(self) -> None:
@@ -131,6 +133,10 @@ class EmbeddedServer(ABC):
     def _is_ready(self) -> bool:
         if self._given_up.is_set():
             raise TerminalError(f"{self.name} is not wanted any more")
-        if self._process is not None and self._process.poll() is not None:
-            raise TerminalError(f"{self.name} ended at once:\n{self.log_path.read_text()[-2000:]}")
+        code = self.exit_code()
+        if code is not None:
+            raise TerminalError(
+                f"{self.name} ended ({how_ended(code)}) before it answered; the end of {self.log_path}:\n"
+                f"{last_lines(self.log_path)}"
+            )
         return self._answers()

@@ -11,14 +11,17 @@ from collections.abc import Callable
 
 from penstock.control.errors import PenstockError
 from penstock.control.logs import logger
+from penstock.local.processes import how_ended
+from penstock.local.progress import Awaited
 from penstock.local.server import EmbeddedServer
-from penstock.local.supervisor import how_ended, pause_seconds
+from penstock.local.supervisor import pause_seconds
 
 log = logger(__name__)
 _WATCH_S = 0.2
 _HEALTHY_AFTER_S = 30.0
 # The first attempt may meet what is left of the life before.
 _TOLD_AFTER = 2
+_STILL_S = 30.0
 
 
 class ServerWatch:
@@ -73,7 +76,12 @@ class ServerWatch:
             self._on_event(f"{name} started again by itself, after the crash of one of its processes")
 
     def _start_again(self) -> None:
-        """Tries until the server serves or the watch ends. Pauses grow, also from one quick end to the next."""
+        """Tries until the server serves or the watch ends, and says now and then that it does. Pauses grow, also from
+        one quick end to the next."""
+        with Awaited(self._on_event, f"{self._server.name} to start again", _STILL_S):
+            self._try_to_start()
+
+    def _try_to_start(self) -> None:
         quick = time.monotonic() - self._started_at < _HEALTHY_AFTER_S
         self._quick_ends = self._quick_ends + 1 if quick else 0
         failures = 0
@@ -85,8 +93,8 @@ class ServerWatch:
                 log.debug("server does not start", server=self._server.name, error=str(error))
                 if failures == _TOLD_AFTER and not self._stopping.is_set():
                     self._on_event(
-                        f"{self._server.name} cannot start, and is tried again: {_first_line(error)} "
-                        f"(see {self._server.log_path})"
+                        f"{self._server.name} cannot start, and is tried again (see {self._server.log_path}): "
+                        f"{_first_line(error)}"
                     )
             else:
                 self._started_at = time.monotonic()

@@ -24,6 +24,7 @@ from penstock.local.kafka import EmbeddedKafka
 from penstock.local.outputs import OUTPUTS, give_to_jobs, keep_from_jobs
 from penstock.local.ports import free_port, require_free
 from penstock.local.postgres import EmbeddedPostgres, create_database, database_url
+from penstock.local.progress import Awaited
 from penstock.local.server import EmbeddedServer
 from penstock.local.server_watch import ServerWatch
 from penstock.local.services import (
@@ -46,7 +47,6 @@ from penstock.store.roles import TASK_MANAGER, grant_roles, url_for
 from penstock.store.tokens import ADMIN, ANY_LAYER, create
 from penstock.wire.job_client import JobClient
 
-READY_S = 90.0
 STACK_FILE = "stack.json"
 LOCAL_CELL = "local"
 
@@ -100,17 +100,26 @@ class LocalStack:
         self.stop()
 
     def start(self) -> None:
-        """Starts everything and waits until all of it is ready.
+        """Starts everything and waits until all of it is ready, as long as it lives: each ten seconds a line says what
+        is awaited.
 
-        Raises Conflict when a port is in use, TimeoutError, TerminalError.
+        Raises Conflict when a port is in use, TerminalError with the end of its log when a server ends before it is
+        ready.
         """
         self._require_free_ports()
         make_private(self.data_dir)
         close_to_others(self.data_dir)
         IdentityFolder(self.data_dir / IDENTITY_FOLDER).create(LOCAL_CELL, datetime.now(UTC))
+        with Awaited(self._on_event, "the data folder") as awaited:
+            self._bring_up(awaited)
+
+    def _bring_up(self, awaited: Awaited) -> None:
+        awaited.now(f"postgres (see {self.data_dir / 'postgres.log'})")
         store_url, outputs_url = self._start_postgres()
+        awaited.now(f"kafka (see {self.data_dir / 'kafka' / 'kafka.log'})")
         bootstrap = self._kafka or self._start_kafka()
         self._watch_servers()
+        awaited.now("the tables of the job store")
         upgrade(store_url)
         self.token = _kept_token(store_url, self.data_dir / "admin.token", "local-admin", ADMIN, (ANY_LAYER,))
         self.plan = self._make_plan(store_url, outputs_url, bootstrap)
@@ -118,8 +127,9 @@ class LocalStack:
         specs = self.processes()
         self.supervisor.start(specs)
         for spec in specs:
-            seconds = self.supervisor.wait_ready(spec.name, READY_S)
             log_path = self.supervisor.log_path(spec.name)
+            awaited.now(f"{spec.name} to be ready (see {log_path})")
+            seconds = self.supervisor.wait_ready(spec.name)
             self._on_event(f"{spec.name:<16} {self.plan.url(spec.name)}  ready in {seconds:.1f} s  log {log_path}")
 
     def stop(self) -> None:

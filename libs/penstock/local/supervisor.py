@@ -16,14 +16,18 @@ from pathlib import Path
 
 import httpx
 
+from penstock.control.errors import TerminalError
 from penstock.control.private import PRIVATE_UMASK
 from penstock.control.process import kill_group, start_child, stop_group, wait_until
+from penstock.local.processes import how_ended, last_lines
 from penstock.wire.http import certificates
 
 _WATCH_S = 0.2
 _HEALTHY_AFTER_S = 30.0
 _LONGEST_PAUSE_S = 10.0
 _STOP_S = 15.0
+# The first end may be due to what is left of an earlier life.
+_MOST_ENDS = 3
 
 
 @dataclass(frozen=True)
@@ -41,6 +45,8 @@ class _Child:
     spec: ProcessSpec
     process: subprocess.Popen[bytes]
     started_at: float
+    ends: int = 0
+    last_end: str = ""
     quick_ends: int = 0
     start_again_at: float | None = None
 
@@ -67,10 +73,24 @@ class Supervisor:
             self._children[spec.name] = _Child(spec, self._spawn(spec), time.monotonic())
         self._watcher.start()
 
-    def wait_ready(self, name: str, timeout_s: float) -> float:
-        """Waits until a process answers as ready; seconds since its start. Raises TimeoutError."""
-        child = self._children[name]
-        wait_until(lambda: _answers(child.spec.ready_url), timeout_s, f"{name} to be ready (see {self.log_path(name)})")
+    def wait_ready(self, name: str, timeout_s: float = math.inf) -> float:
+        """Waits until a process answers as ready, as long as it lives; seconds since its start.
+
+        Raises TerminalError with the end of its log when it has ended three times meanwhile, TimeoutError.
+        """
+        child, log_path = self._children[name], self.log_path(name)
+        before = child.ends
+
+        def is_ready() -> bool:
+            """Whether it answers; raises TerminalError once it has ended too often."""
+            if child.ends - before >= _MOST_ENDS:
+                raise TerminalError(
+                    f"{name} ended {_MOST_ENDS} times before it was ready ({child.last_end}); the "
+                    f"end of {log_path}:\n{last_lines(log_path)}"
+                )
+            return _answers(child.spec.ready_url)
+
+        wait_until(is_ready, timeout_s, f"{name} to be ready (see {log_path})")
         return time.monotonic() - child.started_at
 
     def pid(self, name: str) -> int:
@@ -122,20 +142,16 @@ class Supervisor:
         now = time.monotonic()
         if child.start_again_at is None:
             kill_group(child.process)  # what it started and left behind would meet its next life
+            child.ends, child.last_end = child.ends + 1, how_ended(child.process.returncode)
             quick = now - child.started_at < _HEALTHY_AFTER_S
             child.quick_ends = child.quick_ends + 1 if quick else 0
             child.start_again_at = now + pause_seconds(child.quick_ends)
-            return f"{child.spec.name} ended ({how_ended(child.process.returncode)})"
+            return f"{child.spec.name} ended ({child.last_end})"
         if now < child.start_again_at:
             return None
         child.process = self._spawn(child.spec)
         child.started_at, child.start_again_at = now, None
         return f"{child.spec.name} started again (pid {child.process.pid})"
-
-
-def how_ended(code: int) -> str:
-    """The exit code of a process in words; a negative one is minus the signal that ended it."""
-    return f"signal {-code}" if code < 0 else f"exit {code}"
 
 
 def _answers(url: str) -> bool:

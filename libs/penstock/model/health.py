@@ -20,7 +20,7 @@ from penstock.model.alert_rules import limit_of
 from penstock.model.alerts import AlertKind
 from penstock.model.reports import TaskState
 from penstock.model.states import Health as Health
-from penstock.model.states import JobState
+from penstock.model.states import JobState, failure_before
 from penstock.tasks.lag import MEASURED, lag_of
 
 SILENT = timedelta(seconds=12)
@@ -83,8 +83,8 @@ class Moment(NamedTuple):
 class JobFacts:
     """A job, its running configuration and its sync state. `detail`: what the State Syncer reports of it.
 
-    `mixed`: a rollout has not upgraded all tasks. `stopping`: no task may run, by a plan or a deletion. `wants_tasks`:
-    the running configuration asks for tasks; None when there is no running configuration.
+    `failures`: of the present revision, in a row. `mixed`: a rollout has not upgraded all tasks. `stopping`: no task
+    may run, by a plan or a deletion. `wants_tasks`: the running configuration asks for tasks; None when there is none.
     """
 
     job: str
@@ -101,6 +101,7 @@ class JobFacts:
     task_count: int
     max_lag_seconds: float
     detail: str
+    failures: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,14 +253,24 @@ def _of_job(job: JobFacts) -> _TaskHealth | None:
     if job.state is JobState.QUARANTINED:
         return _TaskHealth(Health.QUARANTINED, job.detail)
     if job.wants_tasks is None:
-        health = Health.HELD if job.state is JobState.FAILED else Health.STARTING
-        return _TaskHealth(health, job.detail or "the State Syncer has not committed the job yet")
+        return _of_first_attempt(job)
     if not job.wants_tasks:
         return _TaskHealth(Health.STOPPED)
     if job.stopping:
         return _TaskHealth(Health.STARTING, f"its tasks are stopped for a change: {job.detail or job.state}")
     # A running configuration asks for at least one task. Without any, nothing is known.
     return None if job.task_count > 0 else _TaskHealth(Health.UNKNOWN, "its running configuration has no task")
+
+
+def _of_first_attempt(job: JobFacts) -> _TaskHealth:
+    """Of a job that was never committed. One that failed is held, also while it is tried again."""
+    if job.state is JobState.FAILED:
+        return _TaskHealth(Health.HELD, job.detail)
+    if job.failures:
+        times = "once" if job.failures == 1 else f"{job.failures} times"
+        told = f"its first configuration failed {times}, and is tried again now"
+        return _TaskHealth(Health.HELD, f"{told}: {failure_before(job.detail) or job.detail or 'no reason is known'}")
+    return _TaskHealth(Health.STARTING, job.detail or "the State Syncer has not committed the job yet")
 
 
 def _expected(job: JobFacts, tasks: Iterable[TaskFacts], moment: Moment) -> Mapping[int, TaskFacts | None]:

@@ -1,4 +1,5 @@
-"""The states and the healths that a job may have. Apart, so that a client which lists jobs imports no configuration."""
+"""The states and the healths that a job may have, and what the texts of both share. Apart, so that a client which lists
+jobs imports no configuration."""
 
 from __future__ import annotations
 
@@ -50,3 +51,12 @@ class JobSort(StrEnum):
     BACKLOG = "backlog"
     RATE = "rate"
     REVISION = "revision"
+
+
+FAILED_BEFORE = "; it failed before: "
+"""In the detail of a sync state, between what an attempt waits for and why the one before it failed."""
+
+
+def failure_before(detail: str) -> str:
+    """Why the attempt before the present one failed, by the detail of a sync state; empty when it did not."""
+    return detail.partition(FAILED_BEFORE)[2]

@@ -36,6 +36,7 @@ _JOBS = f"""
             coalesce((running.config->>'task_count')::integer, 1) AS task_count,
             coalesce(running.max_lag_seconds, :max_lag_seconds) AS max_lag_seconds,
             coalesce(sync_state.detail, '') AS detail,
+            CASE WHEN sync_state.revision >= jobs.revision THEN sync_state.failures ELSE 0 END AS failures,
             CASE
                 WHEN jobs.deleting THEN 'deleting'
                 WHEN sync_state.state = 'rescaling' AND jsonb_typeof(sync_state.plan->'restore') = 'object'

@@ -9,11 +9,12 @@ from penstock.control.texts import first_few
 from penstock.model.alerts import AlertKind
 from penstock.model.causes import CauseKind, Certainty
 from penstock.model.health import SILENT, Heard, heard, runs_well
+from penstock.model.reports import TaskState
 from penstock.model.states import Health, JobState
 from penstock.tasks.spec import task_id
 from services.job_service.causes.crashes import JUST_NOW, failed_tasks
 from services.job_service.causes.errors import ended_host
-from services.job_service.causes.facts import Cause, ContainerEvidence, Facts, is_lagging, numbers, present
+from services.job_service.causes.facts import Cause, ContainerEvidence, Facts, Gone, is_lagging, numbers, present
 
 if TYPE_CHECKING:
     from services.job_service.store.overview import ReportedTask
@@ -104,8 +105,11 @@ def _unowned(facts: Facts) -> list[int]:
 
 def causes_of_containers(facts: Facts) -> Iterator[Cause]:
     """A container on which tasks do badly, and elsewhere not."""
+    # What a container has got from one that is gone, it may have still to start.
+    has_heirs = any(_may_be_heir_of(facts, gone) for gone in facts.gone)
     for container in facts.containers:
-        missing = [] if _began_lately(facts, container) else _missing_on(facts, container.name)
+        is_new = _began_lately(facts, container) or (container.is_live and has_heirs)
+        missing = [] if is_new else _missing_on(facts, container.name)
         here = {task.index for task in _told_by(facts, container) if _is_ill(facts, task)}
         ill = sorted(here.union(missing))
         if not ill:
@@ -116,12 +120,72 @@ def causes_of_containers(facts: Facts) -> Iterator[Cause]:
             found.append((Certainty.LIKELY, told))
         if found:
             certainty = min((each for each, _ in found), key=list(Certainty).index)
-            verb = "is" if certainty is Certainty.CERTAIN else "may be"
-            runs = "runs" if here else "is to run"
-            summary = f"the container {container.name} {verb} bad: task {numbers(ill)} of the job {runs} there"
-            evidence = tuple(text for _, text in found)
-            advice = f"`penstock drain {container.name} --reason ...`, then mend or restart it"
-            yield Cause(CauseKind.BAD_CONTAINER, certainty, summary, evidence, advice)
+            summary, advice = _what_is_wrong(facts, container, ill, certainty, runs=bool(here))
+            yield Cause(CauseKind.BAD_CONTAINER, certainty, summary, tuple(text for _, text in found), advice)
+
+
+def _what_is_wrong(
+    facts: Facts, container: ContainerEvidence, ill: list[int], certainty: Certainty, *, runs: bool
+) -> tuple[str, str]:
+    """The summary and the advice: of one that is gone, that it is."""
+    name, tasks = container.name, f"task {numbers(ill)} of the job"
+    if not container.is_live:
+        told = f"the container {name} is lost: {tasks} {'ran' if runs else 'was to run'} there"
+        return told, f"wait: the tasks start on other containers by themselves; {_start_again(name)}"
+    if _is_silent_beside_others(facts, _told_by(facts, container)):
+        told = f"nothing is heard of the container {name}: {tasks} ran there"
+        return told, f"wait: it comes back, or the tasks start on other containers by themselves; {_start_again(name)}"
+    verb = "is" if certainty is Certainty.CERTAIN else "may be"
+    told = f"the container {name} {verb} bad: {tasks} {'runs' if runs else 'is to run'} there"
+    return told, f"`penstock drain {name} --reason ...`, then mend or restart it"
+
+
+def _start_again(name: str) -> str:
+    return f"if the process of {name} has ended, its log says why: start it again"
+
+
+def causes_of_gone_containers(facts: Facts) -> Iterator[Cause]:
+    """A container that was lost, or came back, after the job's last change, while tasks start on others. Which tasks it
+    had, nobody knows any more: reports of a lost container are forgotten."""
+    starting = _starting_elsewhere(facts)
+    told_already = {each.name for each in facts.containers if not each.is_live}
+    for gone in facts.gone:
+        heirs = {index: owner for index, owner in starting.items() if owner != gone.name}
+        if not heirs or gone.name in told_already or not _may_be_heir_of(facts, gone):
+            continue
+        seconds = max(0.0, (facts.moment.now - gone.at).total_seconds())
+        if gone.is_back:
+            certainty, what = (
+                Certainty.POSSIBLE,
+                f"began {seconds:,.0f} s ago; if it ran before, it had ended or was killed",
+            )
+        else:
+            certainty, what = Certainty.LIKELY, f"is lost: nothing was heard of it since {gone.at:%H:%M:%S} UTC"
+        summary = f"the container {gone.name} {what}; its tasks start on other containers"
+        told = "; ".join(f"task {index} on {owner}" for index, owner in sorted(heirs.items())[:_MOST_TOLD])
+        advice = f"wait: they start by themselves, Spark hosts perhaps first; {_start_again(gone.name)}"
+        evidence = (f"these do not run well yet, and may have been there: {told}",)
+        yield Cause(CauseKind.BAD_CONTAINER, certainty, summary, evidence, advice)
+
+
+def _may_be_heir_of(facts: Facts, gone: Gone) -> bool:
+    """Whether tasks may start because a container is gone: it went after the last change was committed, and lately."""
+    committed_at = facts.job.committed_at
+    return committed_at is not None and committed_at < gone.at and facts.moment.now - gone.at <= JUST_NOW
+
+
+def _starting_elsewhere(facts: Facts) -> dict[int, str]:
+    """Tasks that have finished no batch yet on a live container that did not begin lately, with its name. One that
+    failed is told by its error, one that is behind by its lag."""
+    settled = {each.name for each in facts.containers if each.is_live and not _began_lately(facts, each)}
+    found = {index: name for name in settled for index in _missing_on(facts, name)}
+    told = {each.index for each in failed_tasks(facts)}
+    for task in present(facts):
+        starts = task.state in (TaskState.STARTING, TaskState.RUNNING) and not is_lagging(facts, task)
+        is_well = runs_well(task.state, (task.progress or {}).get("batch_id"))
+        if starts and not is_well and task.index not in told and task.container in settled:
+            found[task.index] = task.container
+    return found
 
 
 def causes_of_new_lives(facts: Facts) -> Iterator[Cause]:
@@ -213,7 +277,7 @@ def _evidence(facts: Facts, container: ContainerEvidence, ill: list[int]) -> Ite
     here = _told_by(facts, container)
     if not container.is_live:
         yield Certainty.CERTAIN, f"{name} is lost: {_where_to(facts, name, ill)}"
-    elif _others_report(facts) and any(heard(task, facts.moment) is not Heard.PRESENT for task in here):
+    elif _is_silent_beside_others(facts, here):
         told = f"no report of {name} came since {here[0].reported_at:%H:%M:%S} UTC; others report. "
         yield (
             Certainty.CERTAIN,
@@ -232,6 +296,10 @@ def _evidence(facts: Facts, container: ContainerEvidence, ill: list[int]) -> Ite
         certainty = Certainty.POSSIBLE if ends and all(ends) else Certainty.CERTAIN
         yield certainty, f"{told}, and {facts.elsewhere.bad} of {facts.elsewhere.tasks} elsewhere"
     yield from _beside_own(facts, name, ill)
+
+
+def _is_silent_beside_others(facts: Facts, here: list[ReportedTask]) -> bool:
+    return _others_report(facts) and any(heard(task, facts.moment) is not Heard.PRESENT for task in here)
 
 
 def _where_to(facts: Facts, name: str, ill: list[int]) -> str:

@@ -63,6 +63,15 @@ class ContainerEvidence(NamedTuple):
     ended_hosts: Sequence[str] = ()
 
 
+class Gone(NamedTuple):
+    """A container of the cell of which nothing was heard since `at`; or, if it `is_back`, whose present life began
+    then."""
+
+    name: str
+    at: datetime
+    is_back: bool
+
+
 class Elsewhere(NamedTuple):
     """The tasks on all other containers of the cell, and how many of them are bad."""
 
@@ -127,7 +136,8 @@ class Facts:
     a layer sets. `attempts`: None without one that failed. `under_way`: None while no rescale or restore has a plan.
     `changes`: the newest writes to the job, newest first.
     `owners`: by task, the container that owns its shard; None: nobody. `key_group_rates`: records per second, by key
-    group. `is_open`: whether any live container takes shards. `is_alive`: whether any container sends heartbeats.
+    group. `gone`: containers that were lost, or began, lately. `is_open`: whether any live container takes shards.
+    `is_alive`: whether any container sends heartbeats.
     """
 
     job: JobFacts
@@ -145,6 +155,7 @@ class Facts:
     shards: frozenset[int] = frozenset()
     containers: Sequence[ContainerEvidence] = ()
     elsewhere: Elsewhere = _NOTHING_KNOWN
+    gone: Sequence[Gone] = ()
     is_open: bool = True
     is_alive: bool = True
     alerts: Sequence[AlertRow] = ()

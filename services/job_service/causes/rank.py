@@ -14,6 +14,7 @@ _RULES = (
     cell.causes_of_processes,
     cell.causes_of_room,
     cell.causes_of_new_lives,
+    cell.causes_of_gone_containers,
     cell.causes_of_containers,
     changes.causes_of_layers,
     changes.causes_of_failed_changes,

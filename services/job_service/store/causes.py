@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
@@ -17,6 +17,7 @@ from penstock.model.health import SILENT, Moment
 from penstock.model.job_metrics import METRICS_BY_NAME, MINUTE
 from penstock.model.jobs import JobState, StoredJob, layer_configs
 from penstock.model.reports import ErrorClass
+from penstock.model.states import failure_before
 from penstock.model.traffic import measured
 from penstock.store import cluster
 from penstock.store.health import read_moment, read_named
@@ -24,6 +25,7 @@ from penstock.store.job_minutes import read_job_minutes
 from penstock.store.rows import columns, read_all
 from penstock.tasks.rollout import Rejected
 from services.job_service import views
+from services.job_service.causes.crashes import JUST_NOW
 from services.job_service.causes.errors import ENDED_HOST
 from services.job_service.causes.facts import (
     Attempts,
@@ -31,10 +33,12 @@ from services.job_service.causes.facts import (
     Crashes,
     Elsewhere,
     Facts,
+    Gone,
     Minute,
     UnderWay,
     Upstream,
 )
+from services.job_service.cell_facts import ContainerFacts
 from services.job_service.explain import DEFAULT_LAYER, explain
 from services.job_service.flows import topics_read_by
 from services.job_service.store import history, overview
@@ -139,6 +143,7 @@ def read_facts(connection: Connection, stored: StoredJob) -> Facts:
         shards=placed.shards,
         containers=containers,
         elsewhere=_elsewhere(connection, containers),
+        gone=list(_gone(cell.containers, moment)),
         is_open=any(each.is_live and each.availability == "open" for each in cell.containers),
         is_alive=any(each.heartbeat_age_seconds <= _ALIVE_SECONDS for each in cell.containers),
         alerts=overview.alerts_about(connection, job, names, _OF_CELL, limit=_MOST_ALERTS),
@@ -151,12 +156,22 @@ def read_facts(connection: Connection, stored: StoredJob) -> Facts:
     )
 
 
+def _gone(containers: Sequence[ContainerFacts], moment: Moment) -> Iterator[Gone]:
+    """Those that were lost, or began, just now."""
+    for each in containers:
+        heard_at = moment.now - timedelta(seconds=each.heartbeat_age_seconds)
+        at = each.registered_at if each.is_live else heard_at
+        if at is not None and moment.now - at <= JUST_NOW:
+            yield Gone(each.name, at, each.is_live)
+
+
 def _attempts(sync: overview.SyncRow, stored: StoredJob) -> Attempts | None:
     """A newer write has not been tried yet."""
     if not sync.failures or sync.revision < stored.revision:
         return None
     plan = sync.plan if isinstance(sync.plan, dict) else {}
-    reason = sync.detail if sync.state in _FAILED else str(plan.get("failed_before") or "")
+    before = str(plan.get("failed_before") or "") or failure_before(sync.detail)
+    reason = sync.detail if sync.state in _FAILED else before
     return Attempts(sync.failures, tuple(sync.changed_fields or ()), reason, sync.next_attempt_at)
 
 

@@ -21,7 +21,7 @@ _LEADERS = text(
 _CONTAINERS = text(
     f"""
     SELECT {columns(ContainerFacts)} FROM (
-        SELECT c.name, c.state = 'live' AS is_live, c.availability,
+        SELECT c.name, c.state = 'live' AS is_live, c.availability, c.registered_at,
             CAST(extract(epoch FROM clock_timestamp() - GREATEST(c.heartbeat_at, c.lease_renewed_at))
                 AS double precision) AS heartbeat_age_seconds,
             CAST(extract(epoch FROM clock_timestamp() - r.reported_at) AS double precision) AS report_age_seconds

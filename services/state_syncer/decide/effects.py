@@ -14,6 +14,7 @@ from penstock.config.model import ChangeKind
 from penstock.model.alert_rules import limit_of
 from penstock.model.alerts import AlertKind
 from penstock.model.jobs import JobState
+from penstock.model.states import FAILED_BEFORE, failure_before
 from penstock.tasks.rollout import Rejected
 from services.state_syncer.decide.decisions import (
     AwaitStopped,
@@ -113,7 +114,8 @@ def effects(view: JobView, decision: Decision, now: datetime) -> Effects:
             kind, fields = difference.kind, difference.names
             about = {"detail": detail, "fields": fields}
             told = LogEvent("job waits", view.job, view.revision, kind.name.lower(), about, if_new=True)
-            record = SyncRecord(decision.state, view.revision, detail, kind, fields, decision.failures)
+            waits = detail + _failure_before(view)
+            record = SyncRecord(decision.state, view.revision, waits, kind, fields, decision.failures)
             return Effects(record=record, events=(told,))
         case Fail(detail, kind, fields):
             about = {"error": detail, "fields": fields}
@@ -235,6 +237,15 @@ def _failed(view: JobView, failure: Fail, now: datetime) -> SyncRecord:
         failures,
         None if quarantined else now + timedelta(seconds=backoff_seconds(failures)),
     )
+
+
+def _failure_before(view: JobView) -> str:
+    """Why the newest attempt on this write failed, for the end of a detail, as long as the next one waits."""
+    sync = view.sync
+    if sync is None or not view.failures_since(view.revision):
+        return ""
+    failure = sync.detail if sync.state is JobState.FAILED else failure_before(sync.detail)
+    return f"{FAILED_BEFORE}{failure}" if failure else ""
 
 
 def backoff_seconds(failures: int) -> float:

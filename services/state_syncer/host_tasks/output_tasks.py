@@ -28,6 +28,7 @@ from services.state_syncer.host_tasks.next_attempt import (
 from services.state_syncer.host_tasks.outcomes import Attempt, AttemptKey, Done, Failed, Outcome
 from services.state_syncer.host_tasks.ring import Ring
 
+_HOST_FIRST = "a Spark host may have to start there first"
 _POLICY = POLICIES[INITIALIZE_SINK]
 
 
@@ -69,7 +70,7 @@ class OutputTasks:
         """The jobs for whose outputs there is room, each with its sync state meanwhile."""
         for candidate in self._queue.picked:
             container = self._task(*candidate).key.container
-            why = "no container can be asked" if container is None else f"{container} makes the output"
+            why = "no container can be asked" if container is None else f"{container} makes the output; {_HOST_FIRST}"
             yield candidate.view, _wait(candidate, why)
 
     def attempts(self) -> Iterator[Attempt]:

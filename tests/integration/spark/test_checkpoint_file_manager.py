@@ -41,13 +41,14 @@ def _errors_as_java_gives_them(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @dataclass
 class Manager:
-    """A checkpoint file manager as Spark makes it for a log in `root`."""
+    """A checkpoint file manager as Spark makes it for the log `folder` in `root`."""
 
     java: Any
     root: Path
     token: str | None = None
     fence: str | None = None
     scheme: str = ""
+    folder: str = "offsets"
     more: tuple[tuple[str, str], ...] = ()
 
     def __post_init__(self) -> None:
@@ -57,7 +58,7 @@ class Manager:
         if self.token is not None:
             self.settings.set("penstock.fence.path", self.fence or f"{self.scheme}{self.root}/{FENCE}")
             self.settings.set("penstock.fence.token", self.token)
-        self.spark = self.java.io.penstock.checkpoint.FencedCheckpointFileManager(self.path("offsets"), self.settings)
+        self.spark = self.java.io.penstock.checkpoint.FencedCheckpointFileManager(self.path(self.folder), self.settings)
 
     def path(self, name: str) -> Any:
         return self.java.org.apache.hadoop.fs.Path(f"{self.scheme}{self.root}/{name}")
@@ -267,3 +268,25 @@ def test_other_file_systems_are_checked(java: Jvm, tmp_path: Path) -> None:
 
 def test_the_jvm_is_a_child_of_this_process(java: Jvm) -> None:
     assert psutil.Process(java.process.pid).ppid() == psutil.Process().pid
+
+
+def test_checksums_of_a_delta_table_need_no_fence(java: Jvm, tmp_path: Path) -> None:
+    """Of a session without a checkpoint, as the one that makes the table, and of an owner that was replaced. The first
+    one stays. All else of the same session is fenced."""
+    fence = str(tmp_path / "task" / FENCE)
+    checksum = "_delta_log/00000000000000000000.crc"
+    nobody = Manager(java.gateway.jvm, tmp_path, "", fence=f"/{FENCE}", folder="_delta_log")
+    nobody.publish(checksum, "the first")
+    assert (tmp_path / checksum).read_text() == "the first"
+    token = LOCAL_FILES.claim(str(tmp_path / "task"), 1, "host")
+    LOCAL_FILES.claim(str(tmp_path / "task"), 2, "host")
+    replaced = Manager(java.gateway.jvm, tmp_path, token, fence=fence, folder="_delta_log")
+    replaced.publish(checksum.replace("0.crc", "1.crc"), "the next")
+    with pytest.raises(Py4JJavaError) as error:
+        replaced.publish(checksum, "another")
+    assert failure(error)[0] == EXISTS
+    assert names(tmp_path / "_delta_log") == ["00000000000000000000.crc", "00000000000000000001.crc"]
+    for folder in ("offsets", "_spark_metadata"):
+        with pytest.raises(Py4JJavaError) as error:
+            Manager(java.gateway.jvm, tmp_path, token, fence=fence, folder=folder).publish(f"{folder}/0", "x")
+        assert failure(error)[1].startswith("FENCED")

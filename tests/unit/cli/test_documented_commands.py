@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 import shlex
+import socket
 from collections.abc import Iterator
 
 import pytest
 
 from penstock.cli.commands import COMMANDS, GROUPS
 from penstock.cli.lazy import LazyCommand
+from penstock.control.errors import Conflict
+from penstock.local.ports import LOOPBACK, require_free
 from tests.support.cli.documents import blocks
 from tests.tidy.source import REPOSITORY
 
@@ -80,3 +83,12 @@ def test_each_example_has_a_readme_of_commands() -> None:
     folders = [path for path in (REPOSITORY / "deploy" / "examples").iterdir() if path.is_dir()]
     assert len(folders) == len(READMES) - 1
     assert all(len(blocks(REPOSITORY / readme)) == 2 for readme in READMES[1:])
+
+
+def test_the_readme_shows_a_second_stack_as_the_refusal_of_a_port_in_use_does() -> None:
+    with socket.create_server((LOOPBACK, 0)) as taken, pytest.raises(Conflict) as refused:
+        require_free("kafka", taken.getsockname()[1])
+    (options,) = re.findall("`(--port-base .*) FOLDER`", refused.value.detail)
+    text = (REPOSITORY / "README.md").read_text()
+    assert f"`penstock up {options} other`" in text
+    assert "`export PENSTOCK_DATA_DIR=other`" in text

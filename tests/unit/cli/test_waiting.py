@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from penstock.cli.waiting import Reached, has_worked, reached
+from penstock.cli.waiting import Reached, has_worked, news, reached
 from penstock.wire.jobs import JobView
 from penstock.wire.overview import SyncView, TaskView
 
@@ -39,6 +39,8 @@ def task(index: int = 0, **facts: Any) -> TaskView:
     return TaskView.model_validate({"task": f"etl/{index}", "index": index, **usual, **facts})
 
 
+_STARTING = "starting (its Spark host plans the query and loads its state)"
+
 OLD = task(state="crashed", crashes=7, error="a typing error", revision=4, progress=None)
 
 
@@ -67,18 +69,53 @@ OLD = task(state="crashed", crashes=7, error="a typing error", revision=4, progr
         ),
         pytest.param(
             (job(converged=False), sync(), [task(), task(1, state="starting", progress=None)]),
-            Reached("etl: 1 of 2 tasks run, etl/1 starting"),
+            Reached(f"etl: 1 of 2 tasks run, etl/1 {_STARTING}"),
             id="a task starts",
         ),
         pytest.param(
             (job(converged=False), sync(), [task(), task(1, state="unknown", container=None, progress=None)]),
-            Reached("etl: 1 of 2 tasks run, etl/1 not reported by a container yet"),
+            Reached(
+                "etl: 1 of 2 tasks run, etl/1 placed on tm, which does not report it yet (a Spark host may have to "
+                "start there first)"
+            ),
             id="a task that no container knows",
+        ),
+        pytest.param(
+            (job(converged=False), sync(), [task(state="unknown", owner=None, container=None, progress=None)]),
+            Reached("etl: 0 of 1 tasks run, etl/0 not placed yet (no container has its shard)"),
+            id="a task whose shard nobody has",
+        ),
+        pytest.param(
+            (job(converged=False), sync(), [task(state="unknown")]),
+            Reached("etl: 0 of 1 tasks run, etl/0 not heard of"),
+            id="a task that was reported, and of which nothing is known now",
+        ),
+        pytest.param(
+            (job(running_revision=4, state="pending"), sync(state="pending", sync_revision=4), []),
+            Reached("etl is pending: waits for the State Syncer"),
+            id="nobody has looked at it yet",
         ),
         pytest.param(
             (job(converged=False), sync(), [task(), task(1, state="crashed", crashes=1, error="no table")]),
             Reached("etl/1 crashed: no table (it is started again)"),
             id="a first crash",
+        ),
+        pytest.param(
+            (
+                job(converged=False),
+                sync(),
+                [task(), task(1, state="starting", progress=None, crashes=1, error="host h1 ended: killed")],
+            ),
+            Reached(
+                "etl: 1 of 2 tasks run, etl/1 starting again after a crash",
+                before="etl/1 crashed: host h1 ended: killed (it is started again)",
+            ),
+            id="it starts again after a crash",
+        ),
+        pytest.param(
+            (job(converged=False), sync(), [task(), task(1, progress=None, crashes=1, error="host h1 ended: killed")]),
+            Reached("etl: 1 of 2 tasks run, etl/1 in the first batch after a crash"),
+            id="it runs again after a crash, and has finished no batch",
         ),
         pytest.param(
             (
@@ -96,7 +133,7 @@ OLD = task(state="crashed", crashes=7, error="a typing error", revision=4, progr
         ),
         pytest.param(
             (job(converged=False, health="crashing"), sync(), [OLD, task(1, state="starting", progress=None)]),
-            Reached("etl: 0 of 2 tasks run, etl/0 crashed, etl/1 starting"),
+            Reached(f"etl: 0 of 2 tasks run, etl/0 crashed, etl/1 {_STARTING}"),
             id="it crashed before this write",
         ),
         pytest.param(
@@ -154,6 +191,17 @@ OLD = task(state="crashed", crashes=7, error="a typing error", revision=4, progr
 )
 def test_how_far_a_job_is(seen: tuple[JobView, SyncView, list[TaskView]], expected: Reached) -> None:
     assert reached(*seen, revision=5) == expected
+
+
+def test_a_crash_is_told_once_and_is_no_step_that_goes_on() -> None:
+    """1. A task crashed. 2. It starts again: the crash, which is over, is not told again. 3. It crashes otherwise."""
+    said: set[str] = set()
+    crash, starts = "etl/1 crashed: killed (it is started again)", "etl: 0 of 1 tasks run, etl/1 starting again"
+    assert news(Reached(crash), said) == [crash]
+    assert news(Reached(starts, before=crash), said) == [starts]
+    assert news(Reached(starts, before=crash), said) == []
+    assert news(Reached(starts, before="etl/1 crashed: no table"), said) == ["etl/1 crashed: no table"]
+    assert news(Reached("etl/1 crashed: no table", failed=True), said) == []
 
 
 @pytest.mark.parametrize(

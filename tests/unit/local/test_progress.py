@@ -5,12 +5,14 @@ from __future__ import annotations
 import io
 import subprocess
 import sys
+import threading
 
 import pytest
 
 from penstock.control.process import wait_until
 from penstock.local import progress
-from penstock.local.progress import Step
+from penstock.local.progress import Awaited, Step
+from tests.support.local.told import Told
 
 
 class _Terminal(io.StringIO):
@@ -56,3 +58,21 @@ def test_a_command_is_quiet_unless_it_fails(code: int, shown: bool) -> None:
     assert ended.returncode == code
     assert ("what happened" in ended.stderr) is shown
     assert "installing (about 9 s)" in ended.stderr
+
+
+def test_what_is_awaited_for_long_is_told_again_and_again_until_the_end() -> None:
+    told = Told(5.0)
+    with Awaited(told, "postgres", period_seconds=0.01) as awaited:
+        told.wait_for("waiting for postgres: 0 s so far", times=2)
+        awaited.now("kafka (see kafka.log)")
+        told.wait_for("waiting for kafka (see kafka.log): 0 s so far")
+    heard = len(told.lines)
+    assert [thread.name for thread in threading.enumerate() if thread.name == "awaited"] == []
+    assert len(told.lines) == heard
+
+
+def test_what_is_awaited_for_a_moment_is_not_told() -> None:
+    told = Told(5.0)
+    with Awaited(told, "postgres", period_seconds=60.0) as awaited:
+        awaited.now("kafka")
+    assert told.lines == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import cast
@@ -29,6 +30,12 @@ _LOOK = (
 )
 
 
+_ONE_OBJECT = (
+    'Nothing was sent. Each line must be one object, such as {"id": 1}; `penstock topics produce TOPIC --format raw` '
+    "sends lines of any text"
+)
+
+
 @pytest.mark.parametrize(
     ("columns", "expected"),
     [
@@ -49,7 +56,7 @@ def test_numbers_stay_as_they_are_written(number: str) -> None:
     row = row_of(f'{{"n": {number}}}', 1)
     assert key_of(row, ["n"], 1) == number.encode()
     assert key_of(row, ["n", "n"], 1) == f"[{number},{number}]".encode()
-    message = SimpleNamespace(value=lambda: f'{{"n":\n{number}}}'.encode())
+    message = SimpleNamespace(value=lambda: f'{{"n":\n{number}}}'.encode(), headers=lambda: None)
     assert value_line(cast(Message, message)) == f'{{"n": {number}}}'
 
 
@@ -77,10 +84,22 @@ def test_base64_has_all_bytes() -> None:
 
 
 def test_a_value_that_is_no_json_is_printed_as_a_text() -> None:
-    message = SimpleNamespace(value=lambda: b"\xff{")
-    assert value_line(cast(Message, message)) == '"\ufffd{"'
+    message = SimpleNamespace(value=lambda: b"\xff{", headers=lambda: None)
+    assert value_line(cast(Message, message)) == r'"\\xff{"'
     message.value = lambda: None
     assert value_line(cast(Message, message)) == "null"
+
+
+def test_a_dead_letter_is_printed_with_its_place_and_reason() -> None:
+    """As base64 it is the value alone, which can be sent again."""
+    headers = [("penstock.job", b"etl"), ("penstock.topic", b"flights"), ("penstock.partition", b"3")]
+    headers += [("penstock.offset", b"17"), ("penstock.reason", b"the value is not JSON")]
+    message = SimpleNamespace(value=lambda: b"\xff no JSON", key=lambda: b"UA", headers=lambda: headers)
+    assert value_line(cast(Message, message)) == (
+        r'{"topic":"flights","partition":3,"offset":17,"reason":"the value is not JSON","key":"UA",'
+        r'"value":"\\xff no JSON"}'
+    )
+    assert value_line(cast(Message, message), as_base64=True) == "/yBubyBKU09O"
 
 
 def test_what_a_terminal_would_obey_is_an_escape() -> None:
@@ -110,15 +129,16 @@ def test_a_transaction_that_was_left_ends_soon(characters: int, seconds: int) ->
 @pytest.mark.parametrize(
     ("call", "told", "field"),
     [
-        (lambda: row_of("{", 3), "line 3 is not JSON", "rows"),
-        (lambda: row_of("[1]", 4), "line 4 is not a JSON object", "rows"),
+        (lambda: row_of("{", 3), "line 3 is not JSON (unexpected end of data, at character 2)", "rows"),
+        (lambda: row_of("UA,SFO", 4), f"at character 1). {_ONE_OBJECT}", "rows"),
+        (lambda: row_of("[1]", 4), f"line 4 is not a JSON object. {_ONE_OBJECT}", "rows"),
         (lambda: plain_lines(";")("a,b", 6), "line 6 has no ';' between key and value", "rows"),
         (lambda: plain_lines(None, is_base64=True)("a,b", 7), "line 7 is not base64", "rows"),
         (lambda: key_of({"a": 1, "b": 2}, ["c"], 5), "line 5 has no column c; it has a, b", "key"),
     ],
 )
 def test_a_wrong_line_is_named(call: Callable[[], object], told: str, field: str) -> None:
-    with pytest.raises(UserError, match=told) as refused:
+    with pytest.raises(UserError, match=re.escape(told)) as refused:
         call()
     assert refused.value.field == field
 

@@ -9,6 +9,7 @@ import pytest
 
 from penstock.model.health import Health, Heard, JobFacts, Moment, TaskFacts, crashes_again, heard, verdict
 from penstock.model.jobs import JobState
+from penstock.model.states import FAILED_BEFORE
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 MOMENT = Moment(NOW, NOW)
@@ -144,6 +145,16 @@ OF_THE_JOB = [
     ({"state": JobState.FAILED, "detail": "no such field"}, Health.HEALTHY, ""),
     ({"state": JobState.PENDING, "wants_tasks": None}, Health.STARTING, "the State Syncer has not committed"),
     ({"state": JobState.FAILED, "wants_tasks": None, "detail": "no bus"}, Health.HELD, "no bus"),
+    (
+        {"state": JobState.WAITING, "wants_tasks": None, "failures": 2, "detail": f"c asks{FAILED_BEFORE}no bus"},
+        Health.HELD,
+        "its first configuration failed 2 times, and is tried again now: no bus",
+    ),
+    (
+        {"state": JobState.WAITING, "wants_tasks": None, "failures": 1, "detail": "c asks"},
+        Health.HELD,
+        "its first configuration failed once, and is tried again now: c asks",
+    ),
     ({"task_count": 2}, Health.UNKNOWN, "task 1: is reported by no container"),
     (
         {"task_count": 2, "committed_at": ago(20)},

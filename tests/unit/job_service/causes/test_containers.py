@@ -8,7 +8,7 @@ import pytest
 
 from penstock.model.causes import CauseKind, Certainty
 from penstock.model.states import Health
-from services.job_service.causes.facts import ContainerEvidence, Elsewhere, Facts
+from services.job_service.causes.facts import ContainerEvidence, Elsewhere, Facts, Gone
 from services.job_service.causes.rank import causes_of
 from tests.support.job_service.causes import ago, facts, failed, task
 
@@ -96,9 +96,64 @@ def test_a_task_that_no_container_reports_is_told_with_the_one_that_is_to_run_it
     assert first.evidence == ("no container reports task 1, which c2 is to run",)
 
 
+_OLD = C1._replace(name="c2", registered_at=ago(90_000))
+_LOST, _BACK = Gone("c3", ago(75), is_back=False), Gone("c3", ago(30), is_back=True)
+
+
+@pytest.mark.parametrize(
+    "tasks",
+    [[RUNS_UNKNOWN], [task(0, "c1"), task(1, "c2", **STARTING)], [task(0, "c1"), task(1, "c2", progress={})]],
+    ids=["no container reports it yet", "it starts", "it runs, and has finished no batch"],
+)
+@pytest.mark.parametrize(
+    ("gone", "certainty", "what"),
+    [
+        (_LOST, Certainty.LIKELY, "is lost: nothing was heard of it since 11:58:45 UTC"),
+        (_BACK, Certainty.POSSIBLE, "began 30 s ago; if it ran before, it had ended or was killed"),
+    ],
+    ids=["lost", "back without its shards"],
+)
+def test_a_killed_container_is_the_first_cause_that_its_tasks_wait_on_another_one(
+    tasks: list[Any], gone: Gone, certainty: Certainty, what: str
+) -> None:
+    """The reports of a lost container are forgotten, and its heir is no bad container."""
+    known = facts(tasks, job={"task_count": 2}, owners={0: "c1", 1: "c2"}, containers=[C1, _OLD], gone=[gone])
+    first, *more = causes_of(known)
+    assert (first.kind, first.certainty) == (CauseKind.BAD_CONTAINER, certainty)
+    assert first.summary == f"the container c3 {what}; its tasks start on other containers"
+    assert first.evidence == ("these do not run well yet, and may have been there: task 1 on c2",)
+    assert CauseKind.BAD_CONTAINER not in {each.kind for each in more}
+
+
+@pytest.mark.parametrize(
+    ("changes", "accused"),
+    [
+        ({"gone": [_LOST], "job": {"task_count": 2, "committed_at": ago(60)}}, "c2"),
+        ({"gone": [_LOST._replace(at=ago(400))]}, "c2"),
+        ({"gone": [_LOST], "owners": {0: "c1"}, "job": {}}, ""),
+    ],
+    ids=["it went before the last change", "it went long ago", "no task waits"],
+)
+def test_a_container_that_went_is_accused_of_nothing_else(changes: dict[str, Any], accused: str) -> None:
+    known: dict[str, Any] = {"job": {"task_count": 2}, "owners": {0: "c1", 1: "c2"}, "containers": [C1, _OLD]}
+    found = causes_of(facts([RUNS_UNKNOWN], **(known | changes)))
+    told = [each.summary for each in found if each.kind is CauseKind.BAD_CONTAINER]
+    assert all(f"the container {accused} may be bad" in each for each in told)
+    assert not any("c3" in each for each in told)
+
+
+def test_a_silent_container_is_told_as_silent() -> None:
+    silent = task(1, "c2", reported_at=ago(30), alive_at=ago(31))
+    first = causes_of(facts([task(0), silent], owners={0: "c1", 1: "c2"}, containers=[C1, _OLD]))[0]
+    assert (first.kind, first.certainty) == (CauseKind.BAD_CONTAINER, Certainty.CERTAIN)
+    assert first.summary == "nothing is heard of the container c2: task 1 of the job ran there"
+    assert "start it again" in first.advice
+
+
 def test_a_lost_container_is_told_also_once_its_tasks_are_forgotten() -> None:
     lost = C1._replace(name="c2", is_live=False)
     first = causes_of(facts([task(0)], job={"task_count": 2}, owners={0: "c1", 1: "c2"}, containers=[C1, lost]))[0]
+    assert first.summary == "the container c2 is lost: task 1 of the job was to run there"
     assert first.evidence == ("c2 is lost: its shards go to other containers",)
 
 

@@ -14,6 +14,7 @@ interface Fence {
   String PATH = "penstock.fence.path";
   String TOKEN = "penstock.fence.token";
   String ALLOW_NOT_ATOMIC = "penstock.fence.allow_not_atomic";
+  String DELTA_LOG = "_delta_log";
 
   /** Publishes if the token is still the newest. Otherwise throws {@link FencedException} and publishes nothing. */
   void guard(IORunnable publish) throws IOException;
@@ -28,10 +29,16 @@ interface Fence {
     throw new IllegalStateException("not a file of the fence: " + file);
   }
 
-  /** The fence that the session's settings name. Without one, everything may be published. */
-  static Fence of(Configuration settings) throws IOException {
+  /**
+   * The fence for files of a folder: the one that the session's settings name. Without one, everything may be published.
+   *
+   * <p>So may what Delta writes this way to the log of a table, which is one thing: the checksum of a version. That
+   * version is committed, by a way of its own, and whoever writes its checksum writes the same. A first one is never
+   * replaced. The session that makes a table has no checkpoint at all.
+   */
+  static Fence of(Path folder, Configuration settings) throws IOException {
     String path = settings.get(PATH);
-    if (path == null) {
+    if (path == null || DELTA_LOG.equals(folder.getName())) {
       return IORunnable::run;
     }
     String token = settings.get(TOKEN, "");

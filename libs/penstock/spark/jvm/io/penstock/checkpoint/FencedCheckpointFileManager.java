@@ -26,7 +26,8 @@ import org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedChe
  *
  * <p>Local files are written with java.nio. On object stores a file appears when its stream is closed. Elsewhere it is
  * renamed by Spark's own manager. Spark creates one instance for each log and
- * each state store, on the driver and on executors, from the session's settings.
+ * each state store, on the driver and on executors, from the session's settings. Delta creates one for the checksums of
+ * a table's versions, which need no fence ({@link Fence#of}).
  */
 public class FencedCheckpointFileManager extends FileSystemBasedCheckpointFileManager {
   private final Path root;
@@ -39,7 +40,7 @@ public class FencedCheckpointFileManager extends FileSystemBasedCheckpointFileMa
     root = path;
     this.settings = settings;
     local = "file".equals(fs().getUri().getScheme());
-    fence = Fence.of(settings);
+    fence = Fence.of(path, settings);
   }
 
   @Override
