@@ -152,28 +152,28 @@ def moved(changes: Mapping[int, Change], stored: Mapping[str, Flow]) -> dict[int
     return {at: flow for at, flow in wanted.items() if stored.get(flow.job) != flow}
 
 
-def take(connection: Connection, changes: Mapping[int, Change], moved: Mapping[int, Flow]) -> dict[int, UserError]:
-    """Stores the flows that are `moved` of changes, given by position, whose jobs are locked. Why some of them must not
-    be.
-
-    Only one transaction a time stores flows, until its end.
-    """
+def refused(connection: Connection, changes: Mapping[int, Change], moved: Mapping[int, Flow]) -> dict[int, UserError]:
+    """Why some of the flows that are `moved` of changes, given by position, must not be. Each is judged after those
+    before it that may be. Changes nothing."""
     changed = {position: flow for position, flow in moved.items() if position in changes}
     if not changed:
         return {}
-    lock(connection)
     configs = {position: changes[position].merged or {} for position in changed}
     unsaid = {position: unsaid_of(config) for position, config in configs.items()}
     sharing = {flow.job for position, flow in changed.items() if unsaid[position].shared is not None}
     flows = _around(connection, list(changed.values()), sharing)
-    refused: dict[int, UserError] = {}
+    found: dict[int, UserError] = {}
     for position, flow in changed.items():
         try:
             flows.take(flow, fields_of(configs[position]), unsaid[position])
         except UserError as error:
-            refused[position] = error
-    _write(connection, [flow for position, flow in changed.items() if position not in refused])
-    return refused
+            found[position] = error
+    return found
+
+
+def keep(connection: Connection, flows: Collection[Flow]) -> None:
+    """Stores flows of jobs that are locked. The transaction has the lock of flows (`lock`)."""
+    _write(connection, list(flows))
 
 
 def check(connection: Connection, job: str, config: Mapping[str, Any]) -> None:
