@@ -18,6 +18,7 @@ from penstock.wire.jobs import Written
 from services.job_service.analysed import may_matter, must_be_asked
 from services.job_service.analyses import Question
 from services.job_service.answers import nothing_done, written
+from services.job_service.flows import Flow
 from services.job_service.layer_expiry import again
 from services.job_service.path_rules import require_paths
 from services.job_service.store import expected, flows, history, late_producers, packages, repeats, secrets
@@ -29,6 +30,8 @@ from services.job_service.writes import expected as merged_of
 
 log = logger(__name__)
 
+_MOST_ROUNDS = 10
+"""So often the writes of a call are judged again because some of them were refused. Others wait meanwhile."""
 Outcome = Written | UserError
 
 
@@ -136,14 +139,11 @@ def _write_batch(
     changes = _without(changes, outcomes)
     if meeting & changes.keys():
         flows.lock(connection)
-    outcomes |= late_producers.refused(connection, changes)
-    changes = _without(changes, outcomes)
     repeating = [at for at in changes if writes[at].allow_repeats]
-    verdict = repeats.judge(connection, changes, repeating, found.jobs, found.layers)
-    outcomes |= verdict.refused
-    changes = _without(changes, outcomes)
-    outcomes |= flows.take(connection, changes, moved)
-    changes = _without(changes, outcomes)
+    judged = _judged(connection, changes, moved, repeating, found, meeting)
+    outcomes |= judged.refused
+    verdict, changes = judged.verdict, _without(changes, outcomes)
+    flows.keep(connection, [flow for at, flow in moved.items() if at in changes])
     repeats.note(connection, changes, verdict, found.jobs, found.layers)
     committed = expected.commit(connection, list(changes.values()), merge_basis(found.layers))
     for position, done in zip(changes, committed, strict=True):
@@ -152,6 +152,44 @@ def _write_batch(
     released = [done for done in committed if done.change.action is Action.RELEASE]
     job_rows.release(connection, {done.change.job: done.revision for done in released})
     return outcomes
+
+
+class _Judged(NamedTuple):
+    """Why some changes must not be, by position, and what `repeats` says of the others."""
+
+    refused: dict[int, UserError]
+    verdict: repeats.Verdict
+
+
+def _judged(
+    connection: Connection,
+    changes: Mapping[int, Change],
+    moved: Mapping[int, Flow],
+    repeating: Collection[int],
+    found: Found,
+    meeting: Collection[int],
+) -> _Judged:
+    """Judges changes by what they mean for other jobs, among them those of the other changes.
+
+    When one is refused, the rest is judged again without it: it may have been all right only beside that one. So what
+    is done was judged as a whole. A refusal stands, also where it was because of a change that is refused later. After
+    some rounds all are refused that may depend on others.
+    """
+    refused: dict[int, UserError] = {}
+    for _ in range(_MOST_ROUNDS):
+        left = _without(changes, refused)
+        verdict = repeats.judge(connection, left, repeating, found.jobs, found.layers)
+        fresh = dict(verdict.refused)
+        fresh |= flows.refused(connection, _without(left, fresh), moved)
+        if fresh:  # A field that is wrong is told rather than what `allow_repeats` would accept.
+            fresh |= _among(fresh, late_producers.refused(connection, left))
+        fresh |= late_producers.refused(connection, _without(left, fresh))
+        refused |= fresh
+        if not fresh:
+            return _Judged(refused, verdict)
+    left = _without(changes, refused)
+    met = [at for at in left if at in meeting or late_producers.is_asked(left[at])]
+    return _Judged(refused | {at: _undecided(left[at]) for at in met}, repeats.NOTHING)
 
 
 def _decided_batch(
@@ -251,6 +289,19 @@ def _nothing_to_release(job: str) -> Conflict:
         field="job",
         rule="quarantined",
     )
+
+
+def _undecided(change: Change) -> Conflict:
+    return Conflict(
+        f"{change.job}: so many other writes of this call are refused, one because of another, that this one was not "
+        "decided: repeat the call without those",
+        field="job",
+        rule="refused_beside",
+    )
+
+
+def _among(positions: Collection[int], found: Mapping[int, UserError]) -> dict[int, UserError]:
+    return {position: error for position, error in found.items() if position in positions}
 
 
 def _without(changes: Mapping[int, Change], refused: Collection[int]) -> dict[int, Change]:

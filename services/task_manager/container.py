@@ -218,7 +218,8 @@ class Container:
             if not (call.start_host or has_host(self._state.observed, key, starting=call.await_host)):
                 raise Unavailable("no host with the job's package is ready")
             tasks = self._state.host_tasks
-            task = HostTask(leader_epoch=tasks.leader_epoch, request=call.request)
+            request = call.request.model_copy(update={"within_seconds": call.wait_seconds})
+            task = HostTask(leader_epoch=tasks.leader_epoch, request=request)
             tasks.ask(task, key, now)
         self.wake.set()
         with self._changed:

@@ -14,6 +14,7 @@ from penstock.model.jobs import Action
 from penstock.store.engine import transaction
 from penstock.store.running import RUNNING_COMMIT
 from penstock.wire.jobs import Written
+from services.job_service.store import flows
 from services.job_service.writer import Asked, write_many, write_shared
 from services.job_service.writes import Precondition, Write
 from services.shard_manager.store.jobs import CHANGES, RunningJobs
@@ -50,14 +51,17 @@ def rows_read(engine: Engine, statement: TextClause, values: Mapping[str, Any]) 
         analysed = text(f"EXPLAIN (ANALYZE, TIMING OFF, SUMMARY OFF) {statement.text}")
         plan = list(connection.execute(analysed, values).scalars())
         connection.rollback()
-    read = 0
-    for line, following in zip(plan, [*plan[1:], ""], strict=True):
-        found = re.search(r"(?:Scan|Seq Scan).*actual rows=([\d.]+) loops=(\d+)", line)
-        if found and "Subquery" not in line and "CTE" not in line:
-            removed = re.search(r"Rows Removed by Filter: (\d+)", following)
-            read += round(float(found[1]) * int(found[2])) + (int(removed[1]) if removed else 0)
+    read = loops = 0.0
+    for line in plan:
+        node = re.search(r"actual rows=([\d.]+) loops=(\d+)", line)
+        if node is not None:
+            is_scan = "Scan" in line and not any(word in line for word in ("Subquery", "CTE", "Bitmap Index"))
+            loops = float(node[2]) if is_scan else 0.0
+            read += float(node[1]) * loops
+        elif removed := re.search(r"Rows Removed by (?:Filter|Index Recheck): ([\d.]+)", line):
+            read += float(removed[1]) * loops
     assert read > 0, "\n".join(plan)
-    return read
+    return round(read)
 
 
 def test_rounds_read_what_changed_and_a_page(large: Engine) -> None:
@@ -109,6 +113,34 @@ def test_a_group_of_writes_does_not_read_all_jobs(engine: Engine, count: int) ->
             done = write_shared(connection, asked, SystemClock(), ())
             assert all(isinstance(each, Written) for each in done)
             assert connection.execute(_READ_IN_TURN).scalar_one() < 1_000
+
+
+# One of 200 jobs reads a pattern, and one of 200 writes to a table that it shares; in no order of their names.
+_FLOWS = """
+    SET LOCAL session_replication_role = 'replica';
+    INSERT INTO flows (job, reads, writes, folder, dead_letters)
+        SELECT 'j' || n, ARRAY[CASE WHEN mod(n, 200) = 0 THEN '~pattern-.*' ELSE 't' || n END],
+            CASE WHEN mod(n, 4) > 0 THEN 't' || n + 1 END,
+            CASE WHEN mod(n, 4) = 0 AND mod(n, 200) <> 100 THEN '/data/' || n END, 'letters-' || n
+        FROM generate_series(1, 20000) n ORDER BY md5(n::text);
+    INSERT INTO expected_configs (job, revision, basis, config)
+        SELECT 'j' || n, n, '', jsonb_build_object('output', jsonb_build_object(
+            'type', 'delta', 'path', '/data/shared', 'allow_other_writers', mod(n, 200) = 100))
+        FROM generate_series(1, 20000) n ORDER BY md5(n::text);
+"""
+
+
+@pytest.mark.parametrize("analysed", [False, True], ids=["before statistics", "with statistics"])
+def test_a_write_finds_patterns_and_shared_tables_without_reading_all_flows(engine: Engine, analysed: bool) -> None:
+    with engine.begin() as connection:
+        connection.exec_driver_sql(_FLOWS)
+        if analysed:
+            connection.exec_driver_sql("ANALYZE flows, expected_configs")
+    with transaction(engine) as connection:
+        assert len(flows.readers_by_pattern(connection, "pattern-1")) == 100
+        assert flows.shared_places(connection) == {"/data/shared"}
+    assert rows_read(engine, flows.PATTERNS, {}) < 500
+    assert rows_read(engine, flows.SHARERS, {}) < 500
 
 
 def test_savepoints_go_a_page_of_jobs_at_a_time(engine: Engine) -> None:

@@ -46,7 +46,8 @@ class AnalysisReport(Carried):
 
 
 class AnalysisRequest(HostRequest):
-    """Analyse the job as it would start. `number` tells one request from another."""
+    """Analyse the job as it would start. `number` tells one request from another. `within_seconds`: for how long the
+    caller waits; its container says so."""
 
     Report: ClassVar[type[Model] | None] = AnalysisReport
 
@@ -54,6 +55,7 @@ class AnalysisRequest(HostRequest):
     job: Name
     number: int = Field(ge=1)
     config: JobConfig
+    within_seconds: float | None = Field(None, ge=0)
 
     @property
     def key_number(self) -> int:

@@ -53,8 +53,12 @@ _FILLED = text(
     """
 )
 # Few jobs have one. Their names begin as those of `penstock.config.topic_patterns.pattern_name`.
-_PATTERNS = text(
-    "SELECT job, name FROM flows, unnest(reads) AS name WHERE starts_with(name, '~') AND position('/' in name) = 0"
+PATTERNS = text(
+    """
+    SELECT job, name FROM flows, unnest(reads) AS name
+    WHERE (CASE WHEN '~' COLLATE "C" <= ANY (reads) THEN 1 END) = 1
+        AND starts_with(name, '~') AND position('/' in name) = 0
+    """
 )
 READERS = text(_NEIGHBOURS.format(meets="reads && CAST(:topics AS text[])"))
 FILLERS = text(
@@ -81,14 +85,13 @@ _WRITERS_AT = text(
     """
 )
 # A flow has no folder or table that its job shares.
-_SHARERS = text(
+SHARERS = text(
     """
-    SELECT job, jsonb_build_object('type', output->'type', 'path', output->'path', 'connection', output->'connection',
-        'table', output->'table') AS output
-    FROM (
-        SELECT job, config->'output' AS output FROM flows JOIN expected_configs USING (job)
-        WHERE writes IS NULL AND folder IS NULL) AS each
-    WHERE output->'allow_other_writers' = to_jsonb(true)
+    SELECT job, jsonb_build_object('type', config->'output'->'type', 'path', config->'output'->'path',
+        'connection', config->'output'->'connection', 'table', config->'output'->'table') AS output
+    FROM flows JOIN expected_configs USING (job)
+    WHERE (CASE WHEN writes IS NULL AND folder IS NULL THEN 1 END) = 1
+        AND config->'output'->'allow_other_writers' = to_jsonb(true)
     """
 )
 _LIVING = text(
@@ -152,28 +155,28 @@ def moved(changes: Mapping[int, Change], stored: Mapping[str, Flow]) -> dict[int
     return {at: flow for at, flow in wanted.items() if stored.get(flow.job) != flow}
 
 
-def take(connection: Connection, changes: Mapping[int, Change], moved: Mapping[int, Flow]) -> dict[int, UserError]:
-    """Stores the flows that are `moved` of changes, given by position, whose jobs are locked. Why some of them must not
-    be.
-
-    Only one transaction a time stores flows, until its end.
-    """
+def refused(connection: Connection, changes: Mapping[int, Change], moved: Mapping[int, Flow]) -> dict[int, UserError]:
+    """Why some of the flows that are `moved` of changes, given by position, must not be. Each is judged after those
+    before it that may be. Changes nothing."""
     changed = {position: flow for position, flow in moved.items() if position in changes}
     if not changed:
         return {}
-    lock(connection)
     configs = {position: changes[position].merged or {} for position in changed}
     unsaid = {position: unsaid_of(config) for position, config in configs.items()}
     sharing = {flow.job for position, flow in changed.items() if unsaid[position].shared is not None}
     flows = _around(connection, list(changed.values()), sharing)
-    refused: dict[int, UserError] = {}
+    found: dict[int, UserError] = {}
     for position, flow in changed.items():
         try:
             flows.take(flow, fields_of(configs[position]), unsaid[position])
         except UserError as error:
-            refused[position] = error
-    _write(connection, [flow for position, flow in changed.items() if position not in refused])
-    return refused
+            found[position] = error
+    return found
+
+
+def keep(connection: Connection, flows: Collection[Flow]) -> None:
+    """Stores flows of jobs that are locked. The transaction has the lock of flows (`lock`)."""
+    _write(connection, list(flows))
 
 
 def check(connection: Connection, job: str, config: Mapping[str, Any]) -> None:
@@ -214,12 +217,12 @@ def readers(connection: Connection, topics: Collection[str], seen: Collection[st
 
 def patterns(connection: Connection) -> set[str]:
     """The patterns of topics that jobs read."""
-    return {row.name for row in connection.execute(_PATTERNS)}
+    return {row.name for row in connection.execute(PATTERNS)}
 
 
 def readers_by_pattern(connection: Connection, topic: str) -> list[str]:
     """The jobs that read a topic by a pattern."""
-    return [row.job for row in connection.execute(_PATTERNS) if covers(row.name, topic)]
+    return [row.job for row in connection.execute(PATTERNS) if covers(row.name, topic)]
 
 
 def written(connection: Connection, names: Collection[str]) -> set[str]:
@@ -262,10 +265,20 @@ def writers_at(
     `known`: jobs whose configuration is not read. `without`: jobs that do not count."""
     jobs = set(connection.execute(_WRITERS_AT, {"places": list(places)}).scalars()) if places else set()
     if any(map(is_path, places)):
-        jobs |= {row.job for row in connection.execute(_SHARERS) if stored_at(row.output) in places}
+        jobs |= {job for job, place in _shared(connection) if place in places}
     asked = {"jobs": list(jobs.difference(without)), "known": list(known)}
     found = connection.execute(_LIVING, asked) if asked["jobs"] else ()
     return {row.job: Writer(row.config, row.created_at) for row in found}
+
+
+def shared_places(connection: Connection) -> set[str]:
+    """The folders and tables that jobs write to by their main output, and share."""
+    return {place for _, place in _shared(connection)}
+
+
+def _shared(connection: Connection) -> list[tuple[str, str]]:
+    found = [(row.job, stored_at(row.output)) for row in connection.execute(SHARERS)]
+    return [(job, place) for job, place in found if place is not None]
 
 
 def outputs(connection: Connection, jobs: Collection[str]) -> dict[str, dict[str, Any]]:

@@ -58,7 +58,7 @@ def refused(connection: Connection, changes: Mapping[int, Change]) -> dict[int, 
     written = {change.job: change.merged for change in changes.values() if change.merged is not None}
     around = _Around(connection, written)
     for position, change in changes.items():
-        if change.merged is None or _is_let_be(change) or not may_matter(change.old or {}, change.new or {}):
+        if change.merged is None or not is_asked(change):
             continue
         try:
             _require(around, change.job, change.merged)
@@ -84,8 +84,10 @@ def _require(around: _Around, job: str, config: Config) -> None:
         require_no_late_rows(job, before, config, around.find(job, config, before))
 
 
-def _is_let_be(change: Change) -> bool:
-    return change.action is Action.EXPIRE or change.layer == ROLLBACK_LAYER
+def is_asked(change: Change) -> bool:
+    """Whether a change may make rows late, and is refused for that."""
+    is_let_be = change.action is Action.EXPIRE or change.layer == ROLLBACK_LAYER
+    return change.merged is not None and not is_let_be and may_matter(change.old or {}, change.new or {})
 
 
 class _Around:

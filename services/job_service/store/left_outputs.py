@@ -8,7 +8,7 @@ from datetime import timedelta
 from sqlalchemy import Connection, text
 
 from penstock.config.topic_patterns import covers
-from services.job_service.flows import is_path, stored_at
+from services.job_service.flows import is_path
 from services.job_service.store import flows
 
 _OLD = text(
@@ -27,15 +27,6 @@ _USED = text(
     """
 )
 _HAS_UNNOTED = text("SELECT EXISTS (SELECT FROM flows WHERE dead_letters IS NULL)")
-# A flow has no folder or table that its job shares.
-_SHARED = text(
-    """
-    SELECT jsonb_build_object('type', output->'type', 'path', output->'path', 'connection', output->'connection',
-        'table', output->'table')
-    FROM (SELECT config->'output' AS output FROM expected_configs) AS each
-    WHERE output->'allow_other_writers' = to_jsonb(true)
-    """
-)
 # It waits for no row: a write may hold several of them, and wait for one of these.
 _DELETE = text(
     """
@@ -67,7 +58,7 @@ def purge_left(connection: Connection, age: timedelta, after: int, most: int) ->
 def _used(connection: Connection, places: Sequence[str]) -> set[str]:
     """Those of the places where a job writes or that one reads, by its newest write."""
     used = set(connection.execute(_USED, {"places": list(places)}).scalars())
-    used |= {stored_at(output) or "" for output in connection.execute(_SHARED).scalars()}
+    used |= flows.shared_places(connection)
     patterns = flows.patterns(connection)
     topics = [place for place in places if not is_path(place)]
     return used | {place for place in topics if any(covers(name, place) for name in patterns)}

@@ -57,6 +57,9 @@ class Verdict(NamedTuple):
     notes: dict[int, list[str]]
 
 
+NOTHING = Verdict({}, {}, {})
+
+
 def judge(
     connection: Connection, changes: Mapping[int, Change], allowed: Collection[int], jobs: Jobs, layers: Layers
 ) -> Verdict:

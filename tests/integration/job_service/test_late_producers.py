@@ -147,6 +147,40 @@ def test_jobs_of_one_batch_are_seen_together(client: JobClient) -> None:
     assert _batched(client, names, (READER, middle, timed)) == [None] * 3
 
 
+def test_a_write_that_is_refused_for_another_reason_gives_no_event_time(client: JobClient) -> None:
+    """writer is to get an event time, which reader needs, and is refused in the same batch. 1. Since its rows would be
+    there twice. 2. Since it would read what is written at least once."""
+    client.put_job("etl", job({"topic": "flights"}, "taken"))
+    client.put_job("reads", job({"topic": "taken"}, "read"))
+    client.put_job("source", job({"topic": "flights"}, "raw", delivery="at_least_once"))
+    client.put_job("writer", UNTIMED)
+    side = {"clean": {"where": "true", "output": {"type": "kafka", "topic": "clean"}}}
+    twice = {**job({"topic": "flights", **TIMED}, "taken"), "side_outputs": side}
+    for first, rule in ((twice, "read_by_others"), (job({"topic": "raw", **TIMED}, "clean"), "late_producers")):
+        assert _batched(client, ("writer", "reader"), (first, READER)) == [rule, "late_producers"]
+        assert _batched(client, ("reader", "writer"), (READER, first)) == ["late_producers", rule]
+
+
+def test_a_write_that_is_refused_makes_nobody_late(client: JobClient) -> None:
+    client.put_job("etl", job({"topic": "flights"}, "taken"))
+    client.put_job("reads", job({"topic": "taken"}, "read"))
+    side = {"clean": {"where": "true", "output": {"type": "kafka", "topic": "clean", "delivery": "at_least_once"}}}
+    twice = {**job({"topic": "flights"}, "taken"), "side_outputs": side}
+    assert _batched(client, ("writer", "reader"), (twice, READER)) == ["late_producers", None]
+
+
+def test_of_a_chain_in_which_each_is_refused_by_the_one_before_the_last_are_not_decided(client: JobClient) -> None:
+    """Each of twelve is to get an event time, and the first may not. What meets no other is done."""
+    client.put_job("source", job({"topic": "flights"}, "t0", delivery="at_least_once"))
+    names = [f"job{at:02}" for at in range(12)]
+    plain, timed = ([job({"topic": f"t{at}", **reads}, f"t{at + 1}") for at in range(12)] for reads in ({}, TIMED))
+    assert _batched(client, names, plain) == [None] * 12
+    lone = {**UNTIMED, "priority": 3}
+    client.put_job("lone", UNTIMED)
+    rules = _batched(client, [*names, "lone"], [*timed, lone])
+    assert rules == [*["late_producers"] * 10, *["refused_beside"] * 2, None]
+
+
 def _batched(client: JobClient, names: Sequence[str], configs: Sequence[dict[str, Any]]) -> list[str | None]:
     """The rule of each refusal."""
     writes = [

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
 from penstock.config.model import JobConfig
 from penstock.control.process import wait_until
@@ -14,6 +14,7 @@ from penstock.local.kafka import EmbeddedKafka
 from penstock.model.alerts import AlertKind
 from penstock.spark.analysis.analyse import Analysis, analyse
 from penstock.spark.host.tasks import TaskTable
+from penstock.spark.inputs import key_sample
 from penstock.spark.redistribute.positions import task_specs
 from penstock.spark.task import Runtime
 from tests.support.kafka.avro import framed, number, record, text
@@ -34,8 +35,8 @@ def json_of(number: int) -> bytes:
 def topic_of(kafka: EmbeddedKafka, values: list[bytes]) -> str:
     topic = make_topic(kafka.bootstrap, KEY_GROUPS)
     producer = Producer({"bootstrap.servers": kafka.bootstrap})
-    for value in values:
-        producer.produce(topic, value=value)
+    for place, value in enumerate(values):
+        producer.produce(topic, value=value, partition=place % KEY_GROUPS)
     assert producer.flush(30) == 0
     return topic
 
@@ -89,6 +90,38 @@ def test_columns_that_no_record_has_are_told(runtime: Runtime, kafka: EmbeddedKa
     assert "if its writer uses a registry, set schema_registry to true" in unfit.detail
     few = topic_of(kafka, [b'{"other": 1}'] * 7)
     assert says_nothing(found(runtime, config_of(kafka, few)))
+
+
+@pytest.mark.long
+def test_a_topic_whose_records_do_not_come_leaves_the_rest_of_the_check(
+    runtime: Runtime, kafka: EmbeddedKafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of two topics the broker of one does not say in time where its newest records are. Told are its name, the event
+    time that the other lacks, a number of partitions that is wrong, and a column that the query has not."""
+    quick, slow, few = (topic_of(kafka, [json_of(number) for number in range(40)]) for _ in range(3))
+
+    class Slow(Consumer):
+        def get_watermark_offsets(self, partition: TopicPartition, *more: Any, **given: Any) -> Any:
+            if partition.topic == slow:
+                raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
+            return super().get_watermark_offsets(partition, *more, **given)
+
+    monkeypatch.setattr(key_sample, "Consumer", Slow)
+    topics = {"quick": quick, "slow": slow, "few": few}
+    query = {"sql": "SELECT k FROM quick UNION ALL SELECT nowhere FROM slow UNION ALL SELECT k FROM few"}
+    config = job_config(topics, "none", output_topic(kafka.bootstrap), query=query)
+    fields = config.model_dump(mode="json")
+    fields["inputs"]["quick"] |= {"value_schema": "k STRING, v BIGINT, AT TIMESTAMP", "event_time_column": "AT"}
+    fields["inputs"]["slow"]["key_function"] = "kafka"
+    fields["inputs"]["few"]["key_groups"] = KEY_GROUPS - 1
+    found = analyse(runtime.spark, runtime.settings, "fields", JobConfig.model_validate(fields))
+    (why,) = found.report().unchecked
+    assert why.startswith(f"inputs.slow: the newest records of the topic {slow} were not looked at: ")
+    assert {(each.field, each.rule) for each in found.problems} == {
+        ("inputs.quick.event_time_column", "event_time_in_records"),
+        ("inputs.few.key_groups", "key_groups_of_topic"),
+        ("query.sql", "unresolved_column"),
+    }
 
 
 @pytest.mark.long

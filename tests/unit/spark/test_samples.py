@@ -1,4 +1,4 @@
-"""Samples of topics: one deadline for all partitions, and one sample for all that is to be known of a topic."""
+"""Samples of topics: one deadline for all of them, and one sample for all that is to be known of a topic."""
 
 from __future__ import annotations
 
@@ -10,9 +10,14 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from penstock.config.model import Input
+from penstock.config.problems import Problem
+from penstock.config.validate import check_merged
 from penstock.control.errors import Unavailable
-from penstock.spark.inputs import key_sample
-from penstock.spark.inputs.key_sample import SampledKey, Samples, sample
+from penstock.spark.inputs import key_sample, samples
+from penstock.spark.inputs.checks import check_keys, take_samples
+from penstock.spark.inputs.key_sample import Sample, SampledKey, sample
+from penstock.spark.inputs.samples import ENOUGH_RECORDS, Samples, Wanted
+from penstock.spark.topics import Topic
 
 SOURCE = Input.model_validate({"topic": "t", "key_groups": 8, "format": "raw"})
 
@@ -38,7 +43,7 @@ class SlowBroker:
             raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
         return 0, self._newest
 
-    def places(self) -> list[TopicPartition]:
+    def places(self) -> tuple[list[TopicPartition], bool]:
         return key_sample._places(cast("Any", self), SOURCE, "t", 101.0)
 
 
@@ -49,7 +54,9 @@ def test_a_slow_broker_is_asked_about_fewer_partitions(
     """Half of the time is left for records, unless the first answer takes longer."""
     broker = SlowBroker(seconds, 5)
     monkeypatch.setattr(key_sample, "monotonic", lambda: broker.now)
-    assert [place.partition for place in broker.places()] == list(range(partitions))
+    places, is_cut = broker.places()
+    assert [place.partition for place in places] == list(range(partitions))
+    assert is_cut == (partitions < 8)
     assert broker.now <= 100.0 + max(0.5, seconds) + 0.002
 
 
@@ -60,18 +67,72 @@ def test_a_slow_topic_without_a_known_record_is_not_taken_for_an_empty_one(monke
         broker.places()
     quick = SlowBroker(0.01, 0)
     monkeypatch.setattr(key_sample, "monotonic", lambda: quick.now)
-    assert quick.places() == []
+    assert quick.places() == ([], False)
 
 
-def test_keys_and_records_are_judged_by_one_sample(monkeypatch: pytest.MonkeyPatch) -> None:
-    taken: list[tuple[str, float]] = []
+def test_ten_topics_of_a_broker_that_says_nothing_take_the_time_of_one() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        brokers, began = f"127.0.0.1:{silent.getsockname()[1]}", monotonic()
+        found = Samples(0.3)
+        found.take([Wanted(f"in{at}", SOURCE, "t", brokers) for at in range(10)])
+        assert monotonic() - began < 5 * 0.3
+    for at, why in ((0, "kafka did not give records of t"), (9, r"others took the 0\.3 s")):
+        with pytest.raises(
+            Unavailable, match=rf"^inputs\.in{at}: the newest records of the topic t were not looked at: {why}"
+        ):
+            found.of(f"in{at}", "t")
 
-    def counted(_source: Input, topic: str, _brokers: Any, within_seconds: float) -> list[SampledKey]:
-        taken.append((topic, within_seconds))
-        return []
 
-    monkeypatch.setattr(key_sample, "sample", counted)
-    samples = Samples(1.5)
-    for topic in ("t", "t", "u"):
-        assert samples.of("events", SOURCE, topic, "b") == []
-    assert taken == [("t", 1.5), ("u", 1.5)]
+RECORDS = [SampledKey(0, b"k", None, b"{}")] * ENOUGH_RECORDS
+
+
+@pytest.mark.parametrize(
+    ("taken", "is_told"),
+    [
+        (Sample(RECORDS, True), False),
+        (Sample(RECORDS[1:]), False),
+        (Sample([]), False),
+        (Sample(RECORDS[1:], True), True),
+    ],
+)
+def test_a_few_records_of_a_sample_that_was_cut_short_are_none(
+    monkeypatch: pytest.MonkeyPatch, taken: Sample, is_told: bool
+) -> None:
+    """Of a topic that has no more they are all there is."""
+    monkeypatch.setattr(samples, "sample", lambda *_: taken)
+    found = Samples(2.0)
+    found.take([Wanted("events", SOURCE, "t", "b")])
+    if is_told:
+        with pytest.raises(Unavailable, match="were not looked at: kafka gave 15 of them within 2 s"):
+            found.of("events", "t")
+    else:
+        assert found.of("events", "t") == taken.records
+
+
+def test_what_a_slow_broker_did_not_give_leaves_the_other_samples(monkeypatch: pytest.MonkeyPatch) -> None:
+    """1. Each topic is sampled once, with what is left of the time. 2. The keys of the one are judged, of the other it
+    is said that they were not looked at."""
+    keys = [SampledKey(0, str(number).encode(), None) for number in range(20)]
+    asked: list[tuple[str, bool]] = []
+
+    def slow(_source: Input, topic: str, _brokers: Any, within_seconds: float) -> Sample:
+        asked.append((topic, 0 < within_seconds <= 2.0))
+        return Sample([], True) if topic == "slow" else Sample(keys)
+
+    monkeypatch.setattr(samples, "sample", slow)
+    source = {"key_groups": 8, "value_schema": "k STRING", "key_columns": ["k"], "key_function": "kafka"}
+    given: dict[str, Any] = {
+        "query": {"sql": "SELECT k FROM slow"},
+        "inputs": {name: {"topic": name, **source} for name in ("slow", "quick")},
+        "output": {"type": "kafka", "topic": "out"},
+    }
+    config, topics = check_merged(given), {name: Topic(8) for name in ("slow", "quick")}
+    of = (config, lambda _: "b", topics, ())
+    found = Samples(2.0)
+    take_samples(*of, found, decodes=True)
+    assert sorted(asked) == [("quick", True), ("slow", True)]
+    not_looked_at, problem = check_keys(*of, cast("Any", None), found)
+    assert isinstance(not_looked_at, Unavailable)
+    assert not_looked_at.detail.startswith("inputs.slow: the newest records of the topic slow were not looked at")
+    assert isinstance(problem, Problem)
+    assert (problem.field, problem.rule) == ("inputs.quick.key_function", "key_function_of_producer")

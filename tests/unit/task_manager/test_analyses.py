@@ -8,7 +8,7 @@ import pytest
 
 from penstock.control.errors import Unavailable
 from penstock.control.process import wait_until
-from penstock.spark.channel import CancelHostTask
+from penstock.spark.channel import CancelHostTask, RunHostTask
 from penstock.tasks.analysis import AnalysisReport, AnalysisRequest
 from penstock.wire.analyses import AnalysisCall
 from services.task_manager.decide.model import Limits
@@ -53,6 +53,14 @@ def test_a_warm_host_analyses_and_nothing_is_kept() -> None:
         assert analysed(world, call()) == AnalysisReport(columns={"dest": "string"})
     assert list(world.container._state.host_tasks._entries) == []
     assert len(world.hosts.alive()) == 1
+
+
+def test_the_host_is_told_how_long_the_caller_waits() -> None:
+    world = ready_world()
+    analysed(world, call())
+    (host,) = world.hosts.alive()
+    requests = [each.task.request for each in host.sent if isinstance(each, RunHostTask)]
+    assert [each.within_seconds for each in requests if isinstance(each, AnalysisRequest)] == [WAIT_SECONDS]
 
 
 def test_only_a_plan_starts_a_host_for_another_package() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from time import monotonic
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -23,10 +24,12 @@ from penstock.spark.analysis.placement import placement
 from penstock.spark.analysis.problem_of import problem_of
 from penstock.spark.analysis.readable import require_readable_stream, require_readable_table
 from penstock.spark.balance import limit_options
-from penstock.spark.inputs.checks import check_inputs, check_records
-from penstock.spark.inputs.key_sample import START_SECONDS, WRITE_SECONDS, Samples
+from penstock.spark.inputs.checks import check_keys, check_records, take_samples
+from penstock.spark.inputs.key_sample import START_SECONDS
+from penstock.spark.inputs.samples import Samples
+from penstock.spark.inputs.starts import start_problems
 from penstock.spark.inputs.subjects import schemas_as_the_registry_has_them
-from penstock.spark.inputs.topic_checks import Topics, input_topics, late_producer_problems
+from penstock.spark.inputs.topic_checks import Topics, input_topics, late_producer_problems, topic_problems
 from penstock.spark.parts import login_problems, require_clusters
 from penstock.spark.paths import require_allowed
 from penstock.spark.query import result_of
@@ -41,6 +44,9 @@ from penstock.spark.task import Runtime
 from penstock.tasks.analysis import AnalysisReport, AnalysisRequest, Operator
 
 _ANY_PART = KeyGroupRange(0, 1)
+_LEAST_SECONDS = 0.05
+_SHARE_OF_KAFKA = 0.5
+"""Of the time that the caller of an analysis waits."""
 
 
 @dataclass
@@ -74,11 +80,13 @@ class Analysis:
             notes=tuple(self.notes),
         )
 
-    def take(self, findings: Iterable[Problem | str]) -> None:
-        """Keeps problems, and notes, which are texts."""
+    def take(self, findings: Iterable[Problem | str | Unavailable], where: str = "inputs") -> None:
+        """Keeps problems, notes, which are texts, and what could not be looked at of the field `where`."""
         for each in findings:
             if isinstance(each, str):
                 self.notes.append(each)
+            elif isinstance(each, Unavailable):
+                self._not_looked_at(each, where)
             else:
                 self.problems.append(each)
 
@@ -88,32 +96,52 @@ class Analysis:
         try:
             yield
         except Unavailable as error:
-            self.unchecked.append(error.detail)
-            self.logins += login_problems(where, error)
+            self._not_looked_at(error, where)
         except Exception as error:  # noqa: BLE001 -- what a query or schema raises is the job's
             self.problems.append(problem_of(error, where, rule, self.query))
+
+    def _not_looked_at(self, error: Unavailable, where: str) -> None:
+        self.unchecked.append(error.detail)
+        self.logins += login_problems(where, error)
+
+
+@dataclass(frozen=True)
+class _Looked:
+    """What Kafka told of the inputs: their topics, problems of these, and samples of those without a problem."""
+
+    topics: Topics
+    problems: tuple[Problem, ...]
+    samples: Samples
 
 
 def analyse_job(runtime: Runtime, request: AnalysisRequest) -> AnalysisReport:
     """The findings about a job, for who writes it. The tasks of the host go on."""
     try:
-        return analyse(runtime.spark, runtime.settings, request.job, request.config).report()
+        within = request.within_seconds
+        return analyse(runtime.spark, runtime.settings, request.job, request.config, within_seconds=within).report()
     finally:
         release_frames()
 
 
 def analyse(
-    spark: SparkSession, settings: SparkSettings, job: str, config: JobConfig, *, decodes_sample: bool = True
+    spark: SparkSession,
+    settings: SparkSettings,
+    job: str,
+    config: JobConfig,
+    *,
+    decodes_sample: bool = True,
+    within_seconds: float | None = None,
 ) -> Analysis:
     """Analyses a job in a session of its own. Raises nothing that is the job's fault. Each check may find that a server
     does not answer; then it is reported as not made.
 
     `decodes_sample`: whether the newest records are compared with `value_schema`. No start is refused for these. They
-    are compared last, since a slow broker would leave no time for the rest.
+    are compared last, since that takes most time. `within_seconds`: for how long the caller waits. Half of it is for
+    Kafka, so that a slow one leaves time for the rest; None: Kafka has the time that a start gives it.
     """
     found = Analysis("query.sql" if config.query.sql is not None else "query.python")
-    samples = Samples(WRITE_SECONDS if decodes_sample else START_SECONDS)
-    looked_at = _kafka(spark, config, settings, found, samples)
+    until = None if within_seconds is None else monotonic() + within_seconds * _SHARE_OF_KAFKA
+    looked_at = _kafka(spark, config, settings, found, until, decodes_sample=decodes_sample)
     with found.catching("inputs"):
         found.take(schemas_as_the_registry_has_them(spark, config, settings))
     if any(problem.rule == KNOWN_CLUSTER for problem in found.problems):
@@ -125,22 +153,39 @@ def analyse(
         if len(inputs) == len(config.inputs) + len(config.streams) and len(tables) == len(config.tables):
             _query(session, inputs, tables, job, config, settings, found)
     if decodes_sample and looked_at is not None:
+        topics, problems, samples = looked_at.topics, looked_at.problems, looked_at.samples
         with found.catching("inputs"):
-            found.take(check_records(config, settings.cluster, *looked_at, spark, samples))
+            found.take(check_records(config, settings.cluster, topics, problems, spark, samples))
     return found
 
 
 def _kafka(
-    spark: SparkSession, config: JobConfig, settings: SparkSettings, found: Analysis, samples: Samples
-) -> tuple[Topics, tuple[Problem, ...]] | None:
-    """The topics, and what is wrong with the inputs: their partitions, and a sample of their keys. None where Kafka
-    does not answer."""
+    spark: SparkSession,
+    config: JobConfig,
+    settings: SparkSettings,
+    found: Analysis,
+    until: float | None,
+    *,
+    decodes_sample: bool,
+) -> _Looked | None:
+    """Finds what is wrong with the inputs: their partitions, where to begin, and a sample of their keys. None where
+    Kafka does not tell the topics. What it does not tell until then of offsets and samples leaves the rest as it is."""
+    clusters, left = settings.cluster, None if until is None else max(_LEAST_SECONDS, until - monotonic())
     with found.catching("inputs"):
         require_clusters(config, settings)
-        topics = input_topics(config, settings.cluster)
-        problems = check_inputs(config, settings.cluster, topics, sampling=spark, samples=samples)
+        topics = input_topics(config, clusters, within_seconds=left)
+        problems = list(topic_problems(config, topics))
         found.take((*problems, *late_producer_problems(config, topics)))
-        return topics, problems
+        samples = Samples(START_SECONDS if until is None else until - monotonic())
+        take_samples(config, clusters, topics, problems, samples, decodes=decodes_sample)
+        keys = list(check_keys(config, clusters, topics, problems, spark, samples))
+        found.take(keys)
+        problems += [each for each in keys if isinstance(each, Problem)]
+        with found.catching("inputs"):
+            starts = list(start_problems(config, clusters, topics, until))
+            found.take(starts)
+            problems += starts
+        return _Looked(topics, tuple(problems), samples)
     return None
 
 

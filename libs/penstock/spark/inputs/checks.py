@@ -13,18 +13,15 @@ from penstock.config.problems import Problem
 from penstock.control.errors import BrokenTask, Unavailable
 from penstock.kafka.access import Clusters
 from penstock.spark.failures import failure_of
-from penstock.spark.inputs.key_sample import Samples, key_function_problem
-from penstock.spark.inputs.record_sample import as_problem, record_findings
+from penstock.spark.inputs.key_sample import has_key_rule, key_function_problem
+from penstock.spark.inputs.record_sample import as_problem, has_record_rule, record_findings
+from penstock.spark.inputs.samples import Samples, Wanted
 from penstock.spark.inputs.starts import start_problems
 from penstock.spark.inputs.topic_checks import Topics, some_of, topic_problems, topics_read
 
 
 def check_inputs(
-    config: JobConfig,
-    clusters: Clusters,
-    topics: Topics,
-    sampling: SparkSession | None,
-    samples: Samples | None = None,
+    config: JobConfig, clusters: Clusters, topics: Topics, sampling: SparkSession | None
 ) -> tuple[Problem, ...]:
     """What Kafka says against the inputs of a job; nothing is created, and the checkpoint is not looked at.
 
@@ -38,11 +35,50 @@ def check_inputs(
     if sampling is None:
         return problems
     sampled = (
-        key_function_problem(name, source, topic, clusters(source.cluster), sampling, samples)
+        key_function_problem(name, source, topic, clusters(source.cluster), sampling)
         for name, source, topic in _sound(config, topics, problems)
     )
     found = tuple(problem for problem in sampled if problem is not None)
     return problems + found + tuple(start_problems(config, clusters, topics))
+
+
+def take_samples(
+    config: JobConfig,
+    clusters: Clusters,
+    topics: Topics,
+    known: Collection[Problem],
+    samples: Samples,
+    *,
+    decodes: bool,
+) -> None:
+    """Takes the samples that `check_keys` needs, and with `decodes` those of `check_records`. `known`: problems of
+    inputs, which are left out."""
+    samples.take(
+        Wanted(name, source, topic, clusters(source.cluster))
+        for name, source, topic in _sound(config, topics, known)
+        if has_key_rule(source) or (decodes and has_record_rule(source))
+    )
+
+
+def check_keys(
+    config: JobConfig,
+    clusters: Clusters,
+    topics: Topics,
+    known: Collection[Problem],
+    session: SparkSession,
+    samples: Samples,
+) -> Iterator[Problem | Unavailable]:
+    """What the newest records of the topics say against `key_function`; Unavailable for each sample that was not looked
+    at. `known`: as for `take_samples`."""
+    for name, source, topic in _sound(config, topics, known):
+        if has_key_rule(source):
+            try:
+                brokers, found = clusters(source.cluster), samples.of(name, topic)
+                problem = key_function_problem(name, source, topic, brokers, session, found)
+            except Unavailable as error:
+                yield error
+            else:
+                yield from () if problem is None else (problem,)
 
 
 def check_records(
@@ -52,22 +88,23 @@ def check_records(
     known: Collection[Problem],
     session: SparkSession,
     samples: Samples,
-) -> Iterator[Problem | str]:
-    """What the newest records of the topics say against `value_schema`: problems, and notes as text. For plans and
-    writes; a start goes by what its batches show. `known`: problems of inputs, which are left out.
-
-    Raises Unavailable when Kafka or the registry does not answer.
-    """
+) -> Iterator[Problem | str | Unavailable]:
+    """What the newest records of the topics say against `value_schema`: problems, and notes as text; Unavailable for
+    each sample that was not looked at. For plans and writes; a start goes by what its batches show. `known`: as for
+    `take_samples`, and may be more."""
     for name, source, topic in _sound(config, topics, known):
-        try:
-            brokers = clusters(source.cluster)
-            yield from map(as_problem, record_findings(name, source, topic, brokers, session, samples))
-        except (BrokenTask, AnalysisException, IllegalArgumentException):
-            # A schema that gives no columns. The analysis says so of the input itself.
-            continue
-        except (Py4JJavaError, PySparkException) as error:
-            told = failure_of(error).error.partition("\n")[0]
-            raise Unavailable(f"inputs.{name}: records of the topic {topic} were not decoded: {told}") from error
+        if has_record_rule(source):
+            try:
+                brokers, found = clusters(source.cluster), samples.of(name, topic)
+                yield from map(as_problem, record_findings(name, source, topic, brokers, session, found))
+            except Unavailable as error:
+                yield error
+            except (BrokenTask, AnalysisException, IllegalArgumentException):
+                # A schema that gives no columns. The analysis says so of the input itself.
+                continue
+            except (Py4JJavaError, PySparkException) as error:
+                told = failure_of(error).error.partition("\n")[0]
+                yield Unavailable(f"inputs.{name}: records of the topic {topic} were not decoded: {told}")
 
 
 def _sound(config: JobConfig, topics: Topics, known: Collection[Problem]) -> Iterator[tuple[str, Input, str]]:

@@ -21,8 +21,8 @@ from penstock.spark.inputs.spark_placement import placed_by_spark
 
 _MOST_PARTITIONS = 8
 _RECORDS_EACH = 16
-START_SECONDS, WRITE_SECONDS = 5.0, 1.5
-"""For how long a sample is waited for: by a start and by running tasks, and by an analysis, whose caller waits."""
+START_SECONDS = 5.0
+"""For how long a start waits for a sample, and a running task."""
 
 
 class SampledKey(NamedTuple):
@@ -36,30 +36,35 @@ class SampledKey(NamedTuple):
     offset: int | None = None
 
 
-class Samples:
-    """The samples that one look at a job takes: of each topic of an input one, for all that is to be known of it."""
+class Sample(NamedTuple):
+    """The newest records of some partitions. `is_cut`: the time ended before all were read."""
 
-    def __init__(self, within_seconds: float) -> None:
-        self._within_seconds = within_seconds
-        self._taken: dict[tuple[str, str], list[SampledKey]] = {}
+    records: list[SampledKey]
+    is_cut: bool = False
 
-    def of(self, name: str, source: Input, topic: str, bootstrap: Brokers) -> list[SampledKey]:
-        """The sample of a topic, by its full name, that the input of this name reads. Raises Unavailable."""
-        if (name, topic) not in self._taken:
-            self._taken[name, topic] = sample(source, topic, bootstrap, self._within_seconds)
-        return self._taken[name, topic]
+
+def has_key_rule(source: Input) -> bool:
+    """Whether an input says where records with a key are, so that a sample could contradict it."""
+    return source.key_function != "none" and source.key_groups > 1
 
 
 def key_function_problem(
-    name: str, source: Input, topic: str, bootstrap: Brokers, session: SparkSession, samples: Samples | None = None
+    name: str,
+    source: Input,
+    topic: str,
+    bootstrap: Brokers,
+    session: SparkSession,
+    found: Sequence[SampledKey] | None = None,
 ) -> Problem | None:
     """Why the newest records of a topic of the input contradict `key_function`; None also when there are too few.
 
-    `topic`: its full name. Raises Unavailable when Kafka does not answer.
+    `topic`: its full name. `found`: these records; None: they are read now, within `START_SECONDS`. Raises Unavailable
+    when Kafka does not answer.
     """
-    if source.key_function == "none" or source.key_groups == 1:
+    if not has_key_rule(source):
         return None
-    found = (samples or Samples(START_SECONDS)).of(name, source, topic, bootstrap)
+    if found is None:
+        found = sample(source, topic, bootstrap, START_SECONDS).records
     if source.key_function in HASHES:
         return judge(name, source, topic, found)
     return judge_spark(name, source, topic, found, placed_by_spark(session, source, found, bootstrap))
@@ -153,7 +158,7 @@ def _distinct(keys: Iterable[tuple[int, bytes | None]]) -> list[PlacedKey]:
     return sorted({PlacedKey(key, partition) for partition, key in keys if key is not None})
 
 
-def sample(source: Input, topic: str, bootstrap: Brokers, within_seconds: float) -> list[SampledKey]:
+def sample(source: Input, topic: str, bootstrap: Brokers, within_seconds: float) -> Sample:
     """The newest records of some partitions of a topic, by its full name; fewer where not all come in time.
 
     `within_seconds`: for all partitions together. Raises Unavailable.
@@ -170,24 +175,28 @@ def sample(source: Input, topic: str, bootstrap: Brokers, within_seconds: float)
     )
     plain = topic_and_cluster(topic)[0]
     try:
-        return [_sampled(source, record) for record in _newest(consumer, source, plain, deadline)]
+        records, is_cut = _newest(consumer, source, plain, deadline)
+        return Sample([_sampled(source, record) for record in records], is_cut)
     except KafkaException as error:
-        raise Unavailable(f"kafka did not give records of {topic}: {error}") from error
+        raise Unavailable(f"kafka did not give records of {topic}: {error.args[0].str()}") from error
     finally:
         consumer.close()
 
 
-def _newest(consumer: Consumer, source: Input, topic: str, deadline: float) -> list[Message]:
-    places = _places(consumer, source, topic, deadline)
+def _newest(consumer: Consumer, source: Input, topic: str, deadline: float) -> tuple[list[Message], bool]:
+    """The records, and whether there was no time for all."""
+    places, is_cut = _places(consumer, source, topic, deadline)
     if not places:
-        return []
+        return [], is_cut
     consumer.assign(places)
-    return _read(consumer, {place.partition for place in places}, deadline)
+    records, is_open = _read(consumer, {place.partition for place in places}, deadline)
+    return records, is_cut or is_open
 
 
-def _places(consumer: Consumer, source: Input, topic: str, deadline: float) -> list[TopicPartition]:
-    """Where the newest records of some partitions begin. A slow broker is asked about fewer of them, since half of the
-    time is for the records. Raises KafkaException, also when the time ends before any record is known."""
+def _places(consumer: Consumer, source: Input, topic: str, deadline: float) -> tuple[list[TopicPartition], bool]:
+    """Where the newest records of some partitions begin, and whether there was no time for all of these. A slow broker
+    is asked about fewer, since half of the time is for the records. Raises KafkaException, also when the time ends
+    before any record is known."""
     half = (monotonic() + deadline) / 2
     step = max(1, source.key_groups // _MOST_PARTITIONS)
     places: list[TopicPartition] = []
@@ -197,16 +206,16 @@ def _places(consumer: Consumer, source: Input, topic: str, deadline: float) -> l
             low, high = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=max(left, 0.001))
         except KafkaException as error:
             if places and error.args[0].code() == KafkaError._TIMED_OUT:
-                break
+                return places, True
             raise
         if high > low:
             places.append(TopicPartition(topic, partition, max(low, high - _RECORDS_EACH)))
-    return places
+    return places, False
 
 
-def _read(consumer: Consumer, partitions: set[int], deadline: float) -> list[Message]:
-    """So many records of each partition, or all up to its end: offsets may be markers of transactions. What has not
-    come in time is left out."""
+def _read(consumer: Consumer, partitions: set[int], deadline: float) -> tuple[list[Message], bool]:
+    """So many records of each partition, or all up to its end: offsets may be markers of transactions. And whether some
+    have not come in time, and are left out."""
     records: dict[int, list[Message]] = {partition: [] for partition in partitions}
     open_partitions = set(partitions)
     while open_partitions:
@@ -221,7 +230,7 @@ def _read(consumer: Consumer, partitions: set[int], deadline: float) -> list[Mes
         is_end = error is not None and error.code() == KafkaError._PARTITION_EOF
         if is_end or len(records[partition]) >= _RECORDS_EACH:
             open_partitions.discard(partition)
-    return [record for each in records.values() for record in each]
+    return [record for each in records.values() for record in each], bool(open_partitions)
 
 
 def _sampled(source: Input, record: Message) -> SampledKey:

@@ -20,7 +20,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 from penstock.config.model import Input
 from penstock.config.problems import Problem
 from penstock.kafka.access import Brokers
-from penstock.spark.inputs.key_sample import Samples
+from penstock.spark.inputs.key_sample import SampledKey
 from penstock.spark.inputs.malformed import DECODED, columns, decoded, decoder_of, kind_of, reason_of, struct_of
 
 FEWEST_RECORDS = 8
@@ -51,17 +51,21 @@ class Sampled(NamedTuple):
     fields: tuple[str, ...] = ()
 
 
-def record_findings(
-    name: str, source: Input, topic: str, brokers: Brokers, session: SparkSession, samples: Samples
-) -> Iterator[Finding]:
-    """What the newest records of a topic of the input, by its full name, say against `value_schema`.
+def has_record_rule(source: Input) -> bool:
+    """Whether records of an input have columns that a sample could contradict."""
+    return source.format != "raw"
 
-    Raises Unavailable when Kafka or the registry does not answer, BrokenTask for a schema that gives no columns.
+
+def record_findings(
+    name: str, source: Input, topic: str, brokers: Brokers, session: SparkSession, sampled: Sequence[SampledKey]
+) -> Iterator[Finding]:
+    """What a sample of a topic of the input, by its full name, says against `value_schema`.
+
+    Raises Unavailable when the registry does not answer, BrokenTask for a schema that gives no columns.
     """
-    if source.format != "raw":
-        values = [each.value for each in samples.of(name, source, topic, brokers) if each.value is not None]
-        if len(values) >= FEWEST_RECORDS:
-            yield from judge(name, source, topic, _sampled(session, source, values, brokers))
+    values = [each.value for each in sampled if each.value is not None]
+    if len(values) >= FEWEST_RECORDS:
+        yield from judge(name, source, topic, _sampled(session, source, values, brokers))
 
 
 def judge(name: str, source: Input, topic: str, found: Sampled) -> Iterator[Finding]:

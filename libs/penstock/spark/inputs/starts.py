@@ -13,14 +13,16 @@ from penstock.spark.redistribute.bus import InputEnds
 from penstock.tasks.analysis import OFFSET_KEPT
 
 
-def start_problems(config: JobConfig, clusters: Clusters, topics: Topics) -> Iterator[Problem]:
+def start_problems(
+    config: JobConfig, clusters: Clusters, topics: Topics, until: float | None = None
+) -> Iterator[Problem]:
     """Offsets in `starting_position` that a topic does not have yet, or does not have any more. Missing topics, and
     those with another number of partitions, are left out.
 
-    A job that has read from there once does not begin there again, so `OFFSET_KEPT` says nothing against it. Raises
-    Unavailable when Kafka does not answer.
+    A job that has read from there once does not begin there again, so `OFFSET_KEPT` says nothing against it. `until`:
+    by when Kafka must have answered, by `monotonic`. Raises Unavailable when it does not answer.
     """
-    bus = InputEnds(clusters)
+    bus = InputEnds(clusters, until)
     for name, source in config.inputs.items():
         offsets = starting_offsets(source.starting_position)
         if offsets is None or topics[source.full_topic].partitions != source.key_groups:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import Future
 from functools import cache
+from time import monotonic
 from typing import Any
 
 from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
@@ -20,15 +21,18 @@ from penstock.spark.producers import marks_of
 from penstock.spark.sinks.kafka import is_marked
 
 _TIMEOUT_SECONDS = 15.0
+_LEAST_SECONDS = 0.05
 # Kafka's answer for a moment after which a partition has no record.
 _NO_RECORD = -1
 
 
 class InputEnds:
-    """Offsets as they are at the first question; later ones get the same answer. Topics have their full names."""
+    """Offsets as they are at the first question; later ones get the same answer. Topics have their full names. `until`:
+    by when all answers must be there, by `monotonic`; None: each may take `_TIMEOUT_SECONDS`."""
 
-    def __init__(self, clusters: Clusters) -> None:
+    def __init__(self, clusters: Clusters, until: float | None = None) -> None:
         self._clusters = clusters
+        self._until = until
         self._offsets = cache(self._ask)
         self._admin = cache(self._open)
 
@@ -69,6 +73,10 @@ class InputEnds:
         settings = self._clusters(cluster).client_settings()
         return AdminClient({**settings, "socket.timeout.ms": int(_TIMEOUT_SECONDS * 1000)})
 
+    def _seconds_left(self) -> float:
+        """Of the time for one question; not zero, which stands for no limit."""
+        return _TIMEOUT_SECONDS if self._until is None else max(_LEAST_SECONDS, self._until - monotonic())
+
     def _ask(
         self,
         name: str,
@@ -81,9 +89,9 @@ class InputEnds:
         wanted = {TopicPartition(topic, group): _spec(position) for group in key_groups}
         try:
             # librdkafka may look for leaders that it does not know yet only 3 s later.
-            admin.list_topics(topic, timeout=_TIMEOUT_SECONDS)
+            admin.list_topics(topic, timeout=self._seconds_left())
             answers: dict[Any, Future[Any]] = admin.list_offsets(
-                wanted, isolation_level=isolation, request_timeout=_TIMEOUT_SECONDS
+                wanted, isolation_level=isolation, request_timeout=self._seconds_left()
             )
             return {place.partition: answer.result().offset for place, answer in answers.items()}
         except KafkaException as error:
