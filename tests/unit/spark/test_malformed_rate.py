@@ -79,6 +79,8 @@ def test_the_reason_has_the_share_and_says_where_they_are() -> None:
 
     begin = "inputs.flights: 3 of 1,200 records (0.25 %) were malformed in 5 minutes; "
     assert text() == f"{begin}they are in the topic j.dead-letters"
+    whole = told(Seen(1_200, 1_200))[AlertKind.MALFORMED_RECORDS]
+    assert whole.startswith("inputs.flights: 1,200 of 1,200 records (100 %) were malformed")
     assert text(malformed="null") == f"{begin}the query has them as nulls"
     config = JobConfig.model_validate(job({"dead_letter_topic": "bad"}))
     both = reason((Count(0.0, {}), Count(1.0, {"flights": Seen(2, 1), "gone": Seen(2, 1)})), "j", config)

@@ -81,7 +81,7 @@ def _are_many(source: Input, seen: Seen) -> bool:
 
 
 def _told(name: str, source: Input, seen: Seen, job: str, config: JobConfig) -> str:
-    share = f"{100 * seen.malformed / seen.records:.2g} %" if seen.records else "an unknown share"
+    share = f"{100 * seen.malformed / seen.records:.3g} %" if seen.records else "an unknown share"
     where = "the query has them as nulls"
     if source.malformed == "dead_letter":
         where = f"they are in the topic {dead_letter_topic(job, config)}"
