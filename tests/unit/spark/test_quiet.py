@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from penstock.model.reports import TaskProgress
-from penstock.spark.measure.quiet import with_quiet, without_quiet
+from penstock.spark.measure.quiet import is_quiet, with_quiet, without_quiet
 from tests.support.spark.hosts import job_config, task_spec
 
 SPEC = task_spec("j", job_config("t", 1, {"type": "files", "path": "/out"}))
@@ -63,3 +63,10 @@ def test_what_the_release_before_does_not_know_is_left_out_where_nothing_is_said
     assert not {"quiesced", "level_ms", "watermark_ms", "caught_up"} & TaskProgress().model_dump().keys()
     said = TaskProgress(quiesced=True, watermark_ms=0).model_dump(mode="json")
     assert (said["quiesced"], said["watermark_ms"], "level_ms" in said) == (True, 0, False)
+
+
+def test_a_task_has_said_that_it_is_quiet_by_the_present_order() -> None:
+    assert not is_quiet(None, HELD)
+    assert not is_quiet(TaskProgress(batch_id=3), HELD)
+    assert is_quiet(with_quiet(None, HELD, SAID, says_watermark=True), HELD)
+    assert not is_quiet(with_quiet(None, HELD, SAID, says_watermark=True), LEVEL), "it reads on since"

@@ -45,6 +45,7 @@ from penstock.spark.host.handlers import RunningHostTasks
 from penstock.spark.host.lease import LeaseWatch
 from penstock.spark.host.loads import LoadMeter
 from penstock.spark.host.pipes import MessageWriter
+from penstock.spark.host.poll_pace import PollPace
 from penstock.spark.host.preparing import PrepareQueue
 from penstock.spark.host.queues import TaskQueues, Work
 from penstock.spark.host.tasks import TaskTable
@@ -240,7 +241,10 @@ class Host:
 
     def _poll_queries(self) -> None:
         """Also without any task: what is sent shows the supervisor that the JVM answers."""
-        while not self._ending.wait(self._settings.progress_interval_seconds):
+        clock, pace = SystemClock(), PollPace(self._settings.progress_interval_seconds)
+        while not self._ending.wait(pace.tick_seconds):
+            if not pace.is_due(clock.monotonic(), awaits_quiet=self._tasks.awaits_quiet()):
+                continue
             self._preparing.proceed()
             progress, all_ended = self._tasks.poll()
             for ended in all_ended:

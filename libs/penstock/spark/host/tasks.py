@@ -24,7 +24,7 @@ from penstock.spark.measure.progress import (
     with_open_batch,
     with_unreadable,
 )
-from penstock.spark.measure.quiet import with_quiet
+from penstock.spark.measure.quiet import is_quiet, with_quiet
 from penstock.spark.measure.rates import rates, warm_from, with_batch, work
 from penstock.spark.prepared import PreparedTasks
 from penstock.spark.producers import accepts_late
@@ -146,6 +146,10 @@ class TaskTable:
         """The tasks that run, by id."""
         with self._lock:
             return {task_id: task for task_id, task in self._tasks.items() if task.state is TaskState.RUNNING}
+
+    def awaits_quiet(self) -> bool:
+        """Whether a running task has an order to take no more rows and has not said that it is quiet."""
+        return any(task.spec.quiescing and not is_quiet(task.progress, task.spec) for task in self.running().values())
 
     def poll(self) -> tuple[dict[str, TaskProgress], list[TaskEnded]]:
         """The newest progress by task, and the tasks whose query has ended by itself, which are removed."""

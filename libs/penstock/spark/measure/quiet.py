@@ -51,3 +51,8 @@ def with_quiet(
 def without_quiet(progress: TaskProgress) -> TaskProgress:
     """The progress of a task that has got another order."""
     return progress.model_copy(update=NOT_QUIET)
+
+
+def is_quiet(progress: TaskProgress | None, spec: TaskSpec) -> bool:
+    """Whether a task has said that it is quiet, by the order of the spec."""
+    return progress is not None and bool(progress.quiesced) and progress.level_ms == spec.level_ms
