@@ -119,7 +119,7 @@ def test_a_job_whose_first_attempt_failed_is_held_while_the_next_one_waits(cell:
     for _ in range(3):
         cell.round()
         assert (cell.sync()["state"], cell.sync()["failures"]) == ("waiting", 1)
-        assert cell.sync()["detail"].endswith(f"start there first; it failed before: {failure}")
+        assert cell.sync()["detail"].endswith(f"start there first; the attempt before this one failed: {failure}")
         assert health(cell) == ("held", f"its first configuration failed once, and is tried again now: {failure}")
     write(cell, output=SIZED, priority=3)
     cell.round()

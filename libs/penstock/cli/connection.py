@@ -56,8 +56,8 @@ def say_written(written: Written) -> None:
 def _until_checked(written: Written) -> str:
     """What a job does with a query that no host has checked yet. One that was created now has no other to run."""
     if written.action == Action.CREATE:
-        return "the job is new: its tasks check this when they start, and do not run if it is wrong"
-    return "a job that runs keeps its query until a host has checked this"
+        return "the job is new: its tasks check the query when they start; if the query is wrong, they do not run"
+    return "a job that runs keeps its query until a host has checked the new one"
 
 
 def say_more(cursor: str | None) -> None:

@@ -44,7 +44,7 @@ def reasons(jobs: Sequence[JobSummary]) -> Iterator[str]:
     stopped = [job.job for job in jobs if job.health is Health.STOPPED and not job.reason]
     if stopped:
         told = f"{first_few(stopped)} {'is' if len(stopped) == 1 else 'are'} stopped"
-        yield f"{told}: `penstock why {stopped[0]}` says by which layer, by whom and why"
+        yield f"{told}: `penstock why JOB` says for each by which layer, by whom and why"
 
 
 def _row(job: JobSummary) -> tuple[Any, ...]:

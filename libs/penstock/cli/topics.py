@@ -137,8 +137,8 @@ def consume(
 ) -> None:
     """Print the committed records of a topic as JSON lines, or as base64 for `topics produce --format base64`.
 
-    Of a dead letter the line has where its record was, why it was malformed, its key and its value. Bytes that are no
-    text are shown as \\xff.
+    For a dead letter the line shows the topic, partition and offset of its record, the reason, the key and the value.
+    Bytes that are not valid text are shown as \\xff.
     Records of one partition come in their order. The time of --idle begins when the end of the topic is reached.
     Without --from-beginning only records count that come after the command has begun.
     """
@@ -171,7 +171,7 @@ def peek(
 ) -> None:
     """Print the last committed records of a topic by their time, or the first, and end. Nothing is committed.
 
-    Lines are as those of `topics consume`.
+    Each line looks as with `topics consume`.
     """
     line = records.record_line if whole else records.value_line
     for message in looks.peek(_kafka(cluster), name, count, from_beginning=from_beginning):

@@ -173,10 +173,10 @@ def _state(task: TaskView) -> str:
     if task.state != "unknown":
         return task.state
     if task.container is not None:
-        return "not heard of"
+        return "without a report of its container"
     if task.owner is None:
         return "not placed yet (no container has its shard)"
-    return f"placed on {task.owner}, which does not report it yet ({_HOST_FIRST})"
+    return f"given to {task.owner}, which has not reported it yet ({_HOST_FIRST})"
 
 
 def _names(tasks: Sequence[str]) -> str:

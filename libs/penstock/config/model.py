@@ -338,8 +338,8 @@ class JobConfig(DeclaredModel):
         600.0, ge=1, le=604_800, **declare(RESTART, DECLARED_BY_USER, unit="seconds")
     )
     """With `completeness: drop_late`: how long a reader of a topic that jobs write waits for a producer that is behind
-    and comes no further in event time, whether it writes rows or not. After that rows of the producer may be late until
-    it comes further. With `wait` the reader waits for ever."""
+    and comes no further in event time. Whether the producer writes rows does not matter. After that its rows may be
+    late until it comes further. With `wait` the reader waits for ever."""
     slo: Slo = Field(default_factory=Slo)
     priority: int = Field(0, ge=-1000, le=1000, **declare(LIVE))
     """When capacity is short, jobs with a higher priority get it first."""

@@ -110,7 +110,7 @@ class LocalStack:
         make_private(self.data_dir)
         close_to_others(self.data_dir)
         IdentityFolder(self.data_dir / IDENTITY_FOLDER).create(LOCAL_CELL, datetime.now(UTC))
-        with Awaited(self._on_event, "the data folder") as awaited:
+        with Awaited(self._on_event, "the data folder to be made") as awaited:
             self._bring_up(awaited)
 
     def _bring_up(self, awaited: Awaited) -> None:

@@ -53,7 +53,7 @@ class JobSort(StrEnum):
     REVISION = "revision"
 
 
-FAILED_BEFORE = "; it failed before: "
+FAILED_BEFORE = "; the attempt before this one failed: "
 """In the detail of a sync state, between what an attempt waits for and why the one before it failed."""
 
 

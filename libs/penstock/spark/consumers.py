@@ -50,8 +50,8 @@ class Consumers:
 
 def consumer_names(job: str, failures: int, config: JobConfig, topics: Mapping[str, Topic]) -> dict[str, str]:
     """What consumers of each topic are named after: the job, its failures, its query, since what a row costs is known
-    by the name, and Kafka's id of the topic, since one that was made again has other records. Not of a topic without
-    an id, nor that several inputs read, and of no two topics of one name. Pure."""
+    by the name, and Kafka's id of the topic, since one that was made again has other records. Topics are left out that
+    have no id, that several inputs read, or that share a name with another topic. Pure."""
     digest = query_digest(config)
     ids = defaultdict[str, list[str | None]](list)
     for full_name, topic in topics.items():

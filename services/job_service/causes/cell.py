@@ -105,7 +105,7 @@ def _unowned(facts: Facts) -> list[int]:
 
 def causes_of_containers(facts: Facts) -> Iterator[Cause]:
     """A container on which tasks do badly, and elsewhere not."""
-    # What a container has got from one that is gone, it may have still to start.
+    # A container may not have started yet what it took over from one that is gone.
     has_heirs = any(_may_be_heir_of(facts, gone) for gone in facts.gone)
     for container in facts.containers:
         is_new = _began_lately(facts, container) or (container.is_live and has_heirs)
@@ -133,15 +133,18 @@ def _what_is_wrong(
         told = f"the container {name} is lost: {tasks} {'ran' if runs else 'was to run'} there"
         return told, f"wait: the tasks start on other containers by themselves; {_start_again(name)}"
     if _is_silent_beside_others(facts, _told_by(facts, container)):
-        told = f"nothing is heard of the container {name}: {tasks} ran there"
-        return told, f"wait: it comes back, or the tasks start on other containers by themselves; {_start_again(name)}"
+        told = f"no report of the container {name} comes: {tasks} ran there"
+        return (
+            told,
+            f"wait: other containers start the tasks when its lease ends, unless it reports again; {_start_again(name)}",
+        )
     verb = "is" if certainty is Certainty.CERTAIN else "may be"
     told = f"the container {name} {verb} bad: {tasks} {'runs' if runs else 'is to run'} there"
     return told, f"`penstock drain {name} --reason ...`, then mend or restart it"
 
 
 def _start_again(name: str) -> str:
-    return f"if the process of {name} has ended, its log says why: start it again"
+    return f"if the process of {name} has ended, read why in its log, and start the process again"
 
 
 def causes_of_gone_containers(facts: Facts) -> Iterator[Cause]:
@@ -157,14 +160,15 @@ def causes_of_gone_containers(facts: Facts) -> Iterator[Cause]:
         if gone.is_back:
             certainty, what = (
                 Certainty.POSSIBLE,
-                f"began {seconds:,.0f} s ago; if it ran before, it had ended or was killed",
+                f"started {seconds:,.0f} s ago",
             )
         else:
             certainty, what = Certainty.LIKELY, f"is lost: nothing was heard of it since {gone.at:%H:%M:%S} UTC"
-        summary = f"the container {gone.name} {what}; its tasks start on other containers"
+        tasks = "if this was a restart, the tasks that it had start" if gone.is_back else "its tasks start"
+        summary = f"the container {gone.name} {what}; {tasks} on other containers"
         told = "; ".join(f"task {index} on {owner}" for index, owner in sorted(heirs.items())[:_MOST_TOLD])
-        advice = f"wait: they start by themselves, Spark hosts perhaps first; {_start_again(gone.name)}"
-        evidence = (f"these do not run well yet, and may have been there: {told}",)
+        advice = f"wait: the tasks start by themselves; a Spark host may have to start before them; {_start_again(gone.name)}"
+        evidence = (f"these tasks do not run well yet; perhaps {gone.name} ran them before: {told}",)
         yield Cause(CauseKind.BAD_CONTAINER, certainty, summary, evidence, advice)
 
 

@@ -363,10 +363,10 @@ def test_the_commands_tell_it(shell: Shell, container: Container) -> None:
     assert "Did you mean" in shell("jobs", "apply", "etl", config).refusal()
     applied = shell("jobs", "apply", "etl", config, "--no-verify").ok()
     assert "accepted, not verified: verify=false was asked for; `penstock plan etl` checks it" in applied
-    assert "the job is new: its tasks check this when they start" in applied
+    assert "the job is new: its tasks check the query when they start" in applied
     assert "keeps its query" not in applied
     applied = shell("jobs", "apply", "etl", config.replace('"g"', '"h"'), "--no-verify").ok()
-    assert "keeps its query until a host has checked this; see `penstock why etl`" in applied
+    assert "keeps its query until a host has checked the new one; see `penstock why etl`" in applied
     assert shell("plan", "etl").code == 1
     assert (
         PlanView.model_validate_json(shell("plan", "etl", "oncall", '{"priority": 1}', "--json").ok()).analysis is None

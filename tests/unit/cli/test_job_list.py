@@ -16,7 +16,7 @@ def job(name: str, health: str, reason: str = "", **facts: Any) -> JobSummary:
 
 def test_each_reason_is_told_and_who_stopped_jobs_can_be_asked() -> None:
     jobs = [job("a", "healthy"), job("b", "held", "no bus"), job("c", "stopped"), job("d", "stopped", "is deleted")]
-    of_stopped = "`penstock why c` says by which layer, by whom and why"
+    of_stopped = "`penstock why JOB` says for each by which layer, by whom and why"
     assert list(reasons(jobs)) == ["b: no bus", "d: is deleted", f"c is stopped: {of_stopped}"]
     assert list(reasons([*jobs, job("e", "stopped")]))[-1] == f"c, e are stopped: {of_stopped}"
     assert list(reasons(jobs[:1])) == []

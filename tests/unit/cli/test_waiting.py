@@ -75,7 +75,7 @@ OLD = task(state="crashed", crashes=7, error="a typing error", revision=4, progr
         pytest.param(
             (job(converged=False), sync(), [task(), task(1, state="unknown", container=None, progress=None)]),
             Reached(
-                "etl: 1 of 2 tasks run, etl/1 placed on tm, which does not report it yet (a Spark host may have to "
+                "etl: 1 of 2 tasks run, etl/1 given to tm, which has not reported it yet (a Spark host may have to "
                 "start there first)"
             ),
             id="a task that no container knows",
@@ -87,7 +87,7 @@ OLD = task(state="crashed", crashes=7, error="a typing error", revision=4, progr
         ),
         pytest.param(
             (job(converged=False), sync(), [task(state="unknown")]),
-            Reached("etl: 0 of 1 tasks run, etl/0 not heard of"),
+            Reached("etl: 0 of 1 tasks run, etl/0 without a report of its container"),
             id="a task that was reported, and of which nothing is known now",
         ),
         pytest.param(

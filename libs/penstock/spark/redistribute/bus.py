@@ -41,8 +41,8 @@ class InputEnds:
         return self._offsets(topic, key_groups, "latest")
 
     def written(self, topic: str, key_groups: range) -> dict[int, int]:
-        """By key group: the offset after the last record, also of open transactions. Records of transactions that are
-        committed may follow these, and cannot be read before these end. Raises Unavailable."""
+        """By key group: the offset after the last record, also of open transactions. Committed records may come after
+        an open transaction, and cannot be read until it ends. Raises Unavailable."""
         return self._offsets(topic, key_groups, "latest", IsolationLevel.READ_UNCOMMITTED)
 
     def marks(self, source: Input) -> dict[str, dict[int, int]]:

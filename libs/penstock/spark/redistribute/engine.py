@@ -181,14 +181,14 @@ class _Redistribution:
         return Moved(version=1, rows=rows(tallies), verify=partial(mover.verify, tallies))
 
     def _plan(self, batch_id: int, begun: Sequence[Position], positions: Sequence[Position], watermark_ms: int) -> None:
-        """The first batch has the common watermark that rows were held against, which is `watermark_ms` at most."""
+        """The watermark of the first batch is the common one of the last batches, at most `watermark_ms`."""
         sources = self._merged(positions)
         batches = [position.metadata for position in begun]
-        held_against_ms = common_watermark([batch["batchWatermarkMs"] for batch in batches], self._has_state)
+        of_batches_ms = common_watermark([batch["batchWatermarkMs"] for batch in batches], self._has_state)
         metadata = metadata_for(
             batches[0],
             self._request.target.config.threads_per_task,
-            min(held_against_ms, watermark_ms),
+            min(of_batches_ms, watermark_ms),
             max(batch["batchTimestampMs"] for batch in batches),
         )
         self._take_notes_of_sources(positions)

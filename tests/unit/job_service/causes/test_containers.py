@@ -108,8 +108,8 @@ _LOST, _BACK = Gone("c3", ago(75), is_back=False), Gone("c3", ago(30), is_back=T
 @pytest.mark.parametrize(
     ("gone", "certainty", "what"),
     [
-        (_LOST, Certainty.LIKELY, "is lost: nothing was heard of it since 11:58:45 UTC"),
-        (_BACK, Certainty.POSSIBLE, "began 30 s ago; if it ran before, it had ended or was killed"),
+        (_LOST, Certainty.LIKELY, "is lost: nothing was heard of it since 11:58:45 UTC; its tasks start"),
+        (_BACK, Certainty.POSSIBLE, "started 30 s ago; if this was a restart, the tasks that it had start"),
     ],
     ids=["lost", "back without its shards"],
 )
@@ -120,8 +120,8 @@ def test_a_killed_container_is_the_first_cause_that_its_tasks_wait_on_another_on
     known = facts(tasks, job={"task_count": 2}, owners={0: "c1", 1: "c2"}, containers=[C1, _OLD], gone=[gone])
     first, *more = causes_of(known)
     assert (first.kind, first.certainty) == (CauseKind.BAD_CONTAINER, certainty)
-    assert first.summary == f"the container c3 {what}; its tasks start on other containers"
-    assert first.evidence == ("these do not run well yet, and may have been there: task 1 on c2",)
+    assert first.summary == f"the container c3 {what} on other containers"
+    assert first.evidence == ("these tasks do not run well yet; perhaps c3 ran them before: task 1 on c2",)
     assert CauseKind.BAD_CONTAINER not in {each.kind for each in more}
 
 
@@ -146,8 +146,8 @@ def test_a_silent_container_is_told_as_silent() -> None:
     silent = task(1, "c2", reported_at=ago(30), alive_at=ago(31))
     first = causes_of(facts([task(0), silent], owners={0: "c1", 1: "c2"}, containers=[C1, _OLD]))[0]
     assert (first.kind, first.certainty) == (CauseKind.BAD_CONTAINER, Certainty.CERTAIN)
-    assert first.summary == "nothing is heard of the container c2: task 1 of the job ran there"
-    assert "start it again" in first.advice
+    assert first.summary == "no report of the container c2 comes: task 1 of the job ran there"
+    assert "start the process again" in first.advice
 
 
 def test_a_lost_container_is_told_also_once_its_tasks_are_forgotten() -> None:
