@@ -86,7 +86,8 @@ _OF_JOBS = {
     AlertKind.NOT_AWAITED: AlertRule(
         _JOB,
         _TICKET,
-        "a task no longer waits for a producer of its input that comes no further in event time, or cannot wait for one",
+        "a task no longer waits for a producer of its input that comes no further in event time, or cannot wait for "
+        "one",
         Limit(setting="completeness_wait_seconds"),
     ),
     AlertKind.LATE_ROWS: AlertRule(

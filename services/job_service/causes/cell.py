@@ -134,10 +134,8 @@ def _what_is_wrong(
         return told, f"wait: the tasks start on other containers by themselves; {_start_again(name)}"
     if _is_silent_beside_others(facts, _told_by(facts, container)):
         told = f"no report of the container {name} comes: {tasks} ran there"
-        return (
-            told,
-            f"wait: other containers start the tasks when its lease ends, unless it reports again; {_start_again(name)}",
-        )
+        wait = "wait: other containers start the tasks when its lease ends, unless it reports again"
+        return told, f"{wait}; {_start_again(name)}"
     verb = "is" if certainty is Certainty.CERTAIN else "may be"
     told = f"the container {name} {verb} bad: {tasks} {'runs' if runs else 'is to run'} there"
     return told, f"`penstock drain {name} --reason ...`, then mend or restart it"
@@ -167,7 +165,8 @@ def causes_of_gone_containers(facts: Facts) -> Iterator[Cause]:
         tasks = "if this was a restart, the tasks that it had start" if gone.is_back else "its tasks start"
         summary = f"the container {gone.name} {what}; {tasks} on other containers"
         told = "; ".join(f"task {index} on {owner}" for index, owner in sorted(heirs.items())[:_MOST_TOLD])
-        advice = f"wait: the tasks start by themselves; a Spark host may have to start before them; {_start_again(gone.name)}"
+        wait = "wait: the tasks start by themselves; a Spark host may have to start before them"
+        advice = f"{wait}; {_start_again(gone.name)}"
         evidence = (f"these tasks do not run well yet; perhaps {gone.name} ran them before: {told}",)
         yield Cause(CauseKind.BAD_CONTAINER, certainty, summary, evidence, advice)
 

@@ -18,6 +18,7 @@ from penstock.local.kafka import EmbeddedKafka
 from tests.support.kafka.event_topics import T0_MILLIS, topic_of, write_times
 from tests.support.kafka.hops import Reader, Shuffle, Topics
 from tests.support.kafka.marked import MarkedProducer
+from tests.support.kafka.sink import committed
 from tests.support.kafka.windowed import WINDOW_MILLIS
 
 _MINUTE = 60_000
@@ -65,6 +66,30 @@ def test_producers_that_have_said_nothing_yet_are_waited_for(spark: SparkSession
     reader.run_to_end()
     assert reader.emitted.counts() == {T0_MILLIS: 2 * WINDOW_MILLIS // 1_000}
     assert reader.rows() == len(_ALL) + len(_BEGUN)
+
+
+def test_a_job_that_passes_times_on_says_so_before_its_own_producers_have_said_anything(
+    spark: SparkSession, kafka: EmbeddedKafka, tmp_path: Path
+):
+    """1. Nobody has written yet. The job says that it has no row yet, or its readers would not wait for it. 2. Rows
+    come to others only: the idle job says how far its producers are."""
+    topics = Topics.of(kafka.bootstrap, topic_of(kafka.bootstrap, {0: []}))
+    passed_on = Topics.of(kafka.bootstrap, topics.second)
+    running = Shuffle(spark, passed_on, tmp_path, 0, timed=False, follows=topics.marks).start()
+    try:
+        wait_until(lambda: _newest_time(kafka, passed_on) == 0, 60, "the first mark")
+        for index in range(2):
+            producer = MarkedProducer(kafka.bootstrap, topics.second, index)
+            producer.begin([{**_record_of_first(_MINUTE), "partition": 1}]).say(T0_MILLIS + _MINUTE).commit()
+        wait_until(lambda: _newest_time(kafka, passed_on) == T0_MILLIS + _MINUTE, 60, "the time of the producers")
+    finally:
+        running.stop()
+
+
+def _newest_time(kafka: EmbeddedKafka, topics: Topics) -> int | None:
+    """What the newest mark says; None before the first one. A mark without a time fails the test."""
+    marks = committed(kafka.bootstrap, topics.marks)
+    return int(json.loads(marks[-1].value() or b"")["t"]) if marks else None
 
 
 def _record_of_first(at: int) -> dict[str, Any]:

@@ -47,7 +47,7 @@ class Topics:
 @dataclass(frozen=True)
 class Shuffle:
     """One of `count` producers: reads one partition of the first topic and spreads its rows over the second. Without
-    `timed` it declares no event time."""
+    `timed` it declares no event time. `follows`: the topic with the marks of those that write to the first topic."""
 
     session: SparkSession
     topics: Topics
@@ -58,6 +58,7 @@ class Shuffle:
     generation: int = 0
     marked: bool = True
     timed: bool = True
+    follows: str | None = None
     limit: int | None = None
     name: str = ""
 
@@ -71,7 +72,8 @@ class Shuffle:
         return self._stream().trigger(processingTime=interval).start()
 
     def _stream(self) -> DataStreamWriter:
-        limit = {} if self.limit is None else {"maxOffsetsPerTrigger": self.limit}
+        limit: dict[str, Any] = {} if self.limit is None else {"maxOffsetsPerTrigger": self.limit}
+        limit |= {} if self.follows is None else {"producerMarks": self.follows}
         place = {self.topics.first: [self.partition]}
         records = source(self.session, self.topics.bootstrap, place, announce=True, **limit)
         frame = event_times(records) if self.timed else times(records)

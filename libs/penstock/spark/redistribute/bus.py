@@ -18,6 +18,7 @@ from penstock.config.topics import topic_and_cluster
 from penstock.control.errors import Unavailable
 from penstock.kafka.access import Clusters
 from penstock.spark.producers import marks_of
+from penstock.spark.redistribute.spoken import rows_spoken_of
 from penstock.spark.sinks.kafka import is_marked
 
 _TIMEOUT_SECONDS = 15.0
@@ -34,22 +35,25 @@ class InputEnds:
         self._clusters = clusters
         self._until = until
         self._offsets = cache(self._ask)
+        self._told = cache(self._read_marks)
         self._admin = cache(self._open)
 
     def ends(self, topic: str, key_groups: range) -> dict[int, int]:
         """By key group: the offset after the last record of a committed transaction. Raises Unavailable."""
         return self._offsets(topic, key_groups, "latest")
 
-    def written(self, topic: str, key_groups: range) -> dict[int, int]:
-        """By key group: the offset after the last record, also of open transactions. Committed records may come after
-        an open transaction, and cannot be read until it ends. Raises Unavailable."""
-        return self._offsets(topic, key_groups, "latest", IsolationLevel.READ_UNCOMMITTED)
+    def spoken_of(self, topic: str, key_groups: range, marks: str, until: int) -> dict[int, int]:
+        """By key group: the offset after the last record of a committed transaction, or of the rows that the marks
+        before the offset `until` speak of, whichever is later. Such rows may come after an open transaction, and cannot
+        be read until it ends. Raises Unavailable."""
+        ends = self.ends(topic, key_groups)
+        if ends == self._offsets(topic, key_groups, "latest", IsolationLevel.READ_UNCOMMITTED):
+            return ends
+        told = self._told(marks, until)
+        return {group: max(end, told.get(group, end)) for group, end in ends.items()}
 
     def marks(self, source: Input) -> dict[str, dict[int, int]]:
-        """The topic of marks of the producers of an input and its end; empty when there is none. Raises Unavailable.
-
-        To be asked before `written`: then that has all rows that these marks speak of.
-        """
+        """The topic of marks of the producers of an input and its end; empty when there is none. Raises Unavailable."""
         topic = marks_of(source)
         if topic is None or source.topic is None or not is_marked(self._clusters(source.cluster), source.topic):
             return {}
@@ -76,6 +80,10 @@ class InputEnds:
     def _seconds_left(self) -> float:
         """Of the time for one question; not zero, which stands for no limit."""
         return _TIMEOUT_SECONDS if self._until is None else max(_LEAST_SECONDS, self._until - monotonic())
+
+    def _read_marks(self, name: str, until: int) -> dict[int, int]:
+        topic, cluster = topic_and_cluster(name)
+        return rows_spoken_of(self._clusters(cluster).client_settings(), topic, until, _TIMEOUT_SECONDS)
 
     def _ask(
         self,

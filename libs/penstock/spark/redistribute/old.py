@@ -105,7 +105,7 @@ class OldGeneration(Generation):
         return any(is_sealed(task.checkpoint, self._runtime.files) for task in self.tasks)
 
     def _ends_of_marks(self) -> dict[str, dict[int, int]]:
-        """Asked before what is written in the inputs, so that this has all rows that the marks speak of."""
+        """Asked before the ends of the inputs, so that these have the rows that the marks speak of."""
         timed = [source for source in self._inputs.values() if source.watermark_delay is not None]
         if len(self.tasks) == 1:
             return {}
@@ -120,10 +120,10 @@ class OldGeneration(Generation):
         return {topic: self._ends_of(input_of(topic, self._inputs), topic) for topic in topics}
 
     def _ends_of(self, source: Input, topic: str) -> dict[int, int]:
-        """Rows that marks speak of can lie behind those of an open transaction of another producer: such a topic is
-        read to its end when that transaction has ended."""
-        asked = self._ends.written if marks_of(source) in self._marks else self._ends.ends
-        return asked(topic, range(source.key_groups))
+        marks = marks_of(source)
+        if marks is None or marks not in self._marks:
+            return self._ends.ends(topic, range(source.key_groups))
+        return self._ends.spoken_of(topic, range(source.key_groups), marks, self._marks[marks][0])
 
     def _cuts(self, goal: int, behind: Sequence[Position], deadline: float) -> Ends:
         """How far the key groups of tasks that lag are to be read, by topic; one without event time to its end."""
@@ -191,7 +191,10 @@ def late(task_id: str, offsets: int) -> str:
             f"{task_id} has read all before the common watermark, but the batch in hand was not committed within the "
             "time limit"
         )
-    return f"{task_id} still has {offsets:,} offsets to read before the common watermark; the time limit is over"
+    return (
+        f"{task_id} still has {offsets:,} offsets to read before the common watermark; the time limit is over. Rows "
+        "behind a transaction that has not ended cannot be read until it ends"
+    )
 
 
 def _watermark_of(positions: Sequence[Position]) -> int:

@@ -20,10 +20,13 @@ import java.util.function.Predicate;
 public final class ProducerMarks {
   /** The bound while a producer is known that has not said how far it has come. */
   public static final long NOTHING_YET = Long.MIN_VALUE;
+  /** Stands for producers whose first mark is in a transaction that has not ended. */
+  public static final String UNKNOWN = "a producer with an open transaction";
 
   private static final int KEPT_TIMES = 10_000;
 
   private final Map<String, TreeMap<Integer, Generation>> groups = new HashMap<>();
+  private boolean hidden;
   // The latest time that any producer has come to, by the offset of the mark that says so.
   private final TreeMap<Long, Long> latest = new TreeMap<>();
 
@@ -55,6 +58,11 @@ public final class ProducerMarks {
     mark.time().ifPresent(millis -> noteLatest(offset, millis));
   }
 
+  /** Whether the marks of all producers are hidden by a transaction that has not ended: then nobody knows who they are. */
+  public void setHidden(boolean hidden) {
+    this.hidden = hidden;
+  }
+
   /** The reader has read the partitions up to {@code ends}; partitions that are missing are not its own. */
   public void advance(Map<Integer, Long> ends) {
     for (TreeMap<Integer, Generation> group : groups.values()) {
@@ -65,22 +73,22 @@ public final class ProducerMarks {
 
   /** Empty when no producer holds back its readers. Producers for which {@code ignored} holds are left out. */
   public Optional<Bound> bound(Predicate<String> ignored) {
-    return least(member -> !ignored.test(member.name()));
+    return least(ignored, member -> true);
   }
 
   /** The same without the producers that had read all their inputs: they hold back nobody who is idle too. */
   public Optional<Bound> boundWhenIdle(Predicate<String> ignored) {
-    return least(member -> !member.isAtEnd() && !ignored.test(member.name()));
+    return least(ignored, member -> !member.isAtEnd());
   }
 
-  private Optional<Bound> least(Predicate<ProducerQueue> asked) {
-    Bound least = null;
+  private Optional<Bound> least(Predicate<String> ignored, Predicate<ProducerQueue> asked) {
+    Bound least = hidden && !ignored.test(UNKNOWN) ? new Bound(UNKNOWN, NOTHING_YET, true, true) : null;
     for (TreeMap<Integer, Generation> group : groups.values()) {
       int newest = group.lastKey();
       for (Map.Entry<Integer, Generation> entry : group.entrySet()) {
         for (ProducerQueue member : entry.getValue().members) {
           boolean counts = entry.getKey() == newest || !member.isRead();
-          if (counts && member.holdsBack() && asked.test(member)
+          if (counts && member.holdsBack() && asked.test(member) && !ignored.test(member.name())
               && (least == null || member.millis() < least.millis())) {
             least = new Bound(member.name(), member.millis(), member.isRead(), member.isStanding());
           }

@@ -181,7 +181,7 @@ final class BalancedStream
     producers.ifPresent(hold -> hold.batchEndsAt(parse(end)));
     boundWatermark();
     Offset ends = intake.isOn() ? ofMap(intake.endsOfRead(parse(start), parse(end))) : toSparks(end);
-    return reads.of(pace, spark.planInputPartitions(toSparks(start), ends));
+    return reads.of(this, pace, spark.planInputPartitions(toSparks(start), ends));
   }
 
   @Override

@@ -9,6 +9,7 @@ import java.util.Optional;
 import org.apache.spark.SparkContext;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.connector.read.InputPartition;
+import org.apache.spark.sql.connector.read.streaming.SparkDataStream;
 import org.apache.spark.sql.internal.SQLConf;
 
 /** By how many Spark tasks, and with which Kafka consumers, the batches of a source are read. */
@@ -20,9 +21,10 @@ final class BatchReads {
    * consumers. Executors must be inside the driver: elsewhere each has consumers of its own, and the sink's scope
    * {@code partition} wants the same Spark partitions in a repeated batch.
    *
+   * @param source two of a query that read the same topic have consumers of their own
    * @param pace says what a row costs; without it, and in a repeated batch, partitions are not grouped
    */
-  InputPartition[] of(Optional<SourcePace> pace, InputPartition... planned) {
+  InputPartition[] of(SparkDataStream source, Optional<SourcePace> pace, InputPartition... planned) {
     InputPartition[] ordered = PartitionOrder.of(planned);
     SparkContext context = SparkSession.active().sparkContext();
     SQLConf session = SQLConf.get();
@@ -33,7 +35,8 @@ final class BatchReads {
     int groups = pace.filter(BatchReads::isNew).map(own -> PartitionGroups.number(ordered.length,
         session.numShufflePartitions(), PartitionGroups.rows(ordered), SourcePace.rowMillis(name))).orElse(ordered.length);
     pace.ifPresent(own -> own.readBy(name, Math.min(groups, context.defaultParallelism())));
-    return PartitionGroups.of(consumers.use(session, ordered), groups);
+    int index = RunningQuery.ofThisThread().map(query -> query.sources().indexOf(source)).orElse(0);
+    return PartitionGroups.of(consumers.use(session, index, ordered), groups);
   }
 
   private static boolean isNew(SourcePace pace) {

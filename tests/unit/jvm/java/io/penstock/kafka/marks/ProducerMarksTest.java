@@ -24,6 +24,16 @@ class ProducerMarksTest {
   }
 
   @Test
+  void producersWhoseFirstMarkIsHiddenAreWaitedForLikeASilentOne() {
+    marks.setHidden(true);
+    assertBound(ProducerMarks.UNKNOWN, ProducerMarks.NOTHING_YET);
+    assertEquals(Optional.empty(), marks.bound(ProducerMarks.UNKNOWN::equals));
+    assertTrue(marks.boundWhenIdle(name -> false).isPresent());
+    marks.setHidden(false);
+    assertEquals(Optional.empty(), marks.bound(name -> false));
+  }
+
+  @Test
   void aMarkCountsWhenTheRowsBeforeItAreRead() {
     add("a", 0, 0, 1, 40, Map.of(0, 10L));
     add("a", 0, 0, 1, 50, Map.of(0, 20L, 1, 5L));

@@ -34,10 +34,10 @@ final class ProducerTime {
   /** Between two batches, when {@code last} was the time after the one before. On any thread. */
   static OptionalLong whileIdle(RunningQuery query, OptionalLong last) {
     List<OptionalLong> producers = inputs(query).stream().map(InputProgress::producersMillis).toList();
-    if (last.isEmpty() || query.isStateful() || !isKnownForAll(query, producers)) {
+    if (query.isStateful() || !isKnownForAll(query, producers)) {
       return last;
     }
-    return OptionalLong.of(Math.max(last.getAsLong(), least(producers).orElseThrow()));
+    return OptionalLong.of(Math.max(last.orElse(0), least(producers).orElseThrow()));
   }
 
   /** Whether the query has read all its inputs, at a moment after {@code nanos}, and holds nothing back. */

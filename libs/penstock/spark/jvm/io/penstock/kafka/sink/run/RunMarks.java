@@ -43,10 +43,13 @@ final class RunMarks {
 
   /** The mark that an idle query has to write now, if any. */
   Optional<Mark> whileIdle(long nowNanos) {
-    if (saysNothing() || nowNanos - writtenNanos < options.marks().every().toNanos()) {
+    if (!options.marks().areOn() || nowNanos - writtenNanos < options.marks().every().toNanos()) {
       return Optional.empty();
     }
     time = ProducerTime.whileIdle(query, time);
+    if (saysNothing()) {
+      return Optional.empty();
+    }
     long readBefore = readBefore();
     if (written != null && readBefore == Mark.UNREAD && time.equals(written.time())) {
       return Optional.empty();

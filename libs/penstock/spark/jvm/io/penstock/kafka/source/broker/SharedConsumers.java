@@ -33,9 +33,12 @@ public final class SharedConsumers {
 
   private final Map<String, Map<String, Object>> byTopic = new HashMap<>();
 
-  /** The same partitions of Spark's Kafka source, read by shared consumers where the session names them. */
-  public InputPartition[] use(SQLConf session, InputPartition... planned) {
-    return Arrays.stream(planned).map(part -> shared(session, (KafkaBatchInputPartition) part))
+  /**
+   * The same partitions of Spark's Kafka source, read by shared consumers where the session names them. {@code source}:
+   * its number in the query, since two sources that read one topic at once must not have the same consumers.
+   */
+  public InputPartition[] use(SQLConf session, int source, InputPartition... planned) {
+    return Arrays.stream(planned).map(part -> shared(session, source, (KafkaBatchInputPartition) part))
         .toArray(InputPartition[]::new);
   }
 
@@ -44,13 +47,13 @@ public final class SharedConsumers {
     return session.getConfString(SETTING + topic, "");
   }
 
-  private KafkaBatchInputPartition shared(SQLConf session, KafkaBatchInputPartition part) {
+  private KafkaBatchInputPartition shared(SQLConf session, int source, KafkaBatchInputPartition part) {
     String topic = part.offsetRange().topicPartition().topic();
     String name = nameOf(session, topic);
     if (name.isEmpty()) {
       return part;
     }
-    Map<String, Object> settings = byTopic.computeIfAbsent(topic, each -> named(part.executorKafkaParams(), name));
+    Map<String, Object> settings = byTopic.computeIfAbsent(topic, each -> named(part.executorKafkaParams(), name + "/" + source));
     return new KafkaBatchInputPartition(part.offsetRange(), settings, part.pollTimeoutMs(), part.failOnDataLoss(),
         part.includeHeaders());
   }

@@ -17,6 +17,8 @@ import org.apache.kafka.common.TopicPartition;
  */
 public final class ProducerHold implements AutoCloseable {
   private static final int MOST_NAMED = 5;
+  /** Where there is a topic of marks, there are producers that will say how far they have come. */
+  private static final OptionalLong NO_ROW_YET = OptionalLong.of(0);
 
   private final KafkaLogs logs;
   private final MarksTopic topic;
@@ -25,7 +27,6 @@ public final class ProducerHold implements AutoCloseable {
   private final Patience patience;
   private Map<Integer, Long> read = Map.of();
   private boolean fresh;
-  private boolean hidden;
   private Optional<Bound> bound = Optional.empty();
   private Optional<Bound> idleBound = Optional.empty();
   private List<String> withoutTime = List.of();
@@ -55,19 +56,18 @@ public final class ProducerHold implements AutoCloseable {
   }
 
   private void readOn() {
-    // Without any mark it is not known who the producers are: the first ones may be about to say so.
-    hidden = logs.timed(() -> {
+    marks.setHidden(logs.timed(() -> {
       topic.readOn(marks::add);
       return marks.isEmpty() && topic.hidesMarks();
-    });
+    }));
     fresh = true;
     marks.advance(read);
     bound = patience.apply(marks, System.nanoTime());
     idleBound = marks.boundWhenIdle(patience::isGivenUp);
-    atEnd = idleBound.isEmpty() && !hidden;
+    atEnd = idleBound.isEmpty();
     withoutTime = marks.withoutTime();
     producersMillis = marks.isEmpty()
-        ? OptionalLong.empty()
+        ? (topic.isOpen() ? NO_ROW_YET : OptionalLong.empty())
         : bound.map(Bound::millis).map(OptionalLong::of).orElse(marks.latestMillis());
   }
 
@@ -95,7 +95,7 @@ public final class ProducerHold implements AutoCloseable {
 
   private long lessDelay(Optional<Bound> least) {
     if (least.isEmpty()) {
-      return hidden ? ProducerMarks.NOTHING_YET : Long.MAX_VALUE;
+      return Long.MAX_VALUE;
     }
     long millis = least.get().millis();
     return millis == ProducerMarks.NOTHING_YET ? millis : millis - delayMillis;
