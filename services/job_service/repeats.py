@@ -235,12 +235,19 @@ def _common(reads: tuple[str, ...], others: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _read_again(job: Job, config: Config) -> list[Repeat]:
-    """Rows that a job with a checkpoint has written and forgets to have read."""
+    """Rows that a job with a checkpoint has written and forgets to have read. What was expected of it until now may be
+    what it comes to run first, though a later write stands beside it."""
     if job.running is None:
         return []
-    names = tuple(sorted(topics_read_again(job.running, config)))
+    lives = [job.running, *([] if job.before is None else [job.before])]
+    names = tuple(sorted({name for life in lives for name in topics_read_again(life, config)}))
     kept = places_of_repeats(config) & _places(job.running) if names else ()
     return [Repeat(place, job.name, names, Why.ANEW) for place in sorted(kept)]
+
+
+def may_read_again(job: Job, config: Config) -> bool:
+    """Whether it depends on what was expected of the job which rows come again: it runs, and reads a pattern."""
+    return job.running is not None and any(map(is_pattern, sources(config)))
 
 
 def _is_own(job: Job, left: Left) -> bool:

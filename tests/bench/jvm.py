@@ -1,8 +1,10 @@
-"""What a JVM holds, read from outside with `jcmd`: heap after a collection, metaspace, threads, classes, JIT time."""
+"""What a JVM holds, read from outside with `jcmd`: heap after a collection, metaspace, threads, classes, compiled code
+and JIT time."""
 
 from __future__ import annotations
 
 import getpass
+import re
 import struct
 import subprocess
 from collections.abc import Collection, Mapping
@@ -96,6 +98,11 @@ def instances(pid: int, class_names: Collection[str]) -> dict[str, int]:
         if simple in found:
             found[simple] += int(count)
     return found
+
+
+def code_cache_mb(pid: int) -> float:
+    """What compiled code takes, of all its kinds."""
+    return sum(int(kib) for kib in re.findall(r"\bused=(\d+)Kb", _jcmd(pid, "Compiler.codecache"))) * 1024 / _MB
 
 
 def _jcmd(pid: int, *words: str) -> str:

@@ -29,6 +29,8 @@ _TOKEN = re.compile(
     rf"|(?P<atom>[A-Za-z0-9_.-]|\\[.dw-]|{_CLASS})"
     r"|(?P<optional>\?)|(?P<exact>\{[0-9]{1,3}\})|(?P<repeated>[*+]|\{[0-9]{1,3},(?:[0-9]{1,3})?\})"
 )
+# Letters that no repetition follows which allows none.
+_PLAIN = re.compile(r"(?:[A-Za-z0-9_-](?![?*{]))*")
 _SPECIAL_GROUP = re.compile(r"\(\?(?!:)")
 _EXCLUDED = "Topics that are not to be read are named in excluded_topics"
 _ALLOWED = r"letters, digits, _ - . [] () | * + ? {}, \. \d and \w"
@@ -95,6 +97,16 @@ def covers(name: str, topic: str) -> bool:
     (pattern, *excluded), cluster = _parts(name)
     plain, of_topic = topic_and_cluster(topic)
     return cluster == of_topic and matches(pattern, plain, excluded)
+
+
+def beginning(name: str) -> str:
+    """What the full name of each topic begins with that a pattern covers, as far as its text begins plainly."""
+    pattern = _parts(name)[0][0].removeprefix("^")
+    if "|" in pattern:
+        return ""
+    plain = _PLAIN.match(pattern)
+    assert plain is not None
+    return plain[0]
 
 
 def name_for_people(name: str) -> str:

@@ -106,7 +106,8 @@ _OF_JOBS = {
     AlertKind.NO_EVENT_TIME: AlertRule(
         _JOB,
         _PAGE,
-        "no record of an input with `event_time_column` had an event time, in five minutes with so many of them",
+        "no record of an input with `event_time_column` had an event time, in five minutes with so many of them, and "
+        "the query goes by it",
         Limit(8, "records"),
     ),
     AlertKind.INPUT_UNREADABLE: AlertRule(

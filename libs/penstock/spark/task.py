@@ -19,7 +19,7 @@ from penstock.control.errors import Fenced, Unavailable
 from penstock.control.logs import logger
 from penstock.control.process import wait_until
 from penstock.model.reports import TaskProgress, TaskState
-from penstock.spark.analysis.placement import Placements
+from penstock.spark.analysis.placement import Placements, goes_by_time
 from penstock.spark.balance import Ends
 from penstock.spark.channel import Access
 from penstock.spark.checkpoint import COLLECTED, is_clean, last_commit, last_offset, task_checkpoint
@@ -166,6 +166,11 @@ class RunningTask:
         """Spark's id of the present run; None when no query was started."""
         return None if self._query is None else str(self._query.runId)
 
+    @cached_property
+    def goes_by_time(self) -> bool:
+        """Whether the running query has windows or other operators that go by event time."""
+        return self._frame is None or goes_by_time(self._frame.frame, self.spec.config)
+
     @property
     def is_active(self) -> bool:
         """Whether a query of the task runs."""
@@ -177,12 +182,11 @@ class RunningTask:
         Raises Fenced when a newer owner has the checkpoint, BrokenTask or Spark's errors when the query cannot run or
         an input is not as declared, Unavailable when Kafka does not answer.
         """
-        is_prepared = self.prepared is not None
+        spec, is_prepared = self.spec, self.prepared is not None
         self.claim()
         interval = trigger_interval(self.spec.config.trigger_interval_seconds, self.spec.task_id)
         self._run(interval, starting=True)
-        facts = {"revision": self.spec.revision, "token": self.token, "prepared": is_prepared}
-        log.info("task started", task=self.spec.task_id, **facts)
+        log.info("task started", task=spec.task_id, revision=spec.revision, token=self.token, prepared=is_prepared)
 
     def claim(self) -> None:
         """Takes the checkpoint: no earlier owner publishes anything from now on. Raises Fenced for a newer owner."""

@@ -55,7 +55,7 @@ class AnalysisRequest(HostRequest):
     job: Name
     number: int = Field(ge=1)
     config: JobConfig
-    within_seconds: float | None = Field(None, ge=0)
+    within_seconds: float | None = Field(None, ge=0, exclude_if=lambda seconds: seconds is None)
 
     @property
     def key_number(self) -> int:

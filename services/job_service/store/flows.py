@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, TextClause, text
 
-from penstock.config.topic_patterns import covers, is_pattern
+from penstock.config.topic_patterns import beginning, covers, is_pattern
 from penstock.control.errors import UserError
 from penstock.model.jobs import Change
 from penstock.store.json import as_json
@@ -45,13 +45,13 @@ _NEIGHBOURS = f"""
         LIMIT {MOST_READ}) AS near
     ORDER BY job LIMIT :limit
 """
-_WRITTEN = text("SELECT writes FROM flows WHERE writes IS NOT NULL UNION SELECT unnest(side_topics) FROM flows")
-_FILLED = text(
+_BEGINS = "^@ ANY (CAST(:beginnings AS text[]))"
+_WRITTEN = f"""
+    SELECT writes AS topic FROM flows WHERE writes {_BEGINS}
+    UNION SELECT topic FROM flows, unnest(side_topics) AS topic WHERE side_topics <> '{{}}' AND topic {_BEGINS}
     """
-    SELECT writes FROM flows WHERE writes IS NOT NULL UNION SELECT unnest(side_topics) FROM flows
-    UNION SELECT dead_letters FROM flows WHERE dead_letters IS NOT NULL
-    """
-)
+_FILLED = text(f"{_WRITTEN} UNION SELECT dead_letters FROM flows WHERE dead_letters {_BEGINS}")
+_WRITTEN_TO = text(_WRITTEN)
 # Few jobs have one. Their names begin as those of `penstock.config.topic_patterns.pattern_name`.
 PATTERNS = text(
     """
@@ -227,12 +227,13 @@ def readers_by_pattern(connection: Connection, topic: str) -> list[str]:
 
 def written(connection: Connection, names: Collection[str]) -> set[str]:
     """The topics of these names, and of the topics that jobs write those that these patterns match."""
-    return _expanded(connection, names, _WRITTEN)
+    return _expanded(connection, names, _WRITTEN_TO)
 
 
 def _expanded(connection: Connection, names: Collection[str], statement: TextClause) -> set[str]:
     given = list(filter(is_pattern, names))
-    topics = connection.execute(statement).scalars() if given else ()
+    values = {"beginnings": list({beginning(name) for name in given})}
+    topics = connection.execute(statement, values).scalars() if given else ()
     return {*names, *(topic for topic in topics if any(covers(name, topic) for name in given))}
 
 

@@ -23,6 +23,7 @@ from services.job_service.repeats import (
     by_place,
     is_heir,
     lives_of,
+    may_read_again,
     new_of,
     possible,
     writes_nothing,
@@ -106,10 +107,15 @@ class Meeting:
     def repeats(self, at: int, refused: Collection[int]) -> list[Repeat]:
         """What may come again by one write, after those before it that are not `refused`."""
         asked, job, known = self.asked[at], self._job(at), self._known_to(at, refused)
+        if may_read_again(job, asked.after):
+            job = self._with_before(job, asked)
         found = possible(job, asked.after, known)
         if not found or asked.goes_anew:
             return sorted(found)
-        return new_of(job._replace(before=complete(asked.stored, self._layers)), found, known)
+        return new_of(self._with_before(job, asked), found, known)
+
+    def _with_before(self, job: Job, asked: Asked) -> Job:
+        return job._replace(before=job.before or complete(asked.stored, self._layers))
 
     def heirs(self, left: Iterable[Left], since: datetime) -> list[Doubled]:
         """The jobs that write where one that was made at `since` leaves, and were made after it."""

@@ -247,3 +247,16 @@ def test_a_topic_that_is_read_from_its_beginning_again_is_told(client: JobClient
         client.put_job("etl", job(pattern))
     assert len(client.put_job("etl", job(pattern), allow_repeats=True).notes) == 1
     assert client.put_job("etl", {**job(pattern), "priority": 2}).notes == []
+
+
+def test_a_topic_that_was_to_be_left_out_for_a_moment_may_be_read_again(client: JobClient, cell: Cell) -> None:
+    """The write that leaves it out is not committed yet, and may be at any time."""
+    pattern = {"topic": None, "topic_pattern": "fl.*|boats"}
+    client.put_job("etl", job(pattern))
+    cell.rounds(2)
+    client.put_job("reads", READER)
+    client.put_job("etl", job({**pattern, "excluded_topics": ["boats"]}))
+    with pytest.raises(Conflict, match="etl reads boats from the beginning again"):
+        client.plan("etl", job(pattern), layer="base", action="put")
+    with pytest.raises(Conflict, match="etl reads boats from the beginning again"):
+        client.put_job("etl", job(pattern))

@@ -127,12 +127,13 @@ def test_a_topic_whose_records_do_not_come_leaves_the_rest_of_the_check(
 @pytest.mark.long
 def test_a_running_task_says_that_no_record_has_an_event_time(runtime: Runtime, kafka: EmbeddedKafka) -> None:
     """1. The job was written all the same, or before its topic had records: its task reads nulls, and says so. 2. A
-    task that reads the field as it is named says nothing."""
+    task that reads the field as it is named says nothing, nor one whose query does not go by event time."""
     topic = topic_of(kafka, [json_of(number) for number in range(40)])
     upper = {"value_schema": "k STRING, v BIGINT, AT TIMESTAMP", "event_time_column": "AT"}
     table = TaskTable(runtime)
     wrong, right = (Job(runtime, config_of(kafka, topic, WINDOWS, **more)) for more in (upper, {}))
-    specs = {job.name: task_specs(job.name, job.layout)[0] for job in (wrong, right)}
+    copies = Job(runtime, config_of(kafka, topic, COPY, **upper))
+    specs = {job.name: task_specs(job.name, job.layout)[0] for job in (wrong, right, copies)}
     for spec in specs.values():
         table.start(spec, epoch=1)
     try:
@@ -141,11 +142,13 @@ def test_a_running_task_says_that_no_record_has_an_event_time(runtime: Runtime, 
             progress = table.poll()[0].get(f"{job.name}/0")
             return None if progress is None or not progress.input_rows else dict(progress.input_problems)
 
-        assert wait_until(lambda: told(right) is not None, 60, "its batch")
-        problems = wait_until(lambda: told(wrong), 60, "its report")
+        wait_until(lambda: None not in (told(right), told(copies)), 60, "their batches")
+        wait_until(lambda: told(wrong), 60, "its report")
+        problems = told(wrong) or {}
         assert problems.keys() == {AlertKind.NO_EVENT_TIME}
         assert "inputs.events: AT was null in all 40 records of 5 minutes" in problems[AlertKind.NO_EVENT_TIME]
         assert not told(right)
+        assert not told(copies)
     finally:
         for spec in specs.values():
             table.stop(spec.task_id, finish_pending=False)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from penstock.config.model import Input
-from penstock.config.topic_patterns import matches, problem_of, regex_of_names
+from penstock.config.topic_patterns import beginning, covers, matches, pattern_name, problem_of, regex_of_names
 
 GOOD = [
     "orders-.*",
@@ -113,3 +113,26 @@ def test_an_input_reads_topics_of_its_own_cluster() -> None:
     assert reads(topic_pattern="orders.*") == ["orders", "orders-a"]
     assert reads(topic_pattern="orders-.*", cluster="eu") == ["orders-a@eu"]
     assert reads(topic_pattern="orders.*", excluded_topics=("orders",)) == ["orders-a"]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "begins", "topics"),
+    [
+        ("orders-.*", "orders-", ["orders-", "orders-eu"]),
+        ("^orders$", "orders", ["orders"]),
+        ("orders|payments", "", ["orders", "payments"]),
+        ("ab?c", "a", ["ac", "abc"]),
+        ("ab*", "a", ["a", "abb"]),
+        ("ab{0,2}", "a", ["a", "abb"]),
+        ("ab+", "ab", ["ab", "abb"]),
+        (r"a\.b", "a", ["a.b"]),
+        ("a(b|c)", "", ["ab", "ac"]),
+        (".*", "", ["", "a"]),
+    ],
+)
+def test_the_beginning_of_a_pattern_is_that_of_all_topics_that_it_matches(
+    pattern: str, begins: str, topics: list[str]
+) -> None:
+    name = pattern_name(pattern, [], "eu")
+    assert beginning(name) == begins
+    assert all(covers(name, f"{topic}@eu") and topic.startswith(begins) for topic in topics if topic)

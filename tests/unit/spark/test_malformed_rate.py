@@ -48,10 +48,14 @@ def test_batches_that_follow_fast_keep_few_counts_and_lose_none() -> None:
     assert recent(both)["late"] == Seen(4, 1)
 
 
+def never_asked() -> bool:
+    raise AssertionError("the plan was read")
+
+
 def told(seen: Seen, **source: Any) -> dict[str, str]:
     """The alerts of a job whose input has these fields, by what came in five minutes."""
     config = JobConfig.model_validate(job({"inputs": {"flights": source}}))
-    return reason(counts_of((0.0, Seen()), (60.0, seen)), "j", config)
+    return reason(counts_of((0.0, Seen()), (60.0, seen)), "j", config, lambda: True)
 
 
 @pytest.mark.parametrize(
@@ -83,7 +87,7 @@ def test_the_reason_has_the_share_and_says_where_they_are() -> None:
     assert whole.startswith("inputs.flights: 1,200 of 1,200 records (100 %) were malformed")
     assert text(malformed="null") == f"{begin}the query has them as nulls"
     config = JobConfig.model_validate(job({"dead_letter_topic": "bad"}))
-    both = reason((Count(0.0, {}), Count(1.0, {"flights": Seen(2, 1), "gone": Seen(2, 1)})), "j", config)
+    both = reason((Count(0.0, {}), Count(1.0, {"flights": Seen(2, 1), "gone": Seen(2, 1)})), "j", config, never_asked)
     assert both[AlertKind.MALFORMED_RECORDS].endswith(
         "1 of 2 records (50 %) were malformed in 5 minutes; they are in the topic bad"
     )
@@ -108,3 +112,10 @@ def test_an_input_of_which_no_record_has_an_event_time_is_told(seen: Seen, is_to
     assert AlertKind.NO_EVENT_TIME not in told(seen, event_time_column=None, watermark_delay=None)
     if is_told:
         assert "inputs.flights: time was null in all 8 records of 5 minutes" in found[AlertKind.NO_EVENT_TIME]
+
+
+def test_null_as_event_time_is_not_told_where_the_query_does_not_go_by_it() -> None:
+    """The plan is read only where an input has no event time at all."""
+    config = JobConfig.model_validate(job({"inputs": {"flights": TIMED}}))
+    assert reason(counts_of((0.0, Seen()), (60.0, Seen(8, 0, 8))), "j", config, lambda: False) == {}
+    assert reason(counts_of((0.0, Seen()), (60.0, Seen(8, 0, 7))), "j", config, never_asked) == {}

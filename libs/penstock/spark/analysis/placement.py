@@ -13,6 +13,8 @@ from pyspark.sql import DataFrame
 
 from penstock.config.model import JobConfig
 from penstock.config.plan_dataflow import InputColumns, PlanFacts, input_columns, read_plan
+from penstock.config.plan_nodes import parse_plan
+from penstock.config.plan_time import goes_by_event_time
 from penstock.config.problems import Problem
 from penstock.config.query_rules import plan_problems
 from penstock.config.rules import SEVERAL_TASKS
@@ -100,6 +102,16 @@ def placement(
     plan = _Plan()
     plan.read(frame, inputs, config)
     return plan.problems(config), plan.facts or PlanFacts()
+
+
+def goes_by_time(frame: DataFrame, config: JobConfig) -> bool:
+    """Whether a query over the inputs of a job has windows or other operators that go by event time; true where its
+    plan is nested too deep to see."""
+    columns = [source.event_time_column for source in config.inputs.values() if source.event_time_column is not None]
+    try:
+        return goes_by_event_time(parse_plan(_plan(frame)), columns)
+    except RecursionError:
+        return True
 
 
 def _columns(name: str, frame: DataFrame, config: JobConfig) -> InputColumns:

@@ -235,7 +235,7 @@ def _input_problems(task: RunningTask, record: Record, late_alert_rows: int) -> 
     if malformed is not None:
         inputs = {name: Seen(*counted) for name, counted in record["records"].items()}
         task.malformed = with_count(task.malformed, Count(monotonic(), inputs))
-        problems |= reason(task.malformed, spec.job, spec.config)
+        problems |= reason(task.malformed, spec.job, spec.config, lambda: task.goes_by_time)
     if late_rows is not None:
         task.late = with_count(task.late, late.count(monotonic(), late_rows))
         problems |= late.reason(task.late, spec.config, late_alert_rows)

@@ -5,7 +5,7 @@ Records that a batch reads again, after an error or for another sink, count agai
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 from penstock.config.model import Input, JobConfig
@@ -66,11 +66,14 @@ def recent(counts: Counts) -> dict[str, Seen]:
     }
 
 
-def reason(counts: Counts, job: str, config: JobConfig) -> dict[str, str]:
-    """The alerts: too many malformed records, and inputs of which no record has an event time."""
+def reason(counts: Counts, job: str, config: JobConfig, goes_by_time: Callable[[], bool]) -> dict[str, str]:
+    """The alerts: too many malformed records, and inputs of which no record has an event time, where the query has an
+    operator that goes by it (`goes_by_time`, which is asked for such an input only)."""
     found = [(name, config.inputs[name], seen) for name, seen in recent(counts).items() if name in config.inputs]
     malformed = [_told(name, source, seen, job, config) for name, source, seen in found if _are_many(source, seen)]
     timeless = list(_without_time(found))
+    if timeless and not goes_by_time():
+        timeless = []
     told = {AlertKind.MALFORMED_RECORDS: malformed, AlertKind.NO_EVENT_TIME: timeless}
     return {kind: "; ".join(texts) for kind, texts in told.items() if texts}
 
