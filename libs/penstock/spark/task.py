@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from time import monotonic
@@ -35,10 +34,10 @@ from penstock.spark.measure.quiet import order_of
 from penstock.spark.measure.rates import Batches
 from penstock.spark.measure.traffic import Samples
 from penstock.spark.measure.unread import Seen
+from penstock.spark.noted_marks import note_marks
 from penstock.spark.parts import require_clusters
 from penstock.spark.paths import require_allowed_paths
 from penstock.spark.pools import SchedulerPools
-from penstock.spark.producers import NOTED_MARKS, marked_topics
 from penstock.spark.query import result_of
 from penstock.spark.sections import stream_part
 from penstock.spark.session import detach_unused_listeners, task_session
@@ -193,7 +192,7 @@ class RunningTask:
         self.token = self.runtime.claim(self.checkpoint, self.epoch, self._mark)
         if self.prepared is not None:
             self._frame, self.prepared = self.prepared(self.token), None
-        note_marks(self.runtime, self.spec, self.checkpoint)
+        note_marks(self.runtime.files, self.spec.config, self.checkpoint)
 
     def _require_inputs(self) -> None:
         """Keys are sampled before the first batch only: later starts must be quick, and the host goes on sampling."""
@@ -356,17 +355,6 @@ class RunningTask:
             # With the exception of the JVM, for the kind of a failure is told by the classes of its causes.
             raise StreamingQueryException(origin=failure.get())
         return False
-
-
-def note_marks(runtime: Runtime, spec: TaskSpec, checkpoint: str) -> None:
-    """Notes in the folder of the generation to which topics the job writes marks, for the end of the job."""
-    topics = marked_topics(spec.config)
-    if not topics:
-        return
-    folder, _, _ = checkpoint.rpartition("/")
-    for name in {f"{NOTED_MARKS}{topic}" for topic in topics}.difference(runtime.files.names(folder)):
-        with suppress(FileExistsError):
-            runtime.files.write(f"{folder}/{name}", b"")
 
 
 class TaskFrame(NamedTuple):
