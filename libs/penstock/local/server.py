@@ -18,6 +18,8 @@ from penstock.local.folder import OwnedFolder, end_orphan
 from penstock.local.processes import how_ended, last_lines
 
 _STOP_TIMEOUT_S = 20.0
+AGAIN_TIMEOUT_S = 90.0
+"""So long a server that is started again may take until it serves. Nobody watches it, and another attempt follows."""
 
 log = logger(__name__)
 
@@ -63,7 +65,7 @@ class EmbeddedServer(ABC):
         self._given_up.clear()
         with ExitStack() as on_error:
             on_error.callback(self.stop)
-            self._bring_up()
+            self._bring_up(math.inf)
             on_error.pop_all()
         return self.address
 
@@ -84,12 +86,13 @@ class EmbeddedServer(ABC):
     def start_again(self) -> None:
         """Starts the server, which has ended, on the same data and address. Its folder stays ours also when it fails.
 
-        Raises what `start` raises; also once `give_up` was called.
+        Raises what `start` raises; also once `give_up` was called. Raises `TimeoutError` when the server does not serve
+        within `AGAIN_TIMEOUT_S`; it is ended then.
         """
         self._end_process()
         with ExitStack() as on_error:
             on_error.callback(self._end_process)
-            self._bring_up()
+            self._bring_up(AGAIN_TIMEOUT_S)
             on_error.pop_all()
 
     def kill(self) -> None:
@@ -106,10 +109,10 @@ class EmbeddedServer(ABC):
         self._end_process()
         self._folder.release()
 
-    def _bring_up(self) -> None:
+    def _bring_up(self, timeout_s: float) -> None:
         self._end_stale_server()
         self._process = self._launch()
-        wait_until(self._is_ready, math.inf, f"{self.name} to answer")
+        wait_until(self._is_ready, timeout_s, f"{self.name} to answer")
         log.info("server is ready", server=self.name, address=self.address, data=str(self._data), pid=self.pid)
 
     def _end_process(self) -> None:

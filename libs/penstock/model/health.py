@@ -269,7 +269,8 @@ def _of_first_attempt(job: JobFacts) -> _TaskHealth:
     if job.failures:
         times = "once" if job.failures == 1 else f"{job.failures} times"
         told = f"its first configuration failed {times}, and is tried again now"
-        return _TaskHealth(Health.HELD, f"{told}: {failure_before(job.detail) or job.detail or 'no reason is known'}")
+        # Without that part the detail tells only what the present attempt waits for.
+        return _TaskHealth(Health.HELD, f"{told}: {failure_before(job.detail) or 'no reason is known'}")
     return _TaskHealth(Health.STARTING, job.detail or "the State Syncer has not committed the job yet")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from penstock.control.texts import first_few
@@ -105,11 +105,11 @@ def _unowned(facts: Facts) -> list[int]:
 
 def causes_of_containers(facts: Facts) -> Iterator[Cause]:
     """A container on which tasks do badly, and elsewhere not."""
-    # A container may not have started yet what it took over from one that is gone.
-    has_heirs = any(_may_be_heir_of(facts, gone) for gone in facts.gone)
     for container in facts.containers:
-        is_new = _began_lately(facts, container) or (container.is_live and has_heirs)
-        missing = [] if is_new else _missing_on(facts, container.name)
+        missing = [] if _began_lately(facts, container) else _missing_on(facts, container.name)
+        if container.is_live:
+            # It may not have started yet what it took over from one that is gone.
+            missing = [index for index in missing if not _givers(facts, index)]
         here = {task.index for task in _told_by(facts, container) if _is_ill(facts, task)}
         ill = sorted(here.union(missing))
         if not ill:
@@ -146,35 +146,69 @@ def _start_again(name: str) -> str:
 
 
 def causes_of_gone_containers(facts: Facts) -> Iterator[Cause]:
-    """A container that was lost, or came back, after the job's last change, while tasks start on others. Which tasks it
-    had, nobody knows any more: reports of a lost container are forgotten."""
+    """One cause for all containers that were lost, or came back, after the job's last change, while tasks whose shards
+    went to others since start there. Which tasks they had, nobody knows any more: reports of a lost container are
+    forgotten."""
     starting = _starting_elsewhere(facts)
     told_already = {each.name for each in facts.containers if not each.is_live}
-    for gone in facts.gone:
-        heirs = {index: owner for index, owner in starting.items() if owner != gone.name}
-        if not heirs or gone.name in told_already or not _may_be_heir_of(facts, gone):
-            continue
-        seconds = max(0.0, (facts.moment.now - gone.at).total_seconds())
-        if gone.is_back:
-            certainty, what = (
-                Certainty.POSSIBLE,
-                f"started {seconds:,.0f} s ago",
-            )
-        else:
-            certainty, what = Certainty.LIKELY, f"is lost: nothing was heard of it since {gone.at:%H:%M:%S} UTC"
-        tasks = "if this was a restart, the tasks that it had start" if gone.is_back else "its tasks start"
-        summary = f"the container {gone.name} {what}; {tasks} on other containers"
-        told = "; ".join(f"task {index} on {owner}" for index, owner in sorted(heirs.items())[:_MOST_TOLD])
-        wait = "wait: the tasks start by themselves; a Spark host may have to start before them"
-        advice = f"{wait}; {_start_again(gone.name)}"
-        evidence = (f"these tasks do not run well yet; perhaps {gone.name} ran them before: {told}",)
-        yield Cause(CauseKind.BAD_CONTAINER, certainty, summary, evidence, advice)
+    givers = {
+        index: {gone for gone in _givers(facts, index) if _had_shards(facts, index, gone)} for index in sorted(starting)
+    }
+    all_givers = {gone for each in givers.values() for gone in each}
+    named = sorted(
+        (each for each in all_givers if each.name not in told_already), key=lambda each: (each.is_back, each.name)
+    )
+    if not named:
+        return
+    certainty = Certainty.POSSIBLE if all(each.is_back for each in named) else Certainty.LIKELY
+    names = first_few([each.name for each in named])
+    is_one = len(named) == 1
+    summary = f"the container{'' if is_one else 's'} {names} {_how_they_went(facts, named)} on other containers"
+    heirs = [index for index in givers if not givers[index].isdisjoint(named)]
+    told = first_few([f"task {index} on {starting[index]}" for index in heirs], "; ")
+    before = names if is_one else "these containers"
+    evidence = (f"these tasks do not run well yet; perhaps {before} ran them before: {told}",)
+    again = _start_again(names if is_one else "one of them")
+    advice = f"wait: the tasks start by themselves; a Spark host may have to start before them; {again}"
+    yield Cause(CauseKind.BAD_CONTAINER, certainty, summary, evidence, advice)
 
 
-def _may_be_heir_of(facts: Facts, gone: Gone) -> bool:
-    """Whether tasks may start because a container is gone: it went after the last change was committed, and lately."""
-    committed_at = facts.job.committed_at
-    return committed_at is not None and committed_at < gone.at and facts.moment.now - gone.at <= JUST_NOW
+def _how_they_went(facts: Facts, named: Sequence[Gone]) -> str:
+    """That they are lost, or when they started, and that tasks start for it."""
+    first_at = min(each.at for each in named)
+    seconds = max(0.0, (facts.moment.now - first_at).total_seconds())
+    are_back = {each.is_back for each in named}
+    if len(named) == 1:
+        lost = f"is lost: nothing was heard of it since {first_at:%H:%M:%S} UTC; its tasks start"
+        back = f"started {seconds:,.0f} s ago; if this was a restart, the tasks that it had start"
+        return back if named[0].is_back else lost
+    if are_back == {False}:
+        return f"are lost: of the first of them nothing was heard since {first_at:%H:%M:%S} UTC; their tasks start"
+    if are_back == {True}:
+        return f"started in the last {seconds:,.0f} s; if these were restarts, the tasks that they had start"
+    return f"were lost or started in the last {seconds:,.0f} s; the tasks that they had start"
+
+
+def _givers(facts: Facts, index: int) -> list[Gone]:
+    """The containers that are gone and may have had the shard of a task: its owner got it after that. When one that is
+    back went, is unknown: then lately, and after the job's last change, is enough. So it is when nobody knows when the
+    owner got the shard."""
+    committed_at, moved_at = facts.job.committed_at, facts.moved_at.get(index)
+    if committed_at is None:
+        return []
+    earliest = max(committed_at, facts.moment.now - JUST_NOW)
+    return [
+        gone
+        for gone in facts.gone
+        if gone.at > earliest and (moved_at is None or moved_at >= (earliest if gone.is_back else gone.at))
+    ]
+
+
+def _had_shards(facts: Facts, index: int, gone: Gone) -> bool:
+    """Whether a container may have had the shard of a task in a former life. The shards of one that is back went to
+    others before it came back: what moved later was not its own, as when it was added for the first time."""
+    moved_at = facts.moved_at.get(index)
+    return not gone.is_back or moved_at is None or moved_at < gone.at
 
 
 def _starting_elsewhere(facts: Facts) -> dict[int, str]:

@@ -135,9 +135,10 @@ class Facts:
     `config`: the running configuration, else the expected one. `settings`: each leaf of the expected configuration that
     a layer sets. `attempts`: None without one that failed. `under_way`: None while no rescale or restore has a plan.
     `changes`: the newest writes to the job, newest first.
-    `owners`: by task, the container that owns its shard; None: nobody. `key_group_rates`: records per second, by key
-    group. `gone`: containers that were lost, or began, lately. `is_open`: whether any live container takes shards.
-    `is_alive`: whether any container sends heartbeats.
+    `owners`: by task, the container that owns its shard; None: nobody. `moved_at`: by task, when that owner got the
+    shard, or nobody had it any more. `key_group_rates`: records per second, by key group. `gone`: containers that were
+    lost, or began, lately. `is_open`: whether any live container takes shards. `is_alive`: whether any container sends
+    heartbeats.
     """
 
     job: JobFacts
@@ -152,6 +153,7 @@ class Facts:
     tasks: Sequence[ReportedTask] = ()
     crashes: Sequence[Crashes] = ()
     owners: Mapping[int, str | None] = field(default_factory=dict)
+    moved_at: Mapping[int, datetime] = field(default_factory=dict)
     shards: frozenset[int] = frozenset()
     containers: Sequence[ContainerEvidence] = ()
     elsewhere: Elsewhere = _NOTHING_KNOWN

@@ -86,6 +86,7 @@ _CONTAINERS = text(
 _ELSEWHERE = text(
     f"SELECT count(*) AS tasks, count(*) FILTER (WHERE {_IS_BAD}) AS bad FROM tasks WHERE container <> ALL(:names)"
 )
+_OWNERS = text("SELECT shard, container, moved_at FROM assignment WHERE shard = ANY(:shards)")
 _WRITERS = text(
     """
     SELECT job, min(topic) AS writes FROM flows, unnest(array_append(side_topics, writes)) AS topic
@@ -100,6 +101,7 @@ class _Placed(NamedTuple):
 
     tasks: Sequence[overview.ReportedTask]
     owners: Mapping[int, str | None]
+    moved_at: Mapping[int, datetime]
     shards: frozenset[int]
 
     @property
@@ -140,6 +142,7 @@ def read_facts(connection: Connection, stored: StoredJob) -> Facts:
         tasks=placed.tasks,
         crashes=read_all(connection, Crashes, _CRASHES, {"job": job}),
         owners=placed.owners,
+        moved_at=placed.moved_at,
         shards=placed.shards,
         containers=containers,
         elsewhere=_elsewhere(connection, containers),
@@ -200,8 +203,11 @@ def _placed(connection: Connection, job: str, running: overview.RunningRow | Non
     tasks = overview.reported_tasks(connection, job)
     places = views.places(job, running, tasks, cluster.read_facts(connection).sharding)
     expected = {place.number: place.shard for place in places if place.expected and place.shard is not None}
-    owners = overview.owners(connection, list(expected.values()))
-    return _Placed(tasks, {index: owners.get(shard) for index, shard in expected.items()}, frozenset(expected.values()))
+    rows = {row.shard: row for row in connection.execute(_OWNERS, {"shards": sorted(set(expected.values()))})}
+    owned = {index: rows[shard] for index, shard in expected.items() if shard in rows}
+    owners = {index: owned[index].container if index in owned else None for index in expected}
+    moved_at = {index: row.moved_at for index, row in owned.items()}
+    return _Placed(tasks, owners, moved_at, frozenset(expected.values()))
 
 
 def _upstream(connection: Connection, job: str, config: Mapping[str, Any]) -> list[Upstream]:

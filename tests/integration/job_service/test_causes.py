@@ -271,6 +271,33 @@ def test_an_injected_cause_is_the_first(world: World, inject: Callable[[World], 
     assert found.causes[0].evidence
 
 
+def test_a_container_that_starts_no_task_is_accused_also_while_others_come_and_go(world: World) -> None:
+    """1. c2 has had the shards for long, and does not report task 1. A container is added: c2 is accused, it is not.
+    2. c2 got the shards after that container was lost: that one is the cause, and c2 is not accused."""
+    world.begin(task_count=2)
+    world.do("UPDATE running SET committed_at = committed_at - interval '4 minutes'")
+    world.do("UPDATE containers SET registered_at = registered_at - interval '1 hour'")
+    world.do(
+        """
+        INSERT INTO assignment (shard, container, epoch, moved_at)
+        SELECT n, 'c2', 1, now() - interval '1 hour' FROM generate_series(0, 4095) AS n
+        """
+    )
+    world.report("c1", world.task())
+    with transaction(world.service.engine) as connection:
+        register(connection, Member("added", "1", "http://added", "local", 1.0, 1, 1), empty=True)
+    (accused,) = _bad_containers(world)
+    assert accused == "the container c2 may be bad: task 1 of the job is to run there"
+    world.do("UPDATE containers SET state = 'lost', heartbeat_at = now() - interval '1 minute' WHERE name = 'added'")
+    world.do("UPDATE assignment SET moved_at = now()")
+    (accused,) = _bad_containers(world)
+    assert accused.startswith("the container added is lost: nothing was heard of it since ")
+
+
+def _bad_containers(world: World) -> list[str]:
+    return [each.summary for each in world.client.causes("etl").causes if each.kind == CauseKind.BAD_CONTAINER]
+
+
 def test_a_healthy_job_has_no_cause(world: World, shell: Shell) -> None:
     world.begin()
     world.report("c1", world.task())

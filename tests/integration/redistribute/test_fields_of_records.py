@@ -116,7 +116,7 @@ def test_a_topic_whose_records_do_not_come_leaves_the_rest_of_the_check(
     fields["inputs"]["few"]["key_groups"] = KEY_GROUPS - 1
     found = analyse(runtime.spark, runtime.settings, "fields", JobConfig.model_validate(fields))
     (why,) = found.report().unchecked
-    assert why.startswith(f"inputs.slow: the newest records of the topic {slow} were not looked at: ")
+    assert why.startswith(f"inputs.slow: the newest records of the topic {slow} were not checked: ")
     assert {(each.field, each.rule) for each in found.problems} == {
         ("inputs.quick.event_time_column", "event_time_in_records"),
         ("inputs.few.key_groups", "key_groups_of_topic"),

@@ -29,6 +29,10 @@ class _Server(EmbeddedServer):
     def __init__(self, folder: Path, script: str, looks: int) -> None:
         super().__init__(folder / "data", "here", folder / "server.log", [script])
         self._script = script
+        self.answers_after(looks)
+
+    def answers_after(self, looks: int) -> None:
+        """It serves when it has been asked so often from now on."""
         self._looks: Iterator[int] = itertools.count(1)
         self._after = looks
 
@@ -62,6 +66,25 @@ def test_a_server_that_lives_is_waited_for_however_long_it_takes(
         assert server.start() == "here"
     assert server.exit_code() is None
     server.stop()
+
+
+def test_a_server_that_is_started_again_and_never_answers_is_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """1. It serves, and is killed. 2. Started again it lives and does not answer: it is ended, for another attempt.
+    3. That one serves."""
+    with _Server(tmp_path, "exec sleep 60", looks=1) as server:
+        server.kill()
+        server.answers_after(20)
+        with monkeypatch.context() as patched:
+            patched.setattr(process, "time", _Leaping())
+            with pytest.raises(TimeoutError, match=r"^waited 90 s for server to answer$"):
+                server.start_again()
+        assert server.pid is None
+        server.answers_after(1)
+        server.start_again()
+        assert server.pid is not None
+        assert server.exit_code() is None
 
 
 def test_a_server_that_ends_before_it_serves_is_told_with_the_end_of_its_log(tmp_path: Path) -> None:

@@ -153,7 +153,7 @@ OF_THE_JOB = [
     (
         {"state": JobState.WAITING, "wants_tasks": None, "failures": 1, "detail": "c asks"},
         Health.HELD,
-        "its first configuration failed once, and is tried again now: c asks",
+        "its first configuration failed once, and is tried again now: no reason is known",
     ),
     ({"task_count": 2}, Health.UNKNOWN, "task 1: is reported by no container"),
     (

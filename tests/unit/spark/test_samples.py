@@ -76,9 +76,12 @@ def test_ten_topics_of_a_broker_that_says_nothing_take_the_time_of_one() -> None
         found = Samples(0.3)
         found.take([Wanted(f"in{at}", SOURCE, "t", brokers) for at in range(10)])
         assert monotonic() - began < 5 * 0.3
-    for at, why in ((0, "kafka did not give records of t"), (9, r"others took the 0\.3 s")):
+    for at, why in (
+        (0, "kafka did not give records of t"),
+        (9, r"no time was left: the other topics took all 0\.3 s$"),
+    ):
         with pytest.raises(
-            Unavailable, match=rf"^inputs\.in{at}: the newest records of the topic t were not looked at: {why}"
+            Unavailable, match=rf"^inputs\.in{at}: the newest records of the topic t were not checked: {why}"
         ):
             found.of(f"in{at}", "t")
 
@@ -100,18 +103,42 @@ def test_a_few_records_of_a_sample_that_was_cut_short_are_none(
 ) -> None:
     """Of a topic that has no more they are all there is."""
     monkeypatch.setattr(samples, "sample", lambda *_: taken)
+    monkeypatch.setattr(samples, "monotonic", lambda: 100.0)
     found = Samples(2.0)
     found.take([Wanted("events", SOURCE, "t", "b")])
     if is_told:
-        with pytest.raises(Unavailable, match="were not looked at: kafka gave 15 of them within 2 s"):
+        with pytest.raises(Unavailable, match=r"topic t were not checked: kafka sent only 15 within 2 s$"):
             found.of("events", "t")
     else:
         assert found.of("events", "t") == taken.records
 
 
+@pytest.mark.parametrize(
+    ("within_seconds", "why"),
+    [
+        (0.0, "no time was left"),
+        (-3.0, "no time was left"),
+        (0.004, "no time was left"),
+        (0.034, "no time was left: the other topics took all 0.034 s"),
+        (2.44, "no time was left: the other topics took all 2.4 s"),
+        (123.4, "no time was left: the other topics took all 123 s"),
+    ],
+)
+def test_that_no_time_was_left_is_told_with_a_time_that_is_not_0(
+    monkeypatch: pytest.MonkeyPatch, within_seconds: float, why: str
+) -> None:
+    clock = iter([100.0, 300.0])
+    monkeypatch.setattr(samples, "monotonic", lambda: next(clock))
+    found = Samples(within_seconds)
+    found.take([Wanted("events", SOURCE, "t", "b")])
+    with pytest.raises(Unavailable) as failure:
+        found.of("events", "t")
+    assert failure.value.detail == f"inputs.events: the newest records of the topic t were not checked: {why}"
+
+
 def test_what_a_slow_broker_did_not_give_leaves_the_other_samples(monkeypatch: pytest.MonkeyPatch) -> None:
     """1. Each topic is sampled once, with what is left of the time. 2. The keys of the one are judged, of the other it
-    is said that they were not looked at."""
+    is said that they were not checked."""
     keys = [SampledKey(0, str(number).encode(), None) for number in range(20)]
     asked: list[tuple[str, bool]] = []
 
@@ -120,6 +147,7 @@ def test_what_a_slow_broker_did_not_give_leaves_the_other_samples(monkeypatch: p
         return Sample([], True) if topic == "slow" else Sample(keys)
 
     monkeypatch.setattr(samples, "sample", slow)
+    monkeypatch.setattr(samples, "monotonic", lambda: 100.0)
     source = {"key_groups": 8, "value_schema": "k STRING", "key_columns": ["k"], "key_function": "kafka"}
     given: dict[str, Any] = {
         "query": {"sql": "SELECT k FROM slow"},
@@ -131,8 +159,10 @@ def test_what_a_slow_broker_did_not_give_leaves_the_other_samples(monkeypatch: p
     found = Samples(2.0)
     take_samples(*of, found, decodes=True)
     assert sorted(asked) == [("quick", True), ("slow", True)]
-    not_looked_at, problem = check_keys(*of, cast("Any", None), found)
-    assert isinstance(not_looked_at, Unavailable)
-    assert not_looked_at.detail.startswith("inputs.slow: the newest records of the topic slow were not looked at")
+    not_checked, problem = check_keys(*of, cast("Any", None), found)
+    assert isinstance(not_checked, Unavailable)
+    assert not_checked.detail == (
+        "inputs.slow: the newest records of the topic slow were not checked: kafka sent none within 2 s"
+    )
     assert isinstance(problem, Problem)
     assert (problem.field, problem.rule) == ("inputs.quick.key_function", "key_function_of_producer")

@@ -15,6 +15,7 @@ from penstock.spark.inputs.key_sample import Sample, SampledKey, sample
 ENOUGH_RECORDS = 16
 """A sample of fewer that was cut short says nothing."""
 _MOST_AT_ONCE = 8
+_LEAST_SHOWN = 0.01
 
 
 class Wanted(NamedTuple):
@@ -46,18 +47,31 @@ class Samples:
         """The records of a sample that was taken. Raises Unavailable, with the input and the topic, when they were not
         read in time, or too few of them to tell anything."""
         taken = self._taken[name, topic]
-        told = f"inputs.{name}: the newest records of the topic {topic} were not looked at"
         if isinstance(taken, Unavailable):
-            raise Unavailable(f"{told}: {taken.detail}", **taken.extra) from taken
-        if taken.is_cut and len(taken.records) < ENOUGH_RECORDS:
-            raise Unavailable(f"{told}: kafka gave {len(taken.records)} of them within {self._within_seconds:.2g} s")
+            told = f"inputs.{name}: the newest records of the topic {topic} were not checked: {taken.detail}"
+            raise Unavailable(told, **taken.extra) from taken
         return taken.records
 
     def _sample(self, wanted: Wanted) -> Sample | Unavailable:
         left = self._until - monotonic()
         if left <= 0:
-            return Unavailable(f"others took the {self._within_seconds:.2g} s that there are for all")
+            return Unavailable(_no_time(self._within_seconds))
         try:
-            return sample(wanted.source, wanted.topic, wanted.brokers, left)
+            taken = sample(wanted.source, wanted.topic, wanted.brokers, left)
         except Unavailable as error:
             return error
+        count = len(taken.records)
+        if taken.is_cut and count < ENOUGH_RECORDS:
+            return Unavailable(f"kafka sent {f'only {count}' if count else 'none'} within {_shown(left)} s")
+        return taken
+
+
+def _no_time(within_seconds: float) -> str:
+    """Where there was hardly any time, no other topic took it."""
+    told = "no time was left"
+    return told if within_seconds < _LEAST_SHOWN else f"{told}: the other topics took all {_shown(within_seconds)} s"
+
+
+def _shown(seconds: float) -> str:
+    """Seconds with two digits, and never as 0."""
+    return f"{max(seconds, _LEAST_SHOWN):.2g}" if seconds < 10 else f"{seconds:,.0f}"

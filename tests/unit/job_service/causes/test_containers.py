@@ -142,6 +142,99 @@ def test_a_container_that_went_is_accused_of_nothing_else(changes: dict[str, Any
     assert not any("c3" in each for each in told)
 
 
+@pytest.mark.parametrize(
+    ("gone", "moved_seconds_ago", "is_accused"),
+    [
+        (_LOST, 80, True),
+        (_LOST, 15, False),
+        (_BACK, 400, True),
+        (_BACK, 40, False),
+        (_BACK, 10, False),
+    ],
+    ids=["had it before", "got it since", "back, had it before", "back, got it before that", "back, got it after that"],
+)
+def test_only_a_container_that_got_the_shard_since_another_went_is_not_accused(
+    gone: Gone, moved_seconds_ago: float, is_accused: bool
+) -> None:
+    """In a cell of hundreds some container was always lost or started lately."""
+    known = facts(
+        [RUNS_UNKNOWN],
+        job={"task_count": 2},
+        owners={0: "c1", 1: "c2"},
+        moved_at={0: ago(90_000), 1: ago(moved_seconds_ago)},
+        containers=[C1, _OLD],
+        gone=[gone],
+    )
+    told = [each.summary for each in causes_of(known) if each.kind is CauseKind.BAD_CONTAINER]
+    assert any("the container c2 may be bad" in each for each in told) is is_accused
+    assert not (is_accused and any("c3" in each for each in told)), "one that is gone did not have the shard"
+
+
+def test_a_container_that_was_added_is_not_named() -> None:
+    """A shard that moved after it began was not one that it lost before."""
+    known = facts(
+        [RUNS_UNKNOWN],
+        job={"task_count": 2},
+        owners={0: "c1", 1: "c2"},
+        moved_at={0: ago(90_000), 1: ago(15)},
+        containers=[C1, _OLD],
+        gone=[_LOST, _BACK._replace(name="added")],
+    )
+    told = [each.summary for each in causes_of(known) if each.kind is CauseKind.BAD_CONTAINER]
+    assert told == [
+        "the container c3 is lost: nothing was heard of it since 11:58:45 UTC; its tasks start on other containers"
+    ]
+
+
+_MANY_LOST = [_LOST._replace(name=f"l{number}", at=ago(75 + number)) for number in range(7)]
+_MANY_BACK = [_BACK._replace(name=f"b{number}", at=ago(30 + number)) for number in range(7)]
+
+
+@pytest.mark.parametrize(
+    ("gone", "certainty", "summary"),
+    [
+        (
+            _MANY_LOST,
+            Certainty.LIKELY,
+            "the containers l0, l1, l2, l3, l4 and 2 more are lost: of the first of them nothing was heard since "
+            "11:58:39 UTC; their tasks start on other containers",
+        ),
+        (
+            _MANY_BACK,
+            Certainty.POSSIBLE,
+            "the containers b0, b1, b2, b3, b4 and 2 more started in the last 36 s; if these were restarts, the tasks "
+            "that they had start on other containers",
+        ),
+        (
+            [*_MANY_BACK[:2], _MANY_LOST[0]],
+            Certainty.LIKELY,
+            "the containers l0, b0, b1 were lost or started in the last 75 s; the tasks that they had start on other "
+            "containers",
+        ),
+    ],
+    ids=["lost", "back", "both"],
+)
+def test_many_containers_that_went_are_one_cause_with_five_names(
+    gone: list[Gone], certainty: Certainty, summary: str
+) -> None:
+    """In a rolling restart each container goes and comes back."""
+    starting = [task(index, "c2", **STARTING) for index in range(1, 8)]
+    known = facts(
+        [task(0, "c1"), *starting],
+        owners={0: "c1"} | {each.index: "c2" for each in starting},
+        moved_at={0: ago(90_000)} | {each.index: ago(50) for each in starting},
+        containers=[C1, _OLD],
+        gone=gone,
+    )
+    (found,) = (each for each in causes_of(known) if each.kind is CauseKind.BAD_CONTAINER)
+    assert (found.certainty, found.summary) == (certainty, summary)
+    assert found.evidence[0].endswith(
+        "perhaps these containers ran them before: task 1 on c2; task 2 on c2; task 3 on c2; task 4 on c2; "
+        "task 5 on c2; and 2 more"
+    )
+    assert "if the process of one of them has ended" in found.advice
+
+
 def test_a_silent_container_is_told_as_silent() -> None:
     silent = task(1, "c2", reported_at=ago(30), alive_at=ago(31))
     first = causes_of(facts([task(0), silent], owners={0: "c1", 1: "c2"}, containers=[C1, _OLD]))[0]
