@@ -25,8 +25,8 @@ from services.job_service.store.analyses import has_run, live_urls, topics_writt
 log = logger(__name__)
 
 PLAN_SECONDS = 30.0
-WRITE_SECONDS = 4.0
-START_SECONDS = 6.0
+WRITE_SECONDS = 7.0
+START_SECONDS = 8.0
 """For how long a write waits in all where no host is ready and one starts. Clients wait for 10 s for its answer."""
 _MOST_ASKED = 3
 

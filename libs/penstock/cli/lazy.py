@@ -52,6 +52,15 @@ class PlainCommand(PlainFlags, TyperCommand):
 class PlainGroup(PlainFlags, TyperGroup):
     """A group of commands, or the program."""
 
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The command. One that only a group has is told with its group."""
+        name = args[0] if args else ""
+        groups = {each: made for each, made in self.commands.items() if isinstance(made, TyperGroup)}
+        found = [f"'{each} {name}'" for each, made in groups.items() if name in made.commands]
+        if name not in self.commands and found:
+            ctx.fail(f"No such command {name!r}. Did you mean {', '.join(found)}?")
+        return super().resolve_command(ctx, args)
+
 
 class LazyCommand(TyperCommand):
     """Shows a row's help in a list of commands, and becomes the real command when it is chosen."""

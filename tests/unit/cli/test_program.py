@@ -196,3 +196,8 @@ def test_a_reader_that_has_seen_enough_is_no_error() -> None:
     command = f"{sys.executable} -m penstock.cli fields | head -1"
     ended = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60, check=True)
     assert (ended.stdout.count("\n"), ended.stderr) == (1, "")
+
+
+def test_a_command_that_only_a_group_has_is_told_with_its_group(shell: Shell) -> None:
+    told = shell("stop", "etl")
+    assert (told.code, "Did you mean 'jobs stop'?" in " ".join(told.err.split())) == (2, True)

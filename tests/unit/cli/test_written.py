@@ -8,7 +8,10 @@ from penstock.cli.connection import say_written
 from penstock.wire.jobs import Written
 
 _KEEPS = "a job that runs keeps its query until a host has checked the new one"
-_NEW = "the job is new: its tasks check the query when they start; if the query is wrong, they do not run"
+_NEW = (
+    "the job is new: its tasks check the query when they start, and do not run if it is wrong; what only records show "
+    "(keys, times, a schema that does not fit) is told by alerts"
+)
 
 
 @pytest.mark.parametrize(("action", "told"), [("create", _NEW), ("put", _KEEPS), ("patch", _KEEPS)])
