@@ -57,8 +57,8 @@ def _until_checked(written: Written) -> str:
     """What a job does with a query that no host has checked yet. One that was created now has no other to run."""
     if written.action == Action.CREATE:
         return (
-            "the job is new: its tasks check the query when they start, and do not run if it is wrong; what only records "
-            "show (keys, times, a schema that does not fit) is told by alerts"
+            "the job is new: its tasks check the query when they start, and do not run if it is wrong; what only "
+            "records show (keys, times, a schema that does not fit) is told by alerts"
         )
     return "a job that runs keeps its query until a host has checked the new one"
 
