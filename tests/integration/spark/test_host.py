@@ -335,7 +335,7 @@ def test_formats_and_records_that_do_not_parse(
     progress = host.progress[spec.task_id]
     assert progress.malformed_records == 1
     (told,) = progress.input_problems.values()
-    assert told == "inputs.events: 1 of 3 records (33 %) were malformed in 5 minutes; the query has them as nulls"
+    assert told == "inputs.events: 1 of 3 records (33.3 %) were malformed in 5 minutes; the query has them as nulls"
     host.stop(spec.task_id, finish_pending=True)
     rows = read(folder, name)
     assert len(rows) == 3
