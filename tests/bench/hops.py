@@ -5,8 +5,8 @@ count reads their topic, with `penstock-kafka` and with Spark's `kafka` source.
 
 Figures: `lost_rows`, `lost_rows_spark` that each count dropped as late; `run_ahead_rows` that the count held in open
 windows while the second task was behind; `marks_rows_ratio`, rows/s of a task that writes marks against one that does
-not, medians of rounds in turns; `marks_bytes_ratio`, bytes of marks against bytes of rows. `small_marks_bytes_ratio_2`,
-`_8` and `_64`: the same with 100 rows in a batch, by partitions of the topic.
+not, medians of rounds in turns; `marks_bytes_ratio`, bytes of marks against bytes of rows. With `--small` also
+`small_marks_bytes_ratio_2`, `_8` and `_64`: the same with 100 rows in a batch, by partitions of the topic.
 """
 
 from __future__ import annotations
@@ -33,10 +33,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=600_000)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--small", action="store_true", help="the bytes of marks at batches of 100 rows, too")
     arguments = parser.parse_args()
     with broker_and_session() as (kafka, session, folder):
         figures = measure(session, kafka.bootstrap, folder, arguments.rows, arguments.rounds)
-        figures |= measure_small(session, kafka.bootstrap, folder)
+        if arguments.small:
+            figures |= measure_small(session, kafka.bootstrap, folder)
     finish(figures, places=5)
 
 
