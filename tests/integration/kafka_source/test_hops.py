@@ -77,7 +77,8 @@ def test_a_job_that_passes_times_on_says_so_before_its_own_producers_have_said_a
     passed_on = Topics.of(kafka.bootstrap, topics.second)
     running = Shuffle(spark, passed_on, tmp_path, 0, timed=False, follows=topics.marks).start()
     try:
-        wait_until(lambda: _newest_time(kafka, passed_on) == 0, 60, "the first mark")
+        first = wait_until(lambda: committed(kafka.bootstrap, passed_on.marks), 60, "the first mark")[0]
+        assert json.loads(first.value() or b"")["t"] == 0
         for index in range(2):
             producer = MarkedProducer(kafka.bootstrap, topics.second, index)
             producer.begin([{**_record_of_first(_MINUTE), "partition": 1}]).say(T0_MILLIS + _MINUTE).commit()

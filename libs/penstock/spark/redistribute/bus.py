@@ -53,7 +53,10 @@ class InputEnds:
         return {group: max(end, told.get(group, end)) for group, end in ends.items()}
 
     def marks(self, source: Input) -> dict[str, dict[int, int]]:
-        """The topic of marks of the producers of an input and its end; empty when there is none. Raises Unavailable."""
+        """The topic of marks of the producers of an input and its end; empty when there is none. Raises Unavailable.
+
+        To be asked before `spoken_of`: then that has all rows that these marks speak of.
+        """
         topic = marks_of(source)
         if topic is None or source.topic is None or not is_marked(self._clusters(source.cluster), source.topic):
             return {}
